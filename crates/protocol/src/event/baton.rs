@@ -1,0 +1,135 @@
+//! Baton's own events: what the SDKs' vocabulary has no word for, and durability needs.
+//!
+//! They share the session's one sequence, are exported and shown by Baton's own doors, and are left out of what SDK
+//! clients see.
+#![allow(missing_docs, reason = "the struct says what its fields are about")]
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use super::session::AgentMode;
+use crate::attachment::Attachment;
+use crate::ids::{PromptId, RequestId, ToolCallId};
+use crate::json::Json;
+use crate::permission::Approval;
+
+/// When a prompt is to reach the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SendMode {
+    /// After the prompts before it.
+    #[default]
+    Enqueue,
+    /// With the next model call of the running turn.
+    Immediate,
+}
+
+/// What a client sends for the model.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Prompt {
+    pub text: String,
+    /// What people are shown instead of the text.
+    pub display: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+    #[serde(default)]
+    pub mode: SendMode,
+    pub agent_mode: Option<AgentMode>,
+    /// HTTP headers for the model calls of this prompt. Never stored: they may hold credentials.
+    #[serde(skip)]
+    pub request_headers: BTreeMap<String, String>,
+}
+
+/// A prompt was accepted. It is durable from here on, and has exactly one [`TurnSettled`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptAccepted {
+    pub prompt_id: PromptId,
+    pub prompt: Prompt,
+}
+
+/// An accepted prompt was taken back before it reached the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptWithdrawn {
+    pub prompt_id: PromptId,
+}
+
+/// How an accepted prompt ended (P5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// The model has answered, or a tool or a person ended the turn.
+    Completed,
+    /// It could not be done.
+    Failed,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// The server stopped, or the last client left, in the middle.
+    Interrupted,
+}
+
+/// The one terminal outcome of the prompts that a turn worked on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnSettled {
+    pub prompt_ids: Vec<PromptId>,
+    pub outcome: Outcome,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// Something waits for an answer that the SDKs' vocabulary calls ephemeral, and we do not (P3).
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestOpened {
+    pub request_id: RequestId,
+    pub tool_call_id: Option<ToolCallId>,
+    pub question: Question,
+}
+
+/// What is asked.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Question {
+    /// A question of the model to the user.
+    UserInput { question: String, choices: Option<Vec<String>>, allow_freeform: Option<bool> },
+}
+
+/// It was answered, or is not waited for any more.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestClosed {
+    pub request_id: RequestId,
+    pub answer: Option<Json>,
+}
+
+/// Something joined the conversation that no user wrote and no tool returned, such as a hook's advice.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextAdded {
+    pub source: String,
+    pub content: String,
+}
+
+/// A permission was granted for longer than one call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalGranted {
+    pub approval: Approval,
+}
+
+/// The session has another name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Renamed {
+    pub name: String,
+    /// Whether a person chose it; such a name is not replaced by an automatic one.
+    pub by_user: bool,
+}

@@ -1,0 +1,91 @@
+use super::*;
+use crate::ids::ToolCallId;
+use crate::permission::PermissionRequest;
+
+fn event(body: impl Into<Body>) -> Event {
+    let body = body.into();
+    Event {
+        id: "0190c2f0-0000-7000-8000-000000000001".parse().unwrap(),
+        timestamp: Timestamp(1_794_774_653_223),
+        parent_id: None,
+        agent_id: None,
+        ephemeral: body.is_ephemeral(),
+        body,
+    }
+}
+
+#[track_caller]
+fn check(event: &Event, expected: &str) {
+    let text = serde_json::to_string(event).unwrap();
+    assert_eq!(text, expected);
+    assert_eq!(&Event::parse(&text).unwrap(), event);
+}
+
+#[test]
+fn the_envelope_is_the_one_sdks_read() {
+    check(
+        &event(TurnEnd { turn_id: "0".into(), model: None }),
+        r#"{"type":"assistant.turn_end","data":{"turnId":"0"},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#,
+    );
+    check(
+        &event(SessionIdle::default()),
+        r#"{"type":"session.idle","data":{},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null,"ephemeral":true}"#,
+    );
+}
+
+#[test]
+fn a_permission_request_reads_back() {
+    let request = PermissionRequest::Read {
+        tool_call_id: Some(ToolCallId::from("call_1")),
+        path: "/tmp/a".into(),
+        intention: "Read file".into(),
+    };
+    let requested = PermissionRequested {
+        request_id: "r".into(),
+        permission_request: request,
+        prompt_request: None,
+        resolved_by_hook: None,
+    };
+    check(
+        &event(requested),
+        r#"{"type":"permission.requested","data":{"requestId":"r","permissionRequest":{"kind":"read","toolCallId":"call_1","path":"/tmp/a","intention":"Read file"}},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#,
+    );
+}
+
+#[test]
+fn what_is_not_known_is_carried() {
+    let line = r#"{"type":"session.from_the_future","data":{"a":[1]},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#;
+    let parsed = Event::parse(line).unwrap();
+    assert!(matches!(&parsed.body, Body::Unknown { kind, .. } if kind == "session.from_the_future"));
+    check(&parsed, line);
+}
+
+#[test]
+fn data_that_does_not_fit_makes_an_unknown_event_not_an_error() {
+    let line = r#"{"type":"user.message","data":{"content":7},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#;
+    assert!(matches!(Event::parse(line).unwrap().body, Body::Unknown { .. }));
+}
+
+#[test]
+fn a_torn_line_is_an_error_and_nothing_worse() {
+    let line = serde_json::to_string(&event(TurnEnd { turn_id: "0".into(), model: None })).unwrap();
+    for end in 0..line.len() {
+        assert!(Event::parse(&line[..end]).is_err(), "cut at {end}");
+    }
+}
+
+#[test]
+fn baton_events_are_not_for_sdks() {
+    assert!(
+        !Body::from(PromptWithdrawn { prompt_id: "0190c2f0-0000-7000-8000-000000000001".parse().unwrap() })
+            .is_public()
+    );
+    assert!(Body::from(SessionIdle::default()).is_public());
+}
+
+#[test]
+fn headers_of_a_prompt_are_never_stored() {
+    let prompt =
+        Prompt { request_headers: [("authorization".into(), "secret".into())].into(), ..Prompt::default() };
+    assert!(!serde_json::to_string(&prompt).unwrap().contains("secret"));
+}

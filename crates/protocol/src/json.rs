@@ -1,0 +1,157 @@
+//! JSON that is carried, not understood: arguments of tool calls, schemas, foreign fields.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// A JSON text on one line, kept exactly as its author wrote it apart from white space between tokens.
+///
+/// A model's tool arguments are sent back to it in every later request. Parsing and writing them again would change
+/// the order of keys and the spelling of numbers, so the text itself is kept. Cloning is cheap.
+#[derive(Clone)]
+pub struct Json(Arc<RawValue>);
+
+impl Json {
+    /// The JSON value `null`.
+    #[must_use]
+    pub fn null() -> Self {
+        Self(Arc::from(RawValue::NULL.to_owned()))
+    }
+
+    /// The empty object `{}`.
+    #[must_use]
+    pub fn empty_object() -> Self {
+        Self::from_text("{}").unwrap_or_else(|_| Self::null())
+    }
+
+    /// Takes a JSON text, dropping white space outside strings so that it fits on one line.
+    ///
+    /// # Errors
+    /// When the text is not one JSON value.
+    pub fn from_text(text: &str) -> serde_json::Result<Self> {
+        let raw: &RawValue = serde_json::from_str(text)?;
+        Self::from_raw(raw)
+    }
+
+    /// Serialises a value.
+    ///
+    /// # Errors
+    /// When the value has no JSON form (a map with keys that are not strings).
+    pub fn from_value<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Self> {
+        Ok(Self(Arc::from(serde_json::value::to_raw_value(value)?)))
+    }
+
+    /// Parses the text into a type.
+    ///
+    /// # Errors
+    /// When the text does not fit the type.
+    pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
+        serde_json::from_str(self.as_str())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+
+    fn from_raw<E: serde::de::Error>(raw: &RawValue) -> Result<Self, E> {
+        let text = compact(raw.get())
+            .ok_or_else(|| E::custom(format_args!("JSON that is nested more than {MAX_DEPTH} levels deep")))?;
+        RawValue::from_string(text).map(|raw| Self(Arc::from(raw))).map_err(E::custom)
+    }
+}
+
+/// How deep carried JSON may be nested. Skipping over a value needs no stack, so nothing else would stop a text that
+/// later overwhelms whoever parses it.
+const MAX_DEPTH: usize = 128;
+
+/// Drops white space outside strings; `None` when the value is nested too deep.
+fn compact(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let (mut in_string, mut escaped, mut depth) = (false, false, 0usize);
+    for c in text.chars() {
+        if in_string {
+            out.push(c);
+            (in_string, escaped) = match c {
+                _ if escaped => (true, false),
+                '\\' => (true, true),
+                '"' => (false, false),
+                _ => (true, false),
+            };
+        } else if !c.is_ascii_whitespace() {
+            in_string = c == '"';
+            match c {
+                '{' | '[' => depth += 1,
+                '}' | ']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth > MAX_DEPTH {
+                return None;
+            }
+            out.push(c);
+        }
+    }
+    Some(out)
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Json {}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_raw(&Box::<RawValue>::deserialize(deserializer)?)
+    }
+}
+
+impl From<serde_json::Value> for Json {
+    fn from(value: serde_json::Value) -> Self {
+        Self::from_value(&value).unwrap_or_else(|_| Self::null())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_key_order_and_number_spelling_on_one_line() {
+        let json = Json::from_text("{ \"b\": 1.10,\n \"a\": \"x \\\" y\\n\" }").unwrap();
+        assert_eq!(json.as_str(), r#"{"b":1.10,"a":"x \" y\n"}"#);
+        assert_eq!(serde_json::to_string(&json).unwrap(), json.as_str());
+    }
+
+    #[test]
+    fn refuses_what_is_not_json() {
+        for bad in ["", "{", "{} {}", "nope"] {
+            assert!(Json::from_text(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_nested_too_deep() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(Json::from_text(&nested(MAX_DEPTH)).is_ok());
+        assert!(Json::from_text(&nested(MAX_DEPTH + 1)).is_err());
+    }
+}

@@ -1,0 +1,245 @@
+//! What clients send with the calls that make up a session's life.
+//!
+//! Everything is optional and unknown fields are ignored: SDK versions differ by what they send, not by what it means.
+//! A field of the wrong type is an error that names the field.
+#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::attachment::Attachment;
+use crate::event::{AgentMode, Prompt, SendMode};
+use crate::ids::SessionId;
+use crate::json::Json;
+use crate::rpc::RpcError;
+use crate::tool::{Command, ToolSpec};
+
+/// Reads the parameters of a method.
+///
+/// # Errors
+/// An invalid-params error that says where and what is wrong.
+pub fn parse<T: DeserializeOwned>(method: &str, params: &Json) -> Result<T, RpcError> {
+    let text = if params.as_str() == "null" { "{}" } else { params.as_str() };
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let at = error.path().to_string();
+        let place = if at == "." { String::new() } else { format!(" `{at}`") };
+        RpcError::bad_params(format!("{method}: invalid parameter{place}: {}", error.inner()))
+    })
+}
+
+/// `session.create` and `session.resume`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SessionParams {
+    pub session_id: Option<SessionId>,
+    pub client_name: Option<String>,
+    pub model: Option<String>,
+    pub reasoning_effort: Option<String>,
+    pub model_capabilities: Option<Json>,
+    pub tools: Option<Vec<ToolSpec>>,
+    pub commands: Option<Vec<Command>>,
+    pub system_message: Option<SystemMessageConfig>,
+    pub available_tools: Option<Vec<String>>,
+    pub excluded_tools: Option<Vec<String>>,
+    /// Sent by the newest SDKs and by no older one.
+    pub tool_filter_precedence: Option<String>,
+    pub default_agent: Option<DefaultAgent>,
+    pub provider: Option<ProviderConfig>,
+    pub large_output: Option<LargeOutput>,
+    pub request_permission: Option<bool>,
+    pub request_user_input: Option<bool>,
+    pub request_elicitation: Option<bool>,
+    pub hooks: Option<bool>,
+    pub working_directory: Option<String>,
+    pub additional_directories: Option<Vec<String>>,
+    pub streaming: Option<bool>,
+    pub config_dir: Option<String>,
+    pub instruction_directories: Option<Vec<String>>,
+    pub git_hub_token: Option<String>,
+    /// Resume only: do not record the resume.
+    pub disable_resume: Option<bool>,
+    /// Resume only: go on with what was pending when the last client left.
+    pub continue_pending_work: Option<bool>,
+}
+
+/// How the system prompt differs from the default.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SystemMessageConfig {
+    pub mode: SystemMessageMode,
+    pub content: Option<String>,
+    pub sections: BTreeMap<String, SectionOverride>,
+}
+
+/// What happens to the default system prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SystemMessageMode {
+    /// It is kept and added to.
+    #[default]
+    Append,
+    /// It is replaced.
+    Replace,
+    /// Its sections are changed one by one.
+    Customize,
+}
+
+/// A change of one section.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct SectionOverride {
+    pub action: SectionAction,
+    pub content: Option<String>,
+}
+
+/// What to do with a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SectionAction {
+    Replace,
+    Remove,
+    Append,
+    Prepend,
+    Preserve,
+    /// The client is given the text and returns another.
+    Transform,
+}
+
+/// Settings of the agent that answers when no other is chosen.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DefaultAgent {
+    pub excluded_tools: Vec<String>,
+}
+
+/// A model endpoint that the client brings. Never stored.
+#[derive(Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProviderConfig {
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    pub wire_api: Option<String>,
+    pub base_url: String,
+    pub api_key: Option<String>,
+    pub bearer_token: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    pub model_id: Option<String>,
+    pub wire_model: Option<String>,
+    pub max_prompt_tokens: Option<u64>,
+    pub max_output_tokens: Option<u64>,
+    pub azure: Option<AzureConfig>,
+}
+
+/// What Azure's endpoints need besides.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AzureConfig {
+    pub api_version: Option<String>,
+}
+
+impl std::fmt::Debug for ProviderConfig {
+    /// Leaves credentials out: this may end up in a log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProviderConfig")
+            .field("kind", &self.kind)
+            .field("wire_api", &self.wire_api)
+            .field("base_url", &self.base_url)
+            .field("model_id", &self.model_id)
+            .field("wire_model", &self.wire_model)
+            .finish_non_exhaustive()
+    }
+}
+
+/// When the output of a tool goes to a file instead of to the model.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LargeOutput {
+    pub enabled: Option<bool>,
+    pub max_size_bytes: Option<u64>,
+    pub output_dir: Option<String>,
+}
+
+/// `session.send`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SendParams {
+    pub session_id: SessionId,
+    pub prompt: String,
+    #[serde(default)]
+    pub display_prompt: Option<String>,
+    #[serde(default)]
+    pub attachments: Option<Vec<Attachment>>,
+    #[serde(default)]
+    pub mode: Option<SendMode>,
+    #[serde(default)]
+    pub agent_mode: Option<AgentMode>,
+    #[serde(default)]
+    pub request_headers: Option<BTreeMap<String, String>>,
+}
+
+impl From<SendParams> for Prompt {
+    fn from(params: SendParams) -> Self {
+        Self {
+            text: params.prompt,
+            display: params.display_prompt,
+            attachments: params.attachments.unwrap_or_default(),
+            mode: params.mode.unwrap_or_default(),
+            agent_mode: params.agent_mode,
+            request_headers: params.request_headers.unwrap_or_default(),
+        }
+    }
+}
+
+/// A call about one session that needs nothing else.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OnlySession {
+    pub session_id: SessionId,
+}
+
+/// What is told about a session in lists.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionMetadata {
+    pub session_id: SessionId,
+    pub start_time: crate::Timestamp,
+    pub modified_time: crate::Timestamp,
+    pub is_remote: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<crate::event::WorkContext>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_type_is_named() {
+        let params = Json::from_text(r#"{"sessionId":"a","tools":[{"name":7}]}"#).unwrap();
+        let error = parse::<SessionParams>("session.create", &params).unwrap_err();
+        assert_eq!(error.code, crate::rpc::code::INVALID_PARAMS);
+        assert!(
+            error.message.contains("session.create") && error.message.contains("tools[0].name"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn null_fields_and_unknown_fields_are_fine() {
+        let params = Json::from_text(r#"{"sessionId":"a","model":null,"somethingNew":{"x":1}}"#).unwrap();
+        let parsed: SessionParams = parse("session.create", &params).unwrap();
+        assert_eq!((parsed.session_id.unwrap().as_str(), parsed.model), ("a", None));
+    }
+
+    #[test]
+    fn credentials_do_not_reach_logs() {
+        let provider = ProviderConfig { api_key: Some("sk-secret".into()), ..ProviderConfig::default() };
+        assert!(!format!("{provider:?}").contains("sk-secret"));
+    }
+}

@@ -1,0 +1,315 @@
+//! Permissions: what a tool wants to do, and what is decided about it.
+#![allow(missing_docs, reason = "fields carry the names of the wire; the variant says what they are about")]
+
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::ids::ToolCallId;
+use crate::json::Json;
+
+/// What a tool wants to do, for the person who decides.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum PermissionRequest {
+    /// Run a command.
+    Shell {
+        tool_call_id: Option<ToolCallId>,
+        full_command_text: String,
+        intention: String,
+        #[serde(default)]
+        commands: Vec<ShellCommand>,
+        #[serde(default)]
+        possible_paths: Vec<String>,
+        #[serde(default)]
+        possible_urls: Vec<PossibleUrl>,
+        #[serde(default)]
+        has_write_file_redirection: bool,
+        #[serde(default)]
+        can_offer_session_approval: bool,
+        warning: Option<String>,
+    },
+    /// Change a file.
+    Write {
+        tool_call_id: Option<ToolCallId>,
+        file_name: String,
+        diff: String,
+        intention: String,
+        new_file_contents: Option<String>,
+        #[serde(default)]
+        can_offer_session_approval: bool,
+    },
+    /// Read a file or a directory.
+    Read { tool_call_id: Option<ToolCallId>, path: String, intention: String },
+    /// Fetch something from the network.
+    Url { tool_call_id: Option<ToolCallId>, url: String, intention: String },
+    /// Call a tool of an MCP server.
+    Mcp {
+        tool_call_id: Option<ToolCallId>,
+        server_name: String,
+        tool_name: String,
+        tool_title: String,
+        args: Option<Json>,
+        #[serde(default)]
+        read_only: bool,
+    },
+    /// Remember something.
+    Memory { tool_call_id: Option<ToolCallId>, fact: Option<String> },
+    /// Call a tool of a client.
+    CustomTool {
+        tool_call_id: Option<ToolCallId>,
+        tool_name: String,
+        tool_description: String,
+        args: Option<Json>,
+    },
+    /// A hook wants a person to decide.
+    Hook {
+        tool_call_id: Option<ToolCallId>,
+        tool_name: String,
+        tool_args: Option<Json>,
+        hook_message: Option<String>,
+    },
+}
+
+/// One command of a shell line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShellCommand {
+    pub identifier: String,
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// A URL that a shell line mentions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PossibleUrl {
+    pub url: String,
+}
+
+/// What somebody decided, in either of the two vocabularies that clients have used. Parsed into [`Verdict`] at once.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionDecision {
+    pub kind: String,
+    pub feedback: Option<String>,
+    /// For `approve-for-session` and `approve-for-location`: what exactly is granted.
+    pub approval: Option<Approval>,
+    /// For `approve-for-session` and `approve-permanently` of a URL.
+    pub domain: Option<String>,
+    pub location_key: Option<String>,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    ApproveOnce,
+    /// This, and what is like it, until the session is deleted. `None`: whatever the request is about.
+    ApproveForSession(Option<Approval>),
+    /// This, and what is like it, in this place.
+    ApproveForLocation {
+        approval: Option<Approval>,
+        location_key: String,
+    },
+    Reject {
+        feedback: Option<String>,
+    },
+    UserNotAvailable,
+    DeniedByRules,
+}
+
+/// A decision in words nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown permission decision {0:?}: use approve-once, approve-for-session, approve-for-location, \
+     approve-permanently, reject or user-not-available"
+)]
+pub struct UnknownDecision(pub String);
+
+impl TryFrom<PermissionDecision> for Verdict {
+    type Error = UnknownDecision;
+
+    fn try_from(decision: PermissionDecision) -> Result<Self, Self::Error> {
+        Ok(match decision.kind.as_str() {
+            "approve-once" | "approved" => Self::ApproveOnce,
+            // A permanent grant is of a domain, and lasts as long as the session that it was given in: there is no
+            // store of grants beside the sessions.
+            "approve-for-session" | "approved-for-session" | "approve-permanently" => {
+                let domain = decision.domain.map(|domain| Approval::Url { domain });
+                Self::ApproveForSession(decision.approval.or(domain))
+            }
+            "approve-for-location" | "approved-for-location" => Self::ApproveForLocation {
+                approval: decision.approval,
+                location_key: decision.location_key.unwrap_or_default(),
+            },
+            "reject" | "denied-interactively-by-user" => Self::Reject { feedback: decision.feedback },
+            "user-not-available" | "denied-no-approval-rule-and-could-not-request-from-user" => {
+                Self::UserNotAvailable
+            }
+            "denied-by-rules"
+            | "denied-by-content-exclusion-policy"
+            | "denied-by-permission-request-hook" => Self::DeniedByRules,
+            _ => return Err(UnknownDecision(decision.kind)),
+        })
+    }
+}
+
+/// What came of a permission request, as everybody is told. The names are older than the decisions' and strict in
+/// older SDKs, so they never change.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum PermissionOutcome {
+    Approved {},
+    ApprovedForSession { approval: Approval },
+    ApprovedForLocation { approval: Approval, location_key: String },
+    Cancelled { reason: Option<String> },
+    DeniedByRules { rules: Vec<Json> },
+    DeniedNoApprovalRuleAndCouldNotRequestFromUser {},
+    DeniedInteractivelyByUser { feedback: Option<String>, force_reject: Option<bool> },
+    DeniedByPermissionRequestHook { message: Option<String>, interrupt: Option<bool> },
+}
+
+/// A grant that outlives one call.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum Approval {
+    /// These commands.
+    Commands { command_identifiers: Vec<String> },
+    /// Any change of a file.
+    Write {},
+    /// Any reading of a file.
+    Read {},
+    /// This MCP server, or one tool of it.
+    Mcp { server_name: String, tool_name: Option<String> },
+    /// This host.
+    Url { domain: String },
+    /// Remembering things.
+    Memory {},
+    /// This tool of a client.
+    CustomTool { tool_name: String },
+}
+
+impl PermissionRequest {
+    /// The call that asks.
+    #[must_use]
+    pub fn tool_call_id(&self) -> Option<&ToolCallId> {
+        match self {
+            Self::Shell { tool_call_id, .. }
+            | Self::Write { tool_call_id, .. }
+            | Self::Read { tool_call_id, .. }
+            | Self::Url { tool_call_id, .. }
+            | Self::Mcp { tool_call_id, .. }
+            | Self::Memory { tool_call_id, .. }
+            | Self::CustomTool { tool_call_id, .. }
+            | Self::Hook { tool_call_id, .. } => tool_call_id.as_ref(),
+        }
+    }
+
+    /// The grant that would have made this request unnecessary; none where each one must be decided by itself.
+    #[must_use]
+    pub fn grant(&self) -> Option<Approval> {
+        Some(match self {
+            Self::Shell { commands, .. } if commands.is_empty() => return None,
+            Self::Shell { commands, .. } => Approval::Commands {
+                command_identifiers: commands.iter().map(|c| c.identifier.clone()).collect(),
+            },
+            Self::Write { .. } => Approval::Write {},
+            Self::Read { .. } => Approval::Read {},
+            Self::Url { url, .. } => Approval::Url { domain: host_of(url)?.to_owned() },
+            Self::Mcp { server_name, tool_name, .. } => {
+                Approval::Mcp { server_name: server_name.clone(), tool_name: Some(tool_name.clone()) }
+            }
+            Self::Memory { .. } => Approval::Memory {},
+            Self::CustomTool { tool_name, .. } => Approval::CustomTool { tool_name: tool_name.clone() },
+            Self::Hook { .. } => return None,
+        })
+    }
+}
+
+impl Approval {
+    /// Whether this grant covers all that `request` wants. `commands` are covered one by one by
+    /// [`Approval::covers_command`], because different grants may cover different commands of one line.
+    #[must_use]
+    pub fn covers(&self, request: &PermissionRequest) -> bool {
+        match (self, request) {
+            (Self::Write {}, PermissionRequest::Write { .. })
+            | (Self::Read {}, PermissionRequest::Read { .. })
+            | (Self::Memory {}, PermissionRequest::Memory { .. }) => true,
+            (Self::Url { domain }, PermissionRequest::Url { url, .. }) => {
+                host_of(url) == Some(domain.as_str())
+            }
+            (
+                Self::Mcp { server_name, tool_name },
+                PermissionRequest::Mcp { server_name: s, tool_name: t, .. },
+            ) => server_name == s && tool_name.as_ref().is_none_or(|tool| tool == t),
+            (Self::CustomTool { tool_name }, PermissionRequest::CustomTool { tool_name: t, .. }) => {
+                tool_name == t
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether this grant covers one command of a shell line.
+    #[must_use]
+    pub fn covers_command(&self, identifier: &str) -> bool {
+        matches!(self, Self::Commands { command_identifiers } if command_identifiers.iter().any(|c| c == identifier))
+    }
+}
+
+/// The host of a URL, without user and port.
+fn host_of(url: &str) -> Option<&str> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host =
+        if host.starts_with('[') { host.split_inclusive(']').next()? } else { host.split(':').next()? };
+    (!host.is_empty()).then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide(json: &str) -> Result<Verdict, UnknownDecision> {
+        serde_json::from_str::<PermissionDecision>(json).unwrap().try_into()
+    }
+
+    #[test]
+    fn both_vocabularies_mean_the_same() {
+        for (old, new) in [
+            ("approved", "approve-once"),
+            ("denied-interactively-by-user", "reject"),
+            ("denied-no-approval-rule-and-could-not-request-from-user", "user-not-available"),
+        ] {
+            let read = |kind: &str| decide(&format!("{{\"kind\":\"{kind}\"}}")).unwrap();
+            assert_eq!(read(old), read(new));
+        }
+        assert_eq!(decide(r#"{"kind":"maybe"}"#), Err(UnknownDecision("maybe".into())));
+    }
+
+    #[test]
+    fn a_grant_covers_its_like_and_nothing_else() {
+        let url = |url: &str| PermissionRequest::Url {
+            tool_call_id: None,
+            url: url.into(),
+            intention: String::new(),
+        };
+        let grant = url("https://user@example.org:8080/a?b").grant().unwrap();
+        assert_eq!(grant, Approval::Url { domain: "example.org".into() });
+        assert!(grant.covers(&url("http://example.org/other")));
+        assert!(!grant.covers(&url("http://example.org.evil.net/")));
+        assert!(!Approval::Write {}.covers(&url("http://example.org")));
+    }
+
+    #[test]
+    fn outcomes_have_the_names_that_older_sdks_know() {
+        let text = serde_json::to_string(&PermissionOutcome::DeniedInteractivelyByUser {
+            feedback: None,
+            force_reject: None,
+        });
+        assert_eq!(text.unwrap(), r#"{"kind":"denied-interactively-by-user"}"#);
+        assert_eq!(serde_json::to_string(&PermissionOutcome::Approved {}).unwrap(), r#"{"kind":"approved"}"#);
+    }
+}

@@ -1,0 +1,252 @@
+//! JSON-RPC 2.0 messages, in both directions.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::json::Json;
+
+/// Error codes of JSON-RPC, and the ones the protocol adds.
+pub mod code {
+    /// The frame is not JSON.
+    pub const PARSE_ERROR: i64 = -32700;
+    /// The JSON is not a request.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// No such method.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// The parameters do not fit the method.
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// The method failed.
+    pub const INTERNAL_ERROR: i64 = -32603;
+    /// A call before a good `connect`.
+    pub const AUTHENTICATION_REQUIRED: i64 = -32001;
+    /// A wrong or missing connection token.
+    pub const AUTHENTICATION_FAILED: i64 = -32002;
+}
+
+/// Why a call failed, as the caller is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message} (code {code})")]
+pub struct RpcError {
+    /// One of [`code`].
+    pub code: i64,
+    /// What happened and what to do, for people.
+    pub message: String,
+    /// Details for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Json>,
+}
+
+impl RpcError {
+    /// An error with a code and a text.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// The method ran and failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(code::INTERNAL_ERROR, message)
+    }
+
+    /// There is no such method.
+    #[must_use]
+    pub fn unknown_method(method: &str) -> Self {
+        Self::new(code::METHOD_NOT_FOUND, format!("Unhandled method {method}"))
+    }
+
+    /// The parameters do not fit.
+    pub fn bad_params(message: impl Into<String>) -> Self {
+        Self::new(code::INVALID_PARAMS, message)
+    }
+}
+
+/// The id of a request, echoed with the JSON type it came with: some SDKs use numbers, others strings.
+pub type CallId = Json;
+
+/// One message read from the other side.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Incoming {
+    /// A call that wants an answer.
+    Request {
+        /// To be echoed.
+        id: CallId,
+        /// Which method.
+        method: String,
+        /// Its parameters; `null` when there are none.
+        params: Json,
+    },
+    /// A call that wants none.
+    Notification {
+        /// Which method.
+        method: String,
+        /// Its parameters; `null` when there are none.
+        params: Json,
+    },
+    /// The answer to a call of ours.
+    Response {
+        /// The number we gave it.
+        id: CallId,
+        /// What came of it.
+        outcome: Result<Json, RpcError>,
+    },
+}
+
+#[derive(Deserialize)]
+struct Parts {
+    id: Option<Json>,
+    method: Option<String>,
+    params: Option<Json>,
+    result: Option<Json>,
+    error: Option<RpcError>,
+}
+
+/// A frame that is not a message. When an id could be read, the sender can be told about that very call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Malformed {
+    /// The id of the call, if it could be made out.
+    pub id: Option<CallId>,
+    /// What is wrong.
+    pub error: RpcError,
+}
+
+impl Incoming {
+    /// Reads one frame's body.
+    ///
+    /// # Errors
+    /// When the body is not JSON, or not a message.
+    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        let fail = |id, code, message: String| Malformed { id, error: RpcError::new(code, message) };
+        let text = std::str::from_utf8(body)
+            .map_err(|e| fail(None, code::PARSE_ERROR, format!("the message is not UTF-8: {e}")))?;
+        let raw: &RawValue = serde_json::from_str(text)
+            .map_err(|e| fail(None, code::PARSE_ERROR, format!("the message is not JSON: {e}")))?;
+        let parts: Parts = serde_json::from_str(raw.get())
+            .map_err(|e| fail(id_of(raw), code::INVALID_REQUEST, format!("not a JSON-RPC message: {e}")))?;
+        let id = parts.id.filter(|id| id.as_str() != "null");
+        let params = parts.params.unwrap_or_else(Json::null);
+        match (parts.method, id) {
+            (Some(method), Some(id)) => Ok(Self::Request { id, method, params }),
+            (Some(method), None) => Ok(Self::Notification { method, params }),
+            (None, Some(id)) => {
+                let outcome = match parts.error {
+                    Some(error) => Err(error),
+                    None => Ok(parts.result.unwrap_or_else(Json::null)),
+                };
+                Ok(Self::Response { id, outcome })
+            }
+            (None, None) => {
+                let why =
+                    "a JSON-RPC message has a `method`, or the `id` of a call that it answers".to_owned();
+                Err(fail(None, code::INVALID_REQUEST, why))
+            }
+        }
+    }
+}
+
+fn id_of(raw: &RawValue) -> Option<CallId> {
+    #[derive(Deserialize)]
+    struct OnlyId {
+        id: Option<Json>,
+    }
+    serde_json::from_str::<OnlyId>(raw.get()).ok()?.id.filter(|id| id.as_str() != "null")
+}
+
+/// One message to the other side. `jsonrpc` comes first, as peers print it in their logs.
+#[derive(Debug, Serialize)]
+pub struct Outgoing<'a, T: Serialize> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a RpcError>,
+}
+
+impl<'a> Outgoing<'a, ()> {
+    /// The answer to a call. `result` is written even when it is `null`: one SDK refuses an answer with neither part.
+    #[must_use]
+    pub fn response(id: &'a CallId, outcome: Result<&'a Json, &'a RpcError>) -> Self {
+        let (result, error) = match outcome {
+            Ok(result) => (Some(result), None),
+            Err(error) => (None, Some(error)),
+        };
+        Self { jsonrpc: "2.0", id: Some(id), method: None, params: None, result, error }
+    }
+}
+
+impl<'a, T: Serialize> Outgoing<'a, T> {
+    /// A message that wants no answer.
+    pub fn notification(method: &'a str, params: T) -> Self {
+        Self {
+            jsonrpc: "2.0",
+            id: None,
+            method: Some(method),
+            params: Some(params),
+            result: None,
+            error: None,
+        }
+    }
+
+    /// A call.
+    pub fn request(id: &'a CallId, method: &'a str, params: T) -> Self {
+        Self { id: Some(id), ..Self::notification(method, params) }
+    }
+
+    /// The message as a frame, ready to be written.
+    ///
+    /// # Errors
+    /// When the parameters have no JSON form.
+    pub fn to_frame(&self) -> serde_json::Result<bytes::Bytes> {
+        Ok(crate::frame::encode(&serde_json::to_vec(self)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::from_text(text).unwrap()
+    }
+
+    #[test]
+    fn tells_requests_notifications_and_responses_apart() {
+        let request =
+            Incoming::parse(br#"{"jsonrpc":"2.0","id":"a","method":"ping","params":{"message":null}}"#);
+        let expected = Incoming::Request {
+            id: json("\"a\""),
+            method: "ping".into(),
+            params: json(r#"{"message":null}"#),
+        };
+        assert_eq!(request.unwrap(), expected);
+        let note = Incoming::parse(br#"{"method":"$/cancelRequest"}"#).unwrap();
+        assert_eq!(note, Incoming::Notification { method: "$/cancelRequest".into(), params: Json::null() });
+        let response = Incoming::parse(br#"{"id":7,"result":null}"#).unwrap();
+        assert_eq!(response, Incoming::Response { id: json("7"), outcome: Ok(Json::null()) });
+        let failure = Incoming::parse(br#"{"id":7,"error":{"code":-32603,"message":"no"}}"#).unwrap();
+        assert_eq!(failure, Incoming::Response { id: json("7"), outcome: Err(RpcError::failed("no")) });
+    }
+
+    #[test]
+    fn bad_messages_name_their_fault_and_their_id() {
+        assert_eq!(Incoming::parse(b"{").unwrap_err().error.code, code::PARSE_ERROR);
+        assert_eq!(Incoming::parse(b"\xff{}").unwrap_err().error.code, code::PARSE_ERROR);
+        assert_eq!(Incoming::parse(b"{}").unwrap_err().error.code, code::INVALID_REQUEST);
+        assert_eq!(Incoming::parse(b"[]").unwrap_err().error.code, code::INVALID_REQUEST);
+        let deep = format!("{{\"id\":1,\"method\":\"x\",\"params\":{}{}}}", "[".repeat(500), "]".repeat(500));
+        assert_eq!(Incoming::parse(deep.as_bytes()).unwrap_err().error.code, code::INVALID_REQUEST);
+        let wrong_type = Incoming::parse(br#"{"id":3,"method":7}"#).unwrap_err();
+        assert_eq!((wrong_type.id, wrong_type.error.code), (Some(json("3")), code::INVALID_REQUEST));
+    }
+
+    #[test]
+    fn a_void_answer_still_has_a_result() {
+        let (id, null) = (json("1"), Json::null());
+        let text = serde_json::to_string(&Outgoing::response(&id, Ok(&null))).unwrap();
+        assert_eq!(text, r#"{"jsonrpc":"2.0","id":1,"result":null}"#);
+    }
+}

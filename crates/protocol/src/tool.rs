@@ -1,0 +1,141 @@
+//! Tools and commands as clients declare them, and what they return.
+#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::json::Json;
+
+/// A tool that a client offers to the model.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolSpec {
+    pub name: String,
+    #[serde(default)]
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub parameters: Option<Json>,
+    #[serde(default)]
+    pub overrides_built_in_tool: bool,
+    #[serde(default)]
+    pub skip_permission: bool,
+    /// Success of this tool ends the turn.
+    #[serde(default)]
+    pub is_terminal: bool,
+}
+
+/// A slash command that a client offers to the user.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    pub name: String,
+    pub description: Option<String>,
+}
+
+/// How a tool call went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ResultType {
+    #[default]
+    Success,
+    Failure,
+    /// A person said no; the turn stops.
+    Rejected,
+    Denied,
+    Timeout,
+}
+
+impl ResultType {
+    /// The name on the wire, which is also the error code of a call that did not succeed.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Rejected => "rejected",
+            Self::Denied => "denied",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// Bytes that a tool returns for the model, such as an image.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BinaryResult {
+    /// `image` or `resource`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Base64.
+    pub data: String,
+    pub mime_type: String,
+    pub description: Option<String>,
+}
+
+/// What a tool call gave.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResult {
+    /// What the model is told.
+    #[serde(default)]
+    pub text_result_for_llm: String,
+    #[serde(default)]
+    pub result_type: ResultType,
+    /// Why it failed, for people; the model is told the text.
+    pub error: Option<String>,
+    /// What people see in the session's log instead of the text.
+    pub session_log: Option<String>,
+    pub tool_telemetry: Option<Json>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub binary_results_for_llm: Vec<BinaryResult>,
+    pub contents: Option<Json>,
+}
+
+impl ToolResult {
+    /// A call that went well.
+    pub fn success(text: impl Into<String>) -> Self {
+        Self { text_result_for_llm: text.into(), ..Self::default() }
+    }
+
+    /// A call that failed.
+    pub fn failure(text: impl Into<String>) -> Self {
+        Self { text_result_for_llm: text.into(), result_type: ResultType::Failure, ..Self::default() }
+    }
+}
+
+/// A tool result as clients send it: an object, or just the text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnyToolResult(pub ToolResult);
+
+impl<'de> Deserialize<'de> for AnyToolResult {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Json::deserialize(deserializer)?;
+        if let Ok(text) = json.parse::<String>() {
+            return Ok(Self(ToolResult::success(text)));
+        }
+        // A client may return any JSON; what is not a result object is a result by itself.
+        let shaped =
+            json.parse::<ToolResult>().ok().filter(|_| json.as_str().contains("\"textResultForLlm\""));
+        Ok(Self(shaped.unwrap_or_else(|| ToolResult::success(json.as_str()))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_may_be_text_object_or_any_json() {
+        let read = |text: &str| serde_json::from_str::<AnyToolResult>(text).unwrap().0;
+        assert_eq!(read("\"ok\""), ToolResult::success("ok"));
+        let rejected = read(r#"{"textResultForLlm":"no","resultType":"rejected"}"#);
+        assert_eq!(
+            (rejected.text_result_for_llm.as_str(), rejected.result_type),
+            ("no", ResultType::Rejected)
+        );
+        assert_eq!(read(r#"{"rows": [1, 2]}"#), ToolResult::success(r#"{"rows":[1,2]}"#));
+    }
+}
