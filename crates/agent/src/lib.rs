@@ -1,1 +1,8 @@
-//! placeholder
+//! The native engine: what a session's model is told, and what its tools do.
+//!
+//! The *decisions* of a turn (call the model, run this tool, wait for that answer, stop) are `baton-core`'s, because
+//! they must survive a crash. The *work* is here: the prompt, the transcript, the built-in tools.
+//!
+//! This crate never talks to clients and never writes history.
+
+pub mod tools;

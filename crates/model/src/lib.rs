@@ -1,1 +1,215 @@
-//! placeholder
+//! Models: what is asked, what is answered, and the wires in between.
+//!
+//! A [`Model`] answers one [`Request`] at a time, streamed or not. It knows nothing of sessions, tools' meaning or
+//! clients: it turns messages into HTTP and back, and says clearly what went wrong when it did.
+//!
+//! * [`chat`]: OpenAI's chat completions, spoken by almost everybody.
+//! * [`demo`]: a built-in model without a network, so that a fresh machine has something to show.
+//! * [`retry`]: when to ask again, and when not.
+//! * [`estimate`]: how many tokens a text is, roughly.
+//! * [`catalog`]: which models an endpoint offers.
+//!
+//! Responses and Messages, the other two wires, will be modules beside `chat`.
+
+pub mod catalog;
+pub mod chat;
+pub mod demo;
+mod error;
+pub mod estimate;
+pub mod http;
+pub mod retry;
+pub mod sse;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use baton_protocol::Json;
+
+pub use error::{ErrorKind, ModelError};
+
+/// One question to a model.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The model's name on the wire.
+    pub model: String,
+    /// The whole conversation; the first message is the system's, if there is one.
+    pub messages: Vec<Arc<Message>>,
+    /// What the model may call.
+    pub tools: Arc<[ToolDef]>,
+    /// Whether the answer is wanted in pieces.
+    pub stream: bool,
+    /// How hard to think, in the provider's own words.
+    pub reasoning_effort: Option<String>,
+    /// A limit for the answer, where one is set.
+    pub max_output_tokens: Option<u64>,
+    /// Further HTTP headers of this request.
+    pub headers: Vec<(String, String)>,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// Standing instructions.
+    System(String),
+    /// What a user, or somebody on the user's side, says.
+    User(Vec<Part>),
+    /// What the model said.
+    Assistant {
+        /// Its text, possibly empty.
+        text: String,
+        /// The calls it made.
+        tool_calls: Vec<ToolCall>,
+        /// Opaque state of the provider, to be sent back.
+        reasoning_opaque: Option<String>,
+    },
+    /// What a tool returned.
+    Tool {
+        /// For which call.
+        call_id: String,
+        /// The text.
+        content: String,
+    },
+}
+
+/// A piece of a user's message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    /// Text.
+    Text(String),
+    /// An image, in base64.
+    Image {
+        /// Such as `image/png`.
+        mime_type: String,
+        /// Base64.
+        data: Arc<str>,
+    },
+}
+
+/// A call that the model makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The model's name for it.
+    pub id: String,
+    /// Which tool.
+    pub name: String,
+    /// The arguments, exactly as the model wrote them. Usually JSON; sometimes not.
+    pub arguments: String,
+}
+
+/// A tool that the model is told about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolDef {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub parameters: Json,
+}
+
+/// What a model answered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Answer {
+    /// Text, possibly empty.
+    pub text: String,
+    /// What it thought, where it says so.
+    pub reasoning: Option<String>,
+    /// Opaque state of the provider, to be sent back with the message.
+    pub reasoning_opaque: Option<String>,
+    /// The calls it makes.
+    pub tool_calls: Vec<ToolCall>,
+    /// Why it stopped.
+    pub finish: Finish,
+    /// What it cost, where the provider says so.
+    pub usage: Option<Usage>,
+    /// The model that answered, as the provider names it.
+    pub model: Option<String>,
+    /// The provider's id of the answer.
+    pub id: Option<String>,
+    /// The provider's id of the HTTP request.
+    pub request_id: Option<String>,
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Finish {
+    /// It had said all.
+    #[default]
+    Stop,
+    /// It wants tools.
+    ToolCalls,
+    /// It ran into the limit of tokens.
+    Length,
+    /// The provider's filter stopped it.
+    ContentFilter,
+    /// Anything else, in the provider's words.
+    Other(String),
+}
+
+impl Finish {
+    /// The name on the wire of chat completions, which clients are shown.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Stop => "stop",
+            Self::ToolCalls => "tool_calls",
+            Self::Length => "length",
+            Self::ContentFilter => "content_filter",
+            Self::Other(reason) => reason,
+        }
+    }
+}
+
+/// What an answer cost, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// All that was read, cached or not.
+    pub input: u64,
+    /// All that was written.
+    pub output: u64,
+    /// Of the input: read from a cache.
+    pub cache_read: u64,
+    /// Of the input: written to a cache.
+    pub cache_write: u64,
+    /// Of the output: thinking.
+    pub reasoning: u64,
+}
+
+/// A piece of an answer, as it arrives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delta {
+    /// More text.
+    Text(String),
+    /// More thinking.
+    Reasoning(String),
+    /// More of a tool call.
+    ToolCall {
+        /// Which call.
+        id: String,
+        /// Which tool.
+        name: String,
+        /// More of its arguments.
+        arguments: String,
+    },
+    /// How many bytes of the answer have arrived in all.
+    Progress {
+        /// So many.
+        bytes: u64,
+    },
+}
+
+/// Where the pieces of a streamed answer go.
+pub type Sink<'a> = &'a mut (dyn FnMut(Delta) + Send);
+
+/// An answer, to be awaited. Dropping it cancels the request.
+pub type Asking<'a> = Pin<Box<dyn Future<Output = Result<Answer, ModelError>> + Send + 'a>>;
+
+/// Something that answers.
+pub trait Model: Send + Sync {
+    /// Asks once. Pieces go to `sink` while they arrive, if the request wants them.
+    fn ask<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Asking<'a>;
+
+    /// The path of the wire API, such as `/chat/completions`; shown to clients with the usage.
+    fn endpoint(&self) -> &'static str;
+}
