@@ -1,1 +1,30 @@
-//! placeholder
+//! The session, as a function.
+//!
+//! A [`Session`] takes one [`Input`] at a time and returns [`Output`]s: events to make durable, events to show, answers
+//! to callers, work to start and to stop. There is no clock, no randomness and no I/O in this crate, and no step can
+//! fail: bad input is answered, not raised. What time it is and where ids come from is told by a [`Stamp`].
+//!
+//! The state has two halves. [`Durable`] is what folding the recorded events gives, and nothing else: opening an old
+//! session and recovering from a crash are the same code ([`fold`]). [`Live`] is what exists only while the server
+//! does: attached clients, and work in flight.
+//!
+//! The shell around it must keep one rule: **append the recorded events, wait until they are durable, and only then
+//! act on the outputs, in their order.** Everything the promises P1 to P5 say follows from that rule and this crate.
+//!
+//! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], requests
+//! and their answers in [`step::requests`], cancel in [`step::cancel`], clients that come and go in
+//! [`step::clients`], recovery in [`step::recover`].
+
+pub mod fold;
+mod input;
+mod output;
+pub mod stamp;
+pub mod state;
+pub mod step;
+
+pub use input::{
+    Answer, Arrival, Change, Input, LogLevel, Prepared, PreparedPrompt, Profile, Route, Said, WorkResult,
+};
+pub use output::{INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
+pub use stamp::Stamp;
+pub use state::{Call, CallStage, Durable, Live, Session, Stage, Turn};

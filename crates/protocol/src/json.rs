@@ -59,8 +59,9 @@ impl Json {
     }
 
     fn from_raw<E: serde::de::Error>(raw: &RawValue) -> Result<Self, E> {
-        let text = compact(raw.get())
-            .ok_or_else(|| E::custom(format_args!("JSON that is nested more than {MAX_DEPTH} levels deep")))?;
+        let text = compact(raw.get()).ok_or_else(|| {
+            E::custom(format_args!("JSON that is nested more than {MAX_DEPTH} levels deep"))
+        })?;
         RawValue::from_string(text).map(|raw| Self(Arc::from(raw))).map_err(E::custom)
     }
 }

@@ -119,10 +119,19 @@ pub struct ContextAdded {
     pub content: String,
 }
 
-/// A permission was granted for longer than one call.
+/// A hook has changed the arguments of a call; the model is shown the new ones from here on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ApprovalGranted {
-    pub approval: Approval,
+#[serde(rename_all = "camelCase")]
+pub struct CallAmended {
+    pub tool_call_id: ToolCallId,
+    pub arguments: Json,
+}
+
+/// A permission was granted for longer than one call; without one, all such grants were taken back.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalsChanged {
+    pub approval: Option<Approval>,
 }
 
 /// The session has another name.
@@ -132,4 +141,16 @@ pub struct Renamed {
     pub name: String,
     /// Whether a person chose it; such a name is not replaced by an automatic one.
     pub by_user: bool,
+}
+
+/// What one model call cost, kept with the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TokenCounts {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_write: u64,
+    pub reasoning: u64,
+    pub duration_ms: u64,
 }

@@ -169,8 +169,9 @@ vocabulary! {
         TurnSettled = "baton.turn_settled",
         RequestOpened = "baton.request_opened",
         RequestClosed = "baton.request_closed",
+        CallAmended = "baton.call_amended",
         ContextAdded = "baton.context_added",
-        ApprovalGranted = "baton.approval_granted",
+        ApprovalsChanged = "baton.approvals_changed",
         Renamed = "baton.renamed",
     }
     ephemeral {

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use super::baton::TokenCounts;
 use super::session::AgentMode;
 use crate::attachment::Attachment;
 use crate::ids::{PromptId, ToolCallId};
@@ -104,6 +105,9 @@ pub struct AssistantMessage {
     pub output_tokens: Option<u64>,
     pub api_call_id: Option<String>,
     pub request_id: Option<String>,
+    /// What the call cost. Ours; other histories have none.
+    #[serde(rename = "batonTokens")]
+    pub tokens: Option<TokenCounts>,
 }
 
 /// The model call and its tools are over.

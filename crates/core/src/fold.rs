@@ -1,0 +1,215 @@
+//! Folding events into state: the one way a session's durable half ever changes.
+//!
+//! Total by promise (P7): an event that makes no sense where it stands changes nothing.
+
+use baton_protocol::event::{Body, RequestOpened, ToolRequest};
+use baton_protocol::{Event, ToolCallId};
+
+use crate::state::{Accepted, Call, CallStage, Durable, Stage, Turn};
+
+/// How much of the first prompt becomes the title.
+const TITLE_LENGTH: usize = 200;
+
+impl Durable {
+    /// The state after all of `events`.
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut state = Self::default();
+        events.into_iter().for_each(|event| state.apply(event));
+        state
+    }
+
+    /// The state after one more event.
+    pub fn apply(&mut self, event: &Event) {
+        self.seq += 1;
+        if event.body.is_public() {
+            self.last_public = Some(event.id);
+        }
+        // Events of sub-agents are history of the session, not steps of its main conversation.
+        if event.agent_id.is_none() {
+            self.apply_body(event);
+        }
+    }
+
+    fn apply_body(&mut self, event: &Event) {
+        match &event.body {
+            Body::SessionStart(start) => {
+                self.started = start.start_time;
+                self.facts.model.clone_from(&start.selected_model);
+                self.facts.reasoning_effort.clone_from(&start.reasoning_effort);
+                self.facts.context = start.context.clone().unwrap_or_default();
+            }
+            Body::SessionResume(resume) => {
+                if let Some(context) = &resume.context {
+                    self.facts.context = context.clone();
+                }
+            }
+            Body::ModelChange(change) => {
+                self.facts.model = Some(change.new_model.clone());
+                self.facts.reasoning_effort.clone_from(&change.reasoning_effort);
+            }
+            Body::ModeChanged(change) => self.facts.mode = change.new_mode,
+            Body::PermissionsChanged(change) => self.facts.permissions = change.mode,
+            Body::ContextChanged(change) => self.facts.context = change.0.clone(),
+            Body::Renamed(renamed) => {
+                self.facts.name = Some(renamed.name.clone());
+                self.facts.named_by_user = renamed.by_user;
+            }
+            Body::ApprovalsChanged(change) => match &change.approval {
+                Some(approval) => self.approvals.push(approval.clone()),
+                None => self.approvals.clear(),
+            },
+            Body::PromptAccepted(accepted) => {
+                let prompt = std::sync::Arc::new(accepted.prompt.clone());
+                self.inbox.push_back(Accepted { id: accepted.prompt_id, prompt });
+            }
+            Body::PromptWithdrawn(withdrawn) => self.inbox.retain(|p| p.id != withdrawn.prompt_id),
+            Body::UserMessage(message) => self.apply_user_message(message),
+            Body::TurnSettled(settled) => {
+                self.totals.prompts += settled.prompt_ids.len() as u64;
+                self.inbox.retain(|p| !settled.prompt_ids.contains(&p.id));
+                if self
+                    .turn
+                    .as_ref()
+                    .is_some_and(|t| t.prompts.iter().any(|p| settled.prompt_ids.contains(p)))
+                {
+                    self.turn = None;
+                }
+            }
+            Body::AssistantMessage(message) => {
+                if let (Some(model), Some(tokens)) = (&message.model, message.tokens) {
+                    self.totals.count(model, tokens);
+                }
+                if let Some(turn) = &mut self.turn {
+                    turn.stage = Stage::Acting;
+                    turn.calls = message.tool_requests.iter().map(Call::from_request).collect();
+                }
+            }
+            _ => self.apply_to_turn(&event.body),
+        }
+    }
+
+    fn apply_user_message(&mut self, message: &baton_protocol::event::UserMessage) {
+        if self.facts.title.is_none() {
+            self.facts.title = Some(message.content.chars().take(TITLE_LENGTH).collect());
+        }
+        let Some(id) = message.message_id else { return };
+        self.inbox.retain(|p| p.id != id);
+        match &mut self.turn {
+            Some(turn) => turn.prompts.push(id),
+            None => {
+                let interaction = message.interaction_id.clone().unwrap_or_default();
+                let prompts = vec![id];
+                self.turn = Some(Turn {
+                    prompts,
+                    interaction,
+                    rounds: 0,
+                    stage: Stage::Ready,
+                    calls: Vec::new(),
+                    rejected: None,
+                });
+            }
+        }
+    }
+
+    fn apply_to_turn(&mut self, body: &Body) {
+        let Some(turn) = &mut self.turn else { return };
+        match body {
+            Body::TurnStart(_) => {
+                turn.stage = Stage::Asking;
+                turn.rounds += 1;
+                turn.calls.clear();
+            }
+            Body::TurnEnd(_) => {
+                turn.stage = Stage::Ready;
+                turn.calls.clear();
+            }
+            Body::CallAmended(amended) => {
+                if let Some(call) = turn.call_mut(&amended.tool_call_id) {
+                    call.arguments = Some(amended.arguments.clone());
+                }
+            }
+            Body::PermissionRequested(requested) => {
+                let Some(id) = requested.permission_request.tool_call_id() else { return };
+                let wants = Box::new(requested.permission_request.clone());
+                turn.set_stage(
+                    id,
+                    CallStage::AwaitingPermission { request: requested.request_id.clone(), wants },
+                );
+            }
+            Body::PermissionCompleted(completed) => {
+                turn.leave_request(&completed.request_id);
+            }
+            Body::ExternalToolRequested(requested) => {
+                let request = requested.request_id.clone();
+                turn.set_stage(&requested.tool_call_id, CallStage::AwaitingClient { request });
+            }
+            Body::ExternalToolCompleted(completed) => turn.leave_request(&completed.request_id),
+            Body::RequestOpened(RequestOpened { request_id, tool_call_id: Some(call), question }) => {
+                let stage =
+                    CallStage::AwaitingAnswer { request: request_id.clone(), question: question.clone() };
+                turn.set_stage(call, stage);
+            }
+            Body::RequestClosed(closed) => turn.leave_request(&closed.request_id),
+            Body::ToolComplete(complete) => {
+                turn.set_stage(&complete.tool_call_id, CallStage::Done { success: complete.success });
+                if let Some(error) = &complete.error
+                    && error.code.as_deref() == Some("rejected")
+                {
+                    turn.rejected = Some(error.message.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Turn {
+    /// The call of that name.
+    #[must_use]
+    pub fn call(&self, id: &ToolCallId) -> Option<&Call> {
+        self.calls.iter().find(|call| call.id == *id)
+    }
+
+    fn call_mut(&mut self, id: &ToolCallId) -> Option<&mut Call> {
+        self.calls.iter_mut().find(|call| call.id == *id)
+    }
+
+    /// A call that is over stays over, whatever a damaged history says next.
+    fn set_stage(&mut self, id: &ToolCallId, stage: CallStage) {
+        if let Some(call) = self.call_mut(id)
+            && !call.stage.is_done()
+        {
+            call.stage = stage;
+        }
+    }
+
+    fn leave_request(&mut self, request: &baton_protocol::RequestId) {
+        if let Some(call) = self.calls.iter_mut().find(|call| call.stage.request() == Some(request)) {
+            call.stage = CallStage::Started;
+        }
+    }
+}
+
+impl Call {
+    fn from_request(request: &ToolRequest) -> Self {
+        Self {
+            id: request.tool_call_id.clone(),
+            tool: request.name.clone(),
+            arguments: request.arguments.clone(),
+            stage: CallStage::Started,
+        }
+    }
+}
+
+impl crate::state::Totals {
+    fn count(&mut self, model: &str, tokens: baton_protocol::event::TokenCounts) {
+        let (calls, sum) = self.models.entry(model.to_owned()).or_default();
+        *calls += 1;
+        sum.input += tokens.input;
+        sum.output += tokens.output;
+        sum.cache_read += tokens.cache_read;
+        sum.cache_write += tokens.cache_write;
+        sum.reasoning += tokens.reasoning;
+        sum.duration_ms += tokens.duration_ms;
+    }
+}

@@ -1,0 +1,275 @@
+//! What can happen to a session.
+
+use baton_protocol::event::{
+    AbortReason, AgentMode, AssistantUsage, Body, PermissionMode, Prompt, Question, SessionError,
+    TokenCounts, ToolRequest, WorkContext,
+};
+use baton_protocol::permission::{PermissionRequest, Verdict};
+use baton_protocol::tool::{Command, ToolResult, ToolSpec};
+use baton_protocol::{ClientId, Json, RequestId};
+
+use crate::output::{ReplyTo, WorkId};
+
+/// One thing that happens.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// The session is made.
+    Create {
+        /// Where it works.
+        context: WorkContext,
+        /// The model it is to use.
+        model: Option<String>,
+        /// How hard it should think.
+        reasoning_effort: Option<String>,
+        /// The version of this program, for the record.
+        version: String,
+    },
+    /// A client comes.
+    Attach {
+        /// Which.
+        client: ClientId,
+        /// What it brings. Replaces what the same client brought before.
+        profile: Profile,
+        /// How it comes.
+        arrival: Arrival,
+    },
+    /// A client goes, with all it brought.
+    Detach {
+        /// Which.
+        client: ClientId,
+    },
+    /// Somebody sends a prompt.
+    Prompt {
+        /// Told once it is accepted.
+        reply: ReplyTo,
+        /// What they send.
+        prompt: Prompt,
+    },
+    /// Somebody cancels what runs and what waits.
+    Abort {
+        /// Told once it is cancelled.
+        reply: ReplyTo,
+        /// Why.
+        reason: AbortReason,
+    },
+    /// Somebody answers a request.
+    Answer {
+        /// Told whether the answer counts.
+        reply: ReplyTo,
+        /// Which request.
+        request: RequestId,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Somebody changes a setting, or notes something.
+    Change {
+        /// Told once it is changed.
+        reply: ReplyTo,
+        /// What.
+        change: Change,
+    },
+    /// The shell records something that changes nothing here, such as the call of a hook.
+    Note(Box<Body>),
+    /// The shell shows something that is not recorded.
+    Show(Box<Body>),
+    /// Nobody wants the session to be live any longer.
+    Close {
+        /// Why, for the outcome of what was running.
+        reason: String,
+    },
+    /// Work has come back.
+    Finished {
+        /// Which.
+        work: WorkId,
+        /// With what.
+        result: Box<WorkResult>,
+    },
+}
+
+/// What a client brings to a session.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Profile {
+    /// Tools it runs.
+    pub tools: Vec<ToolSpec>,
+    /// Slash commands it runs.
+    pub commands: Vec<Command>,
+    /// Whether it can be asked questions on the user's behalf.
+    pub user_input: bool,
+    /// Whether it can show forms.
+    pub elicitation: bool,
+    /// Whether it has hooks.
+    pub hooks: bool,
+}
+
+/// How a client comes to a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arrival {
+    /// It has just made the session.
+    Made,
+    /// It comes to a session that existed.
+    Resumed {
+        /// Whether to go on with what was pending when the last client left; `None` when the client did not say.
+        continue_pending_work: Option<bool>,
+        /// Whether to record that it came.
+        record: bool,
+        /// Where the session works now.
+        context: WorkContext,
+        /// Another model than before.
+        model: Option<String>,
+        /// Another effort than before.
+        reasoning_effort: Option<String>,
+    },
+    /// It watches: nothing about the session changes.
+    Watching,
+}
+
+/// An answer to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// To a permission request.
+    Permission(Verdict),
+    /// To a call of a client's tool.
+    Tool(ToolResult),
+    /// To a question to the user.
+    UserInput {
+        /// What the user said.
+        answer: String,
+        /// Whether they typed it, rather than chose it.
+        was_freeform: bool,
+    },
+}
+
+/// A change of a session's settings.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// Another model, from the next round on.
+    Model {
+        /// Its name.
+        model: String,
+        /// The effort that goes with it.
+        reasoning_effort: Option<String>,
+    },
+    /// Another mode.
+    Mode(AgentMode),
+    /// Whether tools are asked for.
+    Permissions(PermissionMode),
+    /// Granted permissions are forgotten.
+    ForgetApprovals,
+    /// Another name.
+    Name {
+        /// The name.
+        name: String,
+        /// Whether a person chose it. An automatic name does not replace a person's.
+        by_user: bool,
+    },
+    /// Another place to work.
+    Context(WorkContext),
+    /// A message for whoever reads the log.
+    Log {
+        /// How grave.
+        level: LogLevel,
+        /// The message.
+        message: String,
+        /// Something to read about it.
+        url: Option<String>,
+        /// Whether it is shown only, not recorded.
+        ephemeral: bool,
+    },
+    /// A file of the session changed; see the events of that name.
+    Noted(Box<Body>),
+}
+
+/// How grave a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Good to know.
+    Info,
+    /// May need attention.
+    Warning,
+    /// Something failed.
+    Error,
+}
+
+/// What work comes back with. Each variant answers the [`Work`](crate::Work) of the same name.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WorkResult {
+    /// The prompt, ready for the model.
+    PreparePrompt(PreparedPrompt),
+    /// What the model said.
+    Ask(Box<Said>),
+    /// The model could not be asked.
+    AskFailed(SessionError),
+    /// What a call would do.
+    PrepareCall(Prepared),
+    /// What a call gave: of a built-in tool, or of a client's after hooks and limits had their say.
+    RunTool(ToolResult),
+    /// Whether the turn may end; otherwise what the model is told to go on with.
+    Review(Option<String>),
+    /// A question could not be delivered; it stays open for the next client that can show it.
+    Undelivered,
+}
+
+/// A prompt, ready for the model.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PreparedPrompt {
+    /// What the user wrote, or what a hook made of it.
+    pub content: String,
+    /// What the model is given.
+    pub transformed: Option<String>,
+    /// Further messages that go before it.
+    pub context: Vec<(String, String)>,
+    /// The system text, when it differs from the last one recorded.
+    pub system: Option<String>,
+}
+
+/// What a model said.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Said {
+    /// Its name for the message; the same as that of the pieces streamed before.
+    pub message_id: String,
+    /// Text.
+    pub text: String,
+    /// What it thought.
+    pub reasoning: Option<String>,
+    /// Opaque state of the provider.
+    pub reasoning_opaque: Option<String>,
+    /// The calls it makes.
+    pub tool_requests: Vec<ToolRequest>,
+    /// Which model.
+    pub model: Option<String>,
+    /// The provider's id of the answer.
+    pub api_call_id: Option<String>,
+    /// What it cost, for clients.
+    pub usage: AssistantUsage,
+    /// What it cost, for the record.
+    pub tokens: TokenCounts,
+}
+
+/// What a call would do, before anybody is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Prepared {
+    /// It can be run.
+    Runnable {
+        /// By whom.
+        route: Route,
+        /// What somebody has to allow first, if anything.
+        wants: Option<PermissionRequest>,
+        /// Whether somebody must decide even if a grant would cover it.
+        always_ask: bool,
+        /// The arguments, where a hook changed them.
+        arguments: Option<Json>,
+    },
+    /// It is a question to the user.
+    Question(Question),
+    /// It is over already: unknown tool, bad arguments, refused by a hook.
+    Finished(ToolResult),
+}
+
+/// Who runs a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// This program.
+    BuiltIn,
+    /// A client.
+    Client,
+}

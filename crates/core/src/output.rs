@@ -1,0 +1,119 @@
+//! What a session does about what happens.
+
+use baton_protocol::permission::Verdict;
+use baton_protocol::tool::ToolResult;
+use baton_protocol::{ClientId, Event, EventId, PromptId, RequestId, ToolCallId};
+
+/// One consequence of a step. The shell first makes all recorded events of a step durable, in one write; then it acts
+/// on all outputs in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// An event for the history; shown to clients once it is durable.
+    Record(Event),
+    /// An event that is shown and forgotten.
+    Show(Event),
+    /// The answer to a caller.
+    Reply(ReplyTo, Reply),
+    /// Work to start.
+    Start(WorkId, Work),
+    /// Work to stop, with all its processes. Its result, if it still comes, is ignored.
+    Stop(WorkId),
+}
+
+/// A caller who waits for an answer. What is behind the number is the shell's business.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplyTo(pub u64);
+
+/// An answer to a caller. Once it is given, what it says is durable (P1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// The prompt is accepted.
+    Accepted(PromptId),
+    /// What ran and waited is cancelled; `false` if there was nothing.
+    Aborted {
+        /// Whether there was anything to cancel.
+        had_work: bool,
+    },
+    /// The answer counts.
+    Counted,
+    /// The answer comes too late: the request was answered by somebody else, or is not waited for any more.
+    TooLate,
+    /// There is no such request, now or lately.
+    NoSuchRequest,
+    /// The answer does not fit the request.
+    Mismatch,
+    /// Done; the event that says so, if there is one.
+    Done(Option<EventId>),
+}
+
+/// The name of a piece of work, unique in a session's life in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkId(pub u64);
+
+/// Work that a session wants done. It comes back as [`Input::Finished`](crate::Input::Finished).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// Make a prompt ready for the model: attachments, date, hooks.
+    PreparePrompt {
+        /// Which.
+        prompt: PromptId,
+        /// Tools that left with their client since the last prompt; the model is told.
+        tools_gone: Vec<String>,
+    },
+    /// Ask the model.
+    Ask,
+    /// Find out what a call would do: hooks, arguments, permission.
+    PrepareCall {
+        /// Which.
+        call: ToolCallId,
+    },
+    /// Run a built-in tool.
+    RunTool {
+        /// Which call.
+        call: ToolCallId,
+    },
+    /// Give a client's result to hooks and limits before it counts.
+    FinishCall {
+        /// Which call.
+        call: ToolCallId,
+        /// The request that was answered.
+        request: RequestId,
+        /// The answer.
+        result: ToolResult,
+    },
+    /// Put a question to a client that can show it.
+    DeliverQuestion {
+        /// To whom.
+        client: ClientId,
+        /// Which.
+        request: RequestId,
+    },
+    /// Ask hooks whether the turn may end.
+    Review,
+}
+
+/// What the model is told about a call that did not get to its end.
+pub const INTERRUPTED: &str = "The execution of this tool, or a previous tool was interrupted.";
+
+/// What the model and people are told when a person said no.
+pub(crate) fn denial(verdict: &Verdict) -> ToolResult {
+    use baton_protocol::tool::ResultType;
+    match verdict {
+        Verdict::Reject { feedback: None } => ToolResult {
+            result_type: ResultType::Rejected,
+            ..ToolResult::failure("The user rejected this tool call.")
+        },
+        Verdict::Reject { feedback: Some(feedback) } => ToolResult {
+            result_type: ResultType::Denied,
+            ..ToolResult::failure(format!("The user rejected this tool call. User feedback: {feedback}"))
+        },
+        Verdict::DeniedByRules => ToolResult {
+            result_type: ResultType::Denied,
+            ..ToolResult::failure("Permission denied by a rule")
+        },
+        _ => ToolResult {
+            result_type: ResultType::Denied,
+            ..ToolResult::failure("Permission denied and could not request permission from user")
+        },
+    }
+}

@@ -1,0 +1,242 @@
+//! What a session is: the half that survives, and the half that does not.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use baton_protocol::event::{AgentMode, PermissionMode, Prompt, Question, TokenCounts, WorkContext};
+use baton_protocol::permission::{Approval, PermissionRequest};
+use baton_protocol::{ClientId, EventId, Json, PromptId, RequestId, SessionId, Timestamp, ToolCallId};
+use serde::{Deserialize, Serialize};
+
+use crate::input::Profile;
+use crate::output::{ReplyTo, Work, WorkId};
+
+/// A session. See the crate's documentation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    /// Its name.
+    pub id: SessionId,
+    /// What survives.
+    pub durable: Durable,
+    /// What does not.
+    pub live: Live,
+}
+
+impl Session {
+    /// A session whose events are about to be folded, or recorded for the first time.
+    #[must_use]
+    pub fn new(id: SessionId) -> Self {
+        Self { id, durable: Durable::default(), live: Live::default() }
+    }
+
+    /// A session read back from its history. Nothing runs; what becomes of work that was under way is decided when the
+    /// first client comes.
+    #[must_use]
+    pub fn recovered(id: SessionId, durable: Durable) -> Self {
+        let mut session = Self { id, durable, live: Live::default() };
+        session.live.is_recovered = session.is_busy();
+        session
+    }
+
+    /// Whether anything runs or waits: a turn, or a prompt that has not had its turn.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.durable.turn.is_some() || !self.durable.inbox.is_empty()
+    }
+}
+
+/// What folding the recorded events gives. It is small whatever the length of the history, and a snapshot of it is
+/// stored from time to time, so that opening a session costs what its recent part costs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Durable {
+    /// How many events were folded; the sequence number of the last.
+    pub seq: u64,
+    /// The last event that SDK clients see: the parent of the next one.
+    pub last_public: Option<EventId>,
+    /// When the session was made.
+    pub started: Timestamp,
+    /// Settings that survive.
+    pub facts: Facts,
+    /// Prompts that were accepted and have not had their turn, in order of acceptance.
+    pub inbox: VecDeque<Accepted>,
+    /// What is being worked on.
+    pub turn: Option<Turn>,
+    /// Permissions granted for longer than one call.
+    pub approvals: Vec<Approval>,
+    /// What was used so far.
+    pub totals: Totals,
+}
+
+/// Settings of a session that survive it being closed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// The chosen model; none means the default of the day.
+    pub model: Option<String>,
+    /// How hard it should think.
+    pub reasoning_effort: Option<String>,
+    /// How much the agent may do on its own.
+    pub mode: AgentMode,
+    /// Whether tools are asked for.
+    pub permissions: PermissionMode,
+    /// A name that somebody gave.
+    pub name: Option<String>,
+    /// Whether that was a person.
+    pub named_by_user: bool,
+    /// The beginning of the first prompt: what lists show when there is no name.
+    pub title: Option<String>,
+    /// Where it works.
+    pub context: WorkContext,
+}
+
+/// A prompt in the inbox.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// Its name.
+    pub id: PromptId,
+    /// What was sent. Shared, because attachments can be large and a state is copied with every step.
+    pub prompt: Arc<Prompt>,
+}
+
+/// What one prompt, and those that joined it, cause.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The prompt that opened it, and those that steered it.
+    pub prompts: Vec<PromptId>,
+    /// Its name on the wire.
+    pub interaction: String,
+    /// How many times the model has been asked.
+    pub rounds: u32,
+    /// Where it stands.
+    pub stage: Stage,
+    /// The tool calls of this round.
+    pub calls: Vec<Call>,
+    /// Why the turn must end once its calls are over: somebody rejected one of them.
+    pub rejected: Option<String>,
+}
+
+impl Turn {
+    /// The wire's name of the current round.
+    #[must_use]
+    pub fn round_name(&self) -> String {
+        self.rounds.saturating_sub(1).to_string()
+    }
+
+    /// The calls that are not over.
+    pub fn open_calls(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().filter(|call| !call.stage.is_done())
+    }
+}
+
+/// Where a turn stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// Between rounds: the model is to be asked next, or the turn is to end.
+    Ready,
+    /// The model is being asked.
+    Asking,
+    /// The model has answered; its calls are being worked on.
+    Acting,
+}
+
+/// A tool call of the current round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// The model's name for it.
+    pub id: ToolCallId,
+    /// Which tool.
+    pub tool: String,
+    /// What the model gave it, or what a hook made of that.
+    pub arguments: Option<Json>,
+    /// Where it stands.
+    pub stage: CallStage,
+}
+
+/// Where a tool call stands, as far as that is durable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum CallStage {
+    /// It has begun. Whether its tool is running cannot be told from the history, so after a crash it counts as
+    /// interrupted (P4).
+    Started,
+    /// Somebody must allow it. Nothing of it has run.
+    AwaitingPermission {
+        /// The request.
+        request: RequestId,
+        /// What it wants.
+        wants: Box<PermissionRequest>,
+    },
+    /// A client must run it.
+    AwaitingClient {
+        /// The request.
+        request: RequestId,
+    },
+    /// Somebody must answer a question.
+    AwaitingAnswer {
+        /// The request.
+        request: RequestId,
+        /// The question.
+        question: Question,
+    },
+    /// It is over.
+    Done {
+        /// Whether it went well.
+        success: bool,
+    },
+}
+
+impl CallStage {
+    /// The request that this call waits for, if it does.
+    #[must_use]
+    pub fn request(&self) -> Option<&RequestId> {
+        match self {
+            Self::AwaitingPermission { request, .. }
+            | Self::AwaitingClient { request }
+            | Self::AwaitingAnswer { request, .. } => Some(request),
+            Self::Started | Self::Done { .. } => None,
+        }
+    }
+
+    /// Whether the call is over.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
+}
+
+/// What a session has used so far.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Prompts that have had their outcome.
+    pub prompts: u64,
+    /// By model: how often it was asked, and what that took.
+    pub models: BTreeMap<String, (u64, TokenCounts)>,
+}
+
+/// What exists only while the server does.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Live {
+    /// Who is attached, and what they bring.
+    pub clients: BTreeMap<ClientId, Profile>,
+    /// Work that was started and has not come back. A result of work that is not listed here is ignored.
+    pub work: BTreeMap<WorkId, Work>,
+    /// Requests whose answer has been taken and is being processed, with the caller who waits to hear that it counts.
+    pub claimed: BTreeMap<RequestId, ReplyTo>,
+    /// Requests that were answered or closed not long ago, so that a late answer can be told apart from a wrong one.
+    pub settled: BTreeSet<RequestId>,
+    /// Tools that left with their client since the model was last told.
+    pub tools_gone: BTreeSet<String>,
+    /// Whether the durable half was read back with a turn in it that nobody works on yet.
+    pub is_recovered: bool,
+    /// The last work id given out.
+    pub last_work: u64,
+}
+
+impl Live {
+    /// The client that offers a tool, looked up at the moment of the call: the newest one that does.
+    #[must_use]
+    pub fn owner_of(&self, tool: &str) -> Option<ClientId> {
+        self.clients.iter().rev().find(|(_, p)| p.tools.iter().any(|t| t.name == tool)).map(|(id, _)| *id)
+    }
+}

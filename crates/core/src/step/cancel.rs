@@ -1,0 +1,96 @@
+//! Cancel, and the end of a session's life in this server.
+
+use baton_protocol::event::{
+    Abort, AbortReason, CodeChanges, Outcome, PendingMessagesModified, SessionShutdown, ShutdownType, TurnEnd,
+};
+use baton_protocol::tool::ToolResult;
+use baton_protocol::{Json, PromptId};
+use serde_json::json;
+
+use super::Step;
+use crate::output::{INTERRUPTED, Reply, ReplyTo};
+use crate::state::{Stage, Totals};
+
+impl Step<'_> {
+    /// Cancels the running turn and every prompt accepted before this moment. An idle session is left alone: nothing
+    /// is recorded that the next prompt could stumble over.
+    pub(super) fn abort(&mut self, reply: ReplyTo, reason: AbortReason) {
+        if !self.session.is_busy() {
+            return self.reply(reply, Reply::Aborted { had_work: false });
+        }
+        self.record(Abort { reason });
+        self.end_all_work(Outcome::Cancelled, "cancelled by a client");
+        self.show(PendingMessagesModified {});
+        self.reply(reply, Reply::Aborted { had_work: true });
+        self.show_idle(true);
+    }
+
+    /// Ends the turn and all waiting prompts with one and the same outcome. Everything that was started is stopped.
+    pub(super) fn end_all_work(&mut self, outcome: Outcome, reason: &str) {
+        self.stop_where(|_| true);
+        self.session.live.is_recovered = false;
+        self.end_turn(outcome, reason);
+        let waiting: Vec<PromptId> = self.session.durable.inbox.iter().map(|p| p.id).collect();
+        for prompt in waiting {
+            self.enter_history(prompt);
+            self.settle(vec![prompt], outcome, reason);
+        }
+    }
+
+    /// Ends the running turn, closing its calls and their requests.
+    fn end_turn(&mut self, outcome: Outcome, reason: &str) {
+        let Some(turn) = self.turn().cloned() else { return };
+        self.interrupt_calls(|_| true, reason);
+        if turn.stage != Stage::Ready {
+            self.record(TurnEnd { turn_id: turn.round_name(), model: None });
+        }
+        self.settle(turn.prompts, outcome, reason);
+    }
+
+    /// Closes the open calls that `which` selects as interrupted (P4).
+    pub(super) fn interrupt_calls(&mut self, which: impl Fn(&crate::Call) -> bool, reason: &str) {
+        let Some(turn) = self.turn().cloned() else { return };
+        for call in turn.open_calls().filter(|call| which(call)) {
+            self.close_request(&call.stage, &call.id, reason);
+            self.complete_call(&call.id, ToolResult::failure(INTERRUPTED));
+        }
+    }
+
+    /// Closes the session: whatever runs is ended, and the history says so.
+    pub(super) fn close(&mut self, reason: &str) {
+        self.end_all_work(Outcome::Cancelled, reason);
+        let durable = &self.session.durable;
+        let (api_time, metrics) = metrics(&durable.totals);
+        self.record(SessionShutdown {
+            shutdown_type: ShutdownType::Routine,
+            error_reason: None,
+            total_premium_requests: 0.0,
+            total_api_duration_ms: api_time,
+            session_start_time: durable.started.as_millis(),
+            code_changes: CodeChanges::default(),
+            model_metrics: metrics,
+            current_model: durable.facts.model.clone(),
+        });
+        self.session.live.clients.clear();
+    }
+}
+
+/// What was used, as clients are told: milliseconds in model calls, and counts by model.
+fn metrics(totals: &Totals) -> (u64, Json) {
+    let time = totals.models.values().map(|(_, tokens)| tokens.duration_ms).sum();
+    let models: serde_json::Map<String, serde_json::Value> = totals
+        .models
+        .iter()
+        .map(|(model, (calls, tokens))| {
+            let usage = json!({
+                "inputTokens": tokens.input,
+                "outputTokens": tokens.output,
+                "cacheReadTokens": tokens.cache_read,
+                "cacheWriteTokens": tokens.cache_write,
+                "reasoningTokens": tokens.reasoning,
+            });
+            (model.clone(), json!({ "requests": { "count": calls, "cost": 0 }, "usage": usage }))
+        })
+        .collect();
+    (time, Json::from(serde_json::Value::Object(models)))
+}

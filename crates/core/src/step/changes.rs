@@ -1,0 +1,73 @@
+//! Changes of a session's settings.
+
+use baton_protocol::event::{
+    ApprovalsChanged, Body, ContextChanged, ModeChanged, ModelChange, PermissionsChanged, Renamed,
+    SessionError, SessionInfo, SessionWarning, TitleChanged,
+};
+
+use super::Step;
+use crate::input::{Change, LogLevel};
+use crate::output::{Reply, ReplyTo};
+
+/// What messages logged by clients are filed under.
+const NOTIFICATION: &str = "notification";
+
+impl Step<'_> {
+    pub(super) fn change(&mut self, reply: ReplyTo, change: Change) {
+        let facts = &self.session.durable.facts;
+        let body: Body = match change {
+            Change::Model { model, reasoning_effort } => ModelChange {
+                previous_model: facts.model.clone(),
+                new_model: model,
+                previous_reasoning_effort: facts.reasoning_effort.clone(),
+                reasoning_effort,
+                reasoning_summary: None,
+                source: None,
+                cause: None,
+            }
+            .into(),
+            Change::Mode(mode) if facts.mode == mode => return self.reply(reply, Reply::Done(None)),
+            Change::Mode(new_mode) => ModeChanged { previous_mode: facts.mode, new_mode }.into(),
+            Change::Permissions(mode) if facts.permissions == mode => {
+                return self.reply(reply, Reply::Done(None));
+            }
+            Change::Permissions(mode) => PermissionsChanged { previous_mode: facts.permissions, mode }.into(),
+            Change::ForgetApprovals => ApprovalsChanged { approval: None }.into(),
+            Change::Name { by_user: false, .. } if facts.named_by_user => {
+                return self.reply(reply, Reply::Done(None));
+            }
+            Change::Name { name, by_user } => {
+                let id = self.record(Renamed { name: name.clone(), by_user });
+                self.show(TitleChanged { title: name });
+                return self.reply(reply, Reply::Done(Some(id)));
+            }
+            Change::Context(context) => ContextChanged(context).into(),
+            Change::Log { level, message, url, ephemeral } => {
+                return self.log(reply, level, message, url, ephemeral);
+            }
+            Change::Noted(body) => *body,
+        };
+        let id = self.record(body);
+        self.reply(reply, Reply::Done(Some(id)));
+    }
+
+    fn log(
+        &mut self,
+        reply: ReplyTo,
+        level: LogLevel,
+        message: String,
+        url: Option<String>,
+        ephemeral: bool,
+    ) {
+        let kind = NOTIFICATION.to_owned();
+        let body: Body = match level {
+            LogLevel::Info => SessionInfo { info_type: kind, message, url, tip: None }.into(),
+            LogLevel::Warning => SessionWarning { warning_type: kind, message, url }.into(),
+            LogLevel::Error => {
+                SessionError { error_type: kind, message, url, ..SessionError::default() }.into()
+            }
+        };
+        let id = if ephemeral { self.show(body) } else { self.record(body) };
+        self.reply(reply, Reply::Done(Some(id)));
+    }
+}

@@ -1,0 +1,118 @@
+//! Clients come and go. Tools and commands are a union: who leaves takes theirs along.
+
+use std::collections::BTreeSet;
+
+use baton_protocol::ClientId;
+use baton_protocol::event::{
+    CapabilitiesChanged, CommandsChanged, ModelChange, SessionResume, UiCapabilities,
+};
+use baton_protocol::tool::Command;
+
+use super::Step;
+use crate::input::{Arrival, Profile};
+use crate::output::Work;
+use crate::state::Live;
+
+impl Step<'_> {
+    /// A client comes, or comes again with something else.
+    pub(super) fn attach(&mut self, client: ClientId, profile: Profile, arrival: Arrival) {
+        let before = Offers::of(&self.session.live);
+        let others = self.session.live.clients.keys().any(|id| *id != client);
+        let verdict = match &arrival {
+            Arrival::Resumed { continue_pending_work, .. } => {
+                Some(self.judge_pending_work(others, *continue_pending_work, &profile))
+            }
+            Arrival::Made | Arrival::Watching => None,
+        };
+        self.session.live.clients.insert(client, profile);
+        if let (
+            Arrival::Resumed { continue_pending_work, record, context, model, reasoning_effort },
+            Some(pending),
+        ) = (arrival, verdict)
+        {
+            if record {
+                let durable = &self.session.durable;
+                self.record(SessionResume {
+                    resume_time: self.stamp.now,
+                    event_count: durable.seq,
+                    selected_model: model.clone().or_else(|| durable.facts.model.clone()),
+                    reasoning_effort: reasoning_effort
+                        .clone()
+                        .or_else(|| durable.facts.reasoning_effort.clone()),
+                    context: Some(context),
+                    already_in_use: Some(false),
+                    session_was_active: Some(pending.was_active()),
+                    continue_pending_work: Some(continue_pending_work.unwrap_or(false)),
+                });
+            }
+            self.choose_model(model, reasoning_effort);
+            self.take_up(pending);
+        }
+        self.show_changed_offers(&before);
+        self.deliver_questions();
+    }
+
+    fn choose_model(&mut self, model: Option<String>, reasoning_effort: Option<String>) {
+        let facts = &self.session.durable.facts;
+        let Some(new_model) = model.filter(|m| facts.model.as_ref() != Some(m)) else { return };
+        self.record(ModelChange {
+            previous_model: facts.model.clone(),
+            new_model,
+            previous_reasoning_effort: facts.reasoning_effort.clone(),
+            reasoning_effort,
+            reasoning_summary: None,
+            source: Some("resume".into()),
+            cause: None,
+        });
+    }
+
+    /// A client goes. The model is told of tools that went with it; questions it was showing go to the next client.
+    pub(super) fn detach(&mut self, client: ClientId) {
+        let before = Offers::of(&self.session.live);
+        let Some(profile) = self.session.live.clients.remove(&client) else { return };
+        let gone = profile.tools.into_iter().map(|tool| tool.name);
+        let still: BTreeSet<&str> = self
+            .session
+            .live
+            .clients
+            .values()
+            .flat_map(|p| &p.tools)
+            .map(|tool| tool.name.as_str())
+            .collect();
+        let gone: Vec<String> = gone.filter(|name| !still.contains(name.as_str())).collect();
+        self.session.live.tools_gone.extend(gone);
+        self.stop_where(|work| matches!(work, Work::DeliverQuestion { client: c, .. } if *c == client));
+        self.show_changed_offers(&before);
+        self.deliver_questions();
+    }
+
+    fn show_changed_offers(&mut self, before: &Offers) {
+        let now = Offers::of(&self.session.live);
+        self.session.live.tools_gone.retain(|name| !now.tools.contains(name));
+        if now.commands != before.commands {
+            self.show(CommandsChanged { commands: now.commands });
+        }
+        if now.elicitation != before.elicitation {
+            let ui = UiCapabilities { elicitation: Some(now.elicitation), ..UiCapabilities::default() };
+            self.show(CapabilitiesChanged { ui: Some(ui) });
+        }
+    }
+}
+
+/// What the attached clients offer together.
+struct Offers {
+    tools: BTreeSet<String>,
+    commands: Vec<Command>,
+    elicitation: bool,
+}
+
+impl Offers {
+    fn of(live: &Live) -> Self {
+        let clients = || live.clients.values();
+        Self {
+            tools: clients().flat_map(|p| &p.tools).map(|tool| tool.name.clone()).collect(),
+            commands: clients().flat_map(|p| p.commands.clone()).collect(),
+            elicitation: clients().any(|p| p.elicitation),
+        }
+    }
+}

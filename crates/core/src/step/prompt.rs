@@ -1,0 +1,106 @@
+//! The way of a prompt: accepted, waiting, prepared, in the conversation.
+
+use baton_protocol::PromptId;
+use baton_protocol::event::{
+    ContextAdded, Delivery, PendingMessagesModified, Prompt, PromptAccepted, SendMode, SystemMessage,
+    TitleChanged, UserMessage,
+};
+
+use super::Step;
+use crate::input::PreparedPrompt;
+use crate::output::{Reply, ReplyTo, Work};
+
+impl Step<'_> {
+    /// Accepts a prompt. The caller hears of it once that is durable; nothing else about the prompt concerns the
+    /// caller's connection any more.
+    pub(super) fn accept(&mut self, reply: ReplyTo, prompt: Prompt) {
+        let prompt_id = PromptId(self.stamp.uuid());
+        self.record(PromptAccepted { prompt_id, prompt });
+        self.show(PendingMessagesModified {});
+        self.reply(reply, Reply::Accepted(prompt_id));
+        self.open_next_turn();
+    }
+
+    /// Begins with the next prompt if nothing else is going on. Prompts sent as `immediate` that found no turn to join
+    /// go before the others.
+    pub(super) fn open_next_turn(&mut self) {
+        let busy = self.turn().is_some() || self.is_preparing_prompt();
+        let inbox = &self.session.durable.inbox;
+        let next = inbox.iter().find(|p| p.prompt.mode == SendMode::Immediate).or_else(|| inbox.front());
+        if let (false, Some(next)) = (busy, next) {
+            self.prepare_prompt(next.id);
+        }
+    }
+
+    /// Lets prompts that steer join the running turn before the model is asked again. Returns whether there were any.
+    pub(super) fn prepare_steering(&mut self) -> bool {
+        let inbox = &self.session.durable.inbox;
+        let next = inbox.iter().find(|p| p.prompt.mode == SendMode::Immediate).map(|p| p.id);
+        next.map(|id| self.prepare_prompt(id)).is_some()
+    }
+
+    fn prepare_prompt(&mut self, prompt: PromptId) {
+        let tools_gone = std::mem::take(&mut self.session.live.tools_gone).into_iter().collect();
+        self.start(Work::PreparePrompt { prompt, tools_gone });
+    }
+
+    fn is_preparing_prompt(&self) -> bool {
+        self.session.live.work.values().any(|work| matches!(work, Work::PreparePrompt { .. }))
+    }
+
+    /// The prompt is ready: it enters the conversation, and the model is asked.
+    pub(super) fn prompt_prepared(&mut self, id: PromptId, prepared: PreparedPrompt) {
+        let Some(accepted) = self.session.durable.inbox.iter().find(|p| p.id == id).cloned() else { return };
+        let first = self.session.durable.facts.title.is_none();
+        let delivery = match (self.turn(), self.session.durable.inbox.len()) {
+            (Some(_), _) => Delivery::Steering,
+            (None, 1) => Delivery::Idle,
+            (None, _) => Delivery::Queued,
+        };
+        self.show(PendingMessagesModified {});
+        self.enter_conversation(&accepted.prompt, id, delivery, prepared);
+        if first && let Some(title) = self.session.durable.facts.title.clone() {
+            self.show(TitleChanged { title });
+        }
+        if !self.prepare_steering() {
+            self.ask();
+        }
+    }
+
+    fn enter_conversation(
+        &mut self,
+        prompt: &Prompt,
+        id: PromptId,
+        delivery: Delivery,
+        prepared: PreparedPrompt,
+    ) {
+        if let Some(content) = prepared.system {
+            self.record(SystemMessage { role: "system".into(), content });
+        }
+        for (source, content) in prepared.context {
+            self.record(ContextAdded { source, content });
+        }
+        let interaction = self.turn().map(|turn| turn.interaction.clone());
+        let round = self.turn().map_or(0, |turn| turn.rounds);
+        let interaction_id = Some(interaction.unwrap_or_else(|| self.stamp.text_id()));
+        self.record(UserMessage {
+            content: prepared.content,
+            transformed_content: prepared.transformed,
+            attachments: prompt.attachments.clone(),
+            agent_mode: prompt.agent_mode,
+            delivery: Some(delivery),
+            interaction_id,
+            turn_id: Some(round.to_string()),
+            source: None,
+            message_id: Some(id),
+        });
+    }
+
+    /// Puts a prompt that will never reach the model into the history, so that its outcome has something to stand on.
+    pub(super) fn enter_history(&mut self, id: PromptId) {
+        let Some(accepted) = self.session.durable.inbox.iter().find(|p| p.id == id).cloned() else { return };
+        let content = accepted.prompt.display.clone().unwrap_or_else(|| accepted.prompt.text.clone());
+        let prepared = PreparedPrompt { content, ..PreparedPrompt::default() };
+        self.enter_conversation(&accepted.prompt, id, Delivery::Queued, prepared);
+    }
+}

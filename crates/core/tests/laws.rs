@@ -1,0 +1,263 @@
+//! Laws of a session under any sequence of inputs, results, crashes and returns: P2, P3 and P5 of the promises.
+#![allow(clippy::panic, reason = "a law that is broken must be loud")]
+
+mod world;
+
+use std::collections::BTreeMap;
+
+use baton_core::{Answer, CallStage, Durable, Prepared, Reply, ReplyTo, Route, Work, WorkResult};
+use baton_protocol::RequestId;
+use baton_protocol::event::{Body, Question, SendMode};
+use baton_protocol::tool::ToolResult;
+use proptest::prelude::*;
+use world::*;
+
+#[derive(Debug, Clone)]
+enum Op {
+    Prompt(SendMode),
+    Abort,
+    Attach(u64),
+    Detach(u64),
+    Resume {
+        client: u64,
+        with_tool: bool,
+        wish: Option<bool>,
+    },
+    /// Some running work comes back, with one of its possible results.
+    Finish {
+        which: usize,
+        how: usize,
+    },
+    /// Some open request, or one that never was, is answered in some way, twice in a row.
+    Answer {
+        which: usize,
+        how: usize,
+    },
+    Crash,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let wish = prop_oneof![Just(None), Just(Some(true)), Just(Some(false))];
+    prop_oneof![
+        3 => prop_oneof![3 => Just(SendMode::Enqueue), 1 => Just(SendMode::Immediate)].prop_map(Op::Prompt),
+        1 => Just(Op::Abort),
+        1 => (1u64..4).prop_map(Op::Attach),
+        1 => (1u64..4).prop_map(Op::Detach),
+        1 => (1u64..4, any::<bool>(), wish).prop_map(|(client, with_tool, wish)| Op::Resume { client, with_tool, wish }),
+        10 => (any::<usize>(), any::<usize>()).prop_map(|(which, how)| Op::Finish { which, how }),
+        4 => (any::<usize>(), any::<usize>()).prop_map(|(which, how)| Op::Answer { which, how }),
+        1 => Just(Op::Crash),
+    ]
+}
+
+/// One of the results that a piece of work can have.
+fn result_of(work: &Work, how: usize, round: u64) -> WorkResult {
+    match work {
+        Work::PreparePrompt { .. } => prepared_prompt(),
+        Work::Ask => match how % 6 {
+            0 => failed(),
+            1 | 2 => said(round, &[]),
+            3 => said(round, &["client_tool"]),
+            4 => said(round, &["builtin", "client_tool"]),
+            _ => said(round, &["builtin", "client_tool", "terminal_tool"]),
+        },
+        Work::PrepareCall { call } => match how % 6 {
+            0 => runnable(Route::BuiltIn),
+            1 => runnable(Route::Client),
+            2 => wants(call, Route::BuiltIn),
+            3 => wants(call, Route::Client),
+            4 => WorkResult::PrepareCall(Prepared::Finished(ToolResult::failure("no such tool"))),
+            _ => {
+                let question =
+                    Question::UserInput { question: "?".into(), choices: None, allow_freeform: None };
+                WorkResult::PrepareCall(Prepared::Question(question))
+            }
+        },
+        Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::success("ok")),
+        Work::DeliverQuestion { .. } => WorkResult::Undelivered,
+        Work::Review => WorkResult::Review(None),
+    }
+}
+
+fn answer_for(stage: &CallStage, how: usize) -> Answer {
+    match stage {
+        _ if how % 7 == 6 => Answer::Tool(ToolResult::success("to whatever")),
+        CallStage::AwaitingPermission { .. } if how.is_multiple_of(3) => reject(),
+        CallStage::AwaitingPermission { .. } => approve(),
+        CallStage::AwaitingAnswer { .. } => Answer::UserInput { answer: "yes".into(), was_freeform: true },
+        _ => tool_result(),
+    }
+}
+
+struct Run {
+    world: World,
+    /// Which answers were given, and who waits to hear whether they count.
+    asked: Vec<(RequestId, ReplyTo)>,
+    rounds: u64,
+}
+
+impl Run {
+    fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Prompt(mode) => drop(self.world.prompt(*mode)),
+            Op::Abort => drop(self.world.abort()),
+            Op::Attach(client) => self.world.attach(*client, &["client_tool", "terminal_tool"]),
+            Op::Detach(client) => self.world.detach(*client),
+            Op::Resume { client, with_tool, wish } => {
+                let tools: &[&str] = if *with_tool { &["client_tool"] } else { &[] };
+                self.world.resume(*client, tools, *wish);
+            }
+            Op::Finish { which, how } => self.finish(*which, *how),
+            Op::Answer { which, how } => self.answer(*which, *how),
+            Op::Crash => self.world.crash(),
+        }
+    }
+
+    fn finish(&mut self, which: usize, how: usize) {
+        self.rounds += 1;
+        let running: Vec<_> = self.world.running.clone().into_iter().collect();
+        if let Some((id, work)) = running.get(which % running.len().max(1)) {
+            self.world.finish(*id, result_of(work, how, self.rounds));
+        }
+    }
+
+    fn answer(&mut self, which: usize, how: usize) {
+        let open = self.world.open_requests();
+        let unknown = (RequestId::from("never"), CallStage::Started);
+        let (request, stage) = open.get(which % (open.len() + 1)).unwrap_or(&unknown).clone();
+        for _ in 0..2 {
+            let reply = self.world.answer(&request, answer_for(&stage, how));
+            self.asked.push((request.clone(), reply));
+        }
+    }
+
+    /// Lets everything come to its end: work finishes, requests are answered.
+    fn drain(&mut self) {
+        self.world.resume(9, &["client_tool"], Some(true));
+        for _ in 0..10_000 {
+            if let Some((id, work)) = self.world.running.clone().into_iter().find(|(_, w)| !is_delivery(w)) {
+                self.rounds += 1;
+                let result =
+                    if work == Work::Ask { said(self.rounds, &[]) } else { result_of(&work, 0, self.rounds) };
+                self.world.finish(id, result);
+            } else if let Some((request, stage)) = self.world.open_requests().first() {
+                let reply = self.world.answer(request, answer_for(stage, 1));
+                self.asked.push((request.clone(), reply));
+            } else {
+                return;
+            }
+        }
+        panic!("the session never came to rest: {:?}", self.world.session);
+    }
+}
+
+impl Run {
+    /// Of all answers to a request at most one counts, and nobody is left without a word.
+    fn check_answers(&self) {
+        let mut counted: BTreeMap<&RequestId, usize> = BTreeMap::new();
+        for (request, reply) in &self.asked {
+            if self.world.replies.get(reply) == Some(&Reply::Counted) {
+                *counted.entry(request).or_default() += 1;
+            }
+        }
+        assert!(counted.values().all(|n| *n == 1), "an answer counted twice: {counted:?}");
+    }
+}
+
+fn is_delivery(work: &Work) -> bool {
+    matches!(work, Work::DeliverQuestion { .. })
+}
+
+/// What must hold after every step.
+fn check_now(world: &World) {
+    let durable = &world.session.durable;
+    assert_eq!(&Durable::of(&world.log), durable, "the state is what folding the log gives");
+    assert_eq!(durable.seq as usize, world.log.len(), "the sequence has no gaps");
+    assert!(world.outcomes().values().all(|n| *n == 1), "no prompt has two outcomes");
+    let asking = world.running.values().filter(|w| **w == Work::Ask).count();
+    assert!(asking <= 1, "one model call at a time");
+    let open = durable.turn.iter().flat_map(|t| t.open_calls()).count();
+    assert!(asking == 0 || open == 0, "the model is not asked while calls are open");
+    assert_eq!(world.session.live.work, world.running, "the session knows what runs");
+    let mut parent = None;
+    for event in world.log.iter().filter(|e| e.body.is_public()) {
+        assert_eq!(event.parent_id, parent, "parents form a chain");
+        parent = Some(event.id);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum History {
+    Whole,
+    Torn,
+}
+
+/// What must hold when everything has come to its end.
+fn check_at_rest(world: &World, history: History) {
+    assert!(!world.session.is_busy());
+    let outcomes = world.outcomes();
+    assert!(
+        world.accepted.iter().all(|id| outcomes.get(id) == Some(&1)),
+        "every accepted prompt has one outcome"
+    );
+    let mut open: BTreeMap<String, i32> = BTreeMap::new();
+    for event in &world.log {
+        match &event.body {
+            Body::ToolStart(start) => *open.entry(start.tool_call_id.0.clone()).or_default() += 1,
+            Body::ToolComplete(end) => *open.entry(end.tool_call_id.0.clone()).or_default() -= 1,
+            _ => {}
+        }
+    }
+    // A torn history may have lost the beginning of a call that the model's message announces; never its end.
+    let balanced = |n: &i32| *n == 0 || (history == History::Torn && *n == -1);
+    assert!(open.values().all(balanced), "every tool call that began has ended once: {open:?}");
+    let mut requests: BTreeMap<RequestId, i32> = BTreeMap::new();
+    for event in &world.log {
+        match &event.body {
+            Body::PermissionRequested(e) => *requests.entry(e.request_id.clone()).or_default() += 1,
+            Body::ExternalToolRequested(e) => *requests.entry(e.request_id.clone()).or_default() += 1,
+            Body::RequestOpened(e) => *requests.entry(e.request_id.clone()).or_default() += 1,
+            Body::PermissionCompleted(e) => *requests.entry(e.request_id.clone()).or_default() -= 1,
+            Body::ExternalToolCompleted(e) => *requests.entry(e.request_id.clone()).or_default() -= 1,
+            Body::RequestClosed(e) => *requests.entry(e.request_id.clone()).or_default() -= 1,
+            _ => {}
+        }
+    }
+    assert!(
+        requests.values().all(|n| *n == 0),
+        "every request was opened once and closed once: {requests:?}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, max_shrink_iters: 5_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_session_keeps_its_promises_whatever_happens(ops in proptest::collection::vec(op(), 1..60)) {
+        let mut run = Run { world: World::new(), asked: Vec::new(), rounds: 0 };
+        for op in &ops {
+            run.apply(op);
+            check_now(&run.world);
+        }
+        run.drain();
+        check_now(&run.world);
+        check_at_rest(&run.world, History::Whole);
+        run.check_answers();
+    }
+
+    /// A crash may cut the log anywhere: whatever prefix is left opens, and can be brought to an end.
+    #[test]
+    fn every_prefix_of_a_history_opens_and_ends(ops in proptest::collection::vec(op(), 1..40), cut in any::<prop::sample::Index>()) {
+        let mut run = Run { world: World::new(), asked: Vec::new(), rounds: 0 };
+        ops.iter().for_each(|op| run.apply(op));
+        let keep = 1 + cut.index(run.world.log.len());
+        run.world.log.truncate(keep);
+        run.world.crash();
+        run.world.accepted.retain(|id| {
+            run.world.log.iter().any(|e| matches!(&e.body, Body::PromptAccepted(a) if a.prompt_id == *id))
+        });
+        run.drain();
+        check_now(&run.world);
+        check_at_rest(&run.world, History::Torn);
+    }
+}

@@ -1,0 +1,237 @@
+//! A shell without I/O: it keeps the one rule of the core, remembers everything, and can crash at any moment.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    dead_code,
+    unreachable_pub,
+    reason = "shared by test files, each of which uses a part of it"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_core::{
+    Answer, Arrival, CallStage, Durable, Input, Output, Prepared, PreparedPrompt, Profile, Reply, ReplyTo,
+    Route, Said, Session, Stamp, Work, WorkId, WorkResult,
+};
+use baton_protocol::event::{Body, Prompt, SendMode, SessionError, ToolRequest, WorkContext};
+use baton_protocol::permission::{PermissionRequest, Verdict};
+use baton_protocol::tool::{ToolResult, ToolSpec};
+use baton_protocol::{ClientId, Event, PromptId, RequestId, Timestamp, ToolCallId};
+
+pub struct World {
+    pub session: Session,
+    pub log: Vec<Event>,
+    pub shown: Vec<Event>,
+    pub running: BTreeMap<WorkId, Work>,
+    pub replies: BTreeMap<ReplyTo, Reply>,
+    pub accepted: BTreeSet<PromptId>,
+    steps: u64,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let session = Session::new("s".parse().unwrap());
+        let mut world = Self {
+            session,
+            log: Vec::new(),
+            shown: Vec::new(),
+            running: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            accepted: BTreeSet::new(),
+            steps: 0,
+        };
+        let context = WorkContext { cwd: "/work".into(), ..WorkContext::default() };
+        world.take(Input::Create { context, model: None, reasoning_effort: None, version: "test".into() });
+        world.attach(1, &["client_tool"]);
+        world
+    }
+
+    pub fn take(&mut self, input: Input) -> Vec<Output> {
+        self.steps += 1;
+        let stamp = Stamp::new(Timestamp(1_794_774_653_000 + self.steps as i64), u128::from(self.steps));
+        let outputs = self.session.step(input, stamp);
+        for output in &outputs {
+            match output {
+                Output::Record(event) => self.log.push(event.clone()),
+                Output::Show(event) => self.shown.push(event.clone()),
+                Output::Reply(to, reply) => {
+                    assert!(self.replies.insert(*to, reply.clone()).is_none(), "{to:?} was answered twice");
+                    if let Reply::Accepted(id) = reply {
+                        self.accepted.insert(*id);
+                    }
+                }
+                Output::Start(id, work) => {
+                    assert!(self.running.insert(*id, work.clone()).is_none());
+                }
+                Output::Stop(id) => {
+                    assert!(self.running.remove(id).is_some(), "stopped what was not running");
+                }
+            }
+        }
+        outputs
+    }
+
+    fn reply_to(&mut self) -> ReplyTo {
+        self.steps += 1;
+        ReplyTo(self.steps)
+    }
+
+    pub fn prompt(&mut self, mode: SendMode) -> ReplyTo {
+        let reply = self.reply_to();
+        let prompt = Prompt { text: format!("prompt {}", reply.0), mode, ..Prompt::default() };
+        self.take(Input::Prompt { reply, prompt });
+        reply
+    }
+
+    pub fn abort(&mut self) -> Reply {
+        let reply = self.reply_to();
+        self.take(Input::Abort { reply, reason: Default::default() });
+        self.replies[&reply].clone()
+    }
+
+    pub fn attach(&mut self, client: u64, tools: &[&str]) {
+        self.take(Input::Attach {
+            client: ClientId(client),
+            profile: profile(tools),
+            arrival: Arrival::Made,
+        });
+    }
+
+    pub fn resume(&mut self, client: u64, tools: &[&str], continue_pending_work: Option<bool>) {
+        let arrival = Arrival::Resumed {
+            continue_pending_work,
+            record: true,
+            context: WorkContext::default(),
+            model: None,
+            reasoning_effort: None,
+        };
+        self.take(Input::Attach { client: ClientId(client), profile: profile(tools), arrival });
+    }
+
+    pub fn detach(&mut self, client: u64) {
+        self.take(Input::Detach { client: ClientId(client) });
+    }
+
+    pub fn finish(&mut self, work: WorkId, result: WorkResult) {
+        self.running.remove(&work);
+        self.take(Input::Finished { work, result: Box::new(result) });
+    }
+
+    pub fn answer(&mut self, request: &RequestId, answer: Answer) -> ReplyTo {
+        let reply = self.reply_to();
+        self.take(Input::Answer { reply, request: request.clone(), answer });
+        reply
+    }
+
+    /// The server dies and comes back: only the log is left.
+    pub fn crash(&mut self) {
+        self.running.clear();
+        let text: Vec<String> = self.log.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+        let events: Vec<Event> = text.iter().map(|line| Event::parse(line).unwrap()).collect();
+        self.session = Session::recovered(self.session.id.clone(), Durable::of(&events));
+    }
+
+    /// Requests that wait for an answer, as the state has them.
+    pub fn open_requests(&self) -> Vec<(RequestId, CallStage)> {
+        let calls = self.session.durable.turn.iter().flat_map(|turn| &turn.calls);
+        calls.filter_map(|call| Some((call.stage.request()?.clone(), call.stage.clone()))).collect()
+    }
+
+    /// How often each prompt has been given an outcome.
+    pub fn outcomes(&self) -> BTreeMap<PromptId, usize> {
+        let mut counts = BTreeMap::new();
+        for event in &self.log {
+            if let Body::TurnSettled(settled) = &event.body {
+                settled.prompt_ids.iter().for_each(|id| *counts.entry(*id).or_default() += 1);
+            }
+        }
+        counts
+    }
+
+    pub fn kinds(&self) -> Vec<&str> {
+        self.log.iter().map(|event| event.body.kind()).collect()
+    }
+
+    pub fn last_shown(&self) -> Option<&str> {
+        self.shown.last().map(|event| event.body.kind())
+    }
+
+    /// The one piece of work of a kind that is running.
+    #[track_caller]
+    pub fn only(&self, which: impl Fn(&Work) -> bool) -> WorkId {
+        let found: Vec<WorkId> = self.running.iter().filter(|(_, w)| which(w)).map(|(id, _)| *id).collect();
+        assert_eq!(found.len(), 1, "of {:?}", self.running);
+        found[0]
+    }
+}
+
+pub fn profile(tools: &[&str]) -> Profile {
+    let spec = |name: &&str| ToolSpec {
+        name: (*name).to_owned(),
+        description: String::new(),
+        parameters: None,
+        overrides_built_in_tool: false,
+        skip_permission: false,
+        is_terminal: *name == "terminal_tool",
+    };
+    Profile { tools: tools.iter().map(spec).collect(), user_input: true, ..Profile::default() }
+}
+
+pub fn prepared_prompt() -> WorkResult {
+    WorkResult::PreparePrompt(PreparedPrompt { content: "prompt".into(), ..PreparedPrompt::default() })
+}
+
+/// An answer of the model with calls of these tools.
+pub fn said(round: u64, tools: &[&str]) -> WorkResult {
+    let request = |(n, name): (usize, &&str)| ToolRequest {
+        tool_call_id: ToolCallId(format!("call-{round}-{n}")),
+        name: (*name).to_owned(),
+        arguments: None,
+        kind: None,
+    };
+    let tool_requests = tools.iter().enumerate().map(request).collect();
+    WorkResult::Ask(Box::new(Said { text: "text".into(), tool_requests, ..Said::default() }))
+}
+
+pub fn failed() -> WorkResult {
+    WorkResult::AskFailed(SessionError {
+        error_type: "query".into(),
+        message: "no".into(),
+        ..SessionError::default()
+    })
+}
+
+/// What a call of a client's tool would need.
+pub fn wants(call: &ToolCallId, route: Route) -> WorkResult {
+    let wants = match route {
+        Route::Client => PermissionRequest::CustomTool {
+            tool_call_id: Some(call.clone()),
+            tool_name: "client_tool".into(),
+            tool_description: String::new(),
+            args: None,
+        },
+        Route::BuiltIn => PermissionRequest::Read {
+            tool_call_id: Some(call.clone()),
+            path: "/x".into(),
+            intention: String::new(),
+        },
+    };
+    let prepared = Prepared::Runnable { route, wants: Some(wants), always_ask: false, arguments: None };
+    WorkResult::PrepareCall(prepared)
+}
+
+pub fn runnable(route: Route) -> WorkResult {
+    WorkResult::PrepareCall(Prepared::Runnable { route, wants: None, always_ask: false, arguments: None })
+}
+
+pub fn approve() -> Answer {
+    Answer::Permission(Verdict::ApproveOnce)
+}
+
+pub fn reject() -> Answer {
+    Answer::Permission(Verdict::Reject { feedback: None })
+}
+
+pub fn tool_result() -> Answer {
+    Answer::Tool(ToolResult::success("42"))
+}

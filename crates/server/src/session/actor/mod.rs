@@ -1,0 +1,349 @@
+//! The actor of one live session: it feeds the core, makes what the core records durable, and only then lets anybody
+//! see it or act on it.
+
+mod act;
+mod open;
+mod transcript;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::{Input, Output, ReplyTo, Session, Stamp, WorkId};
+use baton_protocol::{ClientId, Timestamp};
+use baton_store::{Append, Lease, NewRecord, Seq, StoreError};
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use self::transcript::Conversation;
+use super::hub::Hub;
+use super::mail::{Failure, Mail, Responder, View};
+use super::settings::Settings;
+use crate::Server;
+use crate::mirror::Mirror;
+use crate::work::ToolRoom;
+
+/// How many messages are answered with one write at most.
+const BATCH: usize = 64;
+
+/// How many events may pass before the state is stored again, so that opening the session stays cheap.
+const SNAPSHOT_EVERY: u64 = 128;
+
+/// How long a session that nobody is attached to and that does nothing stays in memory.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// How often, and after how long, a write that the medium refused is tried again when nobody waits for it: the result
+/// of a model call or of a tool is too dear to lose to a full disk that may be cleared in a moment.
+const RETRIES: [Duration; 5] = [
+    Duration::from_millis(100),
+    Duration::from_millis(400),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+    Duration::from_secs(6),
+];
+
+pub(crate) struct Actor {
+    pub(super) server: Arc<Server>,
+    pub(super) session: Session,
+    pub(super) settings: Settings,
+    pub(super) hub: Arc<Hub>,
+    lease: Lease,
+    head: Seq,
+    /// The last metadata written, so that it is written only when it changes.
+    meta: Bytes,
+    last_snapshot: u64,
+    inbox: mpsc::UnboundedReceiver<Mail>,
+    /// A way to itself, for work to report back.
+    mailbox: mpsc::UnboundedSender<Mail>,
+    replies: BTreeMap<ReplyTo, Responder>,
+    last_reply: u64,
+    running: BTreeMap<WorkId, CancellationToken>,
+    conversation: Conversation,
+    tools: Arc<ToolRoom>,
+    mirror: Mirror,
+    /// When to leave the memory, if nothing happens before.
+    leave_at: Option<tokio::time::Instant>,
+}
+
+/// Steps that have been taken and wait for their write.
+struct Pending {
+    /// The session before them, to go back to if the write fails.
+    before: Session,
+    outputs: Vec<Output>,
+    /// Whether any of them came from work, rather than from somebody who waits for an answer.
+    from_work: bool,
+}
+
+impl Actor {
+    /// Lives until nobody needs the session, or it can no longer be written.
+    async fn live(mut self) {
+        loop {
+            let mail = match self.next_mail().await {
+                Some(mail) => mail,
+                None => break,
+            };
+            if self.take_mail(mail).await.is_break() {
+                break;
+            }
+            self.plan_leaving();
+        }
+        self.end().await;
+    }
+
+    /// The next message; none when the session has been idle and alone for long enough.
+    async fn next_mail(&mut self) -> Option<Mail> {
+        let Some(leave_at) = self.leave_at else { return self.inbox.recv().await };
+        tokio::select! {
+            mail = self.inbox.recv() => mail,
+            () = tokio::time::sleep_until(leave_at) => self.server.registry.try_remove(&self.session.id, &mut self.inbox),
+        }
+    }
+
+    fn plan_leaving(&mut self) {
+        let needed = !self.session.live.clients.is_empty() || self.session.is_busy();
+        self.leave_at = match (needed, self.leave_at) {
+            (true, _) => None,
+            (false, Some(planned)) => Some(planned),
+            (false, None) => Some(tokio::time::Instant::now() + LINGER),
+        };
+    }
+
+    /// Takes a message, and whatever else is waiting, with as few writes as possible.
+    async fn take_mail(&mut self, first: Mail) -> ControlFlow<()> {
+        let mut next = Some(first);
+        let mut taken = 0;
+        let mut pending: Option<Pending> = None;
+        while let Some(mail) = next.take() {
+            match self.as_input(mail) {
+                Ok((input, from_work)) => {
+                    let pending = pending.get_or_insert_with(|| Pending {
+                        before: self.session.clone(),
+                        outputs: Vec::new(),
+                        from_work: false,
+                    });
+                    pending.from_work |= from_work;
+                    pending.outputs.extend(self.session.step(input, stamp()));
+                }
+                Err(other) => {
+                    if let Some(pending) = pending.take() {
+                        self.settle(pending).await?;
+                    }
+                    self.take_other(*other).await?;
+                }
+            }
+            taken += 1;
+            next = if taken < BATCH { self.inbox.try_recv().ok() } else { None };
+        }
+        match pending {
+            Some(pending) => self.settle(pending).await,
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// A message as an input of the core, if it is one, and whether it comes from work.
+    fn as_input(&mut self, mail: Mail) -> Result<(Input, bool), Box<Mail>> {
+        Ok(match mail {
+            Mail::Prompt(prompt, respond) => {
+                (Input::Prompt { reply: self.expect_reply(respond), prompt: *prompt }, false)
+            }
+            Mail::Abort(reason, respond) => (Input::Abort { reply: self.expect_reply(respond), reason }, false),
+            Mail::Answer(request, answer, respond) => {
+                (Input::Answer { reply: self.expect_reply(respond), request, answer: *answer }, false)
+            }
+            Mail::Change(change, respond) => {
+                (Input::Change { reply: self.expect_reply(respond), change: *change }, false)
+            }
+            Mail::Note(body) => (Input::Note(body), true),
+            Mail::Finished(work, result) => {
+                self.running.remove(&work);
+                (Input::Finished { work, result }, true)
+            }
+            other => return Err(Box::new(other)),
+        })
+    }
+
+    async fn take_other(&mut self, mail: Mail) -> ControlFlow<()> {
+        match mail {
+            Mail::Join(joining, answer) => {
+                let joined = self.join(*joining).await;
+                drop(answer.send(joined));
+            }
+            Mail::Leave(client) => return self.leave(client).await,
+            Mail::Close(client, respond) => return self.close(client, respond).await,
+            Mail::Look(look) => {
+                look(View { session: &self.session, settings: &self.settings, head: self.head });
+            }
+            Mail::Adjust(adjust) => adjust(&mut self.settings),
+            Mail::Vanish => return ControlFlow::Break(()),
+            Mail::Stop(done) => {
+                self.stop_everything();
+                drop(done.send(()));
+                return ControlFlow::Break(());
+            }
+            // Handled by `as_input`.
+            Mail::Prompt(..) | Mail::Abort(..) | Mail::Answer(..) | Mail::Change(..) | Mail::Note(_) | Mail::Finished(..) => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    async fn leave(&mut self, client: ClientId) -> ControlFlow<()> {
+        self.hub.detach(client);
+        self.step(Input::Detach { client }).await
+    }
+
+    /// A client is done with the session. When it was the last, the session is closed; otherwise it just leaves.
+    async fn close(&mut self, client: ClientId, respond: Responder) -> ControlFlow<()> {
+        let others = self.session.live.clients.keys().any(|id| *id != client);
+        if others {
+            let left = self.leave(client).await;
+            respond(Ok(baton_core::Reply::Done(None)));
+            return left;
+        }
+        let closed = self.step(Input::Close { reason: "the session was closed".into() }).await;
+        self.hub.detach(client);
+        self.stop_everything();
+        self.end_before_answer().await;
+        respond(Ok(baton_core::Reply::Done(None)));
+        closed?;
+        ControlFlow::Break(())
+    }
+
+    /// Takes one input by itself.
+    pub(super) async fn step(&mut self, input: Input) -> ControlFlow<()> {
+        let before = self.session.clone();
+        let outputs = self.session.step(input, stamp());
+        self.settle(Pending { before, outputs, from_work: true }).await
+    }
+
+    /// Makes steps durable and acts on them; goes back to before them if that cannot be done.
+    async fn settle(&mut self, pending: Pending) -> ControlFlow<()> {
+        let Pending { before, outputs, from_work } = pending;
+        let records: Vec<NewRecord> = outputs.iter().filter_map(record_of).collect();
+        match self.write(records, from_work).await {
+            Ok(first) => {
+                self.act(first, outputs).await;
+                ControlFlow::Continue(())
+            }
+            Err(error) => self.write_failed(before, outputs, from_work, error),
+        }
+    }
+
+    /// Writes records and returns the place of the first. Nothing to write is nothing to wait for.
+    async fn write(&mut self, records: Vec<NewRecord>, patient: bool) -> Result<Seq, StoreError> {
+        let first = self.head.plus(1);
+        if records.is_empty() {
+            return Ok(first);
+        }
+        let append = self.append_of(records);
+        let mut retries = RETRIES.iter();
+        loop {
+            match self.server.store.append(append.clone()).await {
+                Ok(head) => {
+                    self.head = head;
+                    self.meta = append.meta.unwrap_or_else(|| self.meta.clone());
+                    if append.snapshot.is_some() {
+                        self.last_snapshot = head.0;
+                    }
+                    return Ok(first);
+                }
+                Err(StoreError::Medium { cause, .. }) if patient && let Some(wait) = retries.next() => {
+                    tracing::warn!(session = %self.session.id, cause, "cannot write the session; trying again");
+                    tokio::time::sleep(*wait).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn append_of(&self, records: Vec<NewRecord>) -> Append {
+        let meta = crate::metadata::encode(&self.session, &self.settings);
+        let due = self.session.durable.seq >= self.last_snapshot + SNAPSHOT_EVERY;
+        let snapshot = due.then(|| serde_json::to_vec(&self.session.durable).ok()).flatten().map(Bytes::from);
+        Append {
+            lease: self.lease.clone(),
+            expected: self.head,
+            records,
+            modified: Timestamp::now(),
+            meta: (meta != self.meta).then_some(meta),
+            snapshot,
+            busy: self.session.is_busy(),
+        }
+    }
+
+    /// Nothing of the steps has happened. Whoever waits is told why; a session that lost the result of its work, or its
+    /// lease, cannot go on, and is left as it is in the store.
+    fn write_failed(
+        &mut self,
+        before: Session,
+        outputs: Vec<Output>,
+        from_work: bool,
+        error: StoreError,
+    ) -> ControlFlow<()> {
+        tracing::error!(session = %self.session.id, %error, "a write failed");
+        self.session = before;
+        for output in outputs {
+            if let Output::Reply(to, _) = output
+                && let Some(respond) = self.replies.remove(&to)
+            {
+                respond(Err(Failure::Store(error.clone())));
+            }
+        }
+        if !from_work && matches!(error, StoreError::Medium { .. }) {
+            return ControlFlow::Continue(());
+        }
+        self.show_failure(&error);
+        self.stop_everything();
+        ControlFlow::Break(())
+    }
+
+    fn expect_reply(&mut self, respond: Responder) -> ReplyTo {
+        self.last_reply += 1;
+        let to = ReplyTo(self.last_reply);
+        self.replies.insert(to, respond);
+        to
+    }
+
+    /// Stops all work. Its processes end with it.
+    fn stop_everything(&mut self) {
+        for (_, token) in std::mem::take(&mut self.running) {
+            token.cancel();
+        }
+        self.tools.close();
+    }
+
+    async fn end_before_answer(&mut self) {
+        self.mirror.finish().await;
+        if let Err(error) = self.server.store.release(self.lease.clone()).await {
+            tracing::warn!(session = %self.session.id, %error, "cannot give the session back; its lease ends with this process");
+        }
+        self.server.registry.remove(&self.session.id, &self.mailbox);
+    }
+
+    async fn end(mut self) {
+        self.stop_everything();
+        self.end_before_answer().await;
+        self.inbox.close();
+        while let Ok(mail) = self.inbox.try_recv() {
+            self.server.registry.forward(&self.server, &self.session.id, mail);
+        }
+        for (_, respond) in std::mem::take(&mut self.replies) {
+            respond(Err(Failure::NotFound(self.session.id.clone())));
+        }
+    }
+}
+
+/// The moment of a step.
+fn stamp() -> Stamp {
+    Stamp::new(Timestamp::now(), Uuid::new_v4().as_u128())
+}
+
+/// A recorded event as the store takes it.
+fn record_of(output: &Output) -> Option<NewRecord> {
+    let Output::Record(event) = output else { return None };
+    // An event is made of strings, numbers and JSON that was JSON before: it always has a JSON form.
+    let body = serde_json::to_vec(event).unwrap_or_default();
+    Some(NewRecord { kind: event.body.kind().to_owned(), body: body.into() })
+}

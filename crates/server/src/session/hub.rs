@@ -1,0 +1,145 @@
+//! Fan-out: every event to every attached client, serialised once.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use baton_protocol::rpc::RpcError;
+use baton_protocol::{Body, ClientId, Event, EventId, Json, SessionId, Timestamp};
+use baton_store::Seq;
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// An event on its way to clients.
+pub(crate) struct Published {
+    /// Its place in the session's sequence; none if it is ephemeral.
+    pub(crate) seq: Option<Seq>,
+    /// Its type.
+    pub(crate) kind: String,
+    /// The event as JSON, exactly as it is stored.
+    pub(crate) json: Bytes,
+    /// The frame of the JSON-RPC door, made when the first client of that door needs it.
+    frame: OnceLock<Bytes>,
+}
+
+impl Published {
+    pub(crate) fn new(seq: Option<Seq>, kind: &str, json: Bytes) -> Arc<Self> {
+        Arc::new(Self { seq, kind: kind.to_owned(), json, frame: OnceLock::new() })
+    }
+
+    /// The notification that SDK clients are sent, as a frame.
+    pub(crate) fn frame(&self, session: &SessionId) -> Bytes {
+        let make = || {
+            // Written by hand: the event is JSON already, and must go out byte for byte as it is stored.
+            let mut body = Vec::with_capacity(self.json.len() + 160);
+            body.extend_from_slice(br#"{"jsonrpc":"2.0","method":"session.event","params":{"sessionId":""#);
+            // A session id has no character that JSON would escape.
+            body.extend_from_slice(session.as_str().as_bytes());
+            body.extend_from_slice(br#"","event":"#);
+            body.extend_from_slice(&self.json);
+            body.extend_from_slice(b"}}");
+            baton_protocol::frame::encode(&body)
+        };
+        self.frame.get_or_init(make).clone()
+    }
+}
+
+/// Why a client could not be asked.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub(crate) enum CallFailed {
+    #[error("the client has left")]
+    Gone,
+    #[error("the client answered with an error: {0}")]
+    Refused(RpcError),
+}
+
+/// A call to a client, to be awaited.
+pub(crate) type Calling = Pin<Box<dyn Future<Output = Result<Json, CallFailed>> + Send>>;
+
+/// One client's end of a session.
+pub(crate) trait Port: Send + Sync {
+    /// Takes an event. Must not wait.
+    fn deliver(&self, session: &SessionId, event: &Arc<Published>);
+
+    /// Asks the client something that it answers directly.
+    fn call(&self, method: &'static str, params: serde_json::Value) -> Calling;
+}
+
+/// Who is attached to one session, and how to reach them.
+pub(crate) struct Hub {
+    session: SessionId,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    ports: BTreeMap<ClientId, Arc<dyn Port>>,
+    /// The parent of the next event.
+    last_public: Option<EventId>,
+}
+
+impl Hub {
+    pub(crate) fn new(session: SessionId) -> Self {
+        Self { session, state: Mutex::default() }
+    }
+
+    pub(crate) fn attach(&self, client: ClientId, port: Arc<dyn Port>) {
+        self.lock().ports.insert(client, port);
+    }
+
+    pub(crate) fn detach(&self, client: ClientId) {
+        self.lock().ports.remove(&client);
+    }
+
+    pub(crate) fn port(&self, client: ClientId) -> Option<Arc<dyn Port>> {
+        self.lock().ports.get(&client).cloned()
+    }
+
+    /// Takes a durable event to everybody.
+    pub(crate) fn publish(&self, event: &Event, published: &Arc<Published>) {
+        let mut state = self.lock();
+        if !event.ephemeral && event.body.is_public() {
+            state.last_public = Some(event.id);
+        }
+        state.deliver(&self.session, published);
+    }
+
+    /// Tells whose child the next event is; for a session that was just opened.
+    pub(crate) fn set_last_public(&self, id: Option<EventId>) {
+        self.lock().last_public = id;
+    }
+
+    /// Shows something to everybody that is not recorded, unless the work that it comes from has been stopped: nobody
+    /// should see a piece of an answer after the event that says it was cancelled.
+    pub(crate) fn show(&self, body: impl Into<Body>, work: &CancellationToken) {
+        let state = self.lock();
+        if work.is_cancelled() || state.ports.is_empty() {
+            return;
+        }
+        let event = Event {
+            id: EventId(Uuid::now_v7()),
+            timestamp: Timestamp::now(),
+            parent_id: state.last_public,
+            agent_id: None,
+            ephemeral: true,
+            body: body.into(),
+        };
+        if let Ok(json) = serde_json::to_vec(&event) {
+            state.deliver(&self.session, &Published::new(None, event.body.kind(), json.into()));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn deliver(&self, session: &SessionId, published: &Arc<Published>) {
+        for port in self.ports.values() {
+            port.deliver(session, published);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What can be sent to a live session.
+
+use std::sync::Arc;
+
+use baton_core::{Answer, Change, Profile, Reply, Session, WorkId, WorkResult};
+use baton_protocol::event::{AbortReason, Prompt};
+use baton_protocol::params::SessionParams;
+use baton_protocol::{Body, ClientId, RequestId, SessionId};
+use baton_store::{Seq, StoreError};
+use tokio::sync::{mpsc, oneshot};
+
+use super::hub::{Hub, Port};
+use super::settings::Settings;
+
+/// Why a session could not do what it was asked to.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("Session not found: {0}")]
+    NotFound(SessionId),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Where an answer goes. Called once, from the actor, right when the answer holds: what it does must not wait.
+pub(crate) type Responder = Box<dyn FnOnce(Result<Reply, Failure>) + Send>;
+
+/// A client that makes or resumes a session, or joins to watch.
+pub(crate) struct Joining {
+    pub(crate) client: ClientId,
+    pub(crate) port: Arc<dyn Port>,
+    pub(crate) profile: Profile,
+    pub(crate) params: Box<SessionParams>,
+    pub(crate) legacy: bool,
+    pub(crate) how: How,
+}
+
+/// How a client comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    Made,
+    Resumed,
+}
+
+/// What is known once a client has joined.
+#[derive(Debug, Clone)]
+pub(crate) struct Joined {
+    pub(crate) elicitation: bool,
+}
+
+/// One message to a session.
+pub(crate) enum Mail {
+    Join(Box<Joining>, oneshot::Sender<Result<Joined, Failure>>),
+    /// A client's connection is gone.
+    Leave(ClientId),
+    /// A client is done with the session. It ends here when no other client is attached.
+    Close(ClientId, Responder),
+    Prompt(Box<Prompt>, Responder),
+    Abort(AbortReason, Responder),
+    Answer(RequestId, Box<Answer>, Responder),
+    Change(Box<Change>, Responder),
+    /// Something for the record, from work.
+    Note(Box<Body>),
+    /// Work has come back.
+    Finished(WorkId, Box<WorkResult>),
+    /// A look at the state.
+    Look(Box<dyn FnOnce(View<'_>) + Send>),
+    /// A change of what is not history.
+    Adjust(Box<dyn FnOnce(&mut Settings) + Send>),
+    /// The session is gone from the store: stop, write nothing more.
+    Vanish,
+    /// The server stops: let go of the session as it is.
+    Stop(oneshot::Sender<()>),
+}
+
+/// What can be seen of a live session.
+pub(crate) struct View<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) settings: &'a Settings,
+    pub(crate) head: Seq,
+}
+
+/// How to talk to a live session. Cheap to clone; holding one does not keep the session alive.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(crate) id: SessionId,
+    pub(crate) hub: Arc<Hub>,
+    pub(super) mailbox: mpsc::UnboundedSender<Mail>,
+}
+
+impl Handle {
+    /// Sends a message. Messages from one sender arrive in order.
+    pub(crate) fn send(&self, mail: Mail) -> Result<(), Failure> {
+        self.mailbox.send(mail).map_err(|_| Failure::NotFound(self.id.clone()))
+    }
+
+    /// Sends a message that is answered, and waits for the answer.
+    pub(crate) async fn ask(&self, mail: impl FnOnce(Responder) -> Mail) -> Result<Reply, Failure> {
+        let (sender, receiver) = oneshot::channel();
+        self.send(mail(Box::new(move |answer| drop(sender.send(answer)))))?;
+        receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(self.id.clone())))
+    }
+
+    /// Looks at the state.
+    pub(crate) async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(View<'_>) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (sender, receiver) = oneshot::channel();
+        self.send(Mail::Look(Box::new(move |view| drop(sender.send(look(view))))))?;
+        receiver.await.map_err(|_| Failure::NotFound(self.id.clone()))
+    }
+}

@@ -1,0 +1,15 @@
+//! Live sessions: one actor each, so that a session has one writer and one order.
+//!
+//! [`Registry`] finds or opens them, [`Handle`] is how everybody else talks to one, [`actor::Actor`] runs the core and
+//! keeps its one rule: durable first, then everything else. [`Hub`] takes events to whoever is attached.
+
+pub(crate) mod actor;
+mod hub;
+mod mail;
+mod registry;
+mod settings;
+
+pub(crate) use self::hub::{CallFailed, Hub, Port, Published};
+pub(crate) use self::mail::{Failure, Handle, Joining, Mail, Responder};
+pub(crate) use self::registry::Registry;
+pub(crate) use self::settings::Settings;

@@ -1,0 +1,112 @@
+//! What a session was told by the clients that made or resumed it, as far as it is not part of its history:
+//! credentials, prompts, filters. Gone with the process, and told again on resume.
+
+use std::path::PathBuf;
+
+use baton_protocol::Json;
+use baton_protocol::params::{LargeOutput, ProviderConfig, SessionParams, SystemMessageConfig};
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Settings {
+    pub(crate) client_name: Option<String>,
+    pub(crate) system_message: Option<SystemMessageConfig>,
+    pub(crate) available_tools: Option<Vec<String>>,
+    pub(crate) excluded_tools: Vec<String>,
+    /// Tools kept from the default agent only; the same thing as long as there is no other.
+    pub(crate) default_agent_excludes: Vec<String>,
+    pub(crate) provider: Option<ProviderConfig>,
+    pub(crate) model_capabilities: Option<Json>,
+    pub(crate) large_output: LargeOutput,
+    pub(crate) streaming: bool,
+    pub(crate) config_dir: Option<PathBuf>,
+    pub(crate) instruction_directories: Vec<PathBuf>,
+    pub(crate) skip_custom_instructions: bool,
+    pub(crate) github_token: Option<String>,
+    /// Whether the client speaks as SDKs did before `connect` existed; see [`crate::rpc::dialect`].
+    pub(crate) legacy: bool,
+}
+
+impl Settings {
+    /// Takes over what a client says. What it does not mention stays as it was: a second client that joins must not
+    /// undo what the first one set up. `streaming` is the exception: it is always said, by being absent if false.
+    pub(crate) fn merge(&mut self, params: &SessionParams, legacy: bool) {
+        fn set<T: Clone>(slot: &mut Option<T>, value: &Option<T>) {
+            if value.is_some() {
+                slot.clone_from(value);
+            }
+        }
+        set(&mut self.client_name, &params.client_name);
+        set(&mut self.system_message, &params.system_message);
+        set(&mut self.available_tools, &params.available_tools);
+        set(&mut self.provider, &params.provider);
+        set(&mut self.model_capabilities, &params.model_capabilities);
+        set(&mut self.github_token, &params.git_hub_token);
+        if let Some(excluded) = &params.excluded_tools {
+            self.excluded_tools.clone_from(excluded);
+        }
+        if let Some(agent) = &params.default_agent {
+            self.default_agent_excludes.clone_from(&agent.excluded_tools);
+        }
+        if let Some(large_output) = &params.large_output {
+            self.large_output.clone_from(large_output);
+        }
+        if let Some(directory) = &params.config_dir {
+            self.config_dir = Some(directory.into());
+        }
+        if let Some(directories) = &params.instruction_directories {
+            self.instruction_directories = directories.iter().map(PathBuf::from).collect();
+        }
+        self.streaming = params.streaming.unwrap_or(false);
+        self.legacy = legacy;
+    }
+
+    /// Whether the model is offered a tool. A filter names a tool, or all of a kind (`builtin:*`), or everything (`*`);
+    /// what is excluded is excluded whatever else is said.
+    pub(crate) fn offers(&self, name: &str, kind: ToolKind) -> bool {
+        let named = |filter: &String| filter_matches(filter, name, kind);
+        let excluded = self.excluded_tools.iter().chain(&self.default_agent_excludes).any(named);
+        let available = self.available_tools.as_ref().is_none_or(|filters| filters.iter().any(named));
+        available && !excluded
+    }
+}
+
+/// Where a tool comes from, as filters call it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToolKind {
+    BuiltIn,
+    Client,
+}
+
+fn filter_matches(filter: &str, name: &str, kind: ToolKind) -> bool {
+    let (wanted, pattern) = match filter.split_once(':') {
+        Some(("builtin", pattern)) => (Some(ToolKind::BuiltIn), pattern),
+        Some(("custom", pattern)) => (Some(ToolKind::Client), pattern),
+        Some(("mcp", _)) => return false,
+        _ => (None, filter),
+    };
+    wanted.is_none_or(|wanted| wanted == kind) && (pattern == "*" || pattern == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(available: Option<&[&str]>, excluded: &[&str]) -> Settings {
+        let own = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+        Settings { available_tools: available.map(own), excluded_tools: own(excluded), ..Settings::default() }
+    }
+
+    #[test]
+    fn filters_name_tools_or_kinds_and_exclusion_wins() {
+        use ToolKind::{BuiltIn, Client};
+        let all = settings(None, &[]);
+        assert!(all.offers("view", BuiltIn) && all.offers("mine", Client));
+        let two = settings(Some(&["view", "custom:*"]), &["custom:secret"]);
+        assert!(two.offers("view", BuiltIn) && two.offers("mine", Client));
+        assert!(!two.offers("bash", BuiltIn) && !two.offers("secret", Client));
+        assert!(!settings(Some(&["*"]), &["view"]).offers("view", BuiltIn));
+        assert!(!settings(Some(&[]), &[]).offers("view", BuiltIn), "an empty list offers nothing");
+        assert!(!settings(Some(&["mcp:*"]), &[]).offers("view", BuiltIn));
+    }
+}

@@ -1,0 +1,199 @@
+//! The queue of frames on their way to one client.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::{Buf, Bytes};
+use tokio::sync::Notify;
+
+use super::pipe::Pipe;
+
+/// Frames on their way to one client, in order. Pushing never waits: what the kernel does not take at once is queued
+/// and written by [`Outbox::run`]. A client that lets more than the limit pile up is cut off; it can come back and catch
+/// up, and nobody else has to wait for it.
+pub(crate) struct Outbox {
+    pipe: Box<dyn Pipe>,
+    queue: Mutex<Queue>,
+    /// Signalled when the queue gets its first frame, or is closed.
+    wake: Notify,
+    limit: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    frames: VecDeque<Bytes>,
+    bytes: usize,
+    closed: bool,
+}
+
+/// The client is gone, or too slow to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Closed;
+
+impl Outbox {
+    pub(crate) fn new(pipe: impl Pipe, limit: usize) -> Arc<Self> {
+        Arc::new(Self { pipe: Box::new(pipe), queue: Mutex::default(), wake: Notify::new(), limit })
+    }
+
+    /// Sends a frame after all frames before it.
+    pub(crate) fn push(&self, frame: Bytes) -> Result<(), Closed> {
+        let mut queue = self.lock();
+        if queue.closed {
+            return Err(Closed);
+        }
+        let rest = if queue.frames.is_empty() { self.write_now(frame) } else { frame };
+        if rest.is_empty() {
+            return Ok(());
+        }
+        queue.bytes += rest.len();
+        queue.frames.push_back(rest);
+        if queue.bytes > self.limit {
+            tracing::warn!(bytes = queue.bytes, "a client does not read what it is sent; closing its connection");
+            queue.close();
+            self.wake.notify_one();
+            return Err(Closed);
+        }
+        if queue.frames.len() == 1 {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Hands as much of a frame to the kernel as it takes, and returns the rest. Errors are left to [`Outbox::run`],
+    /// which meets them again.
+    fn write_now(&self, mut frame: Bytes) -> Bytes {
+        while !frame.is_empty() {
+            match self.pipe.try_write(&frame) {
+                Ok(0) | Err(_) => break,
+                Ok(written) => frame.advance(written),
+            }
+        }
+        frame
+    }
+
+    /// Writes what could not be written at once, until the outbox is closed and empty.
+    pub(crate) async fn run(&self) -> io::Result<()> {
+        loop {
+            let next = {
+                let queue = self.lock();
+                if queue.frames.is_empty() && queue.closed {
+                    return Ok(());
+                }
+                queue.frames.front().cloned()
+            };
+            match next {
+                None => self.wake.notified().await,
+                Some(frame) => self.write_some(frame).await?,
+            }
+        }
+    }
+
+    async fn write_some(&self, frame: Bytes) -> io::Result<()> {
+        self.pipe.writable().await?;
+        let written = match self.pipe.try_write(&frame) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => written,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut queue = self.lock();
+        queue.bytes = queue.bytes.saturating_sub(written);
+        if let Some(front) = queue.frames.front_mut() {
+            front.advance(written.min(front.len()));
+            if front.is_empty() {
+                queue.frames.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes no more frames; those that wait are still written.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    fn close(&mut self) {
+        self.closed = true;
+        self.frames.clear();
+        self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::Pin;
+    use tokio::sync::Semaphore;
+
+    /// A pipe that takes as many bytes as it was given room for.
+    #[derive(Clone)]
+    struct Slow {
+        room: Arc<Semaphore>,
+        taken: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Slow {
+        fn with_room(bytes: usize) -> Self {
+            Self { room: Arc::new(Semaphore::new(bytes)), taken: Arc::default() }
+        }
+
+        fn taken(&self) -> String {
+            String::from_utf8(self.taken.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    impl Pipe for Slow {
+        fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+            let mut written = 0;
+            while written < bytes.len() && self.room.try_acquire().map(|permit| permit.forget()).is_ok() {
+                written += 1;
+            }
+            self.taken.lock().unwrap().extend_from_slice(&bytes[..written]);
+            if written == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(written) }
+        }
+
+        fn writable(&self) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + '_>> {
+            Box::pin(async {
+                let permit = self.room.acquire().await.map_err(io::Error::other)?;
+                drop(permit);
+                Ok(())
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn frames_arrive_whole_and_in_order_however_slow_the_client() {
+        let pipe = Slow::with_room(3);
+        let outbox = Outbox::new(pipe.clone(), 1 << 20);
+        for frame in ["first ", "second ", "third"] {
+            outbox.push(Bytes::from_static(frame.as_bytes())).unwrap();
+        }
+        assert_eq!(pipe.taken(), "fir", "what fits is written at once");
+        outbox.close();
+        assert_eq!(outbox.push(Bytes::from_static(b"late")), Err(Closed));
+        let writer = tokio::spawn({
+            let outbox = Arc::clone(&outbox);
+            async move { outbox.run().await }
+        });
+        pipe.room.add_permits(100);
+        writer.await.unwrap().unwrap();
+        assert_eq!(pipe.taken(), "first second third");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_never_reads_is_cut_off_at_the_limit() {
+        let outbox = Outbox::new(Slow::with_room(0), 10);
+        assert_eq!(outbox.push(Bytes::from_static(b"12345678")), Ok(()));
+        assert_eq!(outbox.push(Bytes::from_static(b"12345678")), Err(Closed));
+        outbox.run().await.unwrap();
+    }
+}
