@@ -5,4 +5,6 @@
 //!
 //! This crate never talks to clients and never writes history.
 
+pub mod prompt;
 pub mod tools;
+pub mod transcript;

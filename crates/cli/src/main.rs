@@ -1,1 +1,44 @@
-fn main() {}
+//! The program `baton`: it reads flags, files and the environment, wires the parts together and prints. Nothing else.
+
+mod args;
+mod config;
+mod doctor;
+mod run;
+mod sdk;
+mod serve;
+mod sessions;
+mod setup;
+mod terminal;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+use clap::{CommandFactory, Parser};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match start(&cli) {
+        Ok(code) => code,
+        Err(error) => {
+            terminal::error(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
+    match &cli.command {
+        None if cli.sdk.wanted() => sdk::serve(cli),
+        None => {
+            Cli::command().print_help()?;
+            Ok(ExitCode::from(2))
+        }
+        Some(Command::Serve(args)) => serve::serve(cli, args),
+        Some(Command::Run(args)) => run::run(cli, args),
+        Some(Command::Sessions(command)) => sessions::sessions(cli, command),
+        Some(Command::Doctor(args)) => doctor::doctor(cli, args),
+        Some(Command::Config(args)) => config::show(cli, args),
+        Some(Command::Completions { shell }) => terminal::completions(*shell),
+        Some(Command::Man { directory }) => terminal::manual(directory.as_deref()),
+    }
+}

@@ -18,6 +18,11 @@ impl Durable {
         state
     }
 
+    /// The state after a record that cannot be read: it has its place in the sequence, and changes nothing.
+    pub fn skip(&mut self) {
+        self.seq += 1;
+    }
+
     /// The state after one more event.
     pub fn apply(&mut self, event: &Event) {
         self.seq += 1;
@@ -62,7 +67,6 @@ impl Durable {
                 let prompt = std::sync::Arc::new(accepted.prompt.clone());
                 self.inbox.push_back(Accepted { id: accepted.prompt_id, prompt });
             }
-            Body::PromptWithdrawn(withdrawn) => self.inbox.retain(|p| p.id != withdrawn.prompt_id),
             Body::UserMessage(message) => self.apply_user_message(message),
             Body::TurnSettled(settled) => {
                 self.totals.prompts += settled.prompt_ids.len() as u64;

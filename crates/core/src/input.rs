@@ -45,6 +45,13 @@ pub enum Input {
         /// What they send.
         prompt: Prompt,
     },
+    /// Somebody takes back prompts that wait and have not been begun with.
+    Withdraw {
+        /// Told once they are out.
+        reply: ReplyTo,
+        /// Which.
+        which: Withdrawn,
+    },
     /// Somebody cancels what runs and what waits.
     Abort {
         /// Told once it is cancelled.
@@ -84,6 +91,15 @@ pub enum Input {
         /// With what.
         result: Box<WorkResult>,
     },
+}
+
+/// Which waiting prompts are taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Withdrawn {
+    /// The one that came last.
+    Newest,
+    /// All of them.
+    All,
 }
 
 /// What a client brings to a session.

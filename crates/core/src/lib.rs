@@ -23,7 +23,8 @@ pub mod state;
 pub mod step;
 
 pub use input::{
-    Answer, Arrival, Change, Input, LogLevel, Prepared, PreparedPrompt, Profile, Route, Said, WorkResult,
+    Answer, Arrival, Change, Input, LogLevel, Prepared, PreparedPrompt, Profile, Route, Said, Withdrawn,
+    WorkResult,
 };
 pub use output::{INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
 pub use stamp::Stamp;

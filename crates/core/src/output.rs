@@ -34,6 +34,8 @@ pub enum Reply {
         /// Whether there was anything to cancel.
         had_work: bool,
     },
+    /// So many prompts were taken back.
+    Withdrew(usize),
     /// The answer counts.
     Counted,
     /// The answer comes too late: the request was answered by somebody else, or is not waited for any more.

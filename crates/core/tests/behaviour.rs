@@ -213,6 +213,19 @@ fn prompts_wait_their_turn_in_order() {
 }
 
 #[test]
+fn a_prompt_that_waits_can_be_taken_back_and_one_that_runs_cannot() {
+    let mut world = asking();
+    world.prompt(SendMode::Enqueue);
+    world.prompt(SendMode::Enqueue);
+    world.withdraw(false);
+    assert_eq!((world.session.durable.inbox.len(), outcome(&world).0), (1, Outcome::Cancelled));
+    world.withdraw(true);
+    assert_eq!(world.session.durable.inbox.len(), 0);
+    world.withdraw(true);
+    world.only(is_ask);
+}
+
+#[test]
 fn an_immediate_prompt_joins_the_running_turn_at_the_next_model_call() {
     let mut world = acting("view", |_| runnable(Route::BuiltIn));
     world.prompt(SendMode::Immediate);

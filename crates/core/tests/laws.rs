@@ -16,6 +16,7 @@ use world::*;
 enum Op {
     Prompt(SendMode),
     Abort,
+    Withdraw(bool),
     Attach(u64),
     Detach(u64),
     Resume {
@@ -41,6 +42,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => prop_oneof![3 => Just(SendMode::Enqueue), 1 => Just(SendMode::Immediate)].prop_map(Op::Prompt),
         1 => Just(Op::Abort),
+        1 => any::<bool>().prop_map(Op::Withdraw),
         1 => (1u64..4).prop_map(Op::Attach),
         1 => (1u64..4).prop_map(Op::Detach),
         1 => (1u64..4, any::<bool>(), wish).prop_map(|(client, with_tool, wish)| Op::Resume { client, with_tool, wish }),
@@ -101,6 +103,7 @@ impl Run {
         match op {
             Op::Prompt(mode) => drop(self.world.prompt(*mode)),
             Op::Abort => drop(self.world.abort()),
+            Op::Withdraw(all) => self.world.withdraw(*all),
             Op::Attach(client) => self.world.attach(*client, &["client_tool", "terminal_tool"]),
             Op::Detach(client) => self.world.detach(*client),
             Op::Resume { client, with_tool, wish } => {

@@ -8,14 +8,17 @@
 //! * [`retry`]: when to ask again, and when not.
 //! * [`estimate`]: how many tokens a text is, roughly.
 //! * [`catalog`]: which models an endpoint offers.
+//! * [`endpoint`] and [`http`]: where a provider is, and how it is reached.
 //!
 //! Responses and Messages, the other two wires, will be modules beside `chat`.
 
 pub mod catalog;
 pub mod chat;
 pub mod demo;
+pub mod endpoint;
 mod error;
 pub mod estimate;
+mod failure;
 pub mod http;
 pub mod retry;
 pub mod sse;
@@ -197,6 +200,8 @@ pub enum Delta {
         /// So many.
         bytes: u64,
     },
+    /// All pieces so far are void: the request failed on its way and is asked again from the start.
+    Restart,
 }
 
 /// Where the pieces of a streamed answer go.

@@ -1,1 +1,144 @@
-//! placeholder
+//! The server: live sessions, the doors to them, and what surrounds both.
+//!
+//! It decides nothing about what a session does next, that is `baton-core`'s, and keeps nothing itself, that is
+//! `baton-store`'s. It never prints and never reads the environment: the program tells it what it needs, in
+//! [`Options`], and hands it sockets.
+//!
+//! * `session`: actors, fan-out, the registry of live sessions.
+//! * `work`: what sessions want done: prompts, model calls, tools, hooks.
+//! * `rpc`: the JSON-RPC door, for the official SDKs.
+//! * `wire`: bytes in and out.
+//! * `models`: which model endpoint a session talks to.
+//! * `mirror`: files beside the store, for tools that expect them.
+
+mod context;
+mod git;
+mod lifecycle;
+mod local;
+mod metadata;
+mod mirror;
+mod models;
+mod options;
+pub mod owner;
+mod rpc;
+mod session;
+pub mod transfer;
+mod web;
+mod wire;
+mod work;
+mod workspace;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use baton_agent::tools::Toolbox;
+use baton_protocol::{ClientId, SessionId};
+use baton_store::{Owner, Store};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::lifecycle::Lifecycle;
+pub use self::local::{Arrived, Joint, LocalError, LocalSession};
+use self::mirror::MirrorThread;
+use self::models::Models;
+pub use self::options::{Account, Endpoint, Options};
+use self::session::{Mail, Registry};
+
+/// What lists show about a session.
+#[must_use]
+pub fn metadata_of(summary: &baton_store::Summary) -> baton_protocol::params::SessionMetadata {
+    metadata::of(summary)
+}
+
+/// The models that an endpoint offers.
+///
+/// # Errors
+/// When it cannot be asked; the message says why and what to do.
+pub async fn list_models(options: &Options) -> Result<Vec<serde_json::Value>, baton_model::ModelError> {
+    Models::new(options).list().await
+}
+
+/// A server: one for each process.
+pub struct Server {
+    pub(crate) options: Options,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) owner: Owner,
+    pub(crate) registry: Registry,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) models: Models,
+    pub(crate) mirror: MirrorThread,
+    pub(crate) toolbox: Toolbox,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stopping: CancellationToken,
+    last_client: AtomicU64,
+}
+
+impl Server {
+    /// A server with nothing in memory. Opens nothing: what the first request does not need is not touched.
+    #[must_use]
+    pub fn new(options: Options, store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self {
+            models: Models::new(&options),
+            owner: owner::this_process(),
+            options,
+            store,
+            registry: Registry::default(),
+            lifecycle: Lifecycle::default(),
+            mirror: MirrorThread::default(),
+            toolbox: Toolbox::default(),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            last_client: AtomicU64::new(0),
+        })
+    }
+
+    /// A name for a client that has just come.
+    pub(crate) fn new_client(&self) -> ClientId {
+        ClientId(self.last_client.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Serves one SDK over standard input and output, until input ends.
+    ///
+    /// # Errors
+    /// When standard input or output cannot be used.
+    pub async fn serve_stdio(self: &Arc<Self>) -> std::io::Result<()> {
+        rpc::serve_stdio(self).await
+    }
+
+    /// Serves SDKs over TCP until the server is stopped.
+    ///
+    /// # Errors
+    /// When the listener fails for good.
+    pub async fn serve_tcp(self: &Arc<Self>, listener: TcpListener) -> std::io::Result<()> {
+        rpc::serve_tcp(self, listener).await
+    }
+
+    /// Stops: takes no more clients, ends all work with all its processes, lets go of all sessions. What was
+    /// acknowledged is in the store; what was pending stays pending for whoever resumes it.
+    pub async fn stop(&self) {
+        self.stopping.cancel();
+        self.let_go().await;
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.mirror.close();
+    }
+
+    /// Lets go of all sessions.
+    pub(crate) async fn let_go(&self) {
+        let stopped = self.registry.all().into_iter().map(|handle| async move {
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            if handle.send(Mail::Stop(sender)).is_ok() {
+                drop(receiver.await);
+            }
+        });
+        futures_util::future::join_all(stopped).await;
+    }
+
+    /// The directory of a session's own files.
+    pub(crate) fn session_directory(&self, id: &SessionId, config_dir: Option<&Path>) -> PathBuf {
+        let root = config_dir.unwrap_or(&self.options.home);
+        root.join("session-state").join(id.as_str())
+    }
+}

@@ -46,7 +46,8 @@ impl std::fmt::Display for Seq {
     }
 }
 
-/// Which acquisition of a session a write belongs to. Grows with every acquisition, never repeats.
+/// Which acquisition of a session a write belongs to. Grows with every acquisition and never repeats in a store, not
+/// even when a session is deleted and another of the same name is made: else the old one's holder could write there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
@@ -111,8 +112,25 @@ pub struct Holder {
 pub enum Take {
     /// Only if nobody holds it.
     IfFree,
-    /// Also from whoever holds it under this epoch. Refused if it has changed hands since.
+    /// Also from whoever holds it under this epoch, in the middle of something or not: for a holder that is known to
+    /// be dead. Refused if the session has changed hands since.
     From(Epoch),
+    /// Like [`Take::From`], but only while that holder is idle: for one that lives. Whoever looked at a summary and saw
+    /// an idle holder cannot know that it still is; the store can.
+    FromIdle(Epoch),
+}
+
+impl Take {
+    /// Whether a session in these hands may be taken this way. The one rule that all stores share.
+    #[must_use]
+    pub fn allows(self, holder: Option<&Holder>) -> bool {
+        let Some(holder) = holder else { return true };
+        match self {
+            Self::IfFree => false,
+            Self::From(epoch) => holder.epoch == epoch,
+            Self::FromIdle(epoch) => holder.epoch == epoch && !holder.busy,
+        }
+    }
 }
 
 /// A session to be created, with its first records.
@@ -226,8 +244,10 @@ pub enum StoreError {
         /// By whom.
         holder: Box<Holder>,
     },
-    /// The lease is over: somebody else has acquired the session, or it was deleted.
-    #[error("session {0} was taken over by another server; what was not acknowledged is not written")]
+    /// The lease is over: somebody else has acquired the session, or it was released or deleted.
+    #[error(
+        "session {0} was taken over by another server, released or deleted; what was not acknowledged is not written"
+    )]
     Fenced(SessionId),
     /// The writer expected another head. A bug of the writer; nothing was written.
     #[error("session {session} has {actual} records where the writer expected {expected}")]
@@ -251,16 +271,19 @@ pub enum StoreError {
     },
 }
 
-/// The answer of a store, to be awaited.
+/// The answer of a store, to be awaited. Nothing happens before it is.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// A home for sessions. When a write's future is ready with `Ok`, the write is durable to the degree the store was
-/// opened with; when it is `Err`, nothing of it was done, except that a [`StoreError::Medium`] may leave it open.
+/// opened with; when it is `Err`, nothing of it was done, except that a [`StoreError::Medium`] may leave it open. A
+/// future that is dropped before it is ready leaves it open as well. Either way [`Append::expected`] makes the question
+/// decidable: the same append, tried again, is refused as out of step if the first one was done.
 pub trait Store: Send + Sync + 'static {
     /// Makes a session and takes it.
     fn create(&self, new: NewSession) -> Reply<'_, Lease>;
 
-    /// Takes a session under a new epoch and reads what is needed to go on with it.
+    /// Takes a session under a new epoch and reads what is needed to go on with it. The new holder counts as idle until
+    /// its first write says otherwise.
     fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened>;
 
     /// Writes.
@@ -269,13 +292,13 @@ pub trait Store: Send + Sync + 'static {
     /// Gives a session back. Does nothing if it was taken over meanwhile.
     fn release(&self, lease: Lease) -> Reply<'_, ()>;
 
-    /// Reads records, whoever holds the session.
+    /// Reads records, whoever holds the session. Asking beyond either end is no error: there is just nothing there.
     fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>>;
 
     /// Tells about one session; `None` if there is none of that name.
     fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>>;
 
-    /// Tells about all sessions, last written first.
+    /// Tells about all sessions, last written first; those written at the same time by name.
     fn list(&self) -> Reply<'_, Vec<Summary>>;
 
     /// Removes a session and all its records, whoever holds it; the holder is fenced. `false` if there was none.

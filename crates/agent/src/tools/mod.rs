@@ -1,17 +1,41 @@
 //! Built-in tools.
 //!
-//! A tool says what it is ([`Tool::spec`]), what it would do with given arguments, so that somebody can be asked
-//! ([`Tool::prepare`]), and does it ([`Tool::run`]). Whether it may is decided elsewhere.
+//! A tool says what it is ([`Tool::spec`]), what it would do with given arguments, so that somebody can be
+//! asked ([`Tool::prepare`]), and does it ([`Tool::run`]). Whether it may is decided elsewhere.
+//!
+//! Arguments come from a model and may be any JSON. What is wrong with them is told to the model in a result;
+//! nothing here fails in any other way, and nothing panics.
+
+mod arguments;
+pub mod ask_user;
+mod diff;
+mod files;
+mod paths;
+mod refusal;
+mod schema;
+mod search;
+pub mod shell;
+pub mod spill;
+pub mod sql;
+mod text;
+mod toolbox;
+pub mod web;
+
+#[cfg(test)]
+mod testing;
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ToolResult, ToolSpec};
 use baton_protocol::{Json, ToolCallId};
 use tokio_util::sync::CancellationToken;
+
+use refusal::Refusal;
+pub use toolbox::Toolbox;
 
 /// What a tool may use of the session it works for.
 #[derive(Clone)]
@@ -24,10 +48,21 @@ pub struct ToolContext {
     pub services: Arc<Services>,
     /// The call being made.
     pub call: ToolCallId,
-    /// Ends the call: the tool stops what it does, with all its processes, and returns.
+    /// Ends the call: the tool stops what it does, with all its processes, and returns. A command that has
+    /// gone to the background listens to the token of the call that started it for as long as it runs.
     pub cancel: CancellationToken,
     /// Receives new output while the tool runs, for people who watch.
     pub progress: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+/// What the tools of one session share.
+pub struct Services {
+    /// The commands that the session has started.
+    pub shells: shell::Shells,
+    /// The session's own database.
+    pub database: sql::Database,
+    /// The way to the network.
+    pub web: Arc<dyn web::Fetch>,
 }
 
 /// What a tool would do.
@@ -54,4 +89,69 @@ pub trait Tool: Send + Sync {
 
     /// Does it.
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult>;
+}
+
+/// What the model is told of a call that was cancelled while it ran.
+pub const INTERRUPTED: &str = "The execution of this tool, or a previous tool was interrupted.";
+
+/// The result of a call that was cancelled while it ran.
+#[must_use]
+pub fn interrupted() -> ToolResult {
+    Refusal::interrupted().into()
+}
+
+impl From<Result<PermissionRequest, Refusal>> for Prepared {
+    fn from(wanted: Result<PermissionRequest, Refusal>) -> Self {
+        wanted.map_or_else(Self::from, Self::Needs)
+    }
+}
+
+impl From<Refusal> for Prepared {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal.into())
+    }
+}
+
+/// A specification of a built-in tool.
+fn spec(name: &str, description: &str, parameters: serde_json::Value) -> ToolSpec {
+    ToolSpec {
+        name: name.into(),
+        description: description.into(),
+        parameters: Some(parameters.into()),
+        overrides_built_in_tool: false,
+        skip_permission: false,
+        is_terminal: false,
+    }
+}
+
+/// A result that may be a refusal, whichever it is.
+fn either(result: Result<ToolResult, Refusal>) -> ToolResult {
+    result.unwrap_or_else(Into::into)
+}
+
+/// Runs `work` where it may block, but waits for it only until the call is cancelled: reading may hang in the
+/// kernel, where nothing can be done about it but to leave.
+async fn reading<T: Send + 'static>(
+    context: &ToolContext,
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    tokio::select! {
+        done = blocking(work) => done,
+        () = context.cancel.cancelled() => Err(Refusal::interrupted()),
+    }
+}
+
+/// Runs `work` where it may block. Work that panics is reported, not passed on: one call must not end the
+/// session.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(Refusal::new("The tool failed from within. This is a bug of the server.")))
+}
+
+/// Locks, whatever happened to whoever held the lock before: what these locks guard is whole at any time.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,7 +8,8 @@ use baton_protocol::{Json, PromptId};
 use serde_json::json;
 
 use super::Step;
-use crate::output::{INTERRUPTED, Reply, ReplyTo};
+use crate::input::Withdrawn;
+use crate::output::{INTERRUPTED, Reply, ReplyTo, Work};
 use crate::state::{Stage, Totals};
 
 impl Step<'_> {
@@ -23,6 +24,26 @@ impl Step<'_> {
         self.show(PendingMessagesModified {});
         self.reply(reply, Reply::Aborted { had_work: true });
         self.show_idle(true);
+    }
+
+    /// Takes back prompts that wait. One that is being prepared has been begun with, and is not taken back but cancelled.
+    pub(super) fn withdraw(&mut self, reply: ReplyTo, which: Withdrawn) {
+        let begun = |id: PromptId| {
+            let mut work = self.session.live.work.values();
+            work.any(|work| matches!(work, Work::PreparePrompt { prompt, .. } if *prompt == id))
+        };
+        let waiting = self.session.durable.inbox.iter().map(|p| p.id).filter(|id| !begun(*id));
+        let taken: Vec<PromptId> = match which {
+            Withdrawn::Newest => waiting.rev().take(1).collect(),
+            Withdrawn::All => waiting.collect(),
+        };
+        for prompt in &taken {
+            self.settle(vec![*prompt], Outcome::Cancelled, "taken back before its turn");
+        }
+        if !taken.is_empty() {
+            self.show(PendingMessagesModified {});
+        }
+        self.reply(reply, Reply::Withdrew(taken.len()));
     }
 
     /// Ends the turn and all waiting prompts with one and the same outcome. Everything that was started is stopped.

@@ -61,6 +61,7 @@ impl Step<'_> {
             Input::Attach { client, profile, arrival } => self.attach(client, profile, arrival),
             Input::Detach { client } => self.detach(client),
             Input::Prompt { reply, prompt } => self.accept(reply, prompt),
+            Input::Withdraw { reply, which } => self.withdraw(reply, which),
             Input::Abort { reply, reason } => self.abort(reply, reason),
             Input::Answer { reply, request, answer } => self.answer(reply, &request, answer),
             Input::Change { reply, change } => self.change(reply, change),

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::{
     Answer, Arrival, CallStage, Durable, Input, Output, Prepared, PreparedPrompt, Profile, Reply, ReplyTo,
-    Route, Said, Session, Stamp, Work, WorkId, WorkResult,
+    Route, Said, Session, Stamp, Withdrawn, Work, WorkId, WorkResult,
 };
 use baton_protocol::event::{Body, Prompt, SendMode, SessionError, ToolRequest, WorkContext};
 use baton_protocol::permission::{PermissionRequest, Verdict};
@@ -87,6 +87,11 @@ impl World {
         let reply = self.reply_to();
         self.take(Input::Abort { reply, reason: Default::default() });
         self.replies[&reply].clone()
+    }
+
+    pub fn withdraw(&mut self, all: bool) {
+        let reply = self.reply_to();
+        self.take(Input::Withdraw { reply, which: if all { Withdrawn::All } else { Withdrawn::Newest } });
     }
 
     pub fn attach(&mut self, client: u64, tools: &[&str]) {

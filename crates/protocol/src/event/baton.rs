@@ -52,13 +52,6 @@ pub struct PromptAccepted {
     pub prompt: Prompt,
 }
 
-/// An accepted prompt was taken back before it reached the model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PromptWithdrawn {
-    pub prompt_id: PromptId,
-}
-
 /// How an accepted prompt ended (P5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -165,7 +165,6 @@ vocabulary! {
         HookStart = "hook.start",
         HookEnd = "hook.end",
         PromptAccepted = "baton.prompt_accepted",
-        PromptWithdrawn = "baton.prompt_withdrawn",
         TurnSettled = "baton.turn_settled",
         RequestOpened = "baton.request_opened",
         RequestClosed = "baton.request_closed",

@@ -76,10 +76,7 @@ fn a_torn_line_is_an_error_and_nothing_worse() {
 
 #[test]
 fn baton_events_are_not_for_sdks() {
-    assert!(
-        !Body::from(PromptWithdrawn { prompt_id: "0190c2f0-0000-7000-8000-000000000001".parse().unwrap() })
-            .is_public()
-    );
+    assert!(!Body::from(Renamed { name: "n".into(), by_user: true }).is_public());
     assert!(Body::from(SessionIdle::default()).is_public());
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_core::{Answer, Change, Profile, Reply, Session, WorkId, WorkResult};
+use baton_core::{Answer, Change, Profile, Reply, Session, Withdrawn, WorkId, WorkResult};
 use baton_protocol::event::{AbortReason, Prompt};
 use baton_protocol::params::SessionParams;
 use baton_protocol::{Body, ClientId, RequestId, SessionId};
@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::hub::{Hub, Port};
 use super::settings::Settings;
+use crate::work::ToolRoom;
 
 /// Why a session could not do what it was asked to.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -57,6 +58,7 @@ pub(crate) enum Mail {
     /// A client is done with the session. It ends here when no other client is attached.
     Close(ClientId, Responder),
     Prompt(Box<Prompt>, Responder),
+    Withdraw(Withdrawn, Responder),
     Abort(AbortReason, Responder),
     Answer(RequestId, Box<Answer>, Responder),
     Change(Box<Change>, Responder),
@@ -68,10 +70,27 @@ pub(crate) enum Mail {
     Look(Box<dyn FnOnce(View<'_>) + Send>),
     /// A change of what is not history.
     Adjust(Box<dyn FnOnce(&mut Settings) + Send>),
-    /// The session is gone from the store: stop, write nothing more.
-    Vanish,
+    /// The session is about to be deleted: stop, write nothing more.
+    Vanish(oneshot::Sender<()>),
     /// The server stops: let go of the session as it is.
     Stop(oneshot::Sender<()>),
+}
+
+impl Mail {
+    /// Tells whoever sent this that it cannot be done.
+    pub(crate) fn refuse(self, failure: Failure) {
+        match self {
+            Self::Join(_, answer) => drop(answer.send(Err(failure))),
+            Self::Close(_, respond)
+            | Self::Prompt(_, respond)
+            | Self::Withdraw(_, respond)
+            | Self::Abort(_, respond)
+            | Self::Answer(_, _, respond)
+            | Self::Change(_, respond) => respond(Err(failure)),
+            Self::Stop(done) | Self::Vanish(done) => drop(done.send(())),
+            Self::Leave(_) | Self::Note(_) | Self::Finished(..) | Self::Look(_) | Self::Adjust(_) => {}
+        }
+    }
 }
 
 /// What can be seen of a live session.
@@ -79,6 +98,7 @@ pub(crate) struct View<'a> {
     pub(crate) session: &'a Session,
     pub(crate) settings: &'a Settings,
     pub(crate) head: Seq,
+    pub(crate) tools: &'a ToolRoom,
 }
 
 /// How to talk to a live session. Cheap to clone; holding one does not keep the session alive.
@@ -100,6 +120,21 @@ impl Handle {
         let (sender, receiver) = oneshot::channel();
         self.send(mail(Box::new(move |answer| drop(sender.send(answer)))))?;
         receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(self.id.clone())))
+    }
+
+    /// Brings a client to the session.
+    pub(crate) async fn join(&self, joining: Joining) -> Result<Joined, Failure> {
+        let (sender, receiver) = oneshot::channel();
+        self.send(Mail::Join(Box::new(joining), sender))?;
+        receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(self.id.clone())))
+    }
+
+    /// Has the session stop without another word, because it is about to be deleted.
+    pub(crate) async fn vanish(&self) {
+        let (sender, receiver) = oneshot::channel();
+        if self.send(Mail::Vanish(sender)).is_ok() {
+            drop(receiver.await);
+        }
     }
 
     /// Looks at the state.

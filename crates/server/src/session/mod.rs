@@ -9,7 +9,7 @@ mod mail;
 mod registry;
 mod settings;
 
-pub(crate) use self::hub::{CallFailed, Hub, Port, Published};
-pub(crate) use self::mail::{Failure, Handle, Joining, Mail, Responder};
+pub(crate) use self::hub::{CallFailed, Calling, Hub, Port, Published};
+pub(crate) use self::mail::{Failure, Handle, How, Joined, Joining, Mail, Responder, View};
 pub(crate) use self::registry::Registry;
-pub(crate) use self::settings::Settings;
+pub(crate) use self::settings::{Settings, ToolKind};

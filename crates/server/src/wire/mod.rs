@@ -5,4 +5,3 @@ mod pipe;
 pub(crate) mod stdio;
 
 pub(crate) use outbox::Outbox;
-pub(crate) use pipe::Pipe;

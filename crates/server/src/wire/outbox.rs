@@ -49,7 +49,10 @@ impl Outbox {
         queue.bytes += rest.len();
         queue.frames.push_back(rest);
         if queue.bytes > self.limit {
-            tracing::warn!(bytes = queue.bytes, "a client does not read what it is sent; closing its connection");
+            tracing::warn!(
+                bytes = queue.bytes,
+                "a client does not read what it is sent; closing its connection"
+            );
             queue.close();
             self.wake.notify_one();
             return Err(Closed);

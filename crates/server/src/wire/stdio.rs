@@ -7,26 +7,53 @@
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::pin::Pin;
 use std::sync::mpsc;
 
-use rustix::fs::{FileType, OFlags};
-use tokio::io::unix::AsyncFd;
+use bytes::BytesMut;
+use rustix::fs::FileType;
+use tokio::io::AsyncReadExt;
+use tokio::net::{UnixStream, unix::pipe};
 
 use super::pipe::Pipe;
 
+/// What a standard stream is connected to.
+enum Kind {
+    Fifo(OwnedFd),
+    Socket(UnixStream),
+    Other,
+}
+
+fn kind_of(fd: BorrowedFd<'_>) -> io::Result<Kind> {
+    Ok(match FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) {
+        FileType::Fifo => Kind::Fifo(fd.try_clone_to_owned()?),
+        FileType::Socket => {
+            let socket = StdUnixStream::from(fd.try_clone_to_owned()?);
+            socket.set_nonblocking(true)?;
+            Kind::Socket(UnixStream::from_std(socket)?)
+        }
+        _ => Kind::Other,
+    })
+}
+
 /// The reading end.
 pub(crate) enum Input {
-    Pollable(AsyncFd<OwnedFd>),
+    Fifo(pipe::Receiver),
+    Socket(UnixStream),
     Threaded(tokio::sync::mpsc::Receiver<io::Result<Vec<u8>>>),
 }
 
 impl Input {
     pub(crate) fn open() -> io::Result<Self> {
-        let stdin = io::stdin();
-        if let Some(fd) = pollable(stdin.as_fd())? {
-            return Ok(Self::Pollable(AsyncFd::new(fd)?));
+        match kind_of(io::stdin().as_fd())? {
+            Kind::Fifo(fd) => Ok(Self::Fifo(pipe::Receiver::from_owned_fd(fd)?)),
+            Kind::Socket(socket) => Ok(Self::Socket(socket)),
+            Kind::Other => Self::threaded(),
         }
+    }
+
+    fn threaded() -> io::Result<Self> {
         let (sender, receiver) = tokio::sync::mpsc::channel(4);
         std::thread::Builder::new().name("stdin".into()).spawn(move || {
             let mut buffer = vec![0; 64 * 1024];
@@ -42,24 +69,14 @@ impl Input {
     }
 
     /// Reads some bytes; none at the end.
-    pub(crate) async fn read(&mut self, buffer: &mut bytes::BytesMut) -> io::Result<usize> {
+    pub(crate) async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         match self {
+            Self::Fifo(fifo) => fifo.read_buf(buffer).await,
+            Self::Socket(socket) => socket.read_buf(buffer).await,
             Self::Threaded(receiver) => {
                 let Some(bytes) = receiver.recv().await.transpose()? else { return Ok(0) };
                 buffer.extend_from_slice(&bytes);
                 Ok(bytes.len())
-            }
-            Self::Pollable(fd) => {
-                let mut chunk = [0u8; 64 * 1024];
-                let read = loop {
-                    let mut ready = fd.readable().await?;
-                    match ready.try_io(|fd| Ok(rustix::io::read(fd.get_ref(), &mut chunk)?)) {
-                        Ok(read) => break read?,
-                        Err(_would_block) => {}
-                    }
-                };
-                buffer.extend_from_slice(&chunk[..read]);
-                Ok(read)
             }
         }
     }
@@ -67,16 +84,21 @@ impl Input {
 
 /// The writing end.
 pub(crate) enum Output {
-    Pollable(AsyncFd<OwnedFd>),
+    Fifo(pipe::Sender),
+    Socket(UnixStream),
     Threaded(mpsc::Sender<Vec<u8>>),
 }
 
 impl Output {
     pub(crate) fn open() -> io::Result<Self> {
-        let stdout = io::stdout();
-        if let Some(fd) = pollable(stdout.as_fd())? {
-            return Ok(Self::Pollable(AsyncFd::new(fd)?));
+        match kind_of(io::stdout().as_fd())? {
+            Kind::Fifo(fd) => Ok(Self::Fifo(pipe::Sender::from_owned_fd(fd)?)),
+            Kind::Socket(socket) => Ok(Self::Socket(socket)),
+            Kind::Other => Self::threaded(),
         }
+    }
+
+    fn threaded() -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel::<Vec<u8>>();
         std::thread::Builder::new().name("stdout".into()).spawn(move || {
             let mut out = io::stdout().lock();
@@ -93,9 +115,8 @@ impl Output {
 impl Pipe for Output {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Pollable(fd) => {
-                fd.try_io(tokio::io::Interest::WRITABLE, |fd| Ok(rustix::io::write(fd, bytes)?))
-            }
+            Self::Fifo(fifo) => fifo.try_write(bytes),
+            Self::Socket(socket) => socket.try_write(bytes),
             Self::Threaded(sender) => {
                 sender.send(bytes.to_vec()).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
                 Ok(bytes.len())
@@ -105,22 +126,11 @@ impl Pipe for Output {
 
     fn writable(&self) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + '_>> {
         Box::pin(async move {
-            if let Self::Pollable(fd) = self {
-                fd.writable().await?.retain_ready();
+            match self {
+                Self::Fifo(fifo) => fifo.writable().await,
+                Self::Socket(socket) => socket.writable().await,
+                Self::Threaded(_) => Ok(()),
             }
-            Ok(())
         })
     }
-}
-
-/// A copy of the descriptor in non-blocking mode, if it is of a kind where that concerns only us.
-fn pollable(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
-    let kind = FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode);
-    if !matches!(kind, FileType::Fifo | FileType::Socket) {
-        return Ok(None);
-    }
-    let copy = fd.try_clone_to_owned()?;
-    let flags = rustix::fs::fcntl_getfl(&copy)?;
-    rustix::fs::fcntl_setfl(&copy, flags | OFlags::NONBLOCK)?;
-    Ok(Some(copy))
 }

@@ -3,7 +3,8 @@
 
 mod act;
 mod open;
-mod transcript;
+pub(crate) use self::open::{Mailbox, Nascent};
+pub(crate) mod transcript;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -81,10 +82,7 @@ impl Actor {
     /// Lives until nobody needs the session, or it can no longer be written.
     async fn live(mut self) {
         loop {
-            let mail = match self.next_mail().await {
-                Some(mail) => mail,
-                None => break,
-            };
+            let Some(mail) = self.next_mail().await else { break };
             if self.take_mail(mail).await.is_break() {
                 break;
             }
@@ -149,7 +147,12 @@ impl Actor {
             Mail::Prompt(prompt, respond) => {
                 (Input::Prompt { reply: self.expect_reply(respond), prompt: *prompt }, false)
             }
-            Mail::Abort(reason, respond) => (Input::Abort { reply: self.expect_reply(respond), reason }, false),
+            Mail::Withdraw(which, respond) => {
+                (Input::Withdraw { reply: self.expect_reply(respond), which }, false)
+            }
+            Mail::Abort(reason, respond) => {
+                (Input::Abort { reply: self.expect_reply(respond), reason }, false)
+            }
             Mail::Answer(request, answer, respond) => {
                 (Input::Answer { reply: self.expect_reply(respond), request, answer: *answer }, false)
             }
@@ -174,17 +177,27 @@ impl Actor {
             Mail::Leave(client) => return self.leave(client).await,
             Mail::Close(client, respond) => return self.close(client, respond).await,
             Mail::Look(look) => {
-                look(View { session: &self.session, settings: &self.settings, head: self.head });
+                look(View {
+                    session: &self.session,
+                    settings: &self.settings,
+                    head: self.head,
+                    tools: &self.tools,
+                });
             }
             Mail::Adjust(adjust) => adjust(&mut self.settings),
-            Mail::Vanish => return ControlFlow::Break(()),
-            Mail::Stop(done) => {
+            Mail::Stop(done) | Mail::Vanish(done) => {
                 self.stop_everything();
-                drop(done.send(()));
+                let _ = done.send(());
                 return ControlFlow::Break(());
             }
-            // Handled by `as_input`.
-            Mail::Prompt(..) | Mail::Abort(..) | Mail::Answer(..) | Mail::Change(..) | Mail::Note(_) | Mail::Finished(..) => {}
+            // Inputs, taken by `as_input`.
+            Mail::Prompt(..)
+            | Mail::Withdraw(..)
+            | Mail::Abort(..)
+            | Mail::Answer(..)
+            | Mail::Change(..)
+            | Mail::Note(_)
+            | Mail::Finished(..) => {}
         }
         ControlFlow::Continue(())
     }
@@ -222,12 +235,13 @@ impl Actor {
     async fn settle(&mut self, pending: Pending) -> ControlFlow<()> {
         let Pending { before, outputs, from_work } = pending;
         let records: Vec<NewRecord> = outputs.iter().filter_map(record_of).collect();
+        let bodies: Vec<Bytes> = records.iter().map(|record| record.body.clone()).collect();
         match self.write(records, from_work).await {
             Ok(first) => {
-                self.act(first, outputs).await;
+                self.act(first, outputs, bodies).await;
                 ControlFlow::Continue(())
             }
-            Err(error) => self.write_failed(before, outputs, from_work, error),
+            Err(error) => self.write_failed(before, outputs, from_work, &error),
         }
     }
 
@@ -280,7 +294,7 @@ impl Actor {
         before: Session,
         outputs: Vec<Output>,
         from_work: bool,
-        error: StoreError,
+        error: &StoreError,
     ) -> ControlFlow<()> {
         tracing::error!(session = %self.session.id, %error, "a write failed");
         self.session = before;
@@ -294,7 +308,7 @@ impl Actor {
         if !from_work && matches!(error, StoreError::Medium { .. }) {
             return ControlFlow::Continue(());
         }
-        self.show_failure(&error);
+        self.show_failure(error);
         self.stop_everything();
         ControlFlow::Break(())
     }
@@ -311,7 +325,7 @@ impl Actor {
         for (_, token) in std::mem::take(&mut self.running) {
             token.cancel();
         }
-        self.tools.close();
+        self.tools.close(&self.server.tasks);
     }
 
     async fn end_before_answer(&mut self) {

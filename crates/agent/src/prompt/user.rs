@@ -1,0 +1,198 @@
+//! The form in which a user's prompt reaches the model: the date, the prompt, and what is attached to it.
+//!
+//! Images are not here: they stay with the message as attachments and become parts of it in the
+//! [transcript](crate::transcript).
+
+use std::path::{Path, PathBuf};
+
+use baton_protocol::Timestamp;
+use baton_protocol::attachment::{Attachment, KnownAttachment, LineRange, Selection};
+
+/// A file larger than this is named with its size instead of its number of lines.
+const MAX_COUNTED: u64 = 16 << 20;
+
+/// Puts a prompt into the form that the model is given. Looks at attached files for their size, so it belongs on a
+/// thread that may block.
+#[must_use]
+pub fn compose(
+    prompt: &str,
+    attachments: &[Attachment],
+    cwd: &Path,
+    now: Timestamp,
+    tools_gone: &[String],
+) -> String {
+    let mut before = selections(attachments);
+    if !tools_gone.is_empty() {
+        before.push(tools_changed(tools_gone));
+    }
+    before.push(format!("<current_datetime>{now}</current_datetime>"));
+    before.push(prompt.to_owned());
+    let blocks = [tagged_files(attachments, cwd), github_references(attachments), others(attachments)];
+    let blocks: Vec<String> = blocks.into_iter().flatten().collect();
+    if !blocks.is_empty() {
+        before.push(
+            "<reminder>What follows was attached by the user. Look at it if the request needs it.</reminder>"
+                .into(),
+        );
+        before.extend(blocks);
+    }
+    before.join("\n\n")
+}
+
+fn known(attachments: &[Attachment]) -> impl Iterator<Item = &KnownAttachment> {
+    attachments.iter().filter_map(|attachment| match attachment {
+        Attachment::Known(known) => Some(known),
+        Attachment::Other(_) => None,
+    })
+}
+
+fn selections(attachments: &[Attachment]) -> Vec<String> {
+    known(attachments)
+        .filter_map(|attachment| match attachment {
+            KnownAttachment::Selection { file_path, display_name, text, selection } => {
+                Some(ide_selection(display_name.as_deref().unwrap_or(file_path), text, *selection))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+fn ide_selection(name: &str, text: &str, selection: Option<Selection>) -> String {
+    let lines = match selection.map(|s| (s.start.line + 1, s.end.line + 1)) {
+        Some((start, end)) if start == end => format!(" (line {start})"),
+        Some((start, end)) => format!(" (lines {start}-{end})"),
+        None => String::new(),
+    };
+    format!(
+        "<ide_selection>\nThe user has the following text selected in their IDE. This may or may not be related to their \
+         request.\nFile: {name}{lines}\n```\n{text}\n```\n</ide_selection>"
+    )
+}
+
+fn tagged_files(attachments: &[Attachment], cwd: &Path) -> Option<String> {
+    let lines: Vec<String> = known(attachments)
+        .filter_map(|attachment| match attachment {
+            KnownAttachment::File { path, line_range, .. } => Some(file_line(&cwd.join(path), *line_range)),
+            KnownAttachment::Directory { path, .. } => Some(directory_line(&cwd.join(path))),
+            _ => None,
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("<tagged_files>\n{}\n</tagged_files>", lines.join("\n")))
+}
+
+fn file_line(path: &PathBuf, range: Option<LineRange>) -> String {
+    let shown = path.display();
+    let Ok(facts) = std::fs::metadata(path) else { return format!("* {shown} (cannot be read)") };
+    if facts.len() > MAX_COUNTED {
+        return format!("* {shown} ({} bytes)", facts.len());
+    }
+    let Ok(bytes) = std::fs::read(path) else { return format!("* {shown} (cannot be read)") };
+    let newlines = bytes.iter().filter(|b| **b == b'\n').count();
+    let lines = newlines + usize::from(bytes.last().is_some_and(|b| *b != b'\n'));
+    match range {
+        Some(LineRange { start, end }) if start == end => {
+            format!("* {shown} (line {start} of {lines} lines)")
+        }
+        Some(LineRange { start, end }) => format!("* {shown} (lines {start}-{end} of {lines} lines)"),
+        None => format!("* {shown} ({lines} lines)"),
+    }
+}
+
+fn directory_line(path: &PathBuf) -> String {
+    let shown = path.display();
+    match std::fs::read_dir(path) {
+        Ok(entries) => format!("* {shown} ({} items)", entries.count()),
+        Err(_) => format!("* {shown} (cannot be read)"),
+    }
+}
+
+fn github_references(attachments: &[Attachment]) -> Option<String> {
+    let lines: Vec<String> = known(attachments)
+        .filter_map(|attachment| match attachment {
+            KnownAttachment::GithubReference { number, title, state, reference_type, url } => {
+                let mark = |text: &Option<String>| text.as_ref().map_or(String::new(), |t| format!(" [{t}]"));
+                let url = url.as_ref().map_or(String::new(), |url| format!(" ({url})"));
+                Some(format!("#{number} - {title}{}{}{url}", mark(reference_type), mark(state)))
+            }
+            _ => None,
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("<github_references>\n{}\n</github_references>", lines.join("\n")))
+}
+
+/// Attachments of kinds that this version has no form for are given as they came.
+fn others(attachments: &[Attachment]) -> Option<String> {
+    let lines: Vec<&str> = attachments
+        .iter()
+        .filter_map(|attachment| match attachment {
+            Attachment::Other(json) => Some(json.as_str()),
+            Attachment::Known(_) => None,
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("<attachments>\n{}\n</attachments>", lines.join("\n")))
+}
+
+fn tools_changed(gone: &[String]) -> String {
+    format!(
+        "<tools_changed_notice>\nTools no longer available: {}. Do not call them.\n</tools_changed_notice>",
+        gone.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compose_json(prompt: &str, attachments: &str, cwd: &Path) -> String {
+        let attachments: Vec<Attachment> = serde_json::from_str(attachments).unwrap();
+        compose(prompt, &attachments, cwd, Timestamp(1_794_774_653_223), &[])
+    }
+
+    #[test]
+    fn a_plain_prompt_has_the_date_before_it() {
+        let text = compose_json("Hello", "[]", Path::new("/"));
+        assert_eq!(text, "<current_datetime>2026-11-15T20:30:53.223Z</current_datetime>\n\nHello");
+    }
+
+    #[test]
+    fn files_and_directories_are_named_with_their_size() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.txt"), "one\ntwo\nthree").unwrap();
+        std::fs::create_dir(dir.path().join("d")).unwrap();
+        let text = compose_json(
+            "Read",
+            r#"[{"type":"file","path":"a.txt","lineRange":{"start":1,"end":1}},{"type":"file","path":"a.txt"},
+                {"type":"file","path":"none"},{"type":"directory","path":"d"}]"#,
+            dir.path(),
+        );
+        let at = dir.path().display();
+        let block = format!(
+            "<tagged_files>\n* {at}/a.txt (line 1 of 3 lines)\n* {at}/a.txt (3 lines)\n* {at}/none (cannot be read)\n* {at}/d (0 items)\n</tagged_files>"
+        );
+        assert!(text.ends_with(&block), "{text}");
+    }
+
+    #[test]
+    fn a_selection_goes_before_the_prompt_and_references_after_it() {
+        let text = compose_json(
+            "Explain",
+            r#"[{"type":"selection","filePath":"/x/a.cs","displayName":"a.cs","text":"int i;",
+                 "selection":{"start":{"line":1,"character":0},"end":{"line":3,"character":1}}},
+                {"type":"github_reference","number":7,"title":"T","referenceType":"issue","state":"open","url":"https://e/7"}]"#,
+            Path::new("/"),
+        );
+        assert!(
+            text.starts_with("<ide_selection>\n")
+                && text.contains("File: a.cs (lines 2-4)\n```\nint i;\n```\n</ide_selection>\n\n<current")
+        );
+        assert!(
+            text.ends_with("<github_references>\n#7 - T [issue] [open] (https://e/7)\n</github_references>")
+        );
+    }
+
+    #[test]
+    fn tools_that_left_are_named() {
+        let text = compose("Go", &[], Path::new("/"), Timestamp(0), &["a".into(), "b".into()]);
+        assert!(text.contains("no longer available: a, b."));
+    }
+}

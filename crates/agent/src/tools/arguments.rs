@@ -1,0 +1,124 @@
+//! What a model sent as arguments, read into a type; or a sentence that helps it do better.
+
+use std::time::Duration;
+
+use baton_protocol::Json;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+
+use super::Refusal;
+
+/// Reads the arguments of a call of `tool`.
+///
+/// Models make two mistakes often enough to be understood: no arguments at all, and an object inside a
+/// string.
+pub(crate) fn read<T: DeserializeOwned>(tool: &str, arguments: &Json) -> Result<T, Refusal> {
+    let unquoted = arguments.parse::<String>().ok();
+    let text = match unquoted.as_deref().unwrap_or(arguments.as_str()).trim() {
+        "" | "null" => "{}",
+        text => text,
+    };
+    let mut source = serde_json::Deserializer::from_str(text);
+    let parsed: T = serde_path_to_error::deserialize(&mut source).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." { String::new() } else { format!("{path}: ") };
+        Refusal::arguments(tool, &format!("{place}{}", without_position(&error.inner().to_string())))
+    })?;
+    source.end().map_err(|_| Refusal::arguments(tool, "there is more than one JSON value"))?;
+    Ok(parsed)
+}
+
+/// A column of one line of JSON helps nobody who cannot see the line.
+fn without_position(message: &str) -> &str {
+    message.rfind(" at line ").map_or(message, |end| &message[..end])
+}
+
+/// A number as models write it: a number, or a string of digits.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Loose {
+    Number(f64),
+    Text(String),
+}
+
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let number = match Loose::deserialize(deserializer) {
+        Ok(Loose::Number(number)) => Some(number),
+        Ok(Loose::Text(text)) => text.trim().parse().ok(),
+        Err(_) => None,
+    };
+    number
+        .filter(|n: &f64| n.is_finite() && *n >= 0.0)
+        .ok_or_else(|| serde::de::Error::custom("expected a number that is not negative"))
+}
+
+/// A time to wait, at most ten minutes: a turn that waits longer looks dead to everybody.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Seconds(pub(crate) Duration);
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Duration::from_secs_f64(number(deserializer)?.min(600.0))))
+    }
+}
+
+/// How many of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count(pub(crate) usize);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The cast saturates, which is what a limit of 1e300 means.
+        Ok(Self(number(deserializer)? as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_protocol::tool::ToolResult;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Sample {
+        path: String,
+        delay: Option<Seconds>,
+        limit: Option<Count>,
+    }
+
+    fn sample(json: &str) -> Result<Sample, String> {
+        read("sample", &Json::from_text(json).unwrap())
+            .map_err(|refusal| ToolResult::from(refusal).text_result_for_llm)
+    }
+
+    #[test]
+    fn common_mistakes_of_models_are_understood() {
+        let plain = sample(r#"{"path":"a","delay":5,"limit":3}"#).unwrap();
+        assert_eq!(plain.delay, Some(Seconds(Duration::from_secs(5))));
+        assert_eq!(sample(r#"{"path":"a","delay":"5","limit":" 3 "}"#).unwrap(), plain);
+        assert_eq!(sample(r#""{\"path\":\"a\",\"delay\":5,\"limit\":3}""#).unwrap(), plain);
+        assert_eq!(sample(r#"{"path":"a","delay":null,"surprise":[1]}"#).unwrap().delay, None);
+        assert_eq!(
+            sample(r#"{"path":"a","delay":1e9}"#).unwrap().delay,
+            Some(Seconds(Duration::from_secs(600)))
+        );
+        assert_eq!(sample(r#"{"path":"a","limit":1e300}"#).unwrap().limit, Some(Count(usize::MAX)));
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_explained() {
+        for (json, hint) in [
+            ("null", "missing field `path`"),
+            ("\"\"", "missing field `path`"),
+            (r#"{"path":7}"#, "path: invalid type: integer `7`, expected a string. "),
+            (r#"{"path":"a","delay":-1}"#, "delay: expected a number that is not negative"),
+            (r#"{"path":"a","limit":"many"}"#, "limit: expected a number"),
+            ("[]", "invalid"),
+            ("7", "invalid type"),
+            (r#""{\"path\":\"a\"} {}""#, "more than one JSON value"),
+        ] {
+            let told = sample(json).unwrap_err();
+            assert!(told.contains("'sample'") && told.contains(hint), "{json}: {told}");
+        }
+    }
+}

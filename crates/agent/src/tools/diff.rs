@@ -1,0 +1,65 @@
+//! Unified diffs for the person who decides about a change.
+
+use std::path::Path;
+use std::time::Duration;
+
+use similar::TextDiff;
+
+use super::text::clip;
+
+/// A diff longer than this is cut: nobody reads it, and it is stored with the request.
+const MAX_DIFF: usize = 64 * 1024;
+
+/// The change of `path` from `old` (`None`: it does not exist) to `new`, as `git diff` would show it.
+pub(crate) fn unified(path: &Path, old: Option<&str>, new: &str) -> String {
+    let path = path.display().to_string();
+    let name = path.trim_start_matches('/');
+    let mut text = format!("diff --git a/{name} b/{name}\n");
+    let from = if old.is_some() { format!("a/{name}") } else { "/dev/null".to_owned() };
+    text += if old.is_some() { "index 0000000..0000000 100644\n" } else { "new file mode 100644\n" };
+
+    // Two large files without a common line would keep the algorithm busy for minutes; late is worse than
+    // coarse.
+    let diff = TextDiff::configure().timeout(Duration::from_millis(500)).diff_lines(old.unwrap_or(""), new);
+    text += &diff.unified_diff().header(&from, &format!("b/{name}")).to_string();
+    if text.len() > MAX_DIFF {
+        let shown = clip(&text, MAX_DIFF);
+        return format!("{shown}\n[The diff goes on for {} more bytes.]\n", text.len() - shown.len());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_shows_its_surroundings() {
+        let diff = unified(
+            Path::new("/w/a.txt"),
+            Some("Hello World\nGoodbye World\n"),
+            "Hi Universe\nGoodbye World\n",
+        );
+        assert_eq!(
+            diff,
+            "diff --git a/w/a.txt b/w/a.txt\nindex 0000000..0000000 100644\n--- a/w/a.txt\n+++ b/w/a.txt\n\
+             @@ -1,2 +1,2 @@\n-Hello World\n+Hi Universe\n Goodbye World\n"
+        );
+    }
+
+    #[test]
+    fn a_new_file_comes_from_nothing() {
+        let diff = unified(Path::new("/w/new.txt"), None, "one\ntwo");
+        assert_eq!(
+            diff,
+            "diff --git a/w/new.txt b/w/new.txt\nnew file mode 100644\n--- /dev/null\n+++ b/w/new.txt\n\
+             @@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file\n"
+        );
+    }
+
+    #[test]
+    fn a_huge_diff_is_cut() {
+        let diff = unified(Path::new("/w/big"), None, &"ä line\n".repeat(100_000));
+        assert!(diff.len() < MAX_DIFF + 100 && diff.contains("more bytes"), "{}", diff.len());
+    }
+}

@@ -1,0 +1,172 @@
+//! `create`: writes a new file.
+
+use std::path::PathBuf;
+
+use baton_protocol::Json;
+use baton_protocol::tool::{ToolResult, ToolSpec};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{cannot, write, write_request};
+use crate::tools::{
+    Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, diff, either, paths, schema, spec,
+};
+
+const NAME: &str = "create";
+
+#[derive(Deserialize)]
+struct Arguments {
+    #[serde(alias = "file_path", alias = "filePath")]
+    path: String,
+    #[serde(alias = "content", alias = "contents")]
+    file_text: String,
+}
+
+/// Writes a new file.
+pub(crate) struct Create;
+
+impl Tool for Create {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            NAME,
+            "Creates a file with the given text, and the directories that lead to it. The file must not \
+             exist yet: change existing files with edit.",
+            schema::object(
+                &json!({
+                    "path": schema::string("Path of the new file, preferably absolute."),
+                    "file_text": schema::string("The whole text of the file."),
+                }),
+                &["path", "file_text"],
+            ),
+        )
+    }
+
+    fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
+        Box::pin(async move {
+            let prepare = async {
+                let (path, text) = read(context, arguments)?;
+                let context = context.clone();
+                blocking(move || {
+                    if path.symlink_metadata().is_ok() {
+                        return Err(exists(&path));
+                    }
+                    Ok(write_request(&context, &path, "Create file", None, &text))
+                })
+                .await
+            };
+            prepare.await.into()
+        })
+    }
+
+    fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
+        Box::pin(async move {
+            let run = async {
+                let (path, text) = read(context, arguments)?;
+                blocking(move || create(&path, &text)).await
+            };
+            either(run.await)
+        })
+    }
+}
+
+fn read(context: &ToolContext, arguments: &Json) -> Result<(PathBuf, String), Refusal> {
+    let Arguments { path, file_text } = arguments::read(NAME, arguments)?;
+    if path.is_empty() || path.ends_with('/') {
+        return Err(Refusal::arguments(NAME, "path: must be the path of a file"));
+    }
+    Ok((paths::absolute(&context.cwd, &path), file_text))
+}
+
+fn create(path: &std::path::Path, text: &str) -> Result<ToolResult, Refusal> {
+    write::create(path, text).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => exists(path),
+        _ => cannot("create", path, &error),
+    })?;
+    // The wording is compared byte for byte by the replay suite of the SDKs.
+    let told = format!("Created file {} with {} characters", path.display(), text.chars().count());
+    Ok(ToolResult { session_log: Some(diff::unified(path, None, text)), ..ToolResult::success(told) })
+}
+
+fn exists(path: &std::path::Path) -> Refusal {
+    let text =
+        format!("Path {} already exists. Use edit to change it, or choose another path.", path.display());
+    Refusal::new(text).in_short("Path already exists")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use baton_protocol::permission::PermissionRequest;
+    use baton_protocol::tool::ResultType;
+
+    use super::*;
+    use crate::tools::testing::Bench;
+
+    #[tokio::test]
+    async fn a_file_is_shown_and_then_created() {
+        let bench = Bench::new();
+        let path = bench.path("new_file.txt");
+        let arguments = json!({"path": path, "file_text": "Created by test"});
+        let Prepared::Needs(PermissionRequest::Write {
+            file_name,
+            diff,
+            intention,
+            new_file_contents,
+            can_offer_session_approval,
+            ..
+        }) = bench.prepare(&Create, arguments.clone()).await
+        else {
+            panic!("creating a file needs permission")
+        };
+        assert_eq!((file_name.as_str(), intention.as_str()), (path.as_str(), "Create file"));
+        assert_eq!(new_file_contents.as_deref(), Some("Created by test"));
+        assert!(
+            diff.contains("--- /dev/null") && diff.contains("+Created by test") && can_offer_session_approval
+        );
+        assert!(!fs::exists(&path).unwrap(), "asking changes nothing");
+
+        let result = bench.run(&Create, arguments).await;
+        assert_eq!(result.text_result_for_llm, format!("Created file {path} with 15 characters"));
+        assert!(result.session_log.unwrap().starts_with("diff --git "));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "Created by test");
+    }
+
+    #[tokio::test]
+    async fn directories_are_made_and_relative_paths_are_of_the_session() {
+        let bench = Bench::new();
+        let result = bench.run(&Create, json!({"path": "a/b/../c.txt", "content": "äö"})).await;
+        let path = bench.path("a/c.txt");
+        assert_eq!(result.text_result_for_llm, format!("Created file {path} with 2 characters"));
+        assert_eq!(fs::read_to_string(path).unwrap(), "äö");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_overwritten() {
+        let bench = Bench::new();
+        let path = bench.write("there.txt", "precious");
+        let arguments = json!({"path": path, "file_text": "x"});
+        assert!(matches!(bench.prepare(&Create, arguments.clone()).await, Prepared::Refused(_)));
+        let result = bench.run(&Create, arguments).await;
+        assert_eq!(result.result_type, ResultType::Failure);
+        assert!(result.text_result_for_llm.contains("already exists"));
+        assert_eq!(fs::read_to_string(path).unwrap(), "precious");
+    }
+
+    #[tokio::test]
+    async fn bad_arguments_and_places_are_explained() {
+        let bench = Bench::new();
+        bench.write("file", "x");
+        for (arguments, hint) in [
+            (json!({}), "missing field"),
+            (json!({"path": "a"}), "file_text"),
+            (json!({"path": "a/", "file_text": ""}), "path of a file"),
+            (json!({"path": "file/inside", "file_text": ""}), "Could not create"),
+            (json!({"path": "nul\u{0}", "file_text": ""}), "Could not create"),
+            (json!([1]), "Invalid arguments"),
+        ] {
+            let result = bench.run(&Create, arguments).await;
+            assert!(result.text_result_for_llm.contains(hint), "{}", result.text_result_for_llm);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! `edit`: replaces a piece of a file.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use baton_protocol::Json;
+use baton_protocol::tool::{ToolResult, ToolSpec};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{cannot, write, write_request};
+use crate::tools::text::size;
+use crate::tools::{
+    Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, diff, either, lock, paths, schema,
+    spec,
+};
+
+const NAME: &str = "edit";
+
+/// The largest file that is edited. It is held in memory, twice.
+const LARGEST: u64 = 32 * 1024 * 1024;
+
+#[derive(Deserialize)]
+struct Arguments {
+    #[serde(alias = "file_path", alias = "filePath")]
+    path: String,
+    #[serde(alias = "old_string", alias = "oldStr", alias = "oldString")]
+    old_str: String,
+    /// Nothing means that the piece is removed.
+    #[serde(default, alias = "new_string", alias = "newStr", alias = "newString")]
+    new_str: String,
+}
+
+/// Replaces a piece of a file.
+pub(crate) struct Edit;
+
+impl Tool for Edit {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            NAME,
+            "Replaces one piece of a file by another. `old_str` must occur exactly once, character by \
+             character, white space included: take in neighbouring lines until it does.",
+            schema::object(
+                &json!({
+                    "path": schema::string("Path of the file, preferably absolute."),
+                    "old_str": schema::string("The piece to replace."),
+                    "new_str": schema::string("What to put there; nothing to remove the piece."),
+                }),
+                &["path", "old_str", "new_str"],
+            ),
+        )
+    }
+
+    fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
+        Box::pin(async move {
+            let prepare = async {
+                let wanted = Wanted::read(context, arguments)?;
+                let context = context.clone();
+                blocking(move || {
+                    let change = wanted.apply()?;
+                    Ok(write_request(&context, &wanted.path, "Edit file", Some(&change.old), &change.new))
+                })
+                .await
+            };
+            prepare.await.into()
+        })
+    }
+
+    fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
+        Box::pin(async move {
+            let run = async {
+                let wanted = Wanted::read(context, arguments)?;
+                blocking(move || wanted.run()).await
+            };
+            either(run.await)
+        })
+    }
+}
+
+struct Wanted {
+    path: PathBuf,
+    old: String,
+    new: String,
+}
+
+struct Change {
+    old: String,
+    new: String,
+}
+
+impl Wanted {
+    fn read(context: &ToolContext, arguments: &Json) -> Result<Self, Refusal> {
+        let Arguments { path, old_str, new_str } = arguments::read(NAME, arguments)?;
+        if old_str.is_empty() {
+            return Err(Refusal::arguments(NAME, "old_str: must not be empty; use create for a new file"));
+        }
+        if old_str == new_str {
+            return Err(Refusal::arguments(NAME, "new_str: is the same as old_str, so nothing would change"));
+        }
+        Ok(Self { path: paths::absolute(&context.cwd, &path), old: old_str, new: new_str })
+    }
+
+    /// Works on the file as it is now. It may have changed since the permission was asked for; the piece that
+    /// is replaced, and what by, is what was allowed.
+    fn apply(&self) -> Result<Change, Refusal> {
+        let old = load(&self.path)?;
+        if let Some(new) = replace_once(&self.path, &old, &self.old, &self.new)? {
+            return Ok(Change { old, new });
+        }
+        // Models write line feeds, whatever the file has.
+        let crlf = |text: &str| text.replace("\r\n", "\n").replace('\n', "\r\n");
+        if old.contains("\r\n")
+            && let Some(new) = replace_once(&self.path, &old, &crlf(&self.old), &crlf(&self.new))?
+        {
+            return Ok(Change { old, new });
+        }
+        Err(Refusal::new(format!(
+            "No match for old_str in {}, so nothing was changed. It must match character by character; view \
+             the file and copy the piece from there.",
+            self.path.display()
+        ))
+        .in_short("No match found"))
+    }
+
+    fn run(&self) -> Result<ToolResult, Refusal> {
+        let _turn = lock(turnstile(&self.path));
+        let Change { old, new } = self.apply()?;
+        write::replace(&self.path, &new).map_err(|error| cannot("edit", &self.path, &error))?;
+        // The wording is compared byte for byte by the replay suite of the SDKs.
+        let told = format!("File {} updated with changes.", self.path.display());
+        Ok(ToolResult {
+            session_log: Some(diff::unified(&self.path, Some(&old), &new)),
+            ..ToolResult::success(told)
+        })
+    }
+}
+
+/// Edits of one file take turns: a model makes several at once, and each must see what the one before has
+/// written.
+fn turnstile(path: &Path) -> &'static Mutex<()> {
+    static TURNSTILES: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
+    // By where it really is, so that two names of a file are one file.
+    let real = path.canonicalize();
+    let mut hasher = DefaultHasher::new();
+    real.as_deref().unwrap_or(path).hash(&mut hasher);
+    // The remainder is a valid index.
+    &TURNSTILES[(hasher.finish() % TURNSTILES.len() as u64) as usize]
+}
+
+fn load(path: &Path) -> Result<String, Refusal> {
+    let metadata = fs::metadata(path).map_err(|error| cannot("read", path, &error))?;
+    if metadata.is_dir() {
+        let text = format!("Path {} is a directory, not a file.", path.display());
+        return Err(Refusal::new(text).in_short("Path is a directory"));
+    }
+    if !metadata.is_file() {
+        return Err(Refusal::new(format!("Path {} is not a regular file.", path.display())));
+    }
+    if metadata.len() > LARGEST {
+        return Err(Refusal::new(format!(
+            "{} has {}, too much for edit. Change it with a command.",
+            path.display(),
+            size(metadata.len())
+        )));
+    }
+    let bytes = fs::read(path).map_err(|error| cannot("read", path, &error))?;
+    String::from_utf8(bytes).map_err(|_| {
+        Refusal::new(format!("{} is not a text in UTF-8. Change it with a command.", path.display()))
+    })
+}
+
+/// The text with its only occurrence of `old` replaced; `None` if there is none.
+fn replace_once(path: &Path, text: &str, old: &str, new: &str) -> Result<Option<String>, Refusal> {
+    let mut places = occurrences(text, old);
+    let Some(place) = places.next() else { return Ok(None) };
+    let more = places.count();
+    if more > 0 {
+        return Err(Refusal::new(format!(
+            "old_str occurs {} times in {}, so nothing was changed. Take in neighbouring lines until it is \
+             unique.",
+            more + 1,
+            path.display()
+        ))
+        .in_short("Multiple matches found"));
+    }
+    Ok(Some([&text[..place], new, &text[place + old.len()..]].concat()))
+}
+
+/// Where `piece` occurs, overlaps included: replacing either would be a guess.
+fn occurrences<'a>(text: &'a str, piece: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let step = piece.chars().next().map_or(1, char::len_utf8);
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let place = from + text.get(from..)?.find(piece)?;
+        from = place + step;
+        Some(place)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Edits that are made, and edits that are refused.
+
+use baton_protocol::permission::PermissionRequest;
+use proptest::prelude::*;
+
+use super::*;
+use crate::tools::testing::Bench;
+
+#[tokio::test]
+async fn an_edit_is_shown_and_then_made() {
+    let bench = Bench::new();
+    let path = bench.write("edit_me.txt", "Hello World\nGoodbye World\n");
+    let arguments = json!({"path": path, "old_str": "Hello World", "new_str": "Hi Universe"});
+    let Prepared::Needs(PermissionRequest::Write { file_name, diff, intention, new_file_contents, .. }) =
+        bench.prepare(&Edit, arguments.clone()).await
+    else {
+        panic!("editing needs permission")
+    };
+    assert_eq!((file_name.as_str(), intention.as_str()), (path.as_str(), "Edit file"));
+    assert_eq!(new_file_contents.as_deref(), Some("Hi Universe\nGoodbye World\n"));
+    assert!(diff.contains("-Hello World\n+Hi Universe\n Goodbye World\n"), "{diff}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "Hello World\nGoodbye World\n", "asking changes nothing");
+
+    let result = bench.run(&Edit, arguments).await;
+    assert_eq!(result.text_result_for_llm, format!("File {path} updated with changes."));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "Hi Universe\nGoodbye World\n");
+}
+
+#[tokio::test]
+async fn a_file_keeps_its_line_endings() {
+    let bench = Bench::new();
+    let path = bench.write("dos.txt", "one\r\ntwo\r\nthree\r\n");
+    bench.run(&Edit, json!({"path": path, "old_str": "one\ntwo", "new_str": "1\n2\n2b"})).await;
+    assert_eq!(fs::read_to_string(&path).unwrap(), "1\r\n2\r\n2b\r\nthree\r\n");
+    bench.run(&Edit, json!({"path": path, "old_str": "2b\n"})).await;
+    assert_eq!(fs::read_to_string(&path).unwrap(), "1\r\n2\r\nthree\r\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn edits_at_the_same_time_all_count() {
+    let bench = std::sync::Arc::new(Bench::new());
+    let old: String = (0..20).map(|n| format!("old{n}.\n")).collect();
+    let path = bench.write("busy.txt", &old);
+    let edits: Vec<_> = (0..20)
+        .map(|n| {
+            let arguments =
+                json!({"path": path, "old_str": format!("old{n}."), "new_str": format!("new{n}.")});
+            let bench = std::sync::Arc::clone(&bench);
+            tokio::spawn(async move { bench.run(&Edit, arguments).await })
+        })
+        .collect();
+    for edit in edits {
+        edit.await.unwrap();
+    }
+    assert_eq!(fs::read_to_string(path).unwrap(), old.replace("old", "new"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_edited_is_left_and_explained() {
+    let bench = Bench::new();
+    let path = bench.write("a.txt", "x x\n");
+    let binary = bench.path("binary");
+    fs::write(&binary, [b'x', 0xff, 0]).unwrap();
+    for (arguments, hint) in [
+        (json!({"path": path, "old_str": "y", "new_str": "z"}), "No match for old_str"),
+        (json!({"path": path, "old_str": "x", "new_str": "z"}), "occurs 2 times"),
+        (json!({"path": path, "old_str": "", "new_str": "z"}), "old_str: must not be empty"),
+        (json!({"path": path, "old_str": "x", "new_str": "x"}), "nothing would change"),
+        (json!({"path": path}), "missing field `old_str`"),
+        (json!({"path": "gone", "old_str": "x"}), "does not exist. Please provide a valid path."),
+        (json!({"path": ".", "old_str": "x"}), "is a directory"),
+        (json!({"path": "/dev/zero", "old_str": "x"}), "not a regular file"),
+        (json!({"path": binary, "old_str": "x"}), "not a text in UTF-8"),
+    ] {
+        let Prepared::Refused(refused) = bench.prepare(&Edit, arguments.clone()).await else {
+            panic!("{arguments} must be refused")
+        };
+        let result = bench.run(&Edit, arguments).await;
+        assert_eq!(refused, result);
+        assert!(result.text_result_for_llm.contains(hint), "{}", result.text_result_for_llm);
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), "x x\n");
+}
+
+proptest! {
+    #[test]
+    fn one_occurrence_is_replaced_and_others_are_counted(text in "[ab]{0,12}", piece in "[ab]{1,3}") {
+        let count = (0..text.len()).filter(|i| text[*i..].starts_with(&piece)).count();
+        let result = replace_once(Path::new("f"), &text, &piece, "-");
+        match count {
+            0 => prop_assert_eq!(result.unwrap(), None),
+            1 => prop_assert_eq!(result.unwrap().unwrap(), text.replacen(&piece, "-", 1)),
+            n => {
+                let told = ToolResult::from(result.unwrap_err()).text_result_for_llm;
+                let hint = format!("occurs {n} times");
+                prop_assert!(told.contains(&hint), "{}", told);
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! `view`: shows a file, an image or a directory.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use baton_protocol::Json;
+use baton_protocol::tool::{BinaryResult, ToolResult, ToolSpec};
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{cannot, missing, read_request};
+use crate::tools::text::{readable, size};
+use crate::tools::{
+    Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, either, paths, reading, schema, spec,
+};
+
+const NAME: &str = "view";
+
+/// How much of a file is shown at once: below the limit from which any output is put into a file, which for a
+/// file would be silly.
+const MOST: usize = 48 * 1024;
+/// What providers take for an image, about.
+const LARGEST_IMAGE: u64 = 10 * 1024 * 1024;
+const MOST_ENTRIES: usize = 2000;
+
+#[derive(Deserialize)]
+struct Arguments {
+    #[serde(alias = "file_path", alias = "filePath")]
+    path: String,
+    #[serde(alias = "viewRange")]
+    view_range: Option<[i64; 2]>,
+}
+
+/// Lines from the first to the last, counted from 1; without a last one, to the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    first: u64,
+    last: Option<u64>,
+}
+
+/// Shows a file, an image or a directory.
+pub(crate) struct View;
+
+impl Tool for View {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            NAME,
+            "Shows a file with numbered lines, an image, or the names in a directory. A large file is shown \
+             up to 48 KB at a time: use `view_range` for the rest.",
+            schema::object(
+                &json!({
+                    "path": schema::string("Path of a file or directory, preferably absolute."),
+                    "view_range": schema::array(
+                        "integer",
+                        "First and last line to show, counted from 1, for example [11, 20]. -1 as the last \
+                         one means the end of the file.",
+                    ),
+                }),
+                &["path"],
+            ),
+        )
+    }
+
+    fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
+        Box::pin(async move {
+            let prepare = async {
+                let (path, _) = read(context, arguments)?;
+                let context = context.clone();
+                blocking(move || {
+                    let what = if path.is_dir() { "List directory" } else { "Read file" };
+                    Ok(read_request(&context, &path, what))
+                })
+                .await
+            };
+            prepare.await.into()
+        })
+    }
+
+    fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
+        Box::pin(async move {
+            let run = async {
+                let (path, range) = read(context, arguments)?;
+                let cancel = context.cancel.clone();
+                reading(context, move || view(&path, range, &cancel)).await
+            };
+            either(run.await)
+        })
+    }
+}
+
+fn read(context: &ToolContext, arguments: &Json) -> Result<(PathBuf, Range), Refusal> {
+    let Arguments { path, view_range } = arguments::read(NAME, arguments)?;
+    let whole = Range { first: 1, last: None };
+    let range = view_range.map_or(Some(whole), |[first, last]| {
+        let first = u64::try_from(first).ok().filter(|first| *first > 0)?;
+        match last {
+            -1 => Some(Range { first, last: None }),
+            last => u64::try_from(last).ok().filter(|l| *l >= first).map(|l| Range { first, last: Some(l) }),
+        }
+    });
+    let range = range.ok_or_else(|| {
+        Refusal::arguments(NAME, "view_range: must be [first, last] with 1 <= first <= last, or -1 as last")
+    })?;
+    Ok((paths::absolute(&context.cwd, &path), range))
+}
+
+fn view(path: &Path, range: Range, cancel: &CancellationToken) -> Result<ToolResult, Refusal> {
+    let failed = |error: io::Error| cannot("read", path, &error);
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(missing(path)),
+        other => other.map_err(failed)?,
+    };
+    if metadata.is_dir() {
+        return list(path).map_err(failed);
+    }
+    // Reading a device or a pipe may never end.
+    if !metadata.is_file() {
+        return Err(Refusal::new(format!("Path {} is not a regular file.", path.display())));
+    }
+    let mut file = File::open(path).map_err(failed)?;
+    let mut start = Vec::new();
+    file.by_ref().take(8192).read_to_end(&mut start).map_err(failed)?;
+    if let Some(mime_type) = image_type(&start) {
+        return show_image(path, mime_type, metadata.len(), file).map_err(failed);
+    }
+    if start.contains(&0) {
+        return Err(Refusal::new(format!(
+            "{} is a binary file ({}). Look into it with a command such as file, strings or xxd.",
+            path.display(),
+            size(metadata.len())
+        )));
+    }
+    file.rewind().map_err(failed)?;
+    show_lines(BufReader::new(file), range, cancel).map_err(|stopped| match stopped {
+        Stopped::Cancelled => Refusal::interrupted(),
+        Stopped::Failed(error) => failed(error),
+        Stopped::TooShort { lines } => Refusal::new(format!(
+            "{} has {lines} lines, so line {} cannot be shown.",
+            path.display(),
+            range.first
+        )),
+    })
+}
+
+fn list(path: &Path) -> io::Result<ToolResult> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let slash = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { "/" } else { "" };
+        names.push(format!("{}{slash}", entry.file_name().to_string_lossy()));
+    }
+    names.sort_unstable();
+    let more = names.len().saturating_sub(MOST_ENTRIES);
+    names.truncate(MOST_ENTRIES);
+    if names.is_empty() {
+        names.push("The directory is empty.".to_owned());
+    } else if more > 0 {
+        names.push(format!("[{more} more entries are not shown.]"));
+    }
+    Ok(ToolResult::success(names.join("\n")))
+}
+
+/// The kind of image that begins with these bytes, among those that models can see.
+fn image_type(start: &[u8]) -> Option<&'static str> {
+    match start {
+        [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
+        [0xFF, 0xD8, 0xFF, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+fn show_image(path: &Path, mime_type: &str, length: u64, mut file: File) -> io::Result<ToolResult> {
+    if length > LARGEST_IMAGE {
+        let refusal = Refusal::new(format!(
+            "The image {} has {}; images of up to {} can be viewed.",
+            path.display(),
+            size(length),
+            size(LARGEST_IMAGE)
+        ));
+        return Ok(refusal.into());
+    }
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(LARGEST_IMAGE).read_to_end(&mut bytes)?;
+    let image = BinaryResult {
+        kind: "image".into(),
+        data: BASE64_STANDARD.encode(bytes),
+        mime_type: mime_type.into(),
+        description: Some(format!("Image file at path {}", path.display())),
+    };
+    Ok(ToolResult {
+        session_log: Some(format!("Viewed image file at path {}", path.display())),
+        binary_results_for_llm: vec![image],
+        // The wording is compared byte for byte by the replay suite of the SDKs.
+        ..ToolResult::success("Viewed image file successfully.")
+    })
+}
+
+enum Stopped {
+    Cancelled,
+    Failed(io::Error),
+    TooShort { lines: u64 },
+}
+
+/// Shows the lines of `range`, each as `N. text`. What follows the last line feed is a line too, even if it
+/// is empty.
+fn show_lines(
+    mut file: impl BufRead,
+    range: Range,
+    cancel: &CancellationToken,
+) -> Result<ToolResult, Stopped> {
+    let mut shown = String::new();
+    for number in 1.. {
+        let wanted = number >= range.first;
+        let line = next_line(&mut file, if wanted { MOST } else { 0 }, cancel)?;
+        if wanted && !shown.is_empty() && shown.len() as u64 + line.length > MOST as u64 {
+            shown += &format!("[The file goes on: use view_range [{number}, -1] to see more.]");
+            break;
+        }
+        if wanted {
+            shown +=
+                &format!("{number}. {}", readable(line.start.strip_suffix(b"\r").unwrap_or(&line.start)));
+            let rest = line.length - line.start.len() as u64;
+            if rest > 0 {
+                shown += &format!("\n[Line {number} has {} more, too much to show.]", size(rest));
+            }
+        }
+        match (line.is_last, wanted) {
+            (true, false) => return Err(Stopped::TooShort { lines: number }),
+            (true, true) => break,
+            (false, _) if range.last == Some(number) => break,
+            (false, true) => shown.push('\n'),
+            (false, false) => {}
+        }
+    }
+    Ok(ToolResult::success(shown))
+}
+
+struct Line {
+    /// As much of it as there was room for.
+    start: Vec<u8>,
+    length: u64,
+    /// No line feed follows.
+    is_last: bool,
+}
+
+/// Reads a line of any length in bounded memory.
+fn next_line(file: &mut impl BufRead, room: usize, cancel: &CancellationToken) -> Result<Line, Stopped> {
+    let mut line = Line { start: Vec::new(), length: 0, is_last: false };
+    loop {
+        if cancel.is_cancelled() {
+            return Err(Stopped::Cancelled);
+        }
+        let buffer = file.fill_buf().map_err(Stopped::Failed)?;
+        line.is_last = buffer.is_empty();
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let part = &buffer[..end.unwrap_or(buffer.len())];
+        line.start.extend_from_slice(&part[..part.len().min(room.saturating_sub(line.start.len()))]);
+        line.length += part.len() as u64;
+        let consumed = part.len() + usize::from(end.is_some());
+        file.consume(consumed);
+        if end.is_some() || line.is_last {
+            return Ok(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

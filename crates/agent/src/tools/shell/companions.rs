@@ -1,0 +1,291 @@
+//! `read_bash`, `write_bash`, `stop_bash`, `list_bash`: for commands that run in the background.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_protocol::Json;
+use baton_protocol::permission::{PermissionRequest, ShellCommand};
+use baton_protocol::tool::{ToolResult, ToolSpec};
+use rustix::process::Signal;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+use super::bash::report;
+use super::keys::{self, Key};
+use super::running::{Shell, Status};
+use crate::tools::arguments::{self, Seconds};
+use crate::tools::text::clip;
+use crate::tools::{Prepared, Refusal, Tool, ToolContext, Working, either, lock, schema, spec};
+
+const READ: &str = "read_bash";
+const WRITE: &str = "write_bash";
+const STOP: &str = "stop_bash";
+const LIST: &str = "list_bash";
+
+/// How long a command may take to accept what is typed.
+const TYPING: Duration = Duration::from_secs(5);
+
+#[derive(Deserialize)]
+struct Which {
+    #[serde(rename = "shellId", alias = "shell_id", alias = "sessionId", alias = "session_id", alias = "id")]
+    shell_id: Id,
+    delay: Option<Seconds>,
+}
+
+/// The id of a shell. Most are numbers, and models write numbers as numbers.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Id {
+    Text(String),
+    Number(u64),
+}
+
+impl Which {
+    fn find(&self, context: &ToolContext) -> Result<Arc<Shell>, Refusal> {
+        context.services.shells.find(&match &self.shell_id {
+            Id::Text(text) => text.clone(),
+            Id::Number(number) => number.to_string(),
+        })
+    }
+
+    /// Waits for the end of the command, but not longer than asked, then reports.
+    async fn report(
+        &self,
+        context: &ToolContext,
+        shell: &Shell,
+        by_default: Duration,
+    ) -> Result<ToolResult, Refusal> {
+        let delay = self.delay.map_or(by_default, |seconds| seconds.0);
+        tokio::select! {
+            _ = timeout(delay, shell.ended()) => {}
+            () = context.cancel.cancelled() => return Err(Refusal::interrupted()),
+        }
+        let result = report(shell);
+        if shell.is_over() {
+            context.services.shells.forget(shell);
+        }
+        Ok(result)
+    }
+}
+
+fn which_schema() -> serde_json::Value {
+    schema::string("The shellId that bash returned.")
+}
+
+/// Reads what a command has printed.
+pub(crate) struct ReadBash;
+
+impl Tool for ReadBash {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            READ,
+            "Returns what a background command has printed since you last read it, and whether it still \
+             runs. Waits up to `delay` seconds for it to end: choose a long delay if you need the result, a \
+             short one to look how it is doing.",
+            schema::object(
+                &json!({
+                    "shellId": which_schema(),
+                    "delay": schema::number("Seconds to wait for the end, at most 600."),
+                }),
+                &["shellId", "delay"],
+            ),
+        )
+    }
+
+    fn prepare<'a>(&'a self, _: &'a ToolContext, _: &'a Json) -> Working<'a, Prepared> {
+        Box::pin(async { Prepared::Harmless })
+    }
+
+    fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
+        Box::pin(async move {
+            let read = async {
+                let which: Which = arguments::read(READ, arguments)?;
+                let shell = which.find(context)?;
+                which.report(context, &shell, Duration::ZERO).await
+            };
+            either(read.await)
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Typing {
+    #[serde(flatten)]
+    which: Which,
+    #[serde(alias = "text")]
+    input: String,
+}
+
+/// Types into a command.
+pub(crate) struct WriteBash;
+
+impl Tool for WriteBash {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            WRITE,
+            "Types into a command that was started with bash in mode \"async\", then waits up to `delay` \
+             seconds and returns what it has printed. Keys are written in braces: {enter}, {tab}, {up}, \
+             {down}, {left}, {right}, {backspace}, {escape}, {ctrl+c} to interrupt, {ctrl+d} to end the \
+             input. Input is not sent until {enter}.",
+            schema::object(
+                &json!({
+                    "shellId": which_schema(),
+                    "input": schema::string("What to type, for example \"y{enter}\"."),
+                    "delay": schema::number("Seconds to wait before reading. Default 1."),
+                }),
+                &["shellId", "input"],
+            ),
+        )
+    }
+
+    fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
+        Box::pin(async move {
+            let wanted = || {
+                let typing: Typing = arguments::read(WRITE, arguments)?;
+                let shell = typing.which.find(context)?;
+                Ok(typing_request(context, &shell, &typing.input))
+            };
+            wanted().into()
+        })
+    }
+
+    fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
+        Box::pin(async move {
+            let write = async {
+                let typing: Typing = arguments::read(WRITE, arguments)?;
+                let shell = typing.which.find(context)?;
+                for key in keys::parse(&typing.input) {
+                    press(context, &shell, key).await?;
+                }
+                typing.which.report(context, &shell, Duration::from_secs(1)).await
+            };
+            either(write.await)
+        })
+    }
+}
+
+/// Typing into a shell or an interpreter can do anything, so it is asked for like a command. What is typed is
+/// its own identifier: no grant for a command covers it.
+fn typing_request(context: &ToolContext, shell: &Shell, input: &str) -> PermissionRequest {
+    PermissionRequest::Shell {
+        tool_call_id: Some(context.call.clone()),
+        full_command_text: input.to_owned(),
+        intention: format!("Type into the running command: {}", clip(&shell.command, 200)),
+        commands: vec![ShellCommand { identifier: input.to_owned(), read_only: false }],
+        possible_paths: Vec::new(),
+        possible_urls: Vec::new(),
+        has_write_file_redirection: false,
+        can_offer_session_approval: false,
+        warning: None,
+    }
+}
+
+async fn press(context: &ToolContext, shell: &Shell, key: Key) -> Result<(), Refusal> {
+    let gone = || {
+        Refusal::new(format!(
+            "The command with shellId {:?} takes no more input: it has ended, its input was closed, or it \
+             was not started in mode \"async\".",
+            shell.id
+        ))
+    };
+    let mut stdin = shell.stdin.lock().await;
+    match key {
+        Key::Interrupt => {
+            if shell.status() != Status::Running {
+                return Err(gone());
+            }
+            lock(&shell.tree).signal(Signal::INT);
+        }
+        Key::EndOfInput => drop(stdin.take().ok_or_else(gone)?),
+        Key::Text(text) => {
+            let open = stdin.as_mut().ok_or_else(gone)?;
+            let written = tokio::select! {
+                written = timeout(TYPING, open.write_all(text.as_bytes())) => written,
+                () = context.cancel.cancelled() => return Err(Refusal::interrupted()),
+            };
+            match written {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(gone()),
+                Err(_) => return Err(Refusal::new("The command does not read its input.")),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Ends a command.
+pub(crate) struct StopBash;
+
+impl Tool for StopBash {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            STOP,
+            "Ends a background command and every process that it started, and returns what it printed since \
+             you last read it.",
+            schema::object(&json!({"shellId": which_schema()}), &["shellId"]),
+        )
+    }
+
+    fn prepare<'a>(&'a self, _: &'a ToolContext, _: &'a Json) -> Working<'a, Prepared> {
+        Box::pin(async { Prepared::Harmless })
+    }
+
+    fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
+        Box::pin(async move {
+            let stop = async {
+                let which: Which = arguments::read(STOP, arguments)?;
+                let shell = which.find(context)?;
+                shell.stop().await;
+                context.services.shells.forget(&shell);
+                Ok(report(&shell))
+            };
+            either(stop.await)
+        })
+    }
+}
+
+/// Lists the commands.
+pub(crate) struct ListBash;
+
+impl Tool for ListBash {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            LIST,
+            "Lists the background commands of this session: shellId, state, process id, whether there is \
+             output that you have not read, and the command.",
+            schema::object(&json!({}), &[]),
+        )
+    }
+
+    fn prepare<'a>(&'a self, _: &'a ToolContext, _: &'a Json) -> Working<'a, Prepared> {
+        Box::pin(async { Prepared::Harmless })
+    }
+
+    fn run<'a>(&'a self, context: &'a ToolContext, _: &'a Json) -> Working<'a, ToolResult> {
+        Box::pin(async move {
+            let lines: Vec<String> =
+                context.services.shells.all().iter().map(|shell| describe(shell)).collect();
+            ToolResult::success(if lines.is_empty() {
+                "There are no shells.".into()
+            } else {
+                lines.join("\n")
+            })
+        })
+    }
+}
+
+fn describe(shell: &Shell) -> String {
+    let state = match shell.status() {
+        Status::Running => "running".to_owned(),
+        Status::Stopped => "stopped".to_owned(),
+        Status::Exited { code, left_running: false } => format!("exited with exit code {code}"),
+        Status::Exited { code, left_running: true } => {
+            format!("exited with exit code {code}, processes that it started still running")
+        }
+    };
+    let unread = if shell.output.has_unread() { ", unread output" } else { "" };
+    let command = clip(shell.command.lines().next().unwrap_or_default(), 200);
+    format!("shellId: {}, {state}, pid {}{unread}, command: {command}", shell.id, shell.pid)
+}

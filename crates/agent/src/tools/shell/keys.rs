@@ -1,0 +1,94 @@
+//! What is typed into a command: text, and keys by name.
+
+/// One thing that is typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Key {
+    Text(String),
+    /// Ctrl+C. Without a terminal it is not a character but a signal.
+    Interrupt,
+    /// Ctrl+D, the end of the input.
+    EndOfInput,
+}
+
+/// Reads input such as `yes{enter}`. A name in braces that is no key stays as it is.
+pub(crate) fn parse(input: &str) -> Vec<Key> {
+    let mut keys = Vec::new();
+    let mut text = String::new();
+    let mut rest = input;
+    while let Some(start) = rest.find('{') {
+        text += &rest[..start];
+        rest = &rest[start..];
+        let named = rest.find('}').and_then(|end| Some((key(&rest[1..end])?, end + 1)));
+        match named {
+            Some((Key::Text(sequence), length)) => {
+                text += &sequence;
+                rest = &rest[length..];
+            }
+            Some((key, length)) => {
+                flush(&mut text, &mut keys);
+                keys.push(key);
+                rest = &rest[length..];
+            }
+            None => {
+                text.push('{');
+                rest = &rest[1..];
+            }
+        }
+    }
+    text += rest;
+    flush(&mut text, &mut keys);
+    keys
+}
+
+fn flush(text: &mut String, keys: &mut Vec<Key>) {
+    if !text.is_empty() {
+        keys.push(Key::Text(std::mem::take(text)));
+    }
+}
+
+fn key(name: &str) -> Option<Key> {
+    let text = match name.to_ascii_lowercase().as_str() {
+        "ctrl+c" | "ctrl-c" => return Some(Key::Interrupt),
+        "ctrl+d" | "ctrl-d" => return Some(Key::EndOfInput),
+        "enter" | "return" => "\n",
+        "tab" => "\t",
+        "space" => " ",
+        "escape" | "esc" => "\x1b",
+        "backspace" => "\x7f",
+        "up" => "\x1b[A",
+        "down" => "\x1b[B",
+        "right" => "\x1b[C",
+        "left" => "\x1b[D",
+        _ => return None,
+    };
+    Some(Key::Text(text.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn keys_have_names_and_other_braces_stay() {
+        let text = |text: &str| Key::Text(text.into());
+        assert_eq!(parse("yes{enter}"), [text("yes\n")]);
+        assert_eq!(parse("{up}{ENTER}"), [text("\x1b[A\n")]);
+        assert_eq!(parse("a{ctrl+c}b{ctrl+d}"), [text("a"), Key::Interrupt, text("b"), Key::EndOfInput]);
+        assert_eq!(parse("{\"json\": {}}{enter}"), [text("{\"json\": {}}\n")]);
+        assert_eq!(parse("{{enter}"), [text("{\n")]);
+        assert_eq!(parse(""), []);
+    }
+
+    proptest! {
+        #[test]
+        fn text_without_keys_is_typed_as_it_is(input in "[^}]*") {
+            let typed: String = parse(&input).into_iter().map(|key| match key {
+                Key::Text(text) => text,
+                other => panic!("{other:?}"),
+            }).collect();
+            prop_assert_eq!(typed, input);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The processes of this machine, as `/proc` shows them. Where there is none, there are no processes to see.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+/// A process, told apart from others that have had or will have the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The process id.
+    pub pid: i32,
+    /// When it started, in clock ticks since the machine did; 0 where that cannot be known.
+    pub start_time: u64,
+}
+
+impl Identity {
+    /// The process that has the number `pid` now.
+    pub(crate) fn of(pid: i32) -> Self {
+        read(pid).map_or(Self { pid, start_time: 0 }, |process| process.id)
+    }
+}
+
+/// A process, and where it belongs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) id: Identity,
+    /// Not yet over and only waiting for its parent to take notice.
+    pub(super) alive: bool,
+    pub(super) parent: i32,
+    pub(super) group: i32,
+    pub(super) session: i32,
+}
+
+pub(super) fn all() -> impl Iterator<Item = Process> {
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(read)
+}
+
+fn read(pid: i32) -> Option<Process> {
+    parse(pid, &String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
+}
+
+fn parse(pid: i32, stat: &str) -> Option<Process> {
+    // The name of the program is in parentheses and may contain anything, parentheses too.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse().ok();
+    Some(Process {
+        id: Identity { pid, start_time: fields.get(19)?.parse().ok()? },
+        alive: !matches!(*fields.first()?, "Z" | "X" | "x"),
+        parent: number(1)?,
+        group: number(2)?,
+        session: number(3)?,
+    })
+}
+
+/// Whether the environment of a process has an entry that begins with `mark`.
+pub(super) fn is_marked(pid: i32, mark: &[u8]) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark)))
+}
+
+/// Sends a signal to this process and to no other that may have its number by now.
+#[cfg(target_os = "linux")]
+pub(super) fn signal(process: Identity, signal: Signal) {
+    use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+    let Some(pid) = Pid::from_raw(process.pid) else { return };
+    // The descriptor is taken first and the identity checked after: from then on it cannot be another.
+    let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if read(process.pid).is_some_and(|now| now.id == process) {
+        let _ = pidfd_send_signal(&descriptor, signal);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn signal(_: Identity, _: Signal) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_may_be_called_anything() {
+        let line = "7 (a) R (b) S 3 5 6 0 -1 4 1 2 3 4 5 6 7 8 9 10 1 0 4242 99 0\n";
+        let stat = parse(7, line).unwrap();
+        assert_eq!((stat.parent, stat.group, stat.session, stat.alive), (3, 5, 6, true));
+        assert_eq!(stat.id, Identity { pid: 7, start_time: 4242 });
+        assert!(!parse(7, &line.replace(" S ", " Z ")).unwrap().alive);
+        assert_eq!(parse(7, "7 (a"), None);
+        assert_eq!(parse(7, "7 (a) S 1"), None);
+    }
+
+    #[test]
+    fn a_process_that_is_not_the_one_meant_is_left_alone() {
+        let mut stranger = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let id = Identity::of(i32::try_from(stranger.id()).unwrap());
+        signal(Identity { start_time: id.start_time + 1, ..id }, Signal::KILL);
+        assert_eq!(stranger.try_wait().unwrap(), None, "same number, other start: not the same process");
+        signal(id, Signal::KILL);
+        assert!(!stranger.wait().unwrap().success());
+    }
+}

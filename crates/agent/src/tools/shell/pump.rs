@@ -1,0 +1,137 @@
+//! Carries what a command prints from its pipe to where it is read: memory, a file if there is much, a
+//! watcher.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::time::{Instant, timeout_at};
+
+use super::output::{Output, OutputFile};
+use crate::tools::spill;
+use crate::tools::text::{readable, without_partial_end};
+
+/// The most that one command may leave on disk. A command that prints for ever must not fill it.
+const FILE_LIMIT: u64 = 128 * 1024 * 1024;
+const CHUNK: usize = 64 * 1024;
+
+/// Reads `source` to its end. `dir` receives the file, if one is needed.
+pub(crate) async fn pump(mut source: pipe::Receiver, output: Arc<Output>, dir: PathBuf) {
+    let mut watcher = Watcher::new(Arc::clone(&output));
+    let mut file = FullCopy::NotNeeded(dir);
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let read = match watcher.due() {
+            Some(due) => timeout_at(due, source.read(&mut chunk)).await,
+            None => Ok(source.read(&mut chunk).await),
+        };
+        match read {
+            Err(_) => watcher.show(),
+            Ok(Ok(0) | Err(_)) => break,
+            Ok(Ok(length)) => {
+                let bytes = &chunk[..length];
+                file = file.keep(bytes, &output).await;
+                output.push(bytes);
+                watcher.push(bytes);
+            }
+        }
+    }
+    file.close().await;
+    watcher.show();
+}
+
+/// The file with the whole output, which exists only if the output does not fit in memory.
+enum FullCopy {
+    NotNeeded(PathBuf),
+    Open { file: File, path: PathBuf, room: u64 },
+    Ended,
+}
+
+impl FullCopy {
+    async fn keep(self, bytes: &[u8], output: &Output) -> Self {
+        match self {
+            Self::NotNeeded(dir) => match output.before_overflow(bytes.len()) {
+                None => Self::NotNeeded(dir),
+                Some(earlier) => {
+                    let opened = Self::open(&dir, output).await;
+                    opened.write(&earlier, output).await.write(bytes, output).await
+                }
+            },
+            open => open.write(bytes, output).await,
+        }
+    }
+
+    async fn open(dir: &PathBuf, output: &Output) -> Self {
+        let path = dir.join(spill::file_name());
+        if tokio::fs::create_dir_all(dir).await.is_err() {
+            return Self::Ended;
+        }
+        let Ok(file) = File::create(&path).await else { return Self::Ended };
+        output.set_file(OutputFile { path: path.clone(), is_full: false });
+        Self::Open { file, path, room: FILE_LIMIT }
+    }
+
+    async fn write(self, bytes: &[u8], output: &Output) -> Self {
+        let Self::Open { mut file, path, room } = self else { return self };
+        let fits = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
+        let written = file.write_all(&bytes[..fits]).await;
+        if written.is_err() || fits < bytes.len() {
+            // Also for a full disk: what is there stays, and the command goes on.
+            let _ = file.flush().await;
+            output.set_file(OutputFile { path, is_full: true });
+            return Self::Ended;
+        }
+        Self::Open { file, path, room: room - fits as u64 }
+    }
+
+    async fn close(self) {
+        if let Self::Open { mut file, .. } = self {
+            let _ = file.flush().await;
+        }
+    }
+}
+
+/// Shows new output to people, seldom enough that a talkative command costs them nothing.
+struct Watcher {
+    output: Arc<Output>,
+    unseen: Vec<u8>,
+    shown_at: Option<Instant>,
+}
+
+impl Watcher {
+    const PAUSE: Duration = Duration::from_millis(50);
+    /// The most that is shown at a time; what came before it in the same moment is skipped.
+    const MOST: usize = 4096;
+
+    fn new(output: Arc<Output>) -> Self {
+        Self { output, unseen: Vec::new(), shown_at: None }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let shown_at = self.shown_at?;
+        (!self.unseen.is_empty()).then_some(shown_at + Self::PAUSE)
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.unseen.extend_from_slice(&bytes[bytes.len().saturating_sub(Self::MOST)..]);
+        let surplus = self.unseen.len().saturating_sub(Self::MOST);
+        self.unseen.drain(..surplus);
+        if self.due().is_none_or(|due| due <= Instant::now()) {
+            self.show();
+        }
+    }
+
+    fn show(&mut self) {
+        let complete = without_partial_end(&self.unseen).len();
+        // What never becomes a character is shown as garbage rather than kept for ever.
+        let shown: Vec<u8> =
+            self.unseen.drain(..if complete == 0 { self.unseen.len() } else { complete }).collect();
+        self.shown_at = Some(Instant::now());
+        if let (false, Some(progress)) = (shown.is_empty(), self.output.progress()) {
+            progress(&readable(&shown));
+        }
+    }
+}

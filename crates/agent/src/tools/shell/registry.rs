@@ -1,0 +1,204 @@
+//! The commands of one session.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use uuid::Uuid;
+
+use super::output::Progress;
+use super::process_log::ProcessLog;
+use super::running::{Launch, Shell, start};
+use super::tree::end_tagged;
+use crate::tools::{Refusal, ToolContext, lock};
+
+/// A session that has this many commands running does not need one more, it needs to stop some.
+const MOST_RUNNING: usize = 64;
+/// How many commands that have ended are remembered, for somebody who still wants to read what they printed.
+const MOST_ENDED: usize = 32;
+/// The longest single argument that Linux passes to a program.
+const LONGEST_COMMAND: usize = 128 * 1024 - 1;
+
+/// How commands are run.
+#[derive(Clone)]
+pub struct ShellSettings {
+    /// The variables that commands see. Nothing is taken from the server's own environment, which holds
+    /// secrets.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Is told what runs.
+    pub processes: Arc<dyn ProcessLog>,
+}
+
+/// The commands that one session has started. Dropping it ends all of them at once; [`Shells::end_all`] is
+/// kinder.
+pub struct Shells {
+    settings: ShellSettings,
+    program: PathBuf,
+    /// What the tags of all processes of this session begin with.
+    tag: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    shells: Vec<Arc<Shell>>,
+}
+
+/// What a tool wants to have run.
+pub(crate) struct Wanted {
+    pub(crate) command: String,
+    /// The id to give it; by default the next number.
+    pub(crate) id: Option<String>,
+    pub(crate) interactive: bool,
+    pub(crate) progress: Option<Progress>,
+}
+
+impl Shells {
+    /// For a new session, with nothing running.
+    #[must_use]
+    pub fn new(settings: ShellSettings) -> Self {
+        let program = find_shell(&settings.environment);
+        Self { program, tag: format!("{}/", Uuid::new_v4()), settings, state: Mutex::default() }
+    }
+
+    /// What the tags of all processes of this session begin with, for [`end_tagged`].
+    #[must_use]
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// Ends all commands and all that they started, and waits for that.
+    pub async fn end_all(&self) {
+        let shells = std::mem::take(&mut lock(&self.state).shells);
+        shells.iter().for_each(|shell| shell.stop_soon());
+        for shell in &shells {
+            shell.stop().await;
+        }
+        let tag = self.tag.clone();
+        let _ = tokio::task::spawn_blocking(move || end_tagged(&tag)).await;
+    }
+
+    pub(crate) fn start(&self, context: &ToolContext, wanted: Wanted) -> Result<Arc<Shell>, Refusal> {
+        if wanted.command.len() > LONGEST_COMMAND {
+            return Err(Refusal::new(format!(
+                "The command has {} bytes, but the longest that can be run has {LONGEST_COMMAND}. Create a \
+                 file with it and run that.",
+                wanted.command.len()
+            )));
+        }
+        let mut state = lock(&self.state);
+        state.forget_old();
+        let id = state.choose_id(wanted.id)?;
+        let launch = Launch {
+            tag: format!("{}{id}/", self.tag),
+            id,
+            program: self.program.clone(),
+            command: wanted.command,
+            cwd: context.cwd.clone(),
+            environment: self.settings.environment.clone(),
+            interactive: wanted.interactive,
+            progress: wanted.progress,
+            output_dir: context.session_dir.join("temp"),
+            cancel: context.cancel.clone(),
+            log: Arc::clone(&self.settings.processes),
+        };
+        let shell = start(launch).map_err(|error| cannot_start(context, &self.program, &error))?;
+        state.shells.push(Arc::clone(&shell));
+        Ok(shell)
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Result<Arc<Shell>, Refusal> {
+        let state = lock(&self.state);
+        state.shells.iter().find(|shell| shell.id == id).cloned().ok_or_else(|| {
+            let ids: Vec<&str> = state.shells.iter().map(|shell| shell.id.as_str()).collect();
+            let known = if ids.is_empty() {
+                "There are none.".into()
+            } else {
+                format!("There are: {}.", ids.join(", "))
+            };
+            Refusal::new(format!("There is no shell with shellId {id:?}. {known}"))
+        })
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Shell>> {
+        lock(&self.state).shells.clone()
+    }
+
+    pub(crate) fn forget(&self, shell: &Shell) {
+        lock(&self.state).shells.retain(|known| !std::ptr::eq(Arc::as_ptr(known), shell));
+    }
+}
+
+impl State {
+    fn forget_old(&mut self) {
+        let ended = self.shells.iter().filter(|shell| shell.is_over()).count();
+        let mut surplus = ended.saturating_sub(MOST_ENDED);
+        self.shells.retain(|shell| {
+            let forget = surplus > 0 && shell.is_over();
+            surplus -= usize::from(forget);
+            !forget
+        });
+    }
+
+    fn choose_id(&mut self, wanted: Option<String>) -> Result<String, Refusal> {
+        let running = self.shells.iter().filter(|shell| !shell.is_over()).count();
+        if running >= MOST_RUNNING {
+            return Err(Refusal::new(format!(
+                "{running} commands of this session are still running. Stop some with stop_bash first; \
+                 list_bash shows them."
+            )));
+        }
+        let Some(id) = wanted else {
+            loop {
+                let id = self.next.to_string();
+                self.next += 1;
+                if self.shells.iter().all(|shell| shell.id != id) {
+                    return Ok(id);
+                }
+            }
+        };
+        if self.shells.iter().any(|shell| shell.id == id && !shell.is_over()) {
+            return Err(Refusal::new(format!(
+                "The shell {id:?} is still running a command. Use another shellId, or stop it with stop_bash \
+                 first."
+            )));
+        }
+        self.shells.retain(|shell| shell.id != id);
+        Ok(id)
+    }
+}
+
+impl Drop for Shells {
+    fn drop(&mut self) {
+        let state = std::mem::take(&mut *lock(&self.state));
+        for shell in &state.shells {
+            shell.stop_soon();
+            lock(&shell.tree).kill();
+        }
+        if state.next > 0 || !state.shells.is_empty() {
+            end_tagged(&self.tag);
+        }
+    }
+}
+
+fn cannot_start(context: &ToolContext, program: &std::path::Path, error: &std::io::Error) -> Refusal {
+    let cwd = context.cwd.display();
+    Refusal::new(if context.cwd.is_dir() {
+        format!("The command could not be started with {} in {cwd}: {error}.", program.display())
+    } else {
+        format!("The command could not be started: the working directory {cwd} does not exist.")
+    })
+}
+
+/// `bash` if there is one: models write for it.
+fn find_shell(environment: &[(OsString, OsString)]) -> PathBuf {
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    let on_path = path.iter().flat_map(std::env::split_paths).map(|dir| dir.join("bash")).collect::<Vec<_>>();
+    ["/bin/bash", "/usr/bin/bash"]
+        .into_iter()
+        .map(PathBuf::from)
+        .chain(on_path)
+        .find(|candidate| candidate.is_file())
+        .unwrap_or_else(|| PathBuf::from("/bin/sh"))
+}

@@ -1,0 +1,400 @@
+//! Real commands, real processes. What a test starts carries a marker of its own in its command line, so that
+//! it can be looked for afterwards whatever became of it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use baton_protocol::permission::PermissionRequest;
+use baton_protocol::tool::{ResultType, ToolResult};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::*;
+use crate::tools::testing::Bench;
+use crate::tools::{Prepared, ToolContext, interrupted, spill};
+
+fn marker() -> String {
+    format!("marker-{}", Uuid::new_v4().simple())
+}
+
+/// The command lines of living processes that contain `marker`.
+fn alive(marker: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.contains(marker))
+        .collect()
+}
+
+/// Waits until `done`, for at most ten seconds: the end of a process that is not ours sends no event.
+async fn until(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("waited in vain until {what}");
+}
+
+async fn bash(bench: &Bench, command: &str) -> String {
+    bench.run(&Bash, json!({"command": command, "description": "test"})).await.text_result_for_llm
+}
+
+/// Runs `command` in the background of the test, and waits until it has printed "ready".
+async fn started(context: &ToolContext, arguments: Value) -> tokio::task::JoinHandle<ToolResult> {
+    let ready = Arc::new(tokio::sync::Notify::new());
+    let (mut context, notify) = (context.clone(), Arc::clone(&ready));
+    context.progress = Arc::new(move |text| {
+        if text.contains("ready") {
+            notify.notify_one();
+        }
+    });
+    let run = tokio::spawn(async move { crate::tools::Tool::run(&Bash, &context, &arguments.into()).await });
+    ready.notified().await;
+    run
+}
+
+#[tokio::test]
+async fn results_are_in_the_words_that_models_know() {
+    let bench = Bench::new();
+    for (command, expected) in [
+        ("echo hello && echo world", "hello\nworld\n<exited with exit code 0>"),
+        ("echo error_msg >&2; sleep 0.1; echo ok", "error_msg\nok\n<exited with exit code 0>"),
+        ("printf 'no newline'; exit 3", "no newline\n<exited with exit code 3>"),
+        ("true", "<exited with exit code 0>"),
+        ("kill -9 $$", "<exited with exit code 137>"),
+        ("echo \"$(basename \"$PWD\")\"", "work\n<exited with exit code 0>"),
+    ] {
+        assert_eq!(bash(&bench, command).await, expected, "{command}");
+    }
+    let result =
+        bench.run(&Bash, json!({"command": "echo hi; exit 2", "mode": "sync", "initial_wait": 5})).await;
+    let contents: Value = result.contents.unwrap().parse().unwrap();
+    assert_eq!(
+        contents,
+        json!([{
+            "type": "shell_exit", "shellId": "6", "exitCode": 2,
+            "cwd": bench.context.cwd, "outputPreview": "hi\n",
+        }])
+    );
+    assert_eq!(bench.processes.running(), []);
+}
+
+#[tokio::test]
+async fn commands_run_quietly_and_see_only_what_they_are_given() {
+    let bench = Bench::new();
+    let told = bash(
+        &bench,
+        "read line; echo \"read: $?\"; tty; (: </dev/tty) 2>&1 | wc -l
+         echo $PAGER $GIT_TERMINAL_PROMPT $TERM; env | grep -c CARGO",
+    )
+    .await;
+    assert_eq!(told, "read: 1\nnot a tty\n1\ncat 0 dumb\n0\n<exited with exit code 1>");
+}
+
+#[tokio::test]
+async fn the_request_says_what_is_run() {
+    let bench = Bench::new();
+    let Prepared::Needs(PermissionRequest::Shell { full_command_text, intention, commands, .. }) =
+        bench.prepare(&Bash, json!({"command": "git status", "description": "Look"})).await
+    else {
+        panic!("running needs permission")
+    };
+    assert_eq!((full_command_text.as_str(), intention.as_str()), ("git status", "Look"));
+    assert_eq!(commands[0].identifier, "git status");
+}
+
+#[tokio::test]
+async fn mistakes_are_explained() {
+    let mut bench = Bench::new();
+    for (arguments, hint) in [
+        (json!({}), "missing field `command`"),
+        (json!({"command": "  "}), "command: must not be empty"),
+        (json!({"command": "ls", "mode": "sideways"}), "mode: "),
+        (json!({"command": "ls", "initial_wait": -1}), "initial_wait: "),
+        (json!({"command": "ls", "shellId": ""}), "shellId: "),
+        (json!({"command": "echo \u{0}"}), "could not be started"),
+        (json!({"command": "x".repeat(200_000)}), "200000 bytes"),
+    ] {
+        let result = bench.run(&Bash, arguments).await;
+        assert_eq!(result.result_type, ResultType::Failure);
+        assert!(result.text_result_for_llm.contains(hint), "{}", result.text_result_for_llm);
+    }
+    for tool in [&ReadBash as &dyn crate::tools::Tool, &StopBash, &WriteBash] {
+        let told = bench.run(tool, json!({"shellId": 7, "delay": 0, "input": "x"})).await.text_result_for_llm;
+        assert_eq!(told, "There is no shell with shellId \"7\". There are none.");
+    }
+    bench.context.cwd = "/no/such/place".into();
+    assert!(bash(&bench, "ls").await.contains("the working directory /no/such/place does not exist"));
+}
+
+#[tokio::test]
+async fn a_long_command_goes_on_in_the_background() {
+    let bench = Bench::new();
+    let mark = marker();
+    let command = format!("echo begun; exec -a {mark} sleep 1000");
+    let told = bench.run(&Bash, json!({"command": command, "initial_wait": 0.3, "shellId": "long"})).await;
+    assert_eq!(
+        told.text_result_for_llm,
+        "begun\n<the command is still running with shellId: long. Use read_bash to read more, stop_bash to \
+         end it>"
+    );
+    let again = bench.run(&Bash, json!({"command": "ls", "shellId": "long"})).await.text_result_for_llm;
+    assert!(again.contains("still running"), "{again}");
+    let listed = bench.run(&ListBash, json!({})).await.text_result_for_llm;
+    assert!(listed.starts_with("shellId: long, running, pid ") && listed.contains(&mark), "{listed}");
+    let read = bench.run(&ReadBash, json!({"shellId": "long", "delay": 0})).await.text_result_for_llm;
+    assert!(read.starts_with("<the command is still running"), "what was read is not shown again: {read}");
+
+    assert_eq!(bench.run(&StopBash, json!({"shellId": "long"})).await.text_result_for_llm, "<stopped>");
+    assert_eq!(alive(&mark), Vec::<String>::new());
+    assert_eq!(bench.processes.running(), []);
+    assert_eq!(bench.run(&ListBash, json!(null)).await.text_result_for_llm, "There are no shells.");
+}
+
+#[tokio::test]
+async fn one_can_talk_to_a_command() {
+    let bench = Bench::new();
+    let told = bench.run(&Bash, json!({"command": "cat", "mode": "async"})).await.text_result_for_llm;
+    assert!(told.contains("shellId: 0"), "{told}");
+    let Prepared::Needs(PermissionRequest::Shell { full_command_text, can_offer_session_approval, .. }) =
+        bench.prepare(&WriteBash, json!({"shellId": "0", "input": "x"})).await
+    else {
+        panic!("typing needs permission")
+    };
+    assert_eq!((full_command_text.as_str(), can_offer_session_approval), ("x", false));
+
+    let typed = bench.run(&WriteBash, json!({"shellId": 0, "input": "hello{enter}", "delay": 0.3})).await;
+    assert!(typed.text_result_for_llm.starts_with("hello\n<the command is still running"));
+    let ended = bench.run(&WriteBash, json!({"shellId": 0, "input": "bye{ctrl+d}", "delay": 20})).await;
+    assert_eq!(ended.text_result_for_llm, "bye\n<exited with exit code 0>");
+
+    bench.run(&Bash, json!({"command": "sleep 1000", "mode": "background", "shellId": "s"})).await;
+    let interrupted = bench.run(&WriteBash, json!({"shellId": "s", "input": "{ctrl+c}", "delay": 20})).await;
+    assert_eq!(interrupted.text_result_for_llm, "<exited with exit code 130>");
+
+    bench.run(&Bash, json!({"command": "sleep 1000", "initial_wait": 0, "shellId": "q"})).await;
+    let refused = bench.run(&WriteBash, json!({"shellId": "q", "input": "x"})).await.text_result_for_llm;
+    assert!(refused.contains("takes no more input"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_cancelled_call_leaves_nothing() {
+    for tree in [
+        // Plain, and with children.
+        "exec -a MARK sleep 1000",
+        "(exec -a MARK sleep 1000) & (exec -a MARK sleep 1000) & echo ready; wait",
+        // Deaf.
+        "trap '' TERM INT HUP; (exec -a MARK sleep 1000) & echo ready; while :; do sleep 0.05; done # MARK",
+        // Stopped.
+        "(exec -a MARK sleep 1000) & kill -STOP $!; echo ready; wait",
+        // Daemons: another session, another parent, the pipe held open, deaf.
+        "(setsid bash -c 'trap \"\" TERM; exec -a MARK sleep 1000' &) ; echo ready; sleep 1000 # MARK",
+        "(setsid bash -c '(exec -a MARK sleep 1000) & exit' &); echo ready; sleep 1000 # MARK",
+        // Another session, no environment, no pipe; its parent is alive.
+        "env -i setsid bash -c 'exec -a MARK sleep 1000' >/dev/null 2>&1 & echo ready; sleep 1000 # MARK",
+        // Many.
+        "for i in $(seq 20); do (trap '' TERM; exec -a MARK sleep 1000) & done; echo ready; wait",
+        // Many that keep starting others.
+        "for i in $(seq 10); do (while :; do (exec -a MARK sleep 0.2); done) & done; echo ready; wait # MARK",
+    ] {
+        let bench = Bench::new();
+        let mark = marker();
+        let command = format!("echo ready; {}", tree.replace("MARK", &mark));
+        let run = started(&bench.context, json!({"command": command, "initial_wait": 60})).await;
+        until("it runs", || !alive(&mark).is_empty()).await;
+
+        let begun = Instant::now();
+        bench.context.cancel.cancel();
+        assert_eq!(run.await.unwrap(), interrupted(), "{tree}");
+        assert!(begun.elapsed() < Duration::from_secs(3), "{tree}: {:?}", begun.elapsed());
+        assert_eq!(alive(&mark), Vec::<String>::new(), "{tree}");
+        assert_eq!(bench.processes.running(), [], "{tree}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_reaches_a_command_that_went_to_the_background() {
+    let bench = Bench::new();
+    let mark = marker();
+    bench.run(&Bash, json!({"command": format!("exec -a {mark} sleep 1000"), "initial_wait": 0.1})).await;
+    until("it runs", || !alive(&mark).is_empty()).await;
+    bench.context.cancel.cancel();
+    until("it has gone", || alive(&mark).is_empty() && bench.processes.running().is_empty()).await;
+    assert_eq!(
+        bash(&bench, "echo no").await,
+        crate::tools::INTERRUPTED,
+        "nothing starts in a cancelled call"
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_leaves_nothing() {
+    let bench = Bench::new();
+    let mark = marker();
+    let run = started(
+        &bench.context,
+        json!({"command": format!("echo ready; exec -a {mark} sleep 1000"), "initial_wait": 60}),
+    )
+    .await;
+    until("it runs", || !alive(&mark).is_empty()).await;
+    run.abort();
+    until("it has gone", || alive(&mark).is_empty() && bench.processes.running().is_empty()).await;
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_behind_neither_hangs_the_call_nor_is_forgotten() {
+    for leftover in [
+        // With the pipe, and without.
+        "(exec -a MARK sleep 1000) &",
+        "(exec -a MARK sleep 1000) >/dev/null 2>&1 &",
+        "(setsid bash -c 'exec -a MARK sleep 1000' &);",
+    ] {
+        let bench = Bench::new();
+        let mark = marker();
+        let begun = Instant::now();
+        let told = bash(&bench, &format!("{} echo done", leftover.replace("MARK", &mark))).await;
+        assert!(begun.elapsed() < Duration::from_secs(5), "{leftover}");
+        let expected = "done\n<exited with exit code 0>\n<processes that it started are still running with \
+                        shellId: 0. Use stop_bash to end them>";
+        assert_eq!(told, expected, "{leftover}");
+        until("it runs", || !alive(&mark).is_empty()).await;
+        let stopped = bench.run(&StopBash, json!({"shellId": "0"})).await.text_result_for_llm;
+        assert_eq!(stopped, "<exited with exit code 0>", "{leftover}");
+        assert_eq!(alive(&mark), Vec::<String>::new(), "{leftover}");
+        assert_eq!(bench.processes.running(), [], "{leftover}");
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_is_the_end_of_its_processes() {
+    for polite in [true, false] {
+        let bench = Bench::new();
+        let mark = marker();
+        for command in [
+            format!("exec -a {mark} sleep 1000"),
+            format!("trap '' TERM; (exec -a {mark} sleep 1000) & wait"),
+            // Gone from every place where it could be seen, but for its tag.
+            format!("(setsid bash -c 'exec -a {mark} sleep 1000' >/dev/null 2>&1 </dev/null &)"),
+        ] {
+            bench.run(&Bash, json!({"command": command, "mode": "async"})).await;
+        }
+        until("all run", || alive(&mark).len() >= 3).await;
+        if polite {
+            bench.context.services.shells.end_all().await;
+            assert_eq!(alive(&mark), Vec::<String>::new());
+            assert_eq!(bench.processes.running(), []);
+        } else {
+            let tag = bench.context.services.shells.tag().to_owned();
+            drop(bench);
+            // A killed process is seen until it has let go of everything, some of which is the kernel's work.
+            until("all have gone", || alive(&mark).is_empty()).await;
+            end_tagged(&tag);
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_zombie_is_left() {
+    let bench = Bench::new();
+    let told = bash(&bench, "echo $$").await;
+    let pid = told.lines().next().unwrap();
+    assert!(!Path::new(&format!("/proc/{pid}")).exists(), "{pid} was not waited for");
+}
+
+#[tokio::test]
+async fn the_log_knows_what_runs() {
+    let bench = Bench::new();
+    bench.run(&Bash, json!({"command": "sleep 1000", "mode": "async"})).await;
+    let running = bench.processes.running();
+    let [group] = running.as_slice() else { panic!("{running:?}") };
+    assert_eq!(group.leader, Identity::of(group.leader.pid));
+    assert!(group.leader.start_time > 0 && group.tag.starts_with(bench.context.services.shells.tag()));
+    // What a later server does with such a log. A stranger who has the number now is spared.
+    let leader = Identity { start_time: group.leader.start_time + 1, ..group.leader };
+    end_leftovers(&StartedGroup { leader, tag: "another".into() });
+    assert_eq!(Identity::of(group.leader.pid), group.leader);
+    end_leftovers(group);
+    let told = bench.run(&ReadBash, json!({"shellId": "0", "delay": 20})).await.text_result_for_llm;
+    assert_eq!(told, "<exited with exit code 137>");
+    until("it is told", || bench.processes.running().is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_flood_is_bounded_and_kept_in_a_file() {
+    let bench = Bench::new();
+    let told = bash(&bench, "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last").await;
+    assert!(told.len() < spill::DEFAULT_LIMIT, "{}", told.len());
+    assert!(told.starts_with("first\nxxx") && told.ends_with("xxx\nlast\n<exited with exit code 0>"));
+    let (_, path) = told.split_once("The whole is in ").unwrap();
+    let path = Path::new(path.split(".]").next().unwrap());
+    assert!(path.starts_with(bench.context.session_dir.join("temp")));
+    assert_eq!(std::fs::metadata(path).unwrap().len(), 100_000_000 + "first\n\nlast\n".len() as u64);
+}
+
+#[tokio::test]
+async fn output_of_many_lines_and_of_garbage_is_bounded() {
+    let bench = Bench::new();
+    let told = bash(&bench, "seq 1000000").await;
+    assert!(told.starts_with("1\n2\n") && told.ends_with("\n999999\n1000000\n<exited with exit code 0>"));
+    assert!(told.len() < spill::DEFAULT_LIMIT);
+    for bytes in [100, 40_000, 300_000] {
+        let told = bash(&bench, &format!("head -c {bytes} /dev/urandom")).await;
+        assert!(told.len() < spill::DEFAULT_LIMIT && !told.contains('\0'), "{}", told.len());
+    }
+}
+
+#[tokio::test]
+async fn those_who_watch_are_told_seldom_but_to_the_end() {
+    let mut bench = Bench::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    bench.context.progress = Arc::new(move |text| log.lock().unwrap().push(text.to_owned()));
+    let begun = Instant::now();
+    bash(&bench, "seq 200000; printf 'pause ü'; sleep 0.3; echo end").await;
+    let most = begun.elapsed().as_millis() / 50 + 3;
+    let seen = seen.lock().unwrap();
+    assert!((seen.len() as u128) <= most, "{} calls, at most {most} expected", seen.len());
+    assert!(seen.iter().all(|text| text.len() <= 4096 && !text.contains('\u{fffd}')));
+    assert!(
+        seen[..seen.len() - 1].iter().any(|text| text.ends_with("pause ü")),
+        "silence is no reason to wait"
+    );
+    assert!(seen.last().unwrap().ends_with("end\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parallel_calls_do_not_disturb_each_other() {
+    let bench = Arc::new(Bench::new());
+    let calls: Vec<_> = (0..20)
+        .map(|i| {
+            let bench = Arc::clone(&bench);
+            tokio::spawn(async move {
+                let told = bash(&bench, &format!("echo out{i}; sleep 0.1; echo err{i} >&2; exit {i}")).await;
+                assert_eq!(told, format!("out{i}\nerr{i}\n<exited with exit code {i}>"));
+            })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+    assert_eq!(bench.processes.running(), []);
+}
+
+#[tokio::test]
+async fn cancelling_one_call_spares_the_others() {
+    let bench = Bench::new();
+    let mark = marker();
+    let mut other = bench.context.clone();
+    other.cancel = tokio_util::sync::CancellationToken::new();
+    let doomed =
+        started(&bench.context, json!({"command": "echo ready; sleep 1000", "initial_wait": 60})).await;
+    let spared =
+        started(&other, json!({"command": format!("echo ready; : {mark}; sleep 0.5; echo survived")})).await;
+    bench.context.cancel.cancel();
+    assert_eq!(doomed.await.unwrap(), interrupted());
+    assert_eq!(spared.await.unwrap().text_result_for_llm, "ready\nsurvived\n<exited with exit code 0>");
+}

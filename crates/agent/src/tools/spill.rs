@@ -1,0 +1,102 @@
+//! Large outputs: the model gets a preview and the path of a file that has the whole.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use uuid::Uuid;
+
+use super::text::size;
+
+/// From how many bytes on an output is large, unless a session says otherwise.
+pub const DEFAULT_LIMIT: usize = 51_200;
+
+const PREVIEW_CHARS: usize = 500;
+
+/// A text that is too large for the model: where it should be stored, and what the model is told instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spilled {
+    /// The file that should hold the whole text.
+    pub path: PathBuf,
+    /// What the model is told.
+    pub message: String,
+}
+
+/// Decides whether `text` is too large. Writes nothing, because a session's files may live with a client.
+#[must_use]
+pub fn plan(text: &str, limit: usize, dir: &Path) -> Option<Spilled> {
+    (text.len() > limit).then(|| {
+        let path = dir.join(file_name());
+        let message = message(text, &path);
+        Spilled { path, message }
+    })
+}
+
+/// Applies the rule: gives back what the model is told of `text`, after storing the whole under `dir` if it
+/// is large. Blocks.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn apply(text: String, limit: usize, dir: &Path) -> io::Result<String> {
+    let Some(spilled) = plan(&text, limit, dir) else { return Ok(text) };
+    std::fs::create_dir_all(dir)?;
+    std::fs::write(&spilled.path, text)?;
+    Ok(spilled.message)
+}
+
+/// A fresh name for a stored output.
+pub(crate) fn file_name() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-copilot-tool-output-{}.txt", now.as_millis(), Uuid::new_v4().simple())
+}
+
+// The wording is compared byte for byte by the replay suite of the SDKs.
+fn message(text: &str, path: &Path) -> String {
+    let preview: String = text.chars().take(PREVIEW_CHARS).collect();
+    format!(
+        "Output too large to read at once ({size}). Saved to: {path}\n\
+         Consider using tools like grep (for searching), head/tail (for viewing start/end), view with \
+         view_range (for specific sections), or jq (for JSON) to examine portions of the output.\n\n\
+         Preview (first {PREVIEW_CHARS} chars):\n{preview}",
+        size = size(text.len() as u64),
+        path = path.display(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_texts_are_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "x".repeat(DEFAULT_LIMIT);
+        assert_eq!(apply(text.clone(), DEFAULT_LIMIT, dir.path()).unwrap(), text);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_large_text_is_stored_and_the_model_told_where() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("temp");
+        let text = "ü".to_owned() + &"x".repeat(99_998);
+        let told = apply(text.clone(), DEFAULT_LIMIT, &dir).unwrap();
+
+        let file = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        let expected = format!(
+            "Output too large to read at once (97.7 KB). Saved to: {}\nConsider using tools like grep (for \
+             searching), head/tail (for viewing start/end), view with view_range (for specific sections), or \
+             jq (for JSON) to examine portions of the output.\n\nPreview (first 500 chars):\nü{}",
+            file.display(),
+            "x".repeat(499)
+        );
+        assert_eq!(told, expected);
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let (ms, id) = name.split_once("-copilot-tool-output-").unwrap();
+        assert!(
+            ms.parse::<u64>().is_ok() && id.trim_end_matches(".txt").chars().all(char::is_alphanumeric),
+            "{name}"
+        );
+    }
+}

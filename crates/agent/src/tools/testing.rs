@@ -1,0 +1,73 @@
+//! A place to try tools in: a temporary directory, and services that reach nothing outside it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+
+use baton_protocol::Json;
+use baton_protocol::tool::ToolResult;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::shell::{MemoryProcessLog, ShellSettings, Shells};
+use super::sql::Database;
+use super::web::{Fetch, NoNetwork};
+use super::{Prepared, Services, Tool, ToolContext};
+
+pub(crate) struct Bench {
+    pub(crate) context: ToolContext,
+    pub(crate) processes: Arc<MemoryProcessLog>,
+    // Last, so that it is removed after everything that may write to it.
+    _dir: TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::with_web(Arc::new(NoNetwork))
+    }
+
+    pub(crate) fn with_web(web: Arc<dyn Fetch>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (cwd, session_dir) = (root.join("work"), root.join("session"));
+        std::fs::create_dir(&cwd).unwrap();
+        std::fs::create_dir(&session_dir).unwrap();
+        let processes = Arc::new(MemoryProcessLog::default());
+        let environment = vec![(OsString::from("PATH"), OsString::from("/usr/local/bin:/usr/bin:/bin"))];
+        let settings = ShellSettings { environment, processes: Arc::clone(&processes) as _ };
+        let services = Services {
+            shells: Shells::new(settings),
+            database: Database::new(session_dir.join("session.db"), Arc::new(|| {})),
+            web,
+        };
+        let context = ToolContext {
+            cwd,
+            session_dir,
+            services: Arc::new(services),
+            call: "call-1".into(),
+            cancel: CancellationToken::new(),
+            progress: Arc::new(|_| {}),
+        };
+        Self { context, processes, _dir: dir }
+    }
+
+    pub(crate) fn path(&self, relative: &str) -> String {
+        self.context.cwd.join(relative.trim_end_matches('/')).display().to_string()
+    }
+
+    pub(crate) fn write(&self, relative: &str, text: &str) -> String {
+        let path = self.path(relative);
+        std::fs::create_dir_all(Path::new(&path).parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) async fn prepare(&self, tool: &dyn Tool, arguments: Value) -> Prepared {
+        tool.prepare(&self.context, &Json::from(arguments)).await
+    }
+
+    pub(crate) async fn run(&self, tool: &dyn Tool, arguments: Value) -> ToolResult {
+        tool.run(&self.context, &Json::from(arguments)).await
+    }
+}

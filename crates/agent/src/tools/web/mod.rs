@@ -1,0 +1,11 @@
+//! `web_fetch`: reads a page of the web.
+//!
+//! The tool decides what is fetched and how it is shown. How bytes travel is behind [`Fetch`], because this
+//! crate has no HTTP client of its own.
+
+mod fetch;
+mod html;
+mod tool;
+
+pub use fetch::{Fetch, FetchError, NoNetwork, Page};
+pub(crate) use tool::WebFetch;

@@ -1,0 +1,179 @@
+//! `web_fetch`: reads a page of the web.
+
+use baton_protocol::Json;
+use baton_protocol::permission::PermissionRequest;
+use baton_protocol::tool::{ToolResult, ToolSpec};
+use encoding_rs::{Encoding, UTF_8};
+use serde::Deserialize;
+use serde_json::json;
+use url::Url;
+
+use super::fetch::Page;
+use super::html;
+use crate::tools::arguments::{self, Count};
+use crate::tools::text::without_partial_end;
+use crate::tools::{Prepared, Refusal, Tool, ToolContext, Working, blocking, either, schema, spec};
+
+const NAME: &str = "web_fetch";
+
+/// How much of a page is read at all.
+const LARGEST_PAGE: usize = 5 * 1024 * 1024;
+const MOST_REDIRECTS: usize = 5;
+const DEFAULT_LENGTH: usize = 5000;
+const MOST_LENGTH: usize = 20_000;
+
+#[derive(Deserialize)]
+struct Arguments {
+    url: String,
+    #[serde(alias = "maxLength")]
+    max_length: Option<Count>,
+    #[serde(alias = "startIndex")]
+    start_index: Option<Count>,
+    raw: Option<bool>,
+}
+
+/// Reads a page of the web.
+pub(crate) struct WebFetch;
+
+impl Tool for WebFetch {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            NAME,
+            "Fetches a page from the web and returns its text, HTML simplified to Markdown. Long pages come \
+             in parts: call again with the start_index that the result names.",
+            schema::object(
+                &json!({
+                    "url": schema::string("The address, beginning with http:// or https://."),
+                    "max_length": schema::number("Characters to return: 5000 by default, at most 20000."),
+                    "start_index": schema::number("The character to begin with. Default 0."),
+                    "raw": schema::boolean("Return the page as it is, without simplifying it."),
+                }),
+                &["url"],
+            ),
+        )
+    }
+
+    fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
+        Box::pin(async move {
+            read(arguments)
+                .map(|(url, _)| PermissionRequest::Url {
+                    tool_call_id: Some(context.call.clone()),
+                    intention: format!("Fetch web content: {url}"),
+                    url: url.into(),
+                })
+                .into()
+        })
+    }
+
+    fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
+        Box::pin(async move {
+            let run = async {
+                let (url, wanted) = read(arguments)?;
+                let page = follow(context, url).await?;
+                // A large page takes a moment to simplify.
+                blocking(move || show(&page, &wanted)).await
+            };
+            either(run.await)
+        })
+    }
+}
+
+fn read(arguments: &Json) -> Result<(Url, Arguments), Refusal> {
+    let wanted: Arguments = arguments::read(NAME, arguments)?;
+    let url =
+        Url::parse(wanted.url.trim()).map_err(|error| Refusal::arguments(NAME, &format!("url: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(Refusal::arguments(NAME, "url: must begin with http:// or https://"));
+    }
+    // A password in a URL would be shown to everybody who watches and stay in the history.
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Refusal::arguments(NAME, "url: must not contain a user name or a password"));
+    }
+    Ok((url, wanted))
+}
+
+/// Fetches `url`, and what it redirects to as long as that is the same host: only that was allowed.
+async fn follow(context: &ToolContext, mut url: Url) -> Result<Page, Refusal> {
+    for _ in 0..=MOST_REDIRECTS {
+        let fetched = tokio::select! {
+            fetched = context.services.web.get(url.as_str(), LARGEST_PAGE) => fetched,
+            () = context.cancel.cancelled() => return Err(Refusal::interrupted()),
+        };
+        let page = fetched.map_err(|error| Refusal::new(format!("Could not fetch {url}: {error}.")))?;
+        let Some(location) = page.location.as_deref().filter(|_| (300..400).contains(&page.status)) else {
+            return if (200..300).contains(&page.status) { Ok(page) } else { Err(refused(&url, &page)) };
+        };
+        let next = url.join(location).ok().filter(|next| matches!(next.scheme(), "http" | "https"));
+        let Some(next) = next else {
+            return Err(Refusal::new(format!("{url} redirects to something that is not a web page.")));
+        };
+        if next.host() != url.host() {
+            return Err(Refusal::new(format!(
+                "{url} redirects to another host: {next}. Call {NAME} with that URL if you want to read it."
+            )));
+        }
+        url = next;
+    }
+    Err(Refusal::new(format!("Gave up after {MOST_REDIRECTS} redirects, the last to {url}.")))
+}
+
+fn refused(url: &Url, page: &Page) -> Refusal {
+    let text = text_of(page, false).unwrap_or_default();
+    let start: String = text.chars().take(500).collect();
+    let answer =
+        if start.trim().is_empty() { String::new() } else { format!(" The answer begins:\n{start}") };
+    Refusal::new(format!("{url} answered with status {}.{answer}", page.status))
+}
+
+fn show(page: &Page, wanted: &Arguments) -> Result<ToolResult, Refusal> {
+    let Some(text) = text_of(page, wanted.raw.unwrap_or(false)) else {
+        let kind = page.content_type.as_deref().unwrap_or("unknown");
+        return Err(Refusal::new(format!(
+            "The page is not text (its type is {kind}). Download it with a command."
+        )));
+    };
+    let start = wanted.start_index.map_or(0, |index| index.0);
+    let length = wanted.max_length.map_or(DEFAULT_LENGTH, |length| length.0.clamp(1, MOST_LENGTH));
+    let total = text.chars().count();
+    if start >= total && start > 0 {
+        return Err(Refusal::new(format!("The page has {total} characters, so nothing begins at {start}.")));
+    }
+    let shown: String = text.chars().skip(start).take(length).collect();
+    let end = start + shown.chars().count();
+    if end < total {
+        return Ok(ToolResult::success(format!(
+            "{shown}\n\n[Characters {start} to {end} of {total}. Call again with start_index {end} to read \
+             on.]"
+        )));
+    }
+    Ok(ToolResult::success(if shown.is_empty() { "The page is empty.".to_owned() } else { shown }))
+}
+
+/// The page as text, simplified unless `raw`; `None` if it is none.
+fn text_of(page: &Page, raw: bool) -> Option<String> {
+    let kind = page.content_type.as_deref().unwrap_or_default().to_ascii_lowercase();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let start = &page.body[..page.body.len().min(1024)];
+    let is_text = kind.starts_with("text/")
+        || ["json", "xml", "javascript", "yaml"].iter().any(|word| kind.contains(word))
+        || kind.is_empty();
+    if !is_text || start.contains(&0) {
+        return None;
+    }
+    let text = decode(page);
+    let is_html = kind.contains("html") || (kind.is_empty() && text.trim_start().starts_with('<'));
+    Some(if is_html && !raw { html::to_markdown(&text) } else { text })
+}
+
+/// The body in the encoding that the server names. Most say UTF-8, or nothing.
+fn decode(page: &Page) -> String {
+    let kind = page.content_type.as_deref().unwrap_or_default();
+    let charset = kind.split(';').filter_map(|part| part.trim().strip_prefix("charset=")).next();
+    let encoding =
+        charset.and_then(|name| Encoding::for_label(name.trim_matches('"').as_bytes())).unwrap_or(UTF_8);
+    let body = if encoding == UTF_8 { without_partial_end(&page.body) } else { &page.body };
+    encoding.decode(body).0.replace('\0', "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+const EXAMPLES: &str = "\
+Examples:
+  baton run \"what does this repository do?\"     one prompt, streamed to the terminal
+  baton run --continue \"and its tests?\"         go on with the last session of this directory
+  baton serve --port 8421                        serve SDK clients on 127.0.0.1:8421
+  baton sessions list                            what is stored
+  baton doctor                                   is everything in place?
+
+SDKs start it themselves: set COPILOT_CLI_PATH to this program.";
+
+/// Runs AI agent sessions, and lets any number of programs and people watch, steer, approve and take over.
+#[derive(Debug, Parser)]
+#[command(name = "baton", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(flatten)]
+    pub(crate) sdk: SdkFlags,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// Flags of all commands.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Directory of all state [env: COPILOT_HOME, else BATON_HOME; default: ~/.local/state/baton]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Configuration file [default: ~/.config/baton/config.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How much to log to stderr: error, warn, info, debug, trace, none
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+}
+
+/// Flags with which SDKs start the server. They are not for people.
+#[derive(Debug, Args)]
+#[command(next_help_heading = None)]
+pub(crate) struct SdkFlags {
+    #[arg(long, hide = true)]
+    pub(crate) headless: bool,
+    #[arg(long, hide = true)]
+    pub(crate) server: bool,
+    #[arg(long, hide = true)]
+    pub(crate) stdio: bool,
+    #[arg(long, hide = true)]
+    pub(crate) port: Option<u16>,
+    #[arg(long, hide = true, value_name = "NAME")]
+    pub(crate) auth_token_env: Option<String>,
+    #[arg(long, hide = true)]
+    pub(crate) no_auto_update: bool,
+    #[arg(long, hide = true)]
+    pub(crate) no_auto_login: bool,
+    #[arg(long, hide = true, value_name = "SECONDS")]
+    pub(crate) session_idle_timeout: Option<u64>,
+    #[arg(long, hide = true)]
+    pub(crate) remote: bool,
+    #[arg(long, hide = true)]
+    pub(crate) yolo: bool,
+}
+
+impl SdkFlags {
+    /// Whether an SDK is starting us.
+    pub(crate) fn wanted(&self) -> bool {
+        self.headless || self.server || self.stdio
+    }
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve clients until stopped
+    Serve(ServeArgs),
+    /// Send one prompt and stream the answer to the terminal
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// List, show, export, import and delete stored sessions
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// Check that everything is in place, and say what to do where it is not
+    Doctor(DoctorArgs),
+    /// Show the configuration in force, and where each value comes from
+    Config(ConfigArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  baton completions bash > /etc/bash_completion.d/baton")]
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+    /// Print the manual page, or write all of them to a directory
+    Man {
+        /// Where to write them
+        directory: Option<PathBuf>,
+    },
+}
+
+/// `baton serve`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  baton serve --port 8421 --token-file ~/.baton-token\n\n\
+The address is printed on stdout when the server is ready. Ctrl-C stops it; nothing that was acknowledged is lost.")]
+pub(crate) struct ServeArgs {
+    /// Port for SDK clients (JSON-RPC); 0 picks a free one
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// File with the token that clients must bring; made if it is not there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Let any local user connect, without a token
+    #[arg(long, conflicts_with = "token_file")]
+    pub(crate) insecure_no_token: bool,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+/// Which model to use.
+#[derive(Debug, Args, Default)]
+pub(crate) struct ModelArgs {
+    /// Model to use [env: OPENAI_MODEL]
+    #[arg(long, short)]
+    pub(crate) model: Option<String>,
+    /// Address of an OpenAI-compatible API [env: OPENAI_BASE_URL]
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// Use the built-in demo model, whatever else is configured
+    #[arg(long, conflicts_with_all = ["model", "base_url"])]
+    pub(crate) demo: bool,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  baton run \"explain src/main.rs\"
+  baton run --yes \"run the tests and fix what fails\"
+  git diff | baton run \"review this change\" -
+  baton run --json \"hello\" | jq -r 'select(.type == \"assistant.message\").data.content'
+
+Exit codes: 0 answered, 1 failed, 2 wrong usage, 130 cancelled.";
+
+/// `baton run`
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The prompt; `-` adds standard input to it
+    #[arg(required = true, num_args = 1..)]
+    pub(crate) prompt: Vec<String>,
+    /// Go on with the last session of this directory
+    #[arg(long = "continue", short = 'c', conflicts_with = "session")]
+    pub(crate) continue_last: bool,
+    /// Go on with this session (a unique beginning of its id will do)
+    #[arg(long, short, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Allow every tool without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Print every event as a line of JSON instead of the answer
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print only the answer: no tools, no notes
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+/// `baton sessions`
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List stored sessions, last changed first
+    List {
+        /// Only sessions of this directory
+        #[arg(long)]
+        here: bool,
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a session's conversation
+    Show {
+        /// The session (a unique beginning of its id will do)
+        id: String,
+        /// Every event, as JSON lines
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a session to a file, one event a line
+    Export {
+        /// The session
+        id: String,
+        /// Where to; standard output if not given
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Read a session from a file, as `export` or another program wrote it
+    Import {
+        /// The file; `-` for standard input
+        file: PathBuf,
+        /// The name of the session; by default the one in the file
+        #[arg(long)]
+        id: Option<String>,
+    },
+    /// Delete sessions for good
+    Delete {
+        /// Which
+        #[arg(required = true)]
+        ids: Vec<String>,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+/// `baton doctor`
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `baton config`
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_flags_make_sense() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn all_sdks_can_start_it() {
+        for line in [
+            "--headless --no-auto-update --log-level info --auth-token-env COPILOT_SDK_AUTH_TOKEN --no-auto-login --stdio",
+            "--headless --no-auto-update --log-level info --stdio",
+            "--headless --no-auto-update --log-level debug --session-idle-timeout 30 --remote --port 4321",
+            "--server --no-auto-update --log-level info --port 0",
+            "--yolo --headless --no-auto-update --log-level all --stdio",
+        ] {
+            let cli = Cli::try_parse_from(std::iter::once("baton").chain(line.split(' '))).unwrap();
+            assert!(cli.sdk.wanted(), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_flag_is_named() {
+        let error =
+            Cli::try_parse_from(["baton", "--headless", "--nonexistent-flag-for-testing"]).unwrap_err();
+        assert!(error.to_string().contains("--nonexistent-flag-for-testing"));
+    }
+}

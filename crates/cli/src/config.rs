@@ -1,0 +1,292 @@
+//! Settings: a file, then the environment, then flags; the later one wins. Every value remembers where it came from.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use baton_server::Endpoint;
+use baton_store::sqlite::Durability;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::args::{Cli, ConfigArgs, Global, ModelArgs};
+use crate::terminal;
+
+/// The configuration file, as people write it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    home: Option<PathBuf>,
+    log_level: Option<String>,
+    durability: Option<String>,
+    model: ModelTable,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ModelTable {
+    name: Option<String>,
+    base_url: Option<String>,
+    /// The name of the variable that holds the key. Keys themselves do not belong into files that people share.
+    api_key_env: Option<String>,
+}
+
+/// A value, and where it came from.
+#[derive(Debug, Clone)]
+pub(crate) struct Sourced<T> {
+    pub(crate) value: T,
+    pub(crate) source: String,
+}
+
+/// Everything that is configured.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) home: Sourced<PathBuf>,
+    pub(crate) log_level: Sourced<String>,
+    pub(crate) durability: Sourced<Durability>,
+    pub(crate) endpoint: Sourced<Endpoint>,
+    pub(crate) model: Option<Sourced<String>>,
+    pub(crate) file: PathBuf,
+    pub(crate) file_found: bool,
+}
+
+/// The environment, as far as settings go. A map, so that tests need not touch the real one.
+pub(crate) struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    pub(crate) fn of_process() -> Self {
+        Self(std::env::vars().filter(|(_, value)| !value.is_empty()).collect())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The first of these variables that is set, with its name.
+    fn first(&self, names: &[&str]) -> Option<(String, String)> {
+        names.iter().find_map(|name| Some(((*name).to_owned(), self.get(name)?.to_owned())))
+    }
+
+    fn directory(&self, variable: &str, below_home: &str) -> PathBuf {
+        match self.get(variable) {
+            Some(directory) => PathBuf::from(directory),
+            None => Path::new(self.get("HOME").unwrap_or("/")).join(below_home),
+        }
+    }
+}
+
+/// Reads the configuration. `token_variable` names the variable in which an SDK passes a token.
+pub(crate) fn load(
+    global: &Global,
+    model: &ModelArgs,
+    token_variable: Option<&str>,
+    environment: &Environment,
+) -> anyhow::Result<Config> {
+    let path = global
+        .config
+        .clone()
+        .unwrap_or_else(|| environment.directory("XDG_CONFIG_HOME", ".config").join("baton/config.toml"));
+    let (file, file_found) = read_file(&path, global.config.is_some())?;
+    let file_source = path.display().to_string();
+    let pick = |flag: Option<String>, variables: &[&str], file: Option<String>, default: &str| {
+        let from_flag = flag.map(|value| Sourced { value, source: "flag".into() });
+        let from_environment = || {
+            environment.first(variables).map(|(name, value)| Sourced { value, source: format!("${name}") })
+        };
+        let from_file = || file.map(|value| Sourced { value, source: file_source.clone() });
+        let from_nowhere = || Sourced { value: default.to_owned(), source: "default".into() };
+        from_flag.or_else(from_environment).or_else(from_file).unwrap_or_else(from_nowhere)
+    };
+    let text = |path: &PathBuf| path.display().to_string();
+    let default_home = text(&environment.directory("XDG_STATE_HOME", ".local/state").join("baton"));
+    let home = pick(
+        global.home.as_ref().map(text),
+        &["COPILOT_HOME", "BATON_HOME"],
+        file.home.as_ref().map(text),
+        &default_home,
+    );
+    let durability = pick(None, &["BATON_DURABILITY"], file.durability.clone(), "full");
+    let name = pick(model.model.clone(), &["OPENAI_MODEL"], file.model.name.clone(), "");
+    Ok(Config {
+        home: Sourced { value: PathBuf::from(home.value), source: home.source },
+        log_level: pick(global.log_level.clone(), &["BATON_LOG"], file.log_level.clone(), "warn"),
+        durability: Sourced { value: parse_durability(&durability.value)?, source: durability.source },
+        endpoint: endpoint(model, token_variable, environment, &file.model, &file_source),
+        model: (!name.value.is_empty()).then_some(name),
+        file: path,
+        file_found,
+    })
+}
+
+fn read_file(path: &Path, required: bool) -> anyhow::Result<(File, bool)> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            let file = toml::from_str(&text).with_context(|| format!("in {}", path.display()))?;
+            Ok((file, true))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => {
+            Ok((File::default(), false))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn parse_durability(text: &str) -> anyhow::Result<Durability> {
+    match text {
+        "full" => Ok(Durability::Full),
+        "relaxed" => Ok(Durability::Relaxed),
+        other => anyhow::bail!(
+            "unknown durability {other:?}: use \"full\" (survives a power cut) or \"relaxed\" (survives a crash)"
+        ),
+    }
+}
+
+/// Where models are asked: flags, else `COPILOT_API_URL`, else the usual variables, else the file, else the demo.
+fn endpoint(
+    flags: &ModelArgs,
+    token_variable: Option<&str>,
+    environment: &Environment,
+    file: &ModelTable,
+    file_source: &str,
+) -> Sourced<Endpoint> {
+    const OPENAI: &str = "https://api.openai.com/v1";
+    let key = environment.get("OPENAI_API_KEY").map(str::to_owned);
+    let name = flags
+        .model
+        .clone()
+        .or_else(|| environment.get("OPENAI_MODEL").map(str::to_owned))
+        .or(file.name.clone());
+    let openai =
+        |url: &str, key: Option<String>| Endpoint::OpenAi { url: url.to_owned(), key, model: name.clone() };
+    if flags.demo {
+        return Sourced { value: Endpoint::Demo, source: "flag".into() };
+    }
+    if let Some(url) = &flags.base_url {
+        return Sourced { value: openai(url, key), source: "flag".into() };
+    }
+    if let Some(url) = environment.get("COPILOT_API_URL") {
+        let variables =
+            [token_variable.unwrap_or_default(), "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
+        let token = environment.first(&variables).map(|(_, token)| token);
+        return Sourced {
+            value: Endpoint::Copilot { url: url.to_owned(), token },
+            source: "$COPILOT_API_URL".into(),
+        };
+    }
+    if let Some(url) = environment.get("OPENAI_BASE_URL") {
+        return Sourced { value: openai(url, key), source: "$OPENAI_BASE_URL".into() };
+    }
+    if key.is_some() {
+        return Sourced { value: openai(OPENAI, key), source: "$OPENAI_API_KEY".into() };
+    }
+    if file.base_url.is_some() || file.api_key_env.is_some() {
+        let key = file.api_key_env.as_deref().and_then(|name| environment.get(name)).map(str::to_owned);
+        let url = file.base_url.as_deref().unwrap_or(OPENAI);
+        return Sourced { value: openai(url, key), source: file_source.to_owned() };
+    }
+    Sourced { value: Endpoint::Demo, source: "default".into() }
+}
+
+/// What a model endpoint is, in words that name no secret.
+pub(crate) fn describe(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Copilot { url, token } => {
+            format!("{url} ({})", if token.is_some() { "with token" } else { "no token" })
+        }
+        Endpoint::OpenAi { url, key, .. } => {
+            format!("{url} ({})", if key.is_some() { "with key" } else { "no key" })
+        }
+        Endpoint::Demo => "built-in demo model".into(),
+    }
+}
+
+/// `baton config`
+pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
+    let config = load(&cli.global, &ModelArgs::default(), None, &Environment::of_process())?;
+    let durability = match config.durability.value {
+        Durability::Full => "full",
+        Durability::Relaxed => "relaxed",
+    };
+    let model = config
+        .model
+        .clone()
+        .unwrap_or(Sourced { value: "(the endpoint's first)".into(), source: "default".into() });
+    let rows = [
+        ("home", config.home.value.display().to_string(), config.home.source),
+        ("log_level", config.log_level.value, config.log_level.source),
+        ("durability", durability.to_owned(), config.durability.source),
+        ("model.base_url", describe(&config.endpoint.value), config.endpoint.source),
+        ("model.name", model.value, model.source),
+    ];
+    if args.json {
+        let values: serde_json::Map<_, _> = rows
+            .iter()
+            .map(|(key, value, source)| ((*key).to_owned(), json!({ "value": value, "source": source })))
+            .collect();
+        terminal::line(&serde_json::to_string_pretty(&values)?);
+    } else {
+        let note = if config.file_found { "" } else { " (not there)" };
+        terminal::line(&format!("# {}{note}", config.file.display()));
+        for (key, value, source) in rows {
+            terminal::line(&format!("{key:<16} {value:<48} {}", terminal::dim(&source)));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(variables: &[(&str, &str)], file: &str) -> anyhow::Result<Config> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.toml");
+        std::fs::write(&path, file).unwrap();
+        let global = Global { home: None, config: Some(path), log_level: None };
+        let own = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
+        load(&global, &ModelArgs::default(), Some("TOKEN"), &Environment(variables.iter().map(own).collect()))
+    }
+
+    #[test]
+    fn the_later_layer_wins_and_says_so() {
+        let file = "home = \"/from/file\"\ndurability = \"relaxed\"\n[model]\nname = \"small\"";
+        let config = check(&[("HOME", "/h"), ("BATON_HOME", "/from/env")], file).unwrap();
+        assert_eq!(
+            (config.home.value.to_str(), config.home.source.as_str()),
+            (Some("/from/env"), "$BATON_HOME")
+        );
+        assert!(matches!(config.durability.value, Durability::Relaxed));
+        assert_eq!(config.model.unwrap().value, "small");
+        let config = check(&[("HOME", "/h"), ("COPILOT_HOME", "/sdk"), ("BATON_HOME", "/x")], "").unwrap();
+        assert_eq!(config.home.value.to_str(), Some("/sdk"));
+        assert_eq!(check(&[("HOME", "/h")], "").unwrap().home.value.to_str(), Some("/h/.local/state/baton"));
+    }
+
+    #[test]
+    fn the_endpoint_comes_from_the_first_that_names_one() {
+        let endpoint = |variables: &[(&str, &str)], file: &str| check(variables, file).unwrap().endpoint;
+        assert!(matches!(endpoint(&[], "").value, Endpoint::Demo));
+        let copilot =
+            endpoint(&[("COPILOT_API_URL", "http://c"), ("TOKEN", "t"), ("OPENAI_API_KEY", "k")], "");
+        assert!(matches!(copilot.value, Endpoint::Copilot { url, token: Some(_) } if url == "http://c"));
+        let openai =
+            endpoint(&[("OPENAI_API_KEY", "k"), ("OPENAI_MODEL", "m")], "[model]\nbase_url = \"http://f\"");
+        assert!(
+            matches!(openai.value, Endpoint::OpenAi { url, key: Some(_), model: Some(_) } if url.contains("openai.com"))
+        );
+        let filed =
+            endpoint(&[("MY_KEY", "k")], "[model]\nbase_url = \"http://f\"\napi_key_env = \"MY_KEY\"");
+        assert!(matches!(filed.value, Endpoint::OpenAi { url, key: Some(_), .. } if url == "http://f"));
+    }
+
+    #[test]
+    fn mistakes_in_the_file_are_named() {
+        for (file, word) in
+            [("homme = 1", "homme"), ("durability = \"maybe\"", "maybe"), ("home = ", "c.toml")]
+        {
+            let error = format!("{:#}", check(&[], file).unwrap_err());
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

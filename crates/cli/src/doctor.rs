@@ -1,0 +1,144 @@
+//! `baton doctor`: is everything in place, and what to do where it is not.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use baton_server::Endpoint;
+use baton_store::Store;
+use serde::Serialize;
+
+use crate::args::{Cli, DoctorArgs, ModelArgs};
+use crate::config::{self, Config, Environment};
+use crate::{setup, terminal};
+
+/// What one look found.
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: &'static str,
+    state: State,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Good,
+    /// Works, but not as well as it could.
+    Note,
+    Bad,
+}
+
+pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let environment = Environment::of_process();
+    let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
+    let findings = setup::runtime()?.block_on(async {
+        vec![
+            home(&config.home.value),
+            store(&config).await,
+            model(&config, &environment).await,
+            program("bash", "the shell tool falls back to sh", &environment),
+            program("git", "sessions do not need it, but models like to use it", &environment),
+        ]
+    });
+    let bad = findings.iter().any(|finding| finding.state == State::Bad);
+    if args.json {
+        terminal::line(&serde_json::to_string_pretty(&findings)?);
+    } else {
+        findings.iter().for_each(print);
+    }
+    Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn print(finding: &Finding) {
+    let mark = match finding.state {
+        State::Good => "✓",
+        State::Note => "·",
+        State::Bad => "✗",
+    };
+    terminal::line(&format!("{mark} {:<9} {}", finding.what, finding.detail));
+    if let Some(advice) = &finding.advice {
+        terminal::line(&format!("            → {advice}"));
+    }
+}
+
+fn home(path: &Path) -> Finding {
+    let what = "home";
+    let probe = path.join(".doctor");
+    let tried = std::fs::create_dir_all(path).and_then(|()| std::fs::write(&probe, b"x"));
+    let _ = std::fs::remove_file(&probe);
+    match tried {
+        Ok(()) => Finding { what, state: State::Good, detail: path.display().to_string(), advice: None },
+        Err(error) => Finding {
+            what,
+            state: State::Bad,
+            detail: format!("{} cannot be written: {error}", path.display()),
+            advice: Some("make it writable, or choose another with --home or BATON_HOME".into()),
+        },
+    }
+}
+
+async fn store(config: &Config) -> Finding {
+    let what = "sessions";
+    let store = setup::store(config);
+    let listed = store.list().await;
+    // It was only read; a close that fails changes nothing.
+    let _ = store.close().await;
+    match listed {
+        Ok(sessions) => {
+            let bytes: u64 = sessions.iter().map(|session| session.size).sum();
+            let detail = format!("{} stored, {} KB of events", sessions.len(), bytes / 1024);
+            Finding { what, state: State::Good, detail, advice: None }
+        }
+        Err(error) => Finding {
+            what,
+            state: State::Bad,
+            detail: error.to_string(),
+            advice: Some("nothing was changed; see the message above for what to do".into()),
+        },
+    }
+}
+
+async fn model(config: &Config, environment: &Environment) -> Finding {
+    let what = "model";
+    if matches!(config.endpoint.value, Endpoint::Demo) {
+        return Finding {
+            what,
+            state: State::Note,
+            detail: "the built-in demo model: no AI, no network".into(),
+            advice: Some("set OPENAI_API_KEY, or OPENAI_BASE_URL for a local model".into()),
+        };
+    }
+    let detail = config::describe(&config.endpoint.value);
+    let options = match setup::options(config, environment) {
+        Ok(options) => options,
+        Err(error) => return Finding { what, state: State::Bad, detail: error.to_string(), advice: None },
+    };
+    match baton_server::list_models(&options).await {
+        Ok(models) => Finding {
+            what,
+            state: State::Good,
+            detail: format!("{detail}: {} models", models.len()),
+            advice: None,
+        },
+        Err(error) => Finding { what, state: State::Bad, detail, advice: Some(error.to_string()) },
+    }
+}
+
+fn program(name: &'static str, without: &str, environment: &Environment) -> Finding {
+    let paths = environment.get("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(paths).map(|directory| directory.join(name)).find(|path| path.is_file());
+    match found {
+        Some(path) => {
+            Finding { what: name, state: State::Good, detail: path.display().to_string(), advice: None }
+        }
+        None => Finding {
+            what: name,
+            state: State::Note,
+            detail: "not found".into(),
+            advice: Some(without.to_owned()),
+        },
+    }
+}

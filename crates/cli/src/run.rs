@@ -1,0 +1,234 @@
+//! `baton run`: one prompt, answered on the terminal.
+
+use std::io::Read;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use baton_protocol::event::{Body, Outcome, Prompt, ToolStart};
+use baton_protocol::params::SessionParams;
+use baton_protocol::permission::{PermissionRequest, Verdict};
+use baton_protocol::{PromptId, RequestId};
+use baton_server::{Arrived, Endpoint, Joint, LocalSession, Server};
+use baton_store::sqlite::SqliteStore;
+
+use crate::args::{Cli, RunArgs};
+use crate::config::{self, Config, Environment};
+use crate::{sessions, setup, terminal};
+
+/// The exit code of a prompt that was cancelled, as shells have it for Ctrl-C.
+const CANCELLED: u8 = 130;
+
+pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let environment = Environment::of_process();
+    let config = config::load(&cli.global, &args.model, None, &environment)?;
+    setup::log(&config);
+    let options = setup::options(&config, &environment)?;
+    let prompt = prompt(args)?;
+    setup::runtime()?.block_on(async {
+        let store = setup::store(&config);
+        let server = Server::new(options, store.clone());
+        let outcome = converse(&server, &store, &config, args, prompt).await;
+        setup::stop(&server, &store).await;
+        outcome
+    })
+}
+
+/// The prompt: the words, and standard input where a `-` stands.
+fn prompt(args: &RunArgs) -> anyhow::Result<String> {
+    let mut words = Vec::new();
+    for word in &args.prompt {
+        if word == "-" {
+            let mut input = String::new();
+            std::io::stdin().read_to_string(&mut input).context("cannot read standard input")?;
+            words.push(input);
+        } else {
+            words.push(word.clone());
+        }
+    }
+    let prompt = words.join(" ");
+    anyhow::ensure!(!prompt.trim().is_empty(), "the prompt is empty");
+    Ok(prompt)
+}
+
+async fn converse(
+    server: &Arc<Server>,
+    store: &Arc<SqliteStore>,
+    config: &Config,
+    args: &RunArgs,
+    text: String,
+) -> anyhow::Result<ExitCode> {
+    let joint = joint(store, config, args).await?;
+    let mut session = server.join(joint).await?;
+    if !args.quiet && !args.json {
+        let model = match &config.endpoint.value {
+            Endpoint::Demo => {
+                "demo model, no AI: set OPENAI_API_KEY or OPENAI_BASE_URL for a real one".to_owned()
+            }
+            endpoint => config::describe(endpoint),
+        };
+        terminal::note(&format!("session {} · {model}", session.id()));
+    }
+    let prompt = session.prompt(Prompt { text, ..Prompt::default() }).await?;
+    let code = Watch { args, session: &mut session, prompt, wrote: false }.until_settled().await?;
+    session.close().await?;
+    Ok(code)
+}
+
+/// Which session to use.
+async fn joint(store: &Arc<SqliteStore>, config: &Config, args: &RunArgs) -> anyhow::Result<Joint> {
+    let cwd = std::env::current_dir()?.display().to_string();
+    let params = SessionParams {
+        model: config.model.as_ref().map(|model| model.value.clone()),
+        working_directory: Some(cwd.clone()),
+        streaming: Some(true),
+        client_name: Some("baton-run".into()),
+        ..SessionParams::default()
+    };
+    let id = match (&args.session, args.continue_last) {
+        (Some(prefix), _) => Some(sessions::find(&**store, prefix).await?),
+        (None, true) => Some(
+            sessions::last_here(&**store, &cwd)
+                .await?
+                .context("no session of this directory to continue; start one without --continue")?,
+        ),
+        (None, false) => None,
+    };
+    Ok(match id {
+        Some(id) => Joint::Resume(id, SessionParams { continue_pending_work: Some(false), ..params }),
+        None => Joint::Create(params),
+    })
+}
+
+/// Follows a session until a prompt has its outcome.
+struct Watch<'a> {
+    args: &'a RunArgs,
+    session: &'a mut LocalSession,
+    prompt: PromptId,
+    /// Whether the last thing on standard output was a piece of text without an end of line.
+    wrote: bool,
+}
+
+impl Watch<'_> {
+    async fn until_settled(mut self) -> anyhow::Result<ExitCode> {
+        let mut outcome = None;
+        let mut cancelled = false;
+        loop {
+            let arrived = tokio::select! {
+                arrived = self.session.next() => arrived.context("the session ended unexpectedly")?,
+                _ = tokio::signal::ctrl_c() => {
+                    if cancelled {
+                        return Ok(ExitCode::from(CANCELLED));
+                    }
+                    cancelled = true;
+                    self.say("cancelling; press Ctrl-C again to leave at once");
+                    self.session.abort().await?;
+                    continue;
+                }
+            };
+            if self.args.json {
+                terminal::line(&String::from_utf8_lossy(&arrived.json));
+            }
+            match arrived.event.body {
+                Body::TurnSettled(settled) if settled.prompt_ids.contains(&self.prompt) => {
+                    outcome = Some(settled);
+                }
+                Body::SessionIdle(_) if outcome.is_some() => break,
+                _ => self.take(arrived).await?,
+            }
+        }
+        let settled = outcome.context("the turn had no outcome")?;
+        self.end_line();
+        Ok(match settled.outcome {
+            Outcome::Completed => ExitCode::SUCCESS,
+            Outcome::Cancelled | Outcome::Interrupted => ExitCode::from(CANCELLED),
+            Outcome::Failed => {
+                terminal::error(&settled.reason);
+                ExitCode::FAILURE
+            }
+        })
+    }
+
+    async fn take(&mut self, arrived: Arrived) -> anyhow::Result<()> {
+        match arrived.event.body {
+            Body::MessageDelta(delta) if !self.args.json => {
+                terminal::text(&delta.delta_content);
+                self.wrote = true;
+            }
+            Body::AssistantMessage(message) if !message.content.is_empty() => {
+                if !self.args.json && !self.wrote {
+                    terminal::text(&message.content);
+                    self.wrote = true;
+                }
+                self.end_line();
+            }
+            Body::ToolStart(start) => self.say(&format!("▸ {}", describe_call(&start))),
+            Body::ToolComplete(complete) if !complete.success => {
+                let why = complete.error.map(|error| error.message).unwrap_or_default();
+                self.say(&format!("✗ {}", why.lines().next().unwrap_or_default()));
+            }
+            Body::PermissionRequested(requested) => {
+                self.decide(requested.request_id, &requested.permission_request).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn decide(&mut self, request: RequestId, wants: &PermissionRequest) -> anyhow::Result<()> {
+        let verdict = if self.args.yes { Verdict::ApproveOnce } else { self.ask(wants).await };
+        self.session.decide(request, verdict).await?;
+        Ok(())
+    }
+
+    /// Asks the person at the terminal. Where there is none, the answer is that nobody can be asked.
+    async fn ask(&mut self, wants: &PermissionRequest) -> Verdict {
+        self.end_line();
+        let question = format!("allow {}? [y]es, [n]o, [a]lways in this session:", describe_wish(wants));
+        let answer = tokio::task::spawn_blocking(move || terminal::ask(&question)).await.ok().flatten();
+        match answer.as_deref() {
+            Some("y" | "yes") => Verdict::ApproveOnce,
+            Some("a" | "always") => Verdict::ApproveForSession(None),
+            Some(_) => Verdict::Reject { feedback: None },
+            None => {
+                self.say("nobody can be asked here; use --yes to allow tools");
+                Verdict::UserNotAvailable
+            }
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        if !self.args.quiet && !self.args.json {
+            self.end_line();
+            terminal::note(text);
+        }
+    }
+
+    fn end_line(&mut self) {
+        if std::mem::take(&mut self.wrote) {
+            terminal::line("");
+        }
+    }
+}
+
+fn describe_call(start: &ToolStart) -> String {
+    let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
+    let value: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
+    let telling = ["command", "path", "pattern", "url", "query", "question"];
+    let detail = telling.iter().find_map(|key| value.get(key)?.as_str()).unwrap_or(arguments);
+    let short: String = detail.lines().next().unwrap_or_default().chars().take(100).collect();
+    format!("{} {short}", start.tool_name)
+}
+
+fn describe_wish(wants: &PermissionRequest) -> String {
+    match wants {
+        PermissionRequest::Shell { full_command_text, .. } => format!("running `{full_command_text}`"),
+        PermissionRequest::Write { file_name, diff, .. } => format!("changing {file_name}\n{diff}\n"),
+        PermissionRequest::Read { path, .. } => format!("reading {path}"),
+        PermissionRequest::Url { url, .. } => format!("fetching {url}"),
+        PermissionRequest::CustomTool { tool_name, .. } => format!("the tool {tool_name}"),
+        PermissionRequest::Mcp { server_name, tool_name, .. } => format!("{tool_name} of {server_name}"),
+        PermissionRequest::Memory { .. } => "remembering something".into(),
+        PermissionRequest::Hook { tool_name, .. } => format!("{tool_name}, which a hook wants you to decide"),
+    }
+}

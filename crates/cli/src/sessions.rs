@@ -1,0 +1,178 @@
+//! `baton sessions`: what is stored.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use baton_protocol::params::SessionMetadata;
+use baton_protocol::{Body, Event, SessionId};
+use baton_server::{metadata_of, transfer};
+use baton_store::{Seq, Span, Store};
+
+use crate::args::{Cli, ModelArgs, SessionsCommand};
+use crate::config::{self, Environment};
+use crate::{setup, terminal};
+
+pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<ExitCode> {
+    let config = config::load(&cli.global, &ModelArgs::default(), None, &Environment::of_process())?;
+    setup::log(&config);
+    setup::runtime()?.block_on(async {
+        let sqlite = setup::store(&config);
+        let store: Arc<dyn Store> = sqlite.clone();
+        let done = match command {
+            SessionsCommand::List { here, limit, json } => list(&*store, *here, *limit, *json).await,
+            SessionsCommand::Show { id, json } => show(&*store, id, *json).await,
+            SessionsCommand::Export { id, output } => export(&*store, id, output.as_deref()).await,
+            SessionsCommand::Import { file, id } => import(&store, file, id.as_deref()).await,
+            SessionsCommand::Delete { ids, yes } => delete(&*store, &config.home.value, ids, *yes).await,
+        };
+        sqlite.close().await?;
+        done
+    })
+}
+
+/// The one session whose id begins so.
+pub(crate) async fn find(store: &dyn Store, prefix: &str) -> anyhow::Result<SessionId> {
+    let all = store.list().await?;
+    if let Some(exact) = all.iter().find(|summary| summary.session.as_str() == prefix) {
+        return Ok(exact.session.clone());
+    }
+    let mut matching = all.iter().filter(|summary| summary.session.as_str().starts_with(prefix));
+    match (matching.next(), matching.next()) {
+        (Some(only), None) => Ok(only.session.clone()),
+        (None, _) => anyhow::bail!("no session {prefix:?}; `baton sessions list` shows what there is"),
+        (Some(_), Some(_)) => {
+            anyhow::bail!("{prefix:?} is the beginning of several sessions; give more of the id")
+        }
+    }
+}
+
+/// The last session of a directory.
+pub(crate) async fn last_here(store: &dyn Store, cwd: &str) -> anyhow::Result<Option<SessionId>> {
+    let all = store.list().await?;
+    Ok(all.iter().map(metadata_of).find(|metadata| is_in(metadata, cwd)).map(|metadata| metadata.session_id))
+}
+
+fn is_in(metadata: &SessionMetadata, cwd: &str) -> bool {
+    metadata.context.as_ref().is_some_and(|context| context.cwd == cwd)
+}
+
+async fn list(store: &dyn Store, here: bool, limit: usize, json: bool) -> anyhow::Result<ExitCode> {
+    let cwd = std::env::current_dir()?.display().to_string();
+    let all = store.list().await?;
+    let shown: Vec<SessionMetadata> =
+        all.iter().map(metadata_of).filter(|metadata| !here || is_in(metadata, &cwd)).take(limit).collect();
+    if json {
+        terminal::line(&serde_json::to_string_pretty(&shown)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for metadata in &shown {
+        let title: String = metadata.summary.clone().unwrap_or_default().chars().take(60).collect();
+        let place = metadata.context.as_ref().map(|context| context.cwd.clone()).unwrap_or_default();
+        let when = metadata.modified_time.to_string();
+        terminal::line(&format!(
+            "{}  {}  {title}  {}",
+            metadata.session_id,
+            &when[..19],
+            terminal::dim(&place)
+        ));
+    }
+    if shown.is_empty() {
+        terminal::note("no sessions yet; `baton run \"hello\"` makes one");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn show(store: &dyn Store, id: &str, json: bool) -> anyhow::Result<ExitCode> {
+    let session = find(store, id).await?;
+    let mut after = Seq::ZERO;
+    loop {
+        let page = store.read(&session, Span::After { after, limit: 500 }).await?;
+        let Some(last) = page.last() else { return Ok(ExitCode::SUCCESS) };
+        after = last.seq;
+        for record in &page {
+            let text = String::from_utf8_lossy(&record.body);
+            if json {
+                terminal::line(&text);
+            } else if let Ok(event) = Event::parse(&text) {
+                show_event(&event);
+            }
+        }
+    }
+}
+
+fn show_event(event: &Event) {
+    match &event.body {
+        Body::UserMessage(message) => {
+            terminal::line(&format!("\n> {}", message.content.replace('\n', "\n> ")));
+        }
+        Body::AssistantMessage(message) if !message.content.is_empty() => {
+            terminal::line(&format!("\n{}", message.content));
+        }
+        Body::ToolStart(start) => {
+            let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
+            let short: String = arguments.chars().take(120).collect();
+            terminal::line(&terminal::dim(&format!("  ▸ {} {short}", start.tool_name)));
+        }
+        Body::SessionError(error) => terminal::line(&format!("\n! {}", error.message)),
+        Body::TurnSettled(settled) if settled.outcome != baton_protocol::event::Outcome::Completed => {
+            terminal::line(&terminal::dim(&format!("  ({:?}: {})", settled.outcome, settled.reason)));
+        }
+        _ => {}
+    }
+}
+
+async fn export(store: &dyn Store, id: &str, output: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let session = find(store, id).await?;
+    let mut out: Box<dyn Write> = match output {
+        Some(path) => Box::new(BufWriter::new(
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
+        )),
+        None => Box::new(BufWriter::new(std::io::stdout())),
+    };
+    let events = transfer::export(store, &session, &mut out).await?;
+    out.flush()?;
+    terminal::note(&format!("{events} events of {session}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn import(store: &Arc<dyn Store>, file: &Path, id: Option<&str>) -> anyhow::Result<ExitCode> {
+    let id = id.map(str::parse::<SessionId>).transpose()?;
+    let imported = if file == Path::new("-") {
+        transfer::import(store, &mut BufReader::new(std::io::stdin()), id).await?
+    } else {
+        let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+        transfer::import(store, &mut BufReader::new(opened), id).await?
+    };
+    for repair in &imported.repairs {
+        terminal::note(repair);
+    }
+    terminal::note(&format!("{} events", imported.events));
+    terminal::line(imported.session.as_str());
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn delete(store: &dyn Store, home: &Path, ids: &[String], yes: bool) -> anyhow::Result<ExitCode> {
+    let mut sessions = Vec::new();
+    for id in ids {
+        sessions.push(find(store, id).await?);
+    }
+    if !yes {
+        let names: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
+        let answer = terminal::ask(&format!("delete {} for good? [y/N]", names.join(", ")));
+        anyhow::ensure!(answer.is_some(), "nobody can be asked here; use --yes");
+        if !matches!(answer.as_deref(), Some("y" | "yes")) {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    for session in sessions {
+        store.delete(&session).await?;
+        // The files beside the store are a copy; that they may be missing is fine.
+        let _ = std::fs::remove_dir_all(home.join("session-state").join(session.as_str()));
+        terminal::note(&format!("deleted {session}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}

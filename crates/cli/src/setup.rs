@@ -1,0 +1,111 @@
+//! From settings to a server: what all commands that need one have in common.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use anyhow::Context;
+use baton_server::{Account, Endpoint, Options, Server};
+use baton_store::sqlite::SqliteStore;
+use tokio::runtime::Runtime;
+
+use crate::config::{Config, Environment};
+
+/// The largest message a client may send: attachments travel inside.
+const MAX_MESSAGE: usize = 256 << 20;
+/// How much may wait for a client that does not read.
+const MAX_BACKLOG: usize = 64 << 20;
+
+/// Variables that are ours or an SDK's, and that no command of a session should see.
+const SECRETS: [&str; 6] = [
+    "COPILOT_SDK_AUTH_TOKEN",
+    "COPILOT_CONNECTION_TOKEN",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "COPILOT_HMAC_KEY",
+    "GITHUB_COPILOT_API_TOKEN",
+];
+
+/// The store of a configuration. Opens nothing yet.
+pub(crate) fn store(config: &Config) -> Arc<SqliteStore> {
+    Arc::new(SqliteStore::new(config.home.value.join("baton.db"), config.durability.value))
+}
+
+/// The options of a server.
+pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Result<Options> {
+    let account = match &config.endpoint.value {
+        Endpoint::Copilot { token: Some(_), .. } => {
+            Account { authenticated: true, kind: Some("token".into()) }
+        }
+        Endpoint::OpenAi { key: Some(_), .. } => {
+            Account { authenticated: true, kind: Some("api-key".into()) }
+        }
+        _ => Account::default(),
+    };
+    Ok(Options {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        home: config.home.value.clone(),
+        cwd: std::env::current_dir().context("cannot tell the current directory")?,
+        endpoint: config.endpoint.value.clone(),
+        account,
+        environment: command_environment(),
+        connection_token: environment.get("COPILOT_CONNECTION_TOKEN").map(str::to_owned),
+        allow_all: false,
+        max_message: MAX_MESSAGE,
+        max_backlog: MAX_BACKLOG,
+    })
+}
+
+fn command_environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| !SECRETS.iter().any(|secret| name == secret)).collect()
+}
+
+/// The runtime that a server lives in.
+pub(crate) fn runtime() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .thread_name("baton")
+        // Tools and files block now and then; a handful of threads is plenty, and each costs memory.
+        .max_blocking_threads(32)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
+}
+
+/// Logs to stderr, at the level that is configured.
+pub(crate) fn log(config: &Config) {
+    use tracing_subscriber::filter::EnvFilter;
+    let level = match config.log_level.value.as_str() {
+        "none" | "off" => "off",
+        "all" => "trace",
+        "warning" => "warn",
+        other => other,
+    };
+    let filter = EnvFilter::try_new(format!(
+        "off,baton={level},baton_server={level},baton_store={level},baton_model={level},baton_agent={level}"
+    ));
+    let filter = filter.unwrap_or_else(|_| EnvFilter::new("warn"));
+    // A second subscriber in the same process is refused; the first one stays.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+/// Waits for somebody to ask for the end: Ctrl-C, or a polite kill.
+pub(crate) async fn asked_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(mut terminate), Ok(mut interrupt)) => {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
+        // Without signals there is only the hard way to stop; keep serving.
+        _ => std::future::pending().await,
+    }
+}
+
+/// Stops a server, and closes its store.
+pub(crate) async fn stop(server: &Server, store: &SqliteStore) {
+    server.stop().await;
+    if let Err(error) = store.close().await {
+        tracing::warn!(%error, "the store did not close cleanly; nothing acknowledged is lost");
+    }
+}

@@ -1,0 +1,79 @@
+//! Printing, and what belongs to it. The only place that writes to standard output and error.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is where printing lives")]
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::args::Cli;
+
+/// A line on standard output, flushed: somebody may be waiting for it.
+pub(crate) fn line(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // A reader that has gone away is no reason to fail.
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// Text on standard output, without an end of line.
+pub(crate) fn text(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A note for people, on standard error.
+pub(crate) fn note(text: &str) {
+    eprintln!("{}", dim_for(text, std::io::stderr().is_terminal()));
+}
+
+/// What went wrong.
+pub(crate) fn error(text: &str) {
+    eprintln!("baton: {text}");
+}
+
+/// Text that stands back, where that can be shown.
+pub(crate) fn dim(text: &str) -> String {
+    dim_for(text, std::io::stdout().is_terminal())
+}
+
+fn dim_for(text: &str, terminal: bool) -> String {
+    if terminal && std::env::var_os("NO_COLOR").is_none() {
+        format!("\x1b[2m{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Asks a question that is answered with a line. `None` when nobody can be asked.
+pub(crate) fn ask(question: &str) -> Option<String> {
+    if !std::io::stdin().is_terminal() {
+        return None;
+    }
+    eprint!("{question} ");
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    match std::io::stdin().read_line(&mut answer) {
+        Ok(read) if read > 0 => Some(answer.trim().to_lowercase()),
+        _ => None,
+    }
+}
+
+/// A completion script.
+pub(crate) fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
+    clap_complete::generate(shell, &mut Cli::command(), "baton", &mut std::io::stdout());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The manual: one page on standard output, or all pages in a directory.
+pub(crate) fn manual(directory: Option<&Path>) -> anyhow::Result<ExitCode> {
+    match directory {
+        None => clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?,
+        Some(directory) => {
+            std::fs::create_dir_all(directory)?;
+            clap_mangen::generate_to(Cli::command(), directory)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

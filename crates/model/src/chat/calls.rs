@@ -1,0 +1,240 @@
+//! Tool calls, put together from pieces, each with an id of its own.
+//!
+//! The API says: a piece carries the index of its call, and the first one also its id and the tool's name. Providers
+//! leave out the index, repeat the id, leave it out, use one index for all calls, or one id for all of them.
+
+use std::collections::HashSet;
+
+use super::wire::CallPiece;
+use crate::{Delta, Message, Request, ToolCall};
+
+/// The calls of one answer.
+pub(super) struct Calls {
+    calls: Vec<Call>,
+    used_ids: HashSet<String>,
+}
+
+struct Call {
+    index: Option<u64>,
+    /// The id as the provider wrote it, by which it refers to the call; ours may differ.
+    wire_id: String,
+    call: ToolCall,
+}
+
+impl Calls {
+    /// No calls yet. Ids of the conversation so far are taken: results would be matched with the wrong call.
+    pub(super) fn after(request: &Request) -> Self {
+        let used_ids = request.messages.iter().filter_map(|message| match &**message {
+            Message::Assistant { tool_calls, .. } => Some(tool_calls.iter().map(|call| call.id.clone())),
+            _ => None,
+        });
+        Self { calls: Vec::new(), used_ids: used_ids.flatten().collect() }
+    }
+
+    /// Takes a piece, and says what is new.
+    pub(super) fn take(&mut self, piece: CallPiece, answer_id: Option<&str>) -> Delta {
+        let index = piece.index;
+        let wire_id = piece.id.unwrap_or_default();
+        let function = piece.function.unwrap_or_default();
+        let name = function.name.unwrap_or_default();
+        let position = match self.find(index, &wire_id, !name.is_empty()) {
+            Some(position) => position,
+            None => self.begin(index, wire_id, answer_id),
+        };
+        let call = &mut self.calls[position].call;
+        // Some repeat the name with every piece; nobody sends it in parts.
+        if call.name.is_empty() {
+            call.name = name;
+        }
+        call.arguments.push_str(&function.arguments);
+        Delta::ToolCall { id: call.id.clone(), name: call.name.clone(), arguments: function.arguments }
+    }
+
+    /// Takes a call that is complete in itself, whatever index it claims.
+    pub(super) fn take_whole(&mut self, piece: CallPiece, answer_id: Option<&str>) -> Delta {
+        // A fresh index of its own keeps it apart from all others.
+        let index = Some(u64::MAX - self.calls.len() as u64);
+        self.take(CallPiece { index, ..piece }, answer_id)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub(super) fn finish(self) -> Vec<ToolCall> {
+        let calls = self.calls.into_iter().map(|call| call.call);
+        // A tool without parameters is often called with no arguments at all. Sent back like that, it is refused by
+        // servers that read the arguments as JSON, and the conversation would be stuck for ever.
+        calls
+            .map(|call| if call.arguments.trim().is_empty() { with_no_arguments(call) } else { call })
+            .collect()
+    }
+
+    /// The call that a piece goes on with.
+    fn find(&self, index: Option<u64>, wire_id: &str, names_a_tool: bool) -> Option<usize> {
+        let same_index = |call: &Call| call.index == index;
+        let same_id = |call: &Call| call.wire_id == wire_id;
+        match (index, wire_id) {
+            // With neither, a tool's name is the sign of a new call.
+            (None, "") if names_a_tool => None,
+            (None, "") => self.calls.len().checked_sub(1),
+            (None, _) => self.calls.iter().rposition(same_id),
+            (Some(_), "") => self.calls.iter().rposition(same_index),
+            // Another id and a name under the same index: a provider that gives every call the index 0.
+            (Some(_), _) if names_a_tool => self
+                .calls
+                .iter()
+                .rposition(|call| same_index(call) && (same_id(call) || call.wire_id.is_empty())),
+            (Some(_), _) => self
+                .calls
+                .iter()
+                .rposition(|call| same_index(call) && same_id(call))
+                .or_else(|| self.calls.iter().rposition(same_index)),
+        }
+    }
+
+    fn begin(&mut self, index: Option<u64>, wire_id: String, answer_id: Option<&str>) -> usize {
+        let id = self.unique_id(&wire_id, answer_id);
+        let call = ToolCall { id, name: String::new(), arguments: String::new() };
+        self.calls.push(Call { index, wire_id, call });
+        self.calls.len() - 1
+    }
+
+    /// The provider's id, or one made of the answer's, with a number if it is taken.
+    fn unique_id(&mut self, wire_id: &str, answer_id: Option<&str>) -> String {
+        let wanted = match wire_id {
+            "" => format!("call_{}", answer_id.unwrap_or("1")),
+            id => id.to_owned(),
+        };
+        let mut id = wanted.clone();
+        // Counting on from the number of calls keeps this cheap when every call has the same id.
+        let mut number = (self.calls.len() + 1).max(2);
+        while !self.used_ids.insert(id.clone()) {
+            id = format!("{wanted}_{number}");
+            number += 1;
+        }
+        id
+    }
+}
+
+fn with_no_arguments(call: ToolCall) -> ToolCall {
+    ToolCall { arguments: "{}".to_owned(), ..call }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Feeds pieces in; expects calls as `(id, name, arguments)`.
+    fn check(pieces: &Value, expected: &[(&str, &str, &str)]) {
+        let mut calls = Calls::after(&Request::default());
+        let pieces: Vec<CallPiece> = serde_json::from_value(pieces.clone()).unwrap();
+        let deltas: Vec<Delta> = pieces.into_iter().map(|piece| calls.take(piece, Some("a"))).collect();
+        let calls = calls.finish();
+        let found: Vec<_> =
+            calls.iter().map(|c| (c.id.as_str(), c.name.as_str(), c.arguments.as_str())).collect();
+        assert_eq!(found, expected);
+        for delta in deltas {
+            let Delta::ToolCall { id, .. } = delta else { panic!("{delta:?}") };
+            assert!(calls.iter().any(|call| call.id == id), "a piece of a call that does not exist: {id}");
+        }
+    }
+
+    fn piece(index: u64, id: &str, name: &str, arguments: &str) -> Value {
+        json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}})
+    }
+
+    #[test]
+    fn pieces_are_put_together_by_index() {
+        check(
+            &json!([
+                piece(0, "x", "bash", ""),
+                {"index": 1, "id": "y", "function": {"name": "view"}},
+                {"index": 0, "function": {"arguments": "{\"a\""}},
+                {"index": 1, "function": {"arguments": "{}"}},
+                {"index": 0, "function": {"arguments": ":1}"}},
+            ]),
+            &[("x", "bash", "{\"a\":1}"), ("y", "view", "{}")],
+        );
+    }
+
+    #[test]
+    fn the_id_may_be_repeated_with_or_without_the_name() {
+        check(
+            &json!([piece(0, "x", "bash", "{"), piece(0, "x", "", "}"), piece(0, "x", "bash", " ")]),
+            &[("x", "bash", "{} ")],
+        );
+    }
+
+    #[test]
+    fn the_index_may_be_missing() {
+        check(
+            &json!([
+                {"id": "x", "function": {"name": "bash", "arguments": "{"}},
+                {"function": {"arguments": "}"}},
+                {"id": "y", "function": {"name": "view", "arguments": "{}"}},
+                {"id": "y", "function": {"arguments": " "}},
+            ]),
+            &[("x", "bash", "{}"), ("y", "view", "{} ")],
+        );
+    }
+
+    #[test]
+    fn the_index_may_be_the_same_for_all() {
+        check(
+            &json!([piece(0, "x", "bash", "{}"), piece(0, "y", "view", "{"), piece(0, "y", "", "}")]),
+            &[("x", "bash", "{}"), ("y", "view", "{}")],
+        );
+    }
+
+    #[test]
+    fn ids_may_be_missing_or_the_same_for_all() {
+        check(
+            &json!([
+                {"index": 0, "function": {"name": "bash", "arguments": "{}"}},
+                {"function": {"name": "view", "arguments": "{}"}},
+            ]),
+            &[("call_a", "bash", "{}"), ("call_a_2", "view", "{}")],
+        );
+        check(
+            &json!([piece(0, "x", "bash", "1"), piece(1, "x", "view", "2"), piece(2, "x", "grep", "3")]),
+            &[("x", "bash", "1"), ("x_2", "view", "2"), ("x_3", "grep", "3")],
+        );
+    }
+
+    #[test]
+    fn an_id_that_comes_late_belongs_to_the_call() {
+        check(
+            &json!([{"index": 0, "function": {"name": "bash"}}, piece(0, "late", "bash", "{}")]),
+            &[("call_a", "bash", "{}")],
+        );
+    }
+
+    #[test]
+    fn arguments_may_be_json_itself_or_missing() {
+        check(
+            &json!([
+                {"index": 0, "id": "x", "function": {"name": "bash", "arguments": {"b": 1, "a": [2]}}},
+                {"index": 1, "id": "y", "function": {"name": "now", "arguments": null}},
+                {"index": 2, "id": "z", "function": {"name": "later"}},
+            ]),
+            &[("x", "bash", r#"{"b":1,"a":[2]}"#), ("y", "now", "{}"), ("z", "later", "{}")],
+        );
+    }
+
+    #[test]
+    fn ids_of_the_conversation_are_not_used_again() {
+        let call = ToolCall { id: "x".into(), name: "bash".into(), arguments: "{}".into() };
+        let said = Message::Assistant { text: String::new(), tool_calls: vec![call], reasoning_opaque: None };
+        let request = Request { messages: vec![Arc::new(said)], ..Request::default() };
+        let mut calls = Calls::after(&request);
+        calls.take_whole(serde_json::from_value(piece(0, "x", "bash", "{}")).unwrap(), None);
+        calls.take_whole(serde_json::from_value(piece(0, "x", "bash", "{}")).unwrap(), None);
+        let ids: Vec<_> = calls.finish().into_iter().map(|call| call.id).collect();
+        assert_eq!(ids, ["x_2", "x_3"]);
+    }
+}

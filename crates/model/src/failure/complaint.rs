@@ -1,0 +1,186 @@
+//! A provider's complaint: found in whatever it sent, and sorted.
+
+use serde_json::Value;
+
+use crate::ErrorKind;
+
+/// Messages of providers are cut here; some repeat the whole request.
+const LONGEST_MESSAGE: usize = 400;
+
+/// What a provider says about a failure.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Complaint {
+    /// In its words.
+    pub(super) message: Option<String>,
+    /// Its name for the failure.
+    pub(super) code: Option<String>,
+    /// An HTTP status, where the code is one.
+    pub(super) status: Option<u16>,
+}
+
+impl Complaint {
+    /// Looks into the body of a response.
+    pub(super) fn in_body(body: &[u8]) -> Self {
+        if let Ok(json) = serde_json::from_slice(body) {
+            return Self::in_json(&json);
+        }
+        let text = String::from_utf8_lossy(body);
+        let message = if text.trim_start().starts_with('<') {
+            title(&text).map(|title| format!("a web page with the title “{title}”"))
+        } else {
+            Some(tidy(&text, LONGEST_MESSAGE))
+        };
+        Self { message: message.filter(|message| !message.is_empty()), ..Self::default() }
+    }
+
+    /// Looks into JSON: `{"error": {"message", "code", "type"}}` and its relatives.
+    pub(super) fn in_json(json: &Value) -> Self {
+        let inner = match json {
+            Value::Array(list) => list.first(),
+            Value::Object(map) => map.get("error").filter(|error| !error.is_null()),
+            _ => None,
+        };
+        if let Some(inner) = inner {
+            return Self::in_json(inner);
+        }
+        let text =
+            |value: &Value| value.as_str().map(|text| tidy(text, LONGEST_MESSAGE)).filter(|t| !t.is_empty());
+        let message =
+            ["message", "detail", "error_description"].iter().find_map(|key| json.get(key).and_then(text));
+        let code = json.get("code");
+        Self {
+            message: message.or_else(|| text(json)).or_else(|| json.pointer("/detail/0/msg").and_then(text)),
+            code: code.and_then(text).or_else(|| json.get("type").and_then(text)),
+            status: code.and_then(Value::as_u64).and_then(|n| u16::try_from(n).ok()).filter(|n| *n >= 400),
+        }
+    }
+
+    /// What sort of failure it is.
+    pub(super) fn kind(&self, status: Option<u16>) -> ErrorKind {
+        let code = self.code.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let has = |parts: &[&str]| parts.iter().any(|part| code.contains(part));
+        let may_be_too_long = matches!(status, None | Some(400 | 413 | 422 | 500));
+        match status {
+            _ if has(&["content_filter", "content_policy", "responsibleai"]) => ErrorKind::Filtered,
+            _ if has(&["insufficient_quota", "billing"]) => ErrorKind::Quota,
+            Some(413) => ErrorKind::ContextTooLong,
+            _ if may_be_too_long && self.says_too_long(&code) => ErrorKind::ContextTooLong,
+            Some(401 | 403) => ErrorKind::Auth,
+            Some(402) => ErrorKind::Quota,
+            Some(404 | 405 | 410 | 300..=399) => ErrorKind::NotFound,
+            Some(408 | 409 | 425) => ErrorKind::Server,
+            Some(429) => ErrorKind::RateLimited,
+            Some(400..=499) => ErrorKind::BadRequest,
+            Some(_) => ErrorKind::Server,
+            None if has(&["rate_limit"]) => ErrorKind::RateLimited,
+            None if has(&["auth", "api_key", "permission"]) => ErrorKind::Auth,
+            None if has(&["not_found"]) => ErrorKind::NotFound,
+            None if has(&["invalid_request"]) => ErrorKind::BadRequest,
+            // A failure in the middle of an answer is mostly one of the machine behind it.
+            None => ErrorKind::Server,
+        }
+    }
+
+    /// There is one official code, and as many wordings as providers.
+    fn says_too_long(&self, code: &str) -> bool {
+        const CODES: [&str; 2] = ["context_length_exceeded", "prompt_tokens_exceeded"];
+        const WORDS: [&str; 6] = [
+            "context length",
+            "context window",
+            "context size",
+            "context limit",
+            "prompt is too long",
+            "token limit",
+        ];
+        let message = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
+        CODES.iter().any(|known| code.contains(known)) || WORDS.iter().any(|words| message.contains(words))
+    }
+}
+
+/// One line without control characters, cut after so many characters.
+pub(crate) fn tidy(text: &str, longest: usize) -> String {
+    let spaced = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    // Bounded before anything is collected: the text may be megabytes.
+    let line: String = spaced.take(longest * 8).collect();
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(longest) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// The title of a web page.
+pub(super) fn title(html: &str) -> Option<String> {
+    let lower = html.to_ascii_lowercase();
+    let begin = lower.find("<title")?;
+    let begin = begin + lower[begin..].find('>')? + 1;
+    let end = begin + lower[begin..].find('<')?;
+    Some(tidy(&html[begin..end], 80)).filter(|title| !title.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(body: &str, message: Option<&str>, code: Option<&str>, status: Option<u16>) {
+        let expected = Complaint { message: message.map(Into::into), code: code.map(Into::into), status };
+        assert_eq!(Complaint::in_body(body.as_bytes()), expected, "{body}");
+    }
+
+    #[test]
+    fn is_found_in_all_shapes() {
+        check(r#"{"error":{"message":"m","code":"c","type":"t"}}"#, Some("m"), Some("c"), None);
+        check(r#"{"error":{"message":"m","code":null,"type":"t"}}"#, Some("m"), Some("t"), None);
+        check(r#"{"error":{"message":"m","code":429}}"#, Some("m"), None, Some(429));
+        check(r#"[{"error":{"message":"m","code":400,"status":"INVALID"}}]"#, Some("m"), None, Some(400));
+        check(r#"{"error":"model not found"}"#, Some("model not found"), None, None);
+        check(r#"{"message":"Bad credentials"}"#, Some("Bad credentials"), None, None);
+        check(r#"{"detail":[{"msg":"field required"}]}"#, Some("field required"), None, None);
+        check(r#"{"detail":"nope"}"#, Some("nope"), None, None);
+        check("  plain\n text ", Some("plain text"), None, None);
+        check(
+            "<!DOCTYPE html><TITLE lang=en>Log in</TITLE>",
+            Some("a web page with the title “Log in”"),
+            None,
+            None,
+        );
+        check("<html>no title", None, None, None);
+        check("", None, None, None);
+        check("null", None, None, None);
+    }
+
+    #[test]
+    fn is_sorted_by_status_code_and_words() {
+        let check = |status: Option<u16>, code: &str, message: &str, expected: ErrorKind| {
+            let complaint =
+                Complaint { message: Some(message.to_owned()), code: Some(code.to_owned()), status: None };
+            assert_eq!(complaint.kind(status), expected, "{status:?} {code} {message}");
+        };
+        check(Some(401), "", "", ErrorKind::Auth);
+        check(Some(403), "", "", ErrorKind::Auth);
+        check(Some(404), "", "", ErrorKind::NotFound);
+        check(Some(400), "", "", ErrorKind::BadRequest);
+        check(Some(422), "", "", ErrorKind::BadRequest);
+        check(Some(402), "", "", ErrorKind::Quota);
+        check(Some(429), "", "", ErrorKind::RateLimited);
+        check(Some(429), "insufficient_quota", "", ErrorKind::Quota);
+        check(Some(429), "user_weekly_rate_limited", "", ErrorKind::RateLimited);
+        check(Some(400), "context_length_exceeded", "", ErrorKind::ContextTooLong);
+        check(Some(400), "", "This model's maximum context length is 8192 tokens", ErrorKind::ContextTooLong);
+        check(Some(413), "", "", ErrorKind::ContextTooLong);
+        check(Some(400), "content_filter", "", ErrorKind::Filtered);
+        for status in [408, 409, 425, 500, 502, 503, 504, 529] {
+            check(Some(status), "", "", ErrorKind::Server);
+        }
+        check(None, "rate_limit_exceeded", "", ErrorKind::RateLimited);
+        check(None, "invalid_request_error", "", ErrorKind::BadRequest);
+        check(None, "", "the machine is on fire", ErrorKind::Server);
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(tidy(&"ä".repeat(10), 3), "äää…");
+        assert_eq!(tidy("a \r\n\t b", 10), "a b");
+        assert!(tidy(&" x".repeat(1_000_000), 400).chars().count() <= 401);
+    }
+}

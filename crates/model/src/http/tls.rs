@@ -1,0 +1,79 @@
+//! TLS that costs nothing until it is used.
+//!
+//! Loading the system's certificates takes milliseconds and some hundred kilobytes. A server that only talks to a
+//! model on the same machine over plain HTTP, or to no model at all, should not pay for it. So there is one HTTP
+//! client for all addresses, and the certificates are loaded by the first TLS handshake. (The alternative, one
+//! client for http and one for https, would also need two connection pools, and would fail for a plain address
+//! behind a proxy that itself speaks TLS.)
+//!
+//! Which certificates: those of the system; `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them on Linux.
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls_platform_verifier::Verifier;
+
+/// A configuration that trusts whom the system trusts, and offers HTTP/2 and HTTP/1.1.
+pub(super) fn config() -> Result<ClientConfig, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = LazyVerifier { provider: Arc::clone(&provider), loaded: OnceLock::new() };
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous() // The name of the door for any verifier of one's own; this one leaves all checks to the system's.
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// The system's verifier, made when the first certificate is to be verified.
+#[derive(Debug)]
+struct LazyVerifier {
+    provider: Arc<CryptoProvider>,
+    loaded: OnceLock<Result<Verifier, Error>>,
+}
+
+impl LazyVerifier {
+    fn system(&self) -> Result<&Verifier, Error> {
+        self.loaded.get_or_init(|| Verifier::new(Arc::clone(&self.provider))).as_ref().map_err(Clone::clone)
+    }
+}
+
+impl ServerCertVerifier for LazyVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.system()?.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.system()?.verify_tls12_signature(message, cert, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.system()?.verify_tls13_signature(message, cert, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        // Asked for the very first message of a handshake; the answer needs no certificates.
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

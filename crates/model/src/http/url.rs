@@ -1,0 +1,132 @@
+//! Web addresses, checked when they are made.
+
+use std::fmt;
+
+/// An address with `http` or `https` and a host.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Url(reqwest::Url);
+
+/// A text that is no address for us.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a web address: {why}")]
+pub struct BadUrl {
+    text: String,
+    why: String,
+}
+
+impl Url {
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// When it is not one of http or https, or has no host.
+    pub fn parse(text: &str) -> Result<Self, BadUrl> {
+        // What follows a `?` or stands before an `@` may be a secret, and errors are shown and logged.
+        let shown = text.split('?').next().unwrap_or_default();
+        let shown = shown.rsplit('@').next().unwrap_or_default();
+        let bad = |why: &str| BadUrl { text: shown.to_owned(), why: why.to_owned() };
+        let mut url = match reqwest::Url::parse(text.trim()) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") => url,
+            Ok(_) | Err(_) if !text.contains("://") => {
+                return Err(bad("it must begin with http:// or https://"));
+            }
+            Ok(_) => return Err(bad("only http:// and https:// are spoken here")),
+            Err(error) => return Err(bad(&error.to_string())),
+        };
+        url.set_fragment(None);
+        Ok(Self(url))
+    }
+
+    /// The address of something below this one. Slashes are neither doubled nor lost, and a query stays at the end.
+    #[must_use]
+    pub fn below(&self, path: &str) -> Self {
+        let mut url = self.0.clone();
+        url.set_path(&format!("{}/{}", self.0.path().trim_end_matches('/'), path.trim_start_matches('/')));
+        Self(url)
+    }
+
+    /// The address without this end, if it has it.
+    #[must_use]
+    pub fn without_end(&self, path: &str) -> Self {
+        let mut url = self.0.clone();
+        let trimmed = self.0.path().trim_end_matches('/');
+        url.set_path(trimmed.strip_suffix(path).unwrap_or(trimmed));
+        Self(url)
+    }
+
+    /// Who is there, for people: the host, with the port if it is unusual.
+    #[must_use]
+    pub fn host(&self) -> String {
+        let host = self.0.host_str().unwrap_or_default();
+        self.0.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// The whole text, with any secret that is in it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    pub(super) fn into_inner(self) -> reqwest::Url {
+        self.0
+    }
+}
+
+/// Shows no query and no user name: keys are put in both.
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.0.scheme(), self.host(), self.0.path())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joins_with_exactly_one_slash_and_keeps_the_query() {
+        let check = |base: &str, expected: &str| {
+            let url = Url::parse(base).unwrap();
+            assert_eq!(
+                url.without_end("/chat/completions").below("chat/completions").as_str(),
+                expected,
+                "{base}"
+            );
+        };
+        check("https://api.example.com/v1", "https://api.example.com/v1/chat/completions");
+        check("https://api.example.com/v1/", "https://api.example.com/v1/chat/completions");
+        check("https://api.example.com/v1//", "https://api.example.com/v1/chat/completions");
+        check("https://api.example.com", "https://api.example.com/chat/completions");
+        check("  http://[::1]:8080/ ", "http://[::1]:8080/chat/completions");
+        check("https://api.example.com/v1/chat/completions", "https://api.example.com/v1/chat/completions");
+        check(
+            "https://x.example.com/openai/deployments/d/chat/completions?api-version=1#top",
+            "https://x.example.com/openai/deployments/d/chat/completions?api-version=1",
+        );
+    }
+
+    #[test]
+    fn names_the_host_and_hides_secrets() {
+        let url = Url::parse("https://user:pw@api.example.com:8443/v1?key=secret").unwrap();
+        assert_eq!(url.host(), "api.example.com:8443");
+        assert_eq!(format!("{url:?}"), "https://api.example.com:8443/v1");
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_an_address() {
+        let check =
+            |text: &str, expected: &str| assert_eq!(Url::parse(text).unwrap_err().to_string(), expected);
+        check(
+            "localhost:11434/v1",
+            "`localhost:11434/v1` is not a web address: it must begin with http:// or https://",
+        );
+        check(
+            "api.example.com",
+            "`api.example.com` is not a web address: it must begin with http:// or https://",
+        );
+        check(
+            "ftp://x/y?key=1",
+            "`ftp://x/y` is not a web address: only http:// and https:// are spoken here",
+        );
+        check("https://", "`https://` is not a web address: empty host");
+    }
+}

@@ -1,0 +1,114 @@
+//! Lists of models: in all shapes, kept for a while, fetched once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::endpoint;
+use baton_model::ErrorKind;
+use baton_model::catalog::{Catalog, ModelInfo};
+use baton_model::endpoint::Auth;
+use baton_model::http::HttpClient;
+use baton_testkit::model_server::ModelServer;
+use serde_json::{Value, json};
+
+async fn list(models: Value) -> Vec<ModelInfo> {
+    let server = ModelServer::start().await;
+    server.set_models(models);
+    Catalog::new(Arc::new(HttpClient::new())).models(&endpoint(&server)).await.unwrap().to_vec()
+}
+
+#[tokio::test]
+async fn a_bare_list_has_ids() {
+    let shapes = [
+        json!({"object": "list", "data": [{"id": "a", "object": "model"}, {"nameless": true}, 7]}),
+        json!({"models": [{"name": "a"}]}),
+        json!([{"id": "a"}]),
+    ];
+    for shape in shapes {
+        let models = list(shape.clone()).await;
+        let [model] = models.as_slice() else { panic!("{models:?}") };
+        assert_eq!((model.id.as_str(), model.name.as_str()), ("a", "a"), "{shape}");
+        assert_eq!((model.context_window, model.vision, model.reasoning_efforts.len()), (None, None, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_rich_list_says_what_models_can() {
+    let entry = json!({
+        "id": "gpt", "name": "GPT", "billing": {"x": 1.0},
+        "capabilities": {
+            "supports": {"vision": true, "reasoning_effort": ["low", "high"]},
+            "limits": {"max_context_window_tokens": 128_000, "max_prompt_tokens": 100_000, "max_output_tokens": 16_000},
+        },
+        "supported_endpoints": ["/chat/completions", "/responses"],
+    });
+    let models = list(json!({"data": [entry]})).await;
+    let expected = ModelInfo {
+        id: "gpt".into(),
+        name: "GPT".into(),
+        context_window: Some(128_000),
+        max_prompt_tokens: Some(100_000),
+        max_output_tokens: Some(16_000),
+        vision: Some(true),
+        reasoning_efforts: vec!["low".into(), "high".into()],
+        supported_endpoints: vec!["/chat/completions".into(), "/responses".into()],
+        raw: baton_protocol::Json::from_value(&entry).unwrap(),
+    };
+    assert_eq!(models, [expected]);
+}
+
+#[tokio::test]
+async fn gateways_and_local_servers_say_it_their_way() {
+    let models = list(json!({"data": [
+        {"id": "a", "context_length": 8192, "architecture": {"input_modalities": ["text", "image"]}},
+        {"id": "b", "max_model_len": 4096, "architecture": {"input_modalities": ["text"]}},
+        {"id": "c", "context_window": "many"},
+    ]}))
+    .await;
+    let found: Vec<_> = models.iter().map(|model| (model.context_window, model.vision)).collect();
+    assert_eq!(found, [(Some(8192), Some(true)), (Some(4096), Some(false)), (None, None)]);
+}
+
+#[tokio::test]
+async fn many_who_ask_at_once_cause_one_request() {
+    let server = ModelServer::start().await;
+    let catalog = Catalog::new(Arc::new(HttpClient::new()));
+    let endpoint = endpoint(&server);
+    let (a, b, c) =
+        tokio::join!(catalog.models(&endpoint), catalog.models(&endpoint), catalog.models(&endpoint));
+    assert!(a.is_ok() && b.is_ok() && c.is_ok());
+    assert_eq!(server.requests().len(), 1);
+    assert_eq!(server.requests()[0].path, "/v1/models");
+    catalog.models(&endpoint.clone().with_auth(Auth::None)).await.unwrap();
+    assert_eq!(server.requests().len(), 2, "others may be offered other models");
+}
+
+#[tokio::test]
+async fn a_list_is_good_for_half_an_hour() {
+    let server = ModelServer::start().await;
+    let catalog = Catalog::new(Arc::new(HttpClient::new()));
+    let endpoint = endpoint(&server);
+    catalog.models(&endpoint).await.unwrap();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(29 * 60)).await;
+    tokio::time::resume();
+    catalog.models(&endpoint).await.unwrap();
+    assert_eq!(server.requests().len(), 1);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(2 * 60)).await;
+    tokio::time::resume();
+    catalog.models(&endpoint).await.unwrap();
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_no_list_is_an_error_and_not_kept() {
+    let server = ModelServer::start().await;
+    let catalog = Catalog::new(Arc::new(HttpClient::new()));
+    server.set_models(json!({"data": "none"}));
+    let error = catalog.models(&endpoint(&server)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Protocol);
+    assert!(error.message.contains("something else than a list of models"), "{error}");
+    server.set_models(json!({"data": []}));
+    assert!(catalog.models(&endpoint(&server)).await.unwrap().is_empty());
+}

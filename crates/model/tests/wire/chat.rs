@@ -1,0 +1,322 @@
+//! Chat completions over real HTTP: requests as the server sees them, answers in every accent.
+
+use std::sync::Arc;
+
+use crate::common::{ask, ask_for, events, model, request, streamed, whole};
+use baton_model::chat::{ChatModel, Dialect};
+use baton_model::endpoint::{Auth, Endpoint};
+use baton_model::http::HttpClient;
+use baton_model::{Answer, Delta, Finish, Message, Request, ToolCall, Usage};
+use baton_testkit::model_server::{Action, ModelServer, Reply};
+use serde_json::{Value, json};
+
+fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
+}
+
+fn text(text: &str) -> Delta {
+    Delta::Text(text.into())
+}
+
+/// The answer to a reply that consists of one JSON text.
+async fn whole_answer(body: Value) -> Answer {
+    let (answer, deltas) = ask_for(Reply::raw("application/json", [body.to_string()]), &whole("hi")).await;
+    assert!(deltas.is_empty(), "nothing is said early when no stream was asked for");
+    answer.unwrap()
+}
+
+/// The answer to a stream whose events have these choices' deltas, and the deltas it gave.
+async fn stream_of(deltas: &[Value], finish: Value) -> (Answer, Vec<Delta>) {
+    let event = |delta: &Value, finish: &Value| {
+        json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}).to_string()
+    };
+    let mut all: Vec<String> = deltas.iter().map(|delta| event(delta, &Value::Null)).collect();
+    all.push(event(&json!({}), &finish));
+    all.push("[DONE]".to_owned());
+    let (answer, deltas) = ask_for(events(all.iter().map(String::as_str)), &streamed("hi")).await;
+    (answer.unwrap(), deltas)
+}
+
+#[tokio::test]
+async fn a_request_is_sent_as_the_api_wants_it() {
+    let server = ModelServer::start().await;
+    let mut endpoint =
+        Endpoint::new(&format!("{}/", server.base_url())).unwrap().with_auth(Auth::bearer("sk-geheim"));
+    endpoint.user_agent = "Copilot test/1".to_owned();
+    endpoint.headers = vec![("X-Gateway".to_owned(), "g".to_owned())];
+    let model = ChatModel::new(endpoint, Dialect::Copilot, Arc::new(HttpClient::new()));
+    let headers = vec![("X-Interaction-Id".to_owned(), "7".to_owned())];
+    ask(&model, &Request { headers, ..streamed("hi") }).await.0.unwrap();
+
+    let sent = &server.requests()[0];
+    assert_eq!((sent.method.as_str(), sent.path.as_str()), ("POST", "/v1/chat/completions"));
+    let expected =
+        json!({"model": "scripted", "messages": [{"role": "user", "content": "hi"}], "stream": true});
+    assert_eq!(sent.body, expected);
+    for (name, value) in [
+        ("authorization", "Bearer sk-geheim"),
+        ("content-type", "application/json"),
+        ("accept", "text/event-stream"),
+        ("user-agent", "Copilot test/1"),
+        ("x-gateway", "g"),
+        ("x-interaction-id", "7"),
+    ] {
+        assert_eq!(sent.header(name), Some(value), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_azure_route_keeps_its_query_and_has_its_own_key() {
+    let server = ModelServer::start().await;
+    let route = format!("http://{}/openai/deployments/d/chat/completions?api-version=1", server.address());
+    let endpoint = Endpoint::new(&route).unwrap().with_auth(Auth::api_key("k-geheim"));
+    ask(&crate::common::chat_model(endpoint), &whole("hi")).await.0.unwrap();
+    let sent = &server.requests()[0];
+    assert_eq!(sent.path, "/openai/deployments/d/chat/completions?api-version=1");
+    assert_eq!((sent.header("api-key"), sent.header("authorization")), (Some("k-geheim"), None));
+    assert_eq!(sent.body.get("stream"), None);
+}
+
+#[tokio::test]
+async fn streamed_or_not_the_answer_is_the_same() {
+    let server = ModelServer::start().await;
+    let prompt = r#"[[think:hm]][[text:I look. ]][[tools:bash {"a":"ä"};;view {}]]"#;
+    let mut answers = Vec::new();
+    for stream in [true, false] {
+        let (answer, deltas) = ask(&model(&server), &request(prompt, stream)).await;
+        assert_eq!(deltas.is_empty(), !stream);
+        let mut answer = answer.unwrap();
+        assert!(answer.id.take().is_some_and(|id| id.starts_with("chatcmpl-")));
+        assert!(answer.request_id.take().is_some_and(|id| id.starts_with("req-chatcmpl-")));
+        let ids: Vec<String> =
+            answer.tool_calls.iter_mut().map(|call| std::mem::take(&mut call.id)).collect();
+        assert_ne!(ids[0], ids[1]);
+        answers.push(answer);
+    }
+    let usage = Usage { input: 100, output: 20, cache_read: 40, cache_write: 0, reasoning: 5 };
+    let expected = Answer {
+        text: "I look. ".into(),
+        reasoning: Some("hm".into()),
+        tool_calls: vec![call("", "bash", r#"{"a":"ä"}"#), call("", "view", "{}")],
+        finish: Finish::ToolCalls,
+        usage: Some(usage),
+        model: Some("scripted".into()),
+        ..Answer::default()
+    };
+    assert_eq!(answers, [expected.clone(), expected]);
+}
+
+#[tokio::test]
+async fn pieces_arrive_in_order_with_their_progress() {
+    let server = ModelServer::start().await;
+    let mut all = Vec::new();
+    let prompt = r#"[[think:hm]][[text:a b]]"#;
+    model_ask_all(&server, prompt, &mut all).await;
+    let pieces: Vec<_> =
+        all.iter().filter(|delta| !matches!(delta, Delta::Progress { .. })).cloned().collect();
+    assert_eq!(pieces, [Delta::Reasoning("hm".into()), text("a "), text("b")]);
+    let progress: Vec<u64> = all
+        .iter()
+        .filter_map(|d| if let Delta::Progress { bytes } = d { Some(*bytes) } else { None })
+        .collect();
+    assert!(!progress.is_empty() && progress.is_sorted(), "{progress:?}");
+}
+
+async fn model_ask_all(server: &ModelServer, prompt: &str, all: &mut Vec<Delta>) {
+    use baton_model::Model;
+    model(server).ask(&streamed(prompt), &mut |delta| all.push(delta)).await.unwrap();
+}
+
+#[tokio::test]
+async fn choices_of_a_whole_reply_are_one_message() {
+    let calls =
+        |id: &str| json!([{"id": id, "type": "function", "function": {"name": "bash", "arguments": "{}"}}]);
+    let answer = whole_answer(json!({"choices": [
+        {"index": 0, "message": {"content": "First."}, "finish_reason": "stop"},
+        {"index": 1, "message": {"content": null, "tool_calls": calls("a")}, "finish_reason": "tool_calls"},
+        {"index": 2, "message": {"content": "Then.", "tool_calls": calls("b")}, "finish_reason": "tool_calls"},
+    ], "usage": {"prompt_tokens": 0, "completion_tokens": 0}}))
+    .await;
+    assert_eq!(answer.text, "First.\n\nThen.");
+    assert_eq!(answer.tool_calls, [call("a", "bash", "{}"), call("b", "bash", "{}")]);
+    assert_eq!((answer.finish, answer.usage), (Finish::ToolCalls, None), "a cost of nothing is no cost");
+}
+
+#[tokio::test]
+async fn only_the_first_choice_of_a_stream_counts() {
+    let all = [
+        r#"{"choices":[{"index":0,"delta":{"content":"yes"}},{"index":1,"delta":{"content":"no"}}]}"#,
+        r#"{"choices":[{"index":1,"delta":{},"finish_reason":"length"}]}"#,
+        r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
+    ];
+    let (answer, _) = ask_for(events(all), &streamed("hi")).await;
+    let answer = answer.unwrap();
+    assert_eq!((answer.text.as_str(), answer.finish), ("yes", Finish::Stop));
+}
+
+#[tokio::test]
+async fn thoughts_have_many_names() {
+    for field in ["reasoning_content", "reasoning_text", "reasoning"] {
+        let (answer, deltas) =
+            stream_of(&[json!({field: "h"}), json!({field: "m"}), json!({"content": "x"})], "stop".into())
+                .await;
+        assert_eq!(answer.reasoning.as_deref(), Some("hm"), "{field}");
+        assert_eq!(deltas, [Delta::Reasoning("h".into()), Delta::Reasoning("m".into()), text("x")]);
+    }
+    let twice = json!({"reasoning": "once", "reasoning_content": "once", "reasoning_opaque": "state"});
+    let (answer, _) = stream_of(&[twice], "stop".into()).await;
+    assert_eq!(
+        (answer.reasoning.as_deref(), answer.reasoning_opaque.as_deref()),
+        (Some("once"), Some("state"))
+    );
+    let parts = json!([{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "x"}]);
+    let answer = whole_answer(json!({"choices": [{"message": {"content": parts}}]})).await;
+    assert_eq!((answer.reasoning.as_deref(), answer.text.as_str()), (Some("hm"), "x"));
+    let answer =
+        whole_answer(json!({"choices": [{"message": {"content": null, "refusal": "I will not."}}]})).await;
+    assert_eq!(answer.text, "I will not.");
+}
+
+#[tokio::test]
+async fn tool_calls_come_in_many_pieces() {
+    let piece = |index: Value, id: Value, name: Value, arguments: &str| json!({"tool_calls": [{"index": index, "id": id, "function": {"name": name, "arguments": arguments}}]});
+    let (answer, deltas) = stream_of(
+        &[
+            piece(json!(0), json!("a"), json!("bash"), "{\"x\":"),
+            piece(json!(0), json!("a"), json!(""), "1"),
+            piece(json!(0), Value::Null, Value::Null, "}"),
+            piece(json!(1), json!("a"), json!("view"), "{}"),
+        ],
+        "tool_calls".into(),
+    )
+    .await;
+    assert_eq!(answer.tool_calls, [call("a", "bash", "{\"x\":1}"), call("a_2", "view", "{}")]);
+    let delta = |id: &str, name: &str, arguments: &str| Delta::ToolCall {
+        id: id.into(),
+        name: name.into(),
+        arguments: arguments.into(),
+    };
+    let expected = [
+        delta("a", "bash", "{\"x\":"),
+        delta("a", "bash", "1"),
+        delta("a", "bash", "}"),
+        delta("a_2", "view", "{}"),
+    ];
+    assert_eq!(deltas, expected);
+}
+
+#[tokio::test]
+async fn the_reason_for_stopping_is_understood() {
+    let calls = json!({"tool_calls": [{"id": "a", "function": {"name": "bash", "arguments": "{}"}}]});
+    for (said, delta, expected) in [
+        (json!("stop"), json!({"content": "x"}), Finish::Stop),
+        (json!(null), json!({"content": "x"}), Finish::Stop),
+        (json!("length"), json!({"content": "x"}), Finish::Length),
+        (json!("content_filter"), json!({"content": "x"}), Finish::ContentFilter),
+        (json!("eos"), json!({"content": "x"}), Finish::Other("eos".into())),
+        (json!("tool_calls"), calls.clone(), Finish::ToolCalls),
+        (json!("stop"), calls.clone(), Finish::ToolCalls),
+        (json!(null), calls, Finish::ToolCalls),
+    ] {
+        assert_eq!(stream_of(&[delta], said.clone()).await.0.finish, expected, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn odd_streams_are_read_all_the_same() {
+    let check = async |pieces: &[&[u8]], expected: &str| {
+        let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.to_vec()).collect();
+        let (answer, _) =
+            ask_for(Reply::raw("text/event-stream; charset=utf-8", pieces), &streamed("hi")).await;
+        assert_eq!(answer.unwrap().text, expected);
+    };
+    let end = b"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    // Without an end mark, and without an end of the last line.
+    check(&[b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", end], "a").await;
+    check(&[b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}"], "a").await;
+    // With comments, other line ends, empty choices, nulls, and an end mark that comes without a reason.
+    check(
+        &[
+            b": keep-alive\r\n\r\ndata: {\"choices\":[],\"prompt_filter_results\":[]}\r\n\r\n",
+            b"data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":null}}],\"usage\":null}\r\n\r\n",
+            b"data:{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\r\n\r\ndata: [DONE]\r\n\r\n",
+        ],
+        "a",
+    )
+    .await;
+    // With a character cut in two.
+    check(&[b"data: {\"choices\":[{\"delta\":{\"content\":\"\xE4\xB8", b"\x96\"}}]}\n\n", end], "世").await;
+}
+
+#[tokio::test]
+async fn the_cost_may_come_last_or_with_every_piece() {
+    let all = [
+        r#"{"id":"1","model":"m","choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":7,"completion_tokens":1}}"#,
+        r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
+        r#"{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_cache_hit_tokens":3,"prompt_tokens_details":null}}"#,
+        "[DONE]",
+    ];
+    let (answer, _) = ask_for(events(all), &streamed("hi")).await;
+    let answer = answer.unwrap();
+    assert_eq!(answer.usage, Some(Usage { input: 7, output: 2, cache_read: 3, ..Usage::default() }));
+    assert_eq!((answer.id.as_deref(), answer.model.as_deref()), (Some("1"), Some("m")));
+}
+
+#[tokio::test]
+async fn a_server_may_answer_in_the_other_form() {
+    let reply = json!({"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}]});
+    let (answer, deltas) =
+        ask_for(Reply::raw("application/json", [reply.to_string()]), &streamed("hi")).await;
+    assert_eq!((answer.unwrap().text.as_str(), deltas.as_slice()), ("whole", &[text("whole")][..]));
+    let piece = r#"{"choices":[{"delta":{"content":"piece"},"finish_reason":"stop"}]}"#;
+    let (answer, deltas) = ask_for(events([piece]), &whole("hi")).await;
+    assert_eq!((answer.unwrap().text.as_str(), deltas.len()), ("piece", 0));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_complete_is_not_lost_when_its_end_is() {
+    let complete = Action::Raw(
+        "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n".into(),
+    );
+    let reply = Reply::new([complete, Action::Drop]);
+    assert_eq!(ask_for(reply, &streamed("hi")).await.0.unwrap().text, "a");
+}
+
+#[tokio::test]
+async fn ids_are_not_used_twice_in_a_conversation() {
+    let said = Message::Assistant {
+        text: String::new(),
+        tool_calls: vec![call("a", "x", "{}")],
+        reasoning_opaque: None,
+    };
+    let mut request = whole("hi");
+    request.messages.push(Arc::new(said));
+    let reply = json!({"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "x"}}]}}]});
+    let (answer, _) = ask_for(Reply::raw("application/json", [reply.to_string()]), &request).await;
+    assert_eq!(answer.unwrap().tool_calls, [call("a_2", "x", "{}")]);
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_requests() {
+    let server = ModelServer::start().await;
+    let model = model(&server);
+    for stream in [true, false, true] {
+        ask(&model, &request("hi", stream)).await.0.unwrap();
+    }
+    assert_eq!((server.requests().len(), server.connections()), (3, 1));
+}
+
+#[tokio::test]
+async fn dropping_the_question_cancels_the_request() {
+    let server = ModelServer::start().await;
+    let model = model(&server);
+    for (index, prompt) in ["[[hold:x]]", "[[text:a]][[hold:y]]", "[[hang]]"].into_iter().enumerate() {
+        let request = streamed(prompt);
+        let asking = ask(&model, &request);
+        tokio::select! {
+            _ = asking => panic!("nobody answers"),
+            _ = server.wait_for_requests(index + 1) => {}
+        }
+        assert_eq!(server.wait_for_end(index).await, baton_testkit::model_server::End::ClientLeft);
+    }
+}

@@ -1,0 +1,61 @@
+//! What the wire tests share.
+
+use std::sync::Arc;
+
+use baton_model::chat::{ChatModel, Dialect};
+use baton_model::endpoint::{Auth, Endpoint};
+use baton_model::http::HttpClient;
+use baton_model::{Answer, Delta, Message, Model, ModelError, Part, Request};
+use baton_testkit::model_server::{ModelServer, Reply};
+
+/// A model at a scripted server.
+pub(crate) fn model(server: &ModelServer) -> ChatModel {
+    chat_model(endpoint(server))
+}
+
+pub(crate) fn endpoint(server: &ModelServer) -> Endpoint {
+    Endpoint::new(&server.base_url()).unwrap().with_auth(Auth::bearer("sk-geheim"))
+}
+
+pub(crate) fn chat_model(endpoint: Endpoint) -> ChatModel {
+    ChatModel::new(endpoint, Dialect::Compatible, Arc::new(HttpClient::new()))
+}
+
+/// A request with one user message.
+pub(crate) fn request(prompt: &str, stream: bool) -> Request {
+    let message = Message::User(vec![Part::Text(prompt.to_owned())]);
+    Request { model: "scripted".to_owned(), messages: vec![Arc::new(message)], stream, ..Request::default() }
+}
+
+pub(crate) fn streamed(prompt: &str) -> Request {
+    request(prompt, true)
+}
+
+pub(crate) fn whole(prompt: &str) -> Request {
+    request(prompt, false)
+}
+
+/// Asks, and returns the answer with all deltas but progress.
+pub(crate) async fn ask(model: &dyn Model, request: &Request) -> (Result<Answer, ModelError>, Vec<Delta>) {
+    let mut deltas = Vec::new();
+    let answer = model
+        .ask(request, &mut |delta| {
+            if !matches!(delta, Delta::Progress { .. }) {
+                deltas.push(delta);
+            }
+        })
+        .await;
+    (answer, deltas)
+}
+
+/// Asks a server that gives this one reply.
+pub(crate) async fn ask_for(reply: Reply, request: &Request) -> (Result<Answer, ModelError>, Vec<Delta>) {
+    let server = ModelServer::start().await;
+    server.push(reply);
+    ask(&model(&server), request).await
+}
+
+/// A stream of these events, with their empty lines, in one piece each.
+pub(crate) fn events<'a>(data: impl IntoIterator<Item = &'a str>) -> Reply {
+    Reply::raw("text/event-stream", data.into_iter().map(|data| format!("data: {data}\n\n")))
+}

@@ -1,0 +1,137 @@
+//! What the environment decides: which certificates are trusted, and which proxy is used.
+//!
+//! It is read once in a process, so these tests ask from processes of their own: this very program, told to run only
+//! the test `asks_where_it_is_told`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use baton_model::endpoint::Endpoint;
+use baton_testkit::model_server::ModelServer;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use tokio::sync::mpsc;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::common::{ask, chat_model, streamed};
+
+const BASE_URL: &str = "BATON_TEST_BASE_URL";
+
+#[tokio::test]
+#[ignore = "is run by the other tests here, in an environment of its own"]
+async fn asks_where_it_is_told() {
+    let base = std::env::var(BASE_URL).unwrap();
+    let result = ask(&chat_model(Endpoint::new(&base).unwrap()), &streamed("hello")).await.0;
+    match result {
+        Ok(answer) => println!("\nRESULT answer {}", answer.text),
+        Err(error) => println!("\nRESULT {} {error}", error.kind),
+    }
+}
+
+/// What a process in this environment gets from this address.
+async fn result(base_url: &str, environment: &[(&str, &str)]) -> String {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["environment::asks_where_it_is_told", "--exact", "--ignored", "--nocapture"])
+        .env_clear()
+        .env(BASE_URL, base_url)
+        .envs(environment.iter().copied())
+        .output()
+        .await
+        .unwrap();
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = output.lines().find_map(|line| line.strip_prefix("RESULT "));
+    line.unwrap_or(&output).to_owned()
+}
+
+/// An authority of our own, and a server that it vouches for.
+struct Authority {
+    pem: String,
+    server: Arc<ServerConfig>,
+}
+
+fn authority() -> Authority {
+    let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate =
+        CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let server = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], private)
+        .unwrap();
+    Authority { pem: issuer.pem(), server: Arc::new(server) }
+}
+
+/// Speaks TLS in front of a server that does not. Says which protocols each client offers.
+async fn tls_in_front_of(
+    server: SocketAddr,
+    config: Arc<ServerConfig>,
+) -> (u16, mpsc::UnboundedReceiver<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (offers, offered) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(hello) = LazyConfigAcceptor::new(Default::default(), stream).await else { continue };
+            let protocols = hello.client_hello().alpn().into_iter().flatten();
+            let _ = offers.send(protocols.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
+            let Ok(mut tls) = hello.into_stream(Arc::clone(&config)).await else { continue };
+            let mut behind = TcpStream::connect(server).await.unwrap();
+            let _ = copy_bidirectional(&mut tls, &mut behind).await;
+        }
+    });
+    (port, offered)
+}
+
+#[tokio::test]
+async fn certificates_of_the_system_are_trusted_and_no_others() {
+    let model = ModelServer::start().await;
+    let (ours, theirs) = (authority(), authority());
+    let (port, mut offered) = tls_in_front_of(model.address(), ours.server).await;
+    let directory = tempfile::tempdir().unwrap();
+    let trust = |pem: &str| {
+        let file = directory.path().join("trusted.pem");
+        std::fs::write(&file, pem).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let url = format!("https://localhost:{port}/v1");
+
+    assert_eq!(result(&url, &[("SSL_CERT_FILE", &trust(&ours.pem))]).await, "answer echo 1: hello");
+    assert_eq!(offered.recv().await.unwrap(), ["h2", "http/1.1"]);
+
+    let refused = result(&url, &[("SSL_CERT_FILE", &trust(&theirs.pem))]).await;
+    assert!(refused.starts_with(&format!("certificate localhost:{port} is not trusted: ")), "{refused}");
+    assert!(refused.contains("SSL_CERT_FILE"), "{refused}");
+
+    let other_name = format!("https://127.0.0.1:{port}/v1");
+    let refused = result(&other_name, &[("SSL_CERT_FILE", &trust(&ours.pem))]).await;
+    assert!(refused.starts_with("certificate "), "{refused}");
+
+    let nobody = result(&url, &[("SSL_CERT_FILE", &trust(""))]).await;
+    assert!(nobody.starts_with("certificate "), "{nobody}");
+}
+
+#[tokio::test]
+async fn a_proxy_is_used_unless_the_host_is_excepted() {
+    let proxy = ModelServer::start().await;
+    let proxy_url = format!("http://{}", proxy.address());
+    let answer = "answer echo 1: hello";
+    // The host does not exist: only the proxy can have answered.
+    let url = "http://model.invalid/v1";
+    assert_eq!(result(url, &[("HTTP_PROXY", &proxy_url)]).await, answer);
+    assert_eq!(proxy.requests()[0].path, "http://model.invalid/v1/chat/completions");
+
+    let model = ModelServer::start().await;
+    let environment = [("HTTP_PROXY", proxy_url.as_str()), ("NO_PROXY", "127.0.0.1")];
+    assert_eq!(result(&model.base_url(), &environment).await, answer);
+    assert_eq!((proxy.requests().len(), model.requests().len()), (1, 1));
+}

@@ -1,0 +1,135 @@
+//! Laws of the chat wire, on a transport without a network: how bytes are cut makes no difference, and no bytes are
+//! too strange.
+
+use std::sync::Arc;
+
+use baton_model::chat::{ChatModel, Dialect};
+use baton_model::endpoint::Endpoint;
+use baton_model::http::{Headers, HttpRequest, HttpResponse, Sending, Transport};
+use baton_model::{Answer, Delta, ErrorKind};
+use futures_util::stream;
+use proptest::prelude::*;
+
+use crate::common::{ask, request};
+
+/// Answers everything with these pieces.
+struct Canned {
+    content_type: &'static str,
+    pieces: Vec<Vec<u8>>,
+}
+
+impl Transport for Canned {
+    fn send(&self, _: HttpRequest) -> Sending<'_> {
+        let headers = Headers(vec![("Content-Type".to_owned(), self.content_type.to_owned())]);
+        let body = Box::pin(stream::iter(self.pieces.clone().into_iter().map(|piece| Ok(piece.into()))));
+        Box::pin(async { Ok(HttpResponse { status: 200, headers, body }) })
+    }
+}
+
+/// What becomes of these bytes: the answer or the kind of the error with the partial text, and all deltas.
+fn outcome(canned: Canned, wants_stream: bool) -> (Result<Answer, (ErrorKind, String)>, Vec<Delta>) {
+    let endpoint = Endpoint::new("http://model.invalid/v1").unwrap();
+    let model = ChatModel::new(endpoint, Dialect::Compatible, Arc::new(canned));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let (result, deltas) = runtime.block_on(ask(&model, &request("hi", wants_stream)));
+    (result.map_err(|error| (error.kind, error.partial.into())), deltas)
+}
+
+const STREAM: &str = concat!(
+    ": keep-alive\r\n\r\n",
+    "data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"hm\"}}]}\r\n\r\n",
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"käse 世界 \"}}]}\n\n",
+    "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"x\",\"arguments\":\"{\"}}]}}]}\n\n",
+    "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"}\"}}]}}]}\n\n",
+    "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n",
+    "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2}}\n\n",
+    "data: [DONE]\n\n",
+);
+
+/// JSON in which the words of the API are frequent, in the wrong places and with the wrong types.
+fn api_like_json() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        prop_oneof!["", "stop", "[{}]{1,2}", "\\PC{0,8}"].prop_map(Into::into),
+    ];
+    let key = prop::sample::select(vec![
+        "choices",
+        "delta",
+        "message",
+        "content",
+        "tool_calls",
+        "index",
+        "id",
+        "function",
+        "name",
+        "arguments",
+        "finish_reason",
+        "usage",
+        "prompt_tokens",
+        "error",
+        "reasoning",
+        "object",
+    ]);
+    leaf.prop_recursive(6, 40, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+            prop::collection::vec((key.clone(), inner), 0..5).prop_map(|fields| {
+                fields
+                    .into_iter()
+                    .map(|(key, value)| (key.to_owned(), value))
+                    .collect::<serde_json::Map<_, _>>()
+                    .into()
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn how_an_answer_is_cut_makes_no_difference(cuts in prop::collection::vec(0..=STREAM.len(), 0..12)) {
+        let mut cuts = cuts;
+        cuts.sort_unstable();
+        cuts.push(STREAM.len());
+        let mut begin = 0;
+        let pieces = cuts.iter().map(|end| STREAM.as_bytes()[std::mem::replace(&mut begin, *end)..*end].to_vec());
+        let cut = Canned { content_type: "text/event-stream", pieces: pieces.collect() };
+        let uncut = Canned { content_type: "text/event-stream", pieces: vec![STREAM.as_bytes().to_vec()] };
+        let expected = outcome(uncut, true);
+        prop_assert!(expected.0.as_ref().is_ok_and(|answer| answer.text == "käse 世界 "));
+        prop_assert_eq!(outcome(cut, true), expected);
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_short_is_an_error_with_all_that_arrived(end in 0..STREAM.len()) {
+        let cut = Canned { content_type: "text/event-stream", pieces: vec![STREAM.as_bytes()[..end].to_vec()] };
+        let (result, deltas) = outcome(cut, true);
+        let said: String = deltas.iter().filter_map(|d| if let Delta::Text(t) = d { Some(t.as_str()) } else { None }).collect();
+        match result {
+            Ok(answer) => prop_assert!(end > STREAM.find("finish_reason").unwrap() && answer.text == said),
+            Err((kind, partial)) => {
+                prop_assert!(matches!(kind, ErrorKind::Network | ErrorKind::Protocol));
+                prop_assert_eq!(partial, said);
+            }
+        }
+    }
+
+    #[test]
+    fn no_json_is_too_strange(values in prop::collection::vec(api_like_json(), 1..4), wants_stream: bool) {
+        let whole = values[0].to_string().into_bytes();
+        let _ = outcome(Canned { content_type: "application/json", pieces: vec![whole] }, wants_stream);
+        let events = values.iter().map(|value| format!("data: {value}\n\n").into_bytes()).collect();
+        let _ = outcome(Canned { content_type: "text/event-stream", pieces: events }, wants_stream);
+    }
+
+    #[test]
+    fn no_bytes_are_too_strange(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..4), wants_stream: bool) {
+        for content_type in ["text/event-stream", "application/json", "text/html", ""] {
+            let canned = Canned { content_type, pieces: pieces.clone() };
+            prop_assert!(outcome(canned, wants_stream).0.is_err());
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The wires of the model crate, tested over real HTTP against the scripted server. One program, so that it is linked
+//! once.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+mod catalog;
+mod chat;
+mod common;
+mod environment;
+mod failures;
+mod laws;

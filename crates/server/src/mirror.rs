@@ -1,0 +1,232 @@
+//! Files beside the store, for tools that expect them: `events.jsonl` and `workspace.yaml` in each session's directory.
+//!
+//! They are written from what is durable, by one thread, and never read back as truth. Losing one costs nothing: it is
+//! written anew when the session is next opened. A file is opened for every batch and not kept open, so that a directory
+//! which somebody empties under us simply fills again, and a thousand idle sessions hold no descriptors.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use baton_core::Session;
+use baton_protocol::event::is_public;
+use baton_protocol::{SessionId, Timestamp};
+use baton_store::{Record, Seq, Span};
+use bytes::Bytes;
+use serde::Deserialize;
+use tokio::sync::oneshot;
+
+use crate::Server;
+
+const PAGE: usize = 512;
+
+enum Job {
+    Prepare { directory: PathBuf, yaml: String },
+    Append { file: PathBuf, lines: Vec<Bytes> },
+    Write { file: PathBuf, lines: Vec<Bytes> },
+    Flush(oneshot::Sender<()>),
+}
+
+/// The thread that writes; started with the first job.
+#[derive(Default)]
+pub(crate) struct MirrorThread {
+    jobs: Mutex<Option<Sender<Job>>>,
+}
+
+impl MirrorThread {
+    fn send(&self, job: Job) {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = jobs.get_or_insert_with(|| {
+            let (sender, receiver) = channel();
+            // Without a thread there are no mirror files; the sessions themselves do not need them.
+            drop(std::thread::Builder::new().name("mirror".into()).spawn(move || work(receiver)));
+            sender
+        });
+        drop(sender.send(job));
+    }
+
+    pub(crate) fn close(&self) {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+fn work(jobs: Receiver<Job>) {
+    for job in jobs {
+        let done = match job {
+            Job::Prepare { directory, yaml } => prepare(&directory, &yaml),
+            Job::Append { file, lines } => append(&file, &lines),
+            Job::Write { file, lines } => replace(&file, &lines),
+            Job::Flush(done) => {
+                let _ = done.send(());
+                Ok(())
+            }
+        };
+        if let Err(error) = done {
+            tracing::debug!(%error, "a mirror file could not be written");
+        }
+    }
+}
+
+/// The mirror of one session.
+pub(crate) struct Mirror {
+    server: Arc<Server>,
+    directory: PathBuf,
+}
+
+impl Mirror {
+    pub(crate) fn new(server: &Arc<Server>, directory: PathBuf) -> Self {
+        Self { server: server.clone(), directory }
+    }
+
+    /// Makes the directory of a session that was just made, or opened.
+    pub(crate) fn start(&self, session: &Session) {
+        let yaml = workspace_yaml(session);
+        self.server.mirror.send(Job::Prepare { directory: self.directory.clone(), yaml });
+    }
+
+    /// Adds one event that SDK clients see.
+    pub(crate) fn append(&self, event: Bytes) {
+        self.server.mirror.send(Job::Append { file: self.events(), lines: vec![event] });
+    }
+
+    /// Brings the files up to date with a session that was just opened. Costs what the difference costs.
+    pub(crate) fn catch_up(&self, session: &Session, head: Seq) {
+        self.start(session);
+        let (server, id, file) = (self.server.clone(), session.id.clone(), self.events());
+        self.server.tasks.spawn(async move {
+            if let Err(error) = bring_up_to_date(&server, &id, head, file).await {
+                tracing::debug!(session = %id, %error, "the mirror stays behind");
+            }
+        });
+    }
+
+    /// Waits until all that was handed over is written.
+    pub(crate) async fn finish(&self) {
+        let (sender, receiver) = oneshot::channel();
+        self.server.mirror.send(Job::Flush(sender));
+        drop(receiver.await);
+    }
+
+    fn events(&self) -> PathBuf {
+        self.directory.join("events.jsonl")
+    }
+}
+
+/// Finds the last event that the file has, and writes what came after it; writes the file anew if it has none.
+async fn bring_up_to_date(
+    server: &Server,
+    session: &SessionId,
+    head: Seq,
+    file: PathBuf,
+) -> Result<(), baton_store::StoreError> {
+    let last = last_event_id(&file).ok().flatten();
+    let mut missing: Vec<Bytes> = Vec::new();
+    let mut before = head.plus(1);
+    while before.0 > 1 {
+        let page = server.store.read(session, Span::Before { before, limit: PAGE }).await?;
+        let Some(first) = page.first() else { break };
+        before = first.seq;
+        for record in page.into_iter().rev().filter(|record| is_public(&record.kind)) {
+            if last.is_some() && event_id(&record) == last {
+                missing.reverse();
+                server.mirror.send(Job::Append { file, lines: missing });
+                return Ok(());
+            }
+            missing.push(record.body);
+        }
+    }
+    missing.reverse();
+    server.mirror.send(Job::Write { file, lines: missing });
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct OnlyId {
+    id: String,
+}
+
+fn event_id(record: &Record) -> Option<String> {
+    serde_json::from_slice::<OnlyId>(&record.body).ok().map(|event| event.id)
+}
+
+/// The id of the last whole event in the file. A torn last line means that the file is written anew.
+fn last_event_id(file: &Path) -> io::Result<Option<String>> {
+    const TAIL: u64 = 1 << 20;
+    let mut file = File::open(file)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut tail = Vec::new();
+    file.take(TAIL).read_to_end(&mut tail)?;
+    if tail.pop() != Some(b'\n') {
+        return Ok(None);
+    }
+    let last = tail.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(serde_json::from_slice::<OnlyId>(last).ok().map(|event| event.id))
+}
+
+/// The facts of a session in the form that tools beside us read. JSON strings are YAML strings.
+fn workspace_yaml(session: &Session) -> String {
+    let facts = &session.durable.facts;
+    let text = |value: &str| serde_json::to_string(value).unwrap_or_default();
+    let mut lines =
+        vec![format!("id: {}", text(session.id.as_str())), format!("cwd: {}", text(&facts.context.cwd))];
+    let optional = [
+        ("git_root", &facts.context.git_root),
+        ("repository", &facts.context.repository),
+        ("host_type", &facts.context.host_type),
+        ("branch", &facts.context.branch),
+        ("name", &facts.name),
+        ("summary", &facts.title),
+    ];
+    for (key, value) in optional {
+        if let Some(value) = value {
+            lines.push(format!("{key}: {}", text(value)));
+        }
+    }
+    lines.push(format!("user_named: {}", facts.named_by_user));
+    lines.push("summary_count: 0".into());
+    lines.push(format!("created_at: {}", session.durable.started));
+    lines.push(format!("updated_at: {}", Timestamp::now()));
+    lines.join("\n") + "\n"
+}
+
+fn prepare(directory: &Path, yaml: &str) -> io::Result<()> {
+    fs::create_dir_all(directory.join("files"))?;
+    fs::create_dir_all(directory.join("checkpoints"))?;
+    let index = directory.join("checkpoints/index.md");
+    if !index.exists() {
+        fs::write(index, "# Checkpoints\n")?;
+    }
+    fs::write(directory.join("workspace.yaml"), yaml)
+}
+
+fn append(file: &Path, lines: &[Bytes]) -> io::Result<()> {
+    let mut out = match open_to_append(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(file.parent().unwrap_or(file))?;
+            open_to_append(file)?
+        }
+        other => other?,
+    };
+    out.write_all(&joined(lines))
+}
+
+fn open_to_append(file: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(file)
+}
+
+fn replace(file: &Path, lines: &[Bytes]) -> io::Result<()> {
+    fs::create_dir_all(file.parent().unwrap_or(file))?;
+    fs::write(file, joined(lines))
+}
+
+fn joined(lines: &[Bytes]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
+    for line in lines {
+        text.extend_from_slice(line);
+        text.push(b'\n');
+    }
+    text
+}

@@ -1,0 +1,72 @@
+//! What the program tells the server.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Everything that a server needs to know from outside. The program reads it from flags, files and the environment.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The version that clients are told.
+    pub version: String,
+    /// The directory of all state.
+    pub home: PathBuf,
+    /// Where sessions work that do not say where.
+    pub cwd: PathBuf,
+    /// Where models are asked when a session brings no provider of its own.
+    pub endpoint: Endpoint,
+    /// Who pays for it.
+    pub account: Account,
+    /// The variables that commands of sessions see. Must hold no secret of ours.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The token that clients must bring; none means that whoever reaches the door may use it.
+    pub connection_token: Option<String>,
+    /// Whether tools run without asking anybody.
+    pub allow_all: bool,
+    /// The largest message a client may send, in bytes.
+    pub max_message: usize,
+    /// How much may wait for a client that does not read, in bytes.
+    pub max_backlog: usize,
+}
+
+/// Where models are asked by default.
+#[derive(Clone)]
+pub enum Endpoint {
+    /// A Copilot-style API: the base URL, and a token for it.
+    Copilot {
+        /// The base URL.
+        url: String,
+        /// The bearer token.
+        token: Option<String>,
+    },
+    /// Anything that speaks OpenAI's chat completions.
+    OpenAi {
+        /// The base URL, such as `https://api.openai.com/v1`.
+        url: String,
+        /// The API key.
+        key: Option<String>,
+        /// The model to use unless a session says otherwise.
+        model: Option<String>,
+    },
+    /// The built-in demo model.
+    Demo,
+}
+
+impl std::fmt::Debug for Endpoint {
+    /// Leaves credentials out.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Copilot { url, .. } => write!(f, "Copilot({url})"),
+            Self::OpenAi { url, .. } => write!(f, "OpenAi({url})"),
+            Self::Demo => write!(f, "Demo"),
+        }
+    }
+}
+
+/// What is known about whoever uses the server.
+#[derive(Debug, Clone, Default)]
+pub struct Account {
+    /// Whether credentials for a model endpoint are there.
+    pub authenticated: bool,
+    /// What kind they are, in the protocol's words.
+    pub kind: Option<String>,
+}

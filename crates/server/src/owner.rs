@@ -1,0 +1,68 @@
+//! Who this process is, and whether another one still lives.
+//!
+//! A pid alone says little: it is used again after a while, and after a reboot at once. A pid, the moment that process
+//! started and the machine's boot together are unique, so nobody is ever mistaken for somebody else.
+
+use baton_store::Owner;
+
+/// This process.
+#[must_use]
+pub fn this_process() -> Owner {
+    let pid = std::process::id();
+    Owner {
+        server: uuid::Uuid::new_v4().to_string(),
+        host: host(),
+        boot: boot(),
+        pid,
+        started: started(pid).unwrap_or(0),
+    }
+}
+
+/// Whether the process behind a lease may still be alive. Another machine's process is taken to be: only its own
+/// machine could tell.
+#[must_use]
+pub fn is_alive(owner: &Owner) -> bool {
+    if owner.host != host() {
+        return true;
+    }
+    owner.boot == boot() && started(owner.pid) == Some(owner.started)
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// When a process started, in clock ticks since the boot; `None` if there is no such process.
+fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in brackets, and may contain anything, brackets included.
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    let mut fields = after_name.split_ascii_whitespace();
+    if fields.next() == Some("Z") {
+        return None;
+    }
+    // After the name, the start time is the 20th field (the 22nd in all).
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_the_living_from_the_dead() {
+        let me = this_process();
+        assert!(is_alive(&me) && me.started > 0);
+        assert!(!is_alive(&Owner { started: me.started + 1, ..me.clone() }), "the pid was used again");
+        assert!(!is_alive(&Owner { boot: "another".into(), ..me.clone() }), "the machine was rebooted");
+        assert!(is_alive(&Owner { host: "elsewhere".into(), pid: 1, ..me }), "who knows");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let dead = Owner { pid: child.id(), started: started(child.id()).unwrap_or(1), ..this_process() };
+        child.wait().unwrap();
+        assert!(!is_alive(&dead));
+    }
+}

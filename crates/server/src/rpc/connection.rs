@@ -1,0 +1,237 @@
+//! One client's connection: frames in, frames out, and what the client is attached to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use baton_protocol::frame::{Decoder, FrameError};
+use baton_protocol::rpc::{CallId, Incoming, Outgoing, RpcError};
+use baton_protocol::{ClientId, Json, SessionId};
+use bytes::{Bytes, BytesMut};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::dialect::Dialect;
+use super::methods::{self, Handled, Pending};
+use crate::Server;
+use crate::lifecycle::Listener;
+use crate::session::{CallFailed, Calling, Handle, Mail, Port, Published};
+use crate::wire::Outbox;
+
+/// How many calls of one client may be under way; more are refused, so that one client cannot fill the memory.
+const MAX_CALLS: usize = 1024;
+
+/// See the module.
+pub(crate) struct Connection {
+    pub(crate) server: Arc<Server>,
+    pub(crate) client: ClientId,
+    outbox: Arc<Outbox>,
+    decoder: Mutex<Decoder>,
+    state: Mutex<State>,
+    under_way: AtomicU64,
+    ended: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    /// How the client speaks; known from its first call.
+    dialect: Option<Dialect>,
+    /// Whether the client may call anything but `connect`.
+    admitted: bool,
+    attached: BTreeMap<SessionId, Handle>,
+    /// Our calls that the client has not answered.
+    asked: HashMap<u64, oneshot::Sender<Result<Json, RpcError>>>,
+    last_asked: u64,
+    closed: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(server: &Arc<Server>, outbox: Arc<Outbox>) -> Arc<Self> {
+        let connection = Arc::new(Self {
+            server: server.clone(),
+            client: server.new_client(),
+            outbox,
+            decoder: Mutex::new(Decoder::new(server.options.max_message)),
+            state: Mutex::new(State {
+                admitted: server.options.connection_token.is_none(),
+                ..State::default()
+            }),
+            under_way: AtomicU64::new(0),
+            ended: CancellationToken::new(),
+        });
+        server.lifecycle.listen(connection.client, connection.clone());
+        connection
+    }
+
+    /// Takes all whole frames out of the buffer. An error means that the stream makes no sense any more.
+    pub(crate) fn receive(self: &Arc<Self>, buffer: &mut BytesMut) -> Result<(), FrameError> {
+        loop {
+            let frame = self.decoder.lock().unwrap_or_else(PoisonError::into_inner).decode(buffer);
+            match frame {
+                Ok(Some(body)) => self.take(&body),
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(client = %self.client, %error, "closing the connection");
+                    let told = RpcError::new(baton_protocol::rpc::code::PARSE_ERROR, error.to_string());
+                    self.answer(&Json::null(), &Err(told));
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn take(self: &Arc<Self>, body: &[u8]) {
+        match Incoming::parse(body) {
+            Ok(Incoming::Request { id, method, params }) => self.take_call(id, &method, params),
+            // The only notification that clients send asks to cancel a call. None of ours is worth cancelling: they
+            // answer at once, or wait for something that is cancelled by its own method.
+            Ok(Incoming::Notification { .. }) => {}
+            Ok(Incoming::Response { id, outcome }) => {
+                let asked = id.parse::<u64>().ok().and_then(|id| self.lock().asked.remove(&id));
+                if let Some(waiting) = asked {
+                    drop(waiting.send(outcome));
+                }
+            }
+            Err(malformed) => self.answer(&malformed.id.unwrap_or_else(Json::null), &Err(malformed.error)),
+        }
+    }
+
+    fn take_call(self: &Arc<Self>, id: CallId, method: &str, params: Json) {
+        if self.under_way.load(Ordering::Relaxed) as usize >= MAX_CALLS {
+            let busy =
+                RpcError::failed(format!("{MAX_CALLS} calls are under way; wait for some to be answered"));
+            return self.answer(&id, &Err(busy));
+        }
+        match methods::dispatch(self, &id, method, params) {
+            Handled::Now(outcome) => self.answer(&id, &outcome),
+            Handled::ByResponder => {}
+            Handled::Later(outcome) => drop(self.server.tasks.spawn(self.clone().answer_later(id, outcome))),
+            Handled::Farewell(outcome) => {
+                let connection = self.clone();
+                self.server.tasks.spawn(async move {
+                    connection.clone().answer_later(id, outcome).await;
+                    connection.server.stopping.cancel();
+                });
+            }
+        }
+    }
+
+    async fn answer_later(self: Arc<Self>, id: CallId, outcome: Pending) {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        let outcome = methods::guarded(outcome).await;
+        self.answer(&id, &outcome);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Answers a call.
+    pub(crate) fn answer(&self, id: &CallId, outcome: &Result<Json, RpcError>) {
+        if let Ok(frame) = Outgoing::response(id, outcome.as_ref()).to_frame() {
+            self.push(frame);
+        }
+    }
+
+    fn push(&self, frame: Bytes) {
+        if self.outbox.push(frame).is_err() {
+            self.ended.cancel();
+        }
+    }
+
+    /// Waits until the connection is of no use any more.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// The client is gone: its sessions hear of it, and nobody waits for its answers any more.
+    pub(crate) fn close(&self) {
+        let (attached, asked) = {
+            let mut state = self.lock();
+            state.closed = true;
+            (std::mem::take(&mut state.attached), std::mem::take(&mut state.asked))
+        };
+        drop(asked);
+        self.server.lifecycle.forget(self.client);
+        for handle in attached.into_values() {
+            drop(handle.send(Mail::Leave(self.client)));
+        }
+        self.outbox.close();
+    }
+
+    /// How the client speaks, as far as is known.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.lock().dialect.unwrap_or_default()
+    }
+
+    /// Takes note of how the client speaks, from its first call.
+    pub(crate) fn note_dialect(&self, dialect: Dialect) {
+        self.lock().dialect.get_or_insert(dialect);
+    }
+
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.lock().admitted
+    }
+
+    pub(crate) fn admit(&self) {
+        self.lock().admitted = true;
+    }
+
+    /// The session, if the client is attached to it.
+    pub(crate) fn attached(&self, id: &SessionId) -> Option<Handle> {
+        self.lock().attached.get(id).cloned()
+    }
+
+    /// Takes note that the client is attached. If it left meanwhile, the session is told at once.
+    pub(crate) fn attach(&self, handle: Handle) {
+        let mut state = self.lock();
+        if state.closed {
+            drop(handle.send(Mail::Leave(self.client)));
+        } else {
+            state.attached.insert(handle.id.clone(), handle);
+        }
+    }
+
+    pub(crate) fn detach(&self, id: &SessionId) -> Option<Handle> {
+        self.lock().attached.remove(id)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Port for Connection {
+    fn deliver(&self, session: &SessionId, event: &Arc<Published>) {
+        if let Some(frame) = self.dialect().frame(session, event) {
+            self.push(frame);
+        }
+    }
+
+    fn call(&self, method: &'static str, params: serde_json::Value) -> Calling {
+        let (sender, receiver) = oneshot::channel();
+        let id = {
+            let mut state = self.lock();
+            if state.closed {
+                return Box::pin(async { Err(CallFailed::Gone) });
+            }
+            state.last_asked += 1;
+            let id = state.last_asked;
+            state.asked.insert(id, sender);
+            id
+        };
+        let id = Json::from(serde_json::json!(id));
+        if let Ok(frame) = Outgoing::request(&id, method, params).to_frame() {
+            self.push(frame);
+        }
+        Box::pin(async move {
+            match receiver.await {
+                Ok(outcome) => outcome.map_err(CallFailed::Refused),
+                Err(_) => Err(CallFailed::Gone),
+            }
+        })
+    }
+}
+
+impl Listener for Connection {
+    fn hear(&self, frame: &Bytes) {
+        self.push(frame.clone());
+    }
+}

@@ -1,0 +1,69 @@
+//! What there is: models, tools, commands.
+
+use baton_protocol::tool::ToolSpec;
+use serde_json::{Value, json};
+
+use super::{Call, Handling};
+use crate::rpc::errors;
+use crate::work;
+
+/// The models that can be chosen from.
+pub(super) fn models(call: &Call<'_>) -> Handling {
+    let (server, method) = (call.connection.server.clone(), call.method.to_owned());
+    call.later(async move {
+        let models = server.models.list().await.map_err(|error| errors::failed(&method, error))?;
+        Ok(json!({ "models": models }))
+    })
+}
+
+/// The same, as a session sees them.
+pub(super) fn session_models(call: &Call<'_>) -> Handling {
+    call.session()?;
+    let (server, method) = (call.connection.server.clone(), call.method.to_owned());
+    call.later(async move {
+        let models = server.models.list().await.map_err(|error| errors::failed(&method, error))?;
+        Ok(json!({ "list": models }))
+    })
+}
+
+/// The built-in tools.
+pub(super) fn tools(call: &Call<'_>) -> Handling {
+    let tools: Vec<Value> = call.connection.server.toolbox.specs().map(described).collect();
+    call.now(json!({ "tools": tools }))
+}
+
+fn described(tool: &ToolSpec) -> Value {
+    json!({ "name": tool.name, "description": tool.description, "parameters": tool.parameters })
+}
+
+/// The tools that a session's model is offered right now.
+pub(super) fn offered_tools(call: &Call<'_>) -> Handling {
+    call.view(|view| {
+        let tools = work::offered(view.session, view.settings, view.tools);
+        let tools: Vec<Value> = tools
+            .iter()
+            .map(|tool| {
+                json!({ "name": tool.name, "description": tool.description, "input_schema": tool.parameters })
+            })
+            .collect();
+        json!({ "tools": tools })
+    })
+}
+
+/// The slash commands of the clients that are attached.
+pub(super) fn commands(call: &Call<'_>) -> Handling {
+    call.view(|view| {
+        let commands = view.session.live.clients.values().flat_map(|client| &client.commands);
+        let commands: Vec<Value> = commands
+            .map(|command| {
+                json!({
+                    "name": command.name,
+                    "description": command.description.clone().unwrap_or_default(),
+                    "kind": "client",
+                    "allowDuringAgentExecution": true,
+                })
+            })
+            .collect();
+        json!({ "commands": commands })
+    })
+}

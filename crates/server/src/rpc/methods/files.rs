@@ -1,0 +1,145 @@
+//! A session's own files: its plan, and what it keeps in its workspace.
+
+use std::path::PathBuf;
+
+use baton_core::Change;
+use baton_protocol::SessionId;
+use baton_protocol::event::{Body, FileOperation, PlanChanged, WorkspaceFileChanged};
+use baton_protocol::rpc::RpcError;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Call, Handling, void};
+use crate::rpc::errors;
+use crate::session::{Handle, Mail};
+use crate::workspace::{FileError, Workspace};
+
+impl Call<'_> {
+    /// Does something with the files of the session, where it may block.
+    fn with_files(
+        &self,
+        handle: Handle,
+        work: impl FnOnce(Workspace) -> Result<(Value, Option<Body>), FileError> + Send + 'static,
+    ) -> Handling {
+        let (server, method) = (self.connection.server.clone(), self.method.to_owned());
+        self.later(async move {
+            let told = |failure| errors::of(&method, &failure);
+            let id = handle.id.clone();
+            let directory = handle
+                .look(move |view| server.session_directory(&id, view.settings.config_dir.as_deref()))
+                .await
+                .map_err(told)?;
+            let done = tokio::task::spawn_blocking(move || work(Workspace::at(directory))).await;
+            let failed = |error: String| errors::failed(&method, error);
+            let (value, event) =
+                done.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
+            if let Some(event) = event {
+                let change = Change::Noted(Box::new(event));
+                handle.ask(|respond| Mail::Change(Box::new(change), respond)).await.map_err(told)?;
+            }
+            Ok(value)
+        })
+    }
+}
+
+pub(super) fn read_plan(call: &Call<'_>) -> Handling {
+    let handle = call.session()?;
+    call.with_files(handle, |files| {
+        let content = files.read_plan()?;
+        Ok((json!({ "exists": content.is_some(), "content": content, "path": files.plan() }), None))
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UpdatePlan {
+    session_id: SessionId,
+    content: String,
+}
+
+pub(super) fn update_plan(call: &Call<'_>) -> Handling {
+    let params: UpdatePlan = call.parse()?;
+    let handle = call.attached(&params.session_id)?;
+    call.with_files(handle, move |files| {
+        let operation = files.write_plan(&params.content)?;
+        Ok((void(), Some(PlanChanged { operation }.into())))
+    })
+}
+
+pub(super) fn delete_plan(call: &Call<'_>) -> Handling {
+    let handle = call.session()?;
+    call.with_files(handle, |files| {
+        let deleted = files.delete_plan()?;
+        let event = deleted.then(|| PlanChanged { operation: FileOperation::Delete }.into());
+        Ok((void(), event))
+    })
+}
+
+/// The facts of the session's workspace.
+pub(super) fn workspace(call: &Call<'_>) -> Handling {
+    let server = call.connection.server.clone();
+    call.view(move |view| {
+        let (session, facts) = (view.session, &view.session.durable.facts);
+        let directory: PathBuf = server.session_directory(&session.id, view.settings.config_dir.as_deref());
+        let mut workspace = json!({
+            "id": session.id,
+            "cwd": facts.context.cwd,
+            "user_named": facts.named_by_user,
+            "summary_count": 0,
+            "created_at": session.durable.started,
+            "updated_at": baton_protocol::Timestamp::now(),
+        });
+        let optional = [
+            ("git_root", &facts.context.git_root),
+            ("repository", &facts.context.repository),
+            ("host_type", &facts.context.host_type),
+            ("branch", &facts.context.branch),
+            ("name", &facts.name),
+            ("client_name", &view.settings.client_name),
+        ];
+        for (key, value) in optional {
+            if let Some(value) = value {
+                workspace[key] = json!(value);
+            }
+        }
+        json!({ "workspace": workspace, "path": directory })
+    })
+}
+
+pub(super) fn list(call: &Call<'_>) -> Handling {
+    let handle = call.session()?;
+    call.with_files(handle, |files| Ok((json!({ "files": files.list()? }), None)))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReadFile {
+    session_id: SessionId,
+    path: String,
+}
+
+pub(super) fn read(call: &Call<'_>) -> Handling {
+    let params: ReadFile = call.parse()?;
+    let handle = call.attached(&params.session_id)?;
+    call.with_files(handle, move |files| Ok((json!({ "content": files.read(&params.path)? }), None)))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CreateFile {
+    session_id: SessionId,
+    path: String,
+    content: String,
+}
+
+pub(super) fn create(call: &Call<'_>) -> Handling {
+    let params: CreateFile = call.parse()?;
+    if params.path.is_empty() {
+        return Err(RpcError::bad_params("session.workspaces.createFile: `path` must not be empty"));
+    }
+    let handle = call.attached(&params.session_id)?;
+    call.with_files(handle, move |files| {
+        let operation = files.write(&params.path, &params.content)?;
+        Ok((void(), Some(WorkspaceFileChanged { operation, path: params.path }.into())))
+    })
+}

@@ -1,0 +1,223 @@
+//! Everything that can be called, in one table.
+//!
+//! A method is handled in the order in which its call arrives as far as a session's order depends on it: prompts,
+//! cancels and answers are in the session's mailbox before the next frame is looked at. What takes time goes on beside
+//! the connection.
+
+mod answers;
+mod catalog;
+mod events;
+mod files;
+mod greeting;
+mod lists;
+mod queue;
+mod sessions;
+mod settings;
+mod state;
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use baton_core::Reply;
+use baton_protocol::params::{self, OnlySession};
+use baton_protocol::rpc::{CallId, RpcError};
+use baton_protocol::{Json, SessionId};
+use futures_util::FutureExt;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+pub(crate) use self::answers::UserInput;
+use super::connection::Connection;
+use super::dialect::Dialect;
+use super::errors;
+use crate::session::{Handle, Mail, Responder};
+
+/// What a call gives.
+pub(crate) type Outcome = Result<Json, RpcError>;
+
+/// What a call gives, to be awaited.
+pub(crate) type Pending = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// How a call is answered.
+pub(crate) enum Handled {
+    /// At once.
+    Now(Outcome),
+    /// When this is ready.
+    Later(Pending),
+    /// By a responder that a session was given.
+    ByResponder,
+    /// When this is ready; and then the server stops.
+    Farewell(Pending),
+}
+
+type Handling = Result<Handled, RpcError>;
+
+/// A call, as its method sees it.
+pub(crate) struct Call<'a> {
+    connection: &'a Arc<Connection>,
+    id: &'a CallId,
+    method: &'a str,
+    params: Json,
+}
+
+/// Handles a call.
+pub(crate) fn dispatch(connection: &Arc<Connection>, id: &CallId, method: &str, params: Json) -> Handled {
+    connection.note_dialect(Dialect::of_first_call(method));
+    let call = Call { connection, id, method, params };
+    if method != "connect" && !connection.is_admitted() {
+        return Handled::Now(Err(greeting::not_admitted()));
+    }
+    route(&call).unwrap_or_else(|error| Handled::Now(Err(error)))
+}
+
+/// The table.
+fn route(call: &Call<'_>) -> Handling {
+    match call.method {
+        "connect" => greeting::connect(call),
+        "ping" => greeting::ping(call),
+        "status.get" => greeting::status(call),
+        "auth.getStatus" => greeting::auth_status(call),
+        "runtime.shutdown" => greeting::shutdown(call),
+
+        "models.list" => catalog::models(call),
+        "tools.list" => catalog::tools(call),
+        "session.model.list" => catalog::session_models(call),
+        "session.tools.getCurrentMetadata" => catalog::offered_tools(call),
+        "session.commands.list" => catalog::commands(call),
+
+        "session.create" => sessions::create(call),
+        "session.resume" => sessions::resume(call),
+        "session.send" => sessions::send(call),
+        "session.abort" => sessions::abort(call),
+        "session.destroy" => sessions::destroy(call),
+        "session.delete" | "sessions.delete" => sessions::delete(call),
+        "sessions.close" => sessions::close(call),
+
+        "session.list" | "sessions.list" => lists::list(call),
+        "session.getMetadata" | "sessions.getMetadata" => lists::metadata(call),
+        "session.getLastId" => lists::last_id(call),
+        "sessions.findByPrefix" => lists::find_by_prefix(call),
+        "sessions.getLastForContext" => lists::last_for_context(call),
+        "sessions.getSizes" => lists::sizes(call),
+        "sessions.checkInUse" => lists::in_use(call),
+        "sessions.bulkDelete" => lists::bulk_delete(call),
+        "sessions.save" => lists::save(call),
+        "session.getForeground" => lists::foreground(call),
+        "session.setForeground" => lists::set_foreground(call),
+
+        "session.getMessages" => events::messages(call),
+        "session.eventLog.read" => events::read(call),
+        "session.eventLog.tail" => events::tail(call),
+        "session.eventLog.registerInterest" => events::register_interest(call),
+        "session.eventLog.releaseInterest" => events::release_interest(call),
+
+        "session.tools.handlePendingToolCall" => answers::tool_call(call),
+        "session.permissions.handlePendingPermissionRequest" => answers::permission(call),
+        "session.ui.handlePendingUserInput" => answers::user_input(call),
+        "session.commands.handlePendingCommand" => answers::command(call),
+        "session.permissions.pendingRequests" => answers::pending_permissions(call),
+
+        "session.model.getCurrent" => settings::current_model(call),
+        "session.model.switchTo" => settings::switch_model(call),
+        "session.model.setReasoningEffort" => settings::reasoning_effort(call),
+        "session.mode.get" => settings::mode(call),
+        "session.mode.set" => settings::set_mode(call),
+        "session.name.get" => settings::name(call),
+        "session.name.set" => settings::set_name(call),
+        "session.name.setAuto" => settings::set_auto_name(call),
+        "session.permissions.setApproveAll" => settings::approve_all(call),
+        "session.permissions.setMode" => settings::set_permission_mode(call),
+        "session.permissions.getMode" => settings::permission_mode(call),
+        "session.permissions.resetSessionApprovals" => settings::reset_approvals(call),
+        "session.options.update" => settings::update_options(call),
+        "session.log" => settings::log(call),
+
+        "session.metadata.snapshot" => state::snapshot(call),
+        "session.metadata.isProcessing" => state::is_processing(call),
+        "session.metadata.activity" => state::activity(call),
+        "session.metadata.setWorkingDirectory" => state::set_working_directory(call),
+        "session.metadata.recordContextChange" => state::record_context_change(call),
+        "session.usage.getMetrics" => state::usage(call),
+
+        "session.plan.read" => files::read_plan(call),
+        "session.plan.update" => files::update_plan(call),
+        "session.plan.delete" => files::delete_plan(call),
+        "session.workspaces.getWorkspace" => files::workspace(call),
+        "session.workspaces.listFiles" | "session.workspace.listFiles" => files::list(call),
+        "session.workspaces.readFile" | "session.workspace.readFile" => files::read(call),
+        "session.workspaces.createFile" | "session.workspace.createFile" => files::create(call),
+
+        "session.queue.pendingItems" => queue::pending(call),
+        "session.queue.removeMostRecent" => queue::remove_most_recent(call),
+        "session.queue.clear" => queue::clear(call),
+
+        unknown => Err(RpcError::unknown_method(unknown)),
+    }
+}
+
+/// Runs a call's future so that a bug in it costs the caller an error, and nobody else anything.
+pub(crate) async fn guarded(outcome: Pending) -> Outcome {
+    let panicked =
+        |_| Err(RpcError::failed("internal error: the call failed from within; see the server's log"));
+    AssertUnwindSafe(outcome).catch_unwind().await.unwrap_or_else(panicked)
+}
+
+impl Call<'_> {
+    fn parse<T: DeserializeOwned>(&self) -> Result<T, RpcError> {
+        params::parse(self.method, &self.params)
+    }
+
+    /// The session that the call is about, if the client is attached to it.
+    fn session(&self) -> Result<Handle, RpcError> {
+        let id = self.parse::<OnlySession>()?.session_id;
+        self.attached(&id)
+    }
+
+    fn attached(&self, id: &SessionId) -> Result<Handle, RpcError> {
+        self.connection.attached(id).ok_or_else(|| errors::not_found(self.method, id))
+    }
+
+    fn now(&self, value: Value) -> Handling {
+        Ok(Handled::Now(Ok(Json::from(value))))
+    }
+
+    fn later(&self, outcome: impl Future<Output = Result<Value, RpcError>> + Send + 'static) -> Handling {
+        Ok(Handled::Later(Box::pin(async move { outcome.await.map(Json::from) })))
+    }
+
+    /// Sends a message to a session that answers the call itself, through `say`.
+    fn by_responder(
+        &self,
+        handle: &Handle,
+        mail: impl FnOnce(Responder) -> Mail,
+        say: impl FnOnce(Reply) -> Result<Value, RpcError> + Send + 'static,
+    ) -> Handling {
+        let (connection, id, method) = (self.connection.clone(), self.id.clone(), self.method.to_owned());
+        let respond: Responder = Box::new(move |answer| {
+            let outcome = answer.map_err(|failure| errors::of(&method, &failure)).and_then(say);
+            connection.answer(&id, &outcome.map(Json::from));
+        });
+        match handle.send(mail(respond)) {
+            Ok(()) => Ok(Handled::ByResponder),
+            Err(failure) => Err(errors::of(self.method, &failure)),
+        }
+    }
+
+    /// Answers from a look at a session's state.
+    fn view(&self, look: impl FnOnce(crate::session::View<'_>) -> Value + Send + 'static) -> Handling {
+        let (handle, method) = (self.session()?, self.method.to_owned());
+        self.later(async move { handle.look(look).await.map_err(|failure| errors::of(&method, &failure)) })
+    }
+}
+
+/// The answer of methods that have nothing to say.
+fn void() -> Value {
+    Value::Null
+}
+
+/// The answer of methods that say that it worked.
+fn success() -> Value {
+    json!({ "success": true })
+}

@@ -1,0 +1,162 @@
+//! The life of a session: made, resumed, prompted, cancelled, left, deleted.
+
+use std::sync::Arc;
+
+use baton_core::{Profile, Reply};
+use baton_protocol::SessionId;
+use baton_protocol::event::AbortReason;
+use baton_protocol::params::{OnlySession, SendParams, SessionParams};
+use baton_protocol::rpc::RpcError;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Call, Handling, success};
+use crate::Server;
+use crate::lifecycle::News;
+use crate::rpc::errors;
+use crate::session::{Handle, How, Joined, Joining, Mail};
+
+/// Makes a session. Its first event is on its way to the client before the answer is.
+pub(super) fn create(call: &Call<'_>) -> Handling {
+    let params: SessionParams = call.parse()?;
+    let id = params.session_id.clone().unwrap_or_else(SessionId::random);
+    let joining = joining(call, params, How::Made);
+    let (connection, method) = (call.connection.clone(), call.method.to_owned());
+    call.later(async move {
+        let server = connection.server.clone();
+        let config_dir = joining.params.config_dir.clone();
+        let created = server.registry.create(&server, &id, joining).await;
+        let (handle, joined) = created.map_err(|failure| errors::of(&method, &failure))?;
+        let answer = described(&server, &handle, &joined, config_dir.as_deref());
+        connection.attach(handle);
+        Ok(answer)
+    })
+}
+
+/// Comes back to a session, in memory or not. History is not told again: the client asks for it.
+pub(super) fn resume(call: &Call<'_>) -> Handling {
+    let params: SessionParams = call.parse()?;
+    let Some(id) = params.session_id.clone() else {
+        return Err(RpcError::bad_params("session.resume: `sessionId` is missing"));
+    };
+    let joining = joining(call, params, How::Resumed);
+    let (connection, method) = (call.connection.clone(), call.method.to_owned());
+    call.later(async move {
+        let server = connection.server.clone();
+        let config_dir = joining.params.config_dir.clone();
+        let handle = server.registry.open(&server, &id);
+        let joined = handle.join(joining).await.map_err(|failure| errors::of(&method, &failure))?;
+        let answer = described(&server, &handle, &joined, config_dir.as_deref());
+        connection.attach(handle);
+        Ok(answer)
+    })
+}
+
+fn joining(call: &Call<'_>, params: SessionParams, how: How) -> Joining {
+    let profile = Profile {
+        tools: params.tools.clone().unwrap_or_default(),
+        commands: params.commands.clone().unwrap_or_default(),
+        user_input: params.request_user_input.unwrap_or(false),
+        elicitation: params.request_elicitation.unwrap_or(false),
+        hooks: params.hooks.unwrap_or(false),
+    };
+    Joining {
+        client: call.connection.client,
+        port: call.connection.clone(),
+        profile,
+        params: Box::new(params),
+        legacy: call.connection.dialect().is_legacy(),
+        how,
+    }
+}
+
+fn described(server: &Arc<Server>, handle: &Handle, joined: &Joined, config_dir: Option<&str>) -> Value {
+    let directory = server.session_directory(&handle.id, config_dir.map(AsRef::as_ref));
+    json!({
+        "sessionId": handle.id,
+        "workspacePath": directory,
+        "capabilities": { "ui": { "elicitation": joined.elicitation, "mcpApps": false, "canvases": false } },
+    })
+}
+
+/// Sends a prompt: answered as soon as it is accepted for good.
+pub(super) fn send(call: &Call<'_>) -> Handling {
+    let params: SendParams = call.parse()?;
+    let handle = call.attached(&params.session_id)?;
+    call.by_responder(
+        &handle,
+        |respond| Mail::Prompt(Box::new(params.into()), respond),
+        |reply| match reply {
+            Reply::Accepted(id) => Ok(json!({ "messageId": id })),
+            other => Err(RpcError::failed(format!("unexpected answer {other:?}"))),
+        },
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AbortParams {
+    session_id: SessionId,
+    #[serde(default)]
+    reason: Option<AbortReason>,
+}
+
+/// Cancels. Cancelling what is idle is fine, as often as one likes.
+pub(super) fn abort(call: &Call<'_>) -> Handling {
+    let params: AbortParams = call.parse()?;
+    let handle = call.attached(&params.session_id)?;
+    let reason = params.reason.unwrap_or_default();
+    call.by_responder(&handle, |respond| Mail::Abort(reason, respond), |_| Ok(success()))
+}
+
+/// The client is done with the session; nobody else loses it. Doing it twice is fine.
+pub(super) fn destroy(call: &Call<'_>) -> Handling {
+    let id = call.parse::<OnlySession>()?.session_id;
+    let client = call.connection.client;
+    match call.connection.detach(&id) {
+        Some(handle) => call.by_responder(&handle, |respond| Mail::Close(client, respond), |_| Ok(success())),
+        None => call.now(success()),
+    }
+}
+
+/// The same, for those who do not mind whether they were attached.
+pub(super) fn close(call: &Call<'_>) -> Handling {
+    let id = call.parse::<OnlySession>()?.session_id;
+    let client = call.connection.client;
+    match call.connection.detach(&id) {
+        Some(handle) => call.by_responder(&handle, |respond| Mail::Close(client, respond), |_| Ok(json!({}))),
+        None => call.now(json!({})),
+    }
+}
+
+/// Deletes a session for everybody, with its files.
+pub(super) fn delete(call: &Call<'_>) -> Handling {
+    let id = call.parse::<OnlySession>()?.session_id;
+    let (connection, method) = (call.connection.clone(), call.method.to_owned());
+    call.later(async move {
+        connection.detach(&id);
+        let deleted = connection.server.delete(&id).await.map_err(|error| errors::failed(&method, error))?;
+        Ok(match deleted {
+            true => success(),
+            false => json!({ "success": false, "error": format!("Session not found: {id}") }),
+        })
+    })
+}
+
+impl Server {
+    /// Deletes a session. Whoever is attached to it finds it gone.
+    pub(crate) async fn delete(&self, id: &SessionId) -> Result<bool, baton_store::StoreError> {
+        let live = self.registry.get(id);
+        if let Some(handle) = &live {
+            handle.vanish().await;
+        }
+        let existed = self.store.delete(id).await?;
+        let directory = self.session_directory(id, None);
+        // The files are a copy; if they cannot be removed, the session is gone all the same.
+        drop(tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory)).await);
+        if existed {
+            self.lifecycle.announce(News::Deleted, id, None);
+        }
+        Ok(existed)
+    }
+}

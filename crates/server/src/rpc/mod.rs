@@ -1,0 +1,81 @@
+//! The JSON-RPC door: what the official SDKs speak, on standard input and output or on TCP.
+//!
+//! [`connection`] reads frames and writes answers, [`methods`] is the table of everything that can be called, and
+//! [`dialect`] holds what differs between SDK versions.
+
+mod connection;
+pub(crate) mod dialect;
+mod errors;
+mod methods;
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+
+use self::connection::Connection;
+pub(crate) use self::methods::UserInput;
+use crate::Server;
+use crate::wire::{Outbox, stdio};
+
+/// Serves the one SDK that started us, until it closes our input.
+pub(crate) async fn serve_stdio(server: &Arc<Server>) -> std::io::Result<()> {
+    let mut input = stdio::Input::open()?;
+    let outbox = Outbox::new(stdio::Output::open()?, server.options.max_backlog);
+    let connection = Connection::new(server, outbox.clone());
+    let writer = server.tasks.spawn(async move { outbox.run().await });
+    let mut buffer = BytesMut::with_capacity(64 * 1024);
+    loop {
+        let read = tokio::select! {
+            () = server.stopping.cancelled() => break,
+            read = input.read(&mut buffer) => read?,
+        };
+        if read == 0 || connection.receive(&mut buffer).is_err() {
+            break;
+        }
+    }
+    connection.close();
+    drop(writer.await);
+    Ok(())
+}
+
+/// Serves whoever connects, until the server stops.
+pub(crate) async fn serve_tcp(server: &Arc<Server>, listener: TcpListener) -> std::io::Result<()> {
+    loop {
+        let accepted = tokio::select! {
+            () = server.stopping.cancelled() => return Ok(()),
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => drop(server.tasks.spawn(serve_stream(server.clone(), stream))),
+            // Out of descriptors, or a client that was gone before we looked: others may still come.
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn serve_stream(server: Arc<Server>, stream: TcpStream) {
+    // Small frames are answers that somebody waits for.
+    drop(stream.set_nodelay(true));
+    let (mut reader, writer) = stream.into_split();
+    let outbox = Outbox::new(writer, server.options.max_backlog);
+    let connection = Connection::new(&server, outbox.clone());
+    let writer = server.tasks.spawn(async move { outbox.run().await });
+    let mut buffer = BytesMut::with_capacity(8 * 1024);
+    loop {
+        let read = tokio::select! {
+            () = server.stopping.cancelled() => break,
+            () = connection.ended() => break,
+            read = reader.read_buf(&mut buffer) => read,
+        };
+        if !matches!(read, Ok(n) if n > 0) || connection.receive(&mut buffer).is_err() {
+            break;
+        }
+    }
+    connection.close();
+    drop(writer.await);
+}

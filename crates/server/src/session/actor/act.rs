@@ -1,0 +1,98 @@
+//! What follows once a step is durable: clients see it, callers hear of it, work starts and stops.
+
+use baton_core::{Output, Work, WorkId};
+use baton_protocol::Event;
+use baton_protocol::event::SessionError;
+use baton_store::{Seq, StoreError};
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use super::Actor;
+use crate::session::hub::Published;
+use crate::work;
+
+impl Actor {
+    /// Acts on the outputs of a step. `first` is the place of its first record, `bodies` are its records as stored.
+    pub(super) async fn act(&mut self, first: Seq, outputs: Vec<Output>, bodies: Vec<Bytes>) {
+        // Before anything is shown: nobody should see a piece of an answer after the news that it was cancelled.
+        for output in &outputs {
+            if let Output::Stop(work) = output
+                && let Some(token) = self.running.remove(work)
+            {
+                token.cancel();
+            }
+        }
+        let recorded = !bodies.is_empty();
+        let mut places = bodies.into_iter().enumerate().map(|(n, body)| (first.plus(n), body));
+        for output in outputs {
+            match output {
+                Output::Record(event) => {
+                    if let Some((seq, body)) = places.next() {
+                        self.publish(&event, Some(seq), body);
+                    }
+                }
+                Output::Show(event) => {
+                    let body = serde_json::to_vec(&event).unwrap_or_default();
+                    self.publish(&event, None, body.into());
+                }
+                Output::Reply(to, reply) => {
+                    if let Some(respond) = self.replies.remove(&to) {
+                        respond(Ok(reply));
+                    }
+                }
+                Output::Start(id, work) => self.start(id, work).await,
+                Output::Stop(_) => {}
+            }
+        }
+        if recorded {
+            self.server.announce_update(&self.session);
+        }
+    }
+
+    fn publish(&mut self, event: &Event, seq: Option<Seq>, body: Bytes) {
+        if seq.is_some() {
+            self.conversation.apply(event);
+            if event.body.is_public() {
+                self.mirror.append(body.clone());
+            }
+        }
+        self.hub.publish(event, &Published::new(seq, event.body.kind(), body));
+    }
+
+    async fn start(&mut self, id: WorkId, work: Work) {
+        if let Work::PreparePrompt { prompt, .. } = &work {
+            self.conversation.take_headers(&self.session, *prompt);
+        }
+        if work == Work::Ask {
+            self.conversation.load(&self.server, &self.session.id, self.head).await;
+        }
+        let token = CancellationToken::new();
+        self.running.insert(id, token.clone());
+        work::spawn(self.work_bench(token), self.mailbox.clone(), id, work);
+    }
+
+    /// What work may use of this session: copies, so that work never sees the session change under it.
+    fn work_bench(&self, cancel: CancellationToken) -> work::Bench {
+        work::Bench {
+            server: self.server.clone(),
+            session: self.session.clone(),
+            settings: self.settings.clone(),
+            hub: self.hub.clone(),
+            mailbox: self.mailbox.clone(),
+            conversation: self.conversation.clone(),
+            tools: self.tools.clone(),
+            cancel,
+        }
+    }
+
+    /// Tells clients that the session cannot be written any more. Not recorded, for that very reason.
+    pub(super) fn show_failure(&self, error: &StoreError) {
+        let error_type = if matches!(error, StoreError::Fenced(_)) { "taken_over" } else { "storage" };
+        let shown = SessionError {
+            error_type: error_type.into(),
+            message: error.to_string(),
+            ..SessionError::default()
+        };
+        self.hub.show(shown, &CancellationToken::new());
+    }
+}

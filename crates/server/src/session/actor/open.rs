@@ -1,0 +1,215 @@
+//! How a session comes into memory: made, or read back.
+
+use std::sync::Arc;
+
+use baton_core::{Arrival, Durable, Input, Session};
+use baton_protocol::params::SessionParams;
+use baton_protocol::{Event, SessionId, Timestamp};
+use baton_store::{Lease, NewRecord, NewSession, Opened, Seq, StoreError, Take};
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use super::transcript::Conversation;
+use super::{Actor, Pending, record_of, stamp};
+use crate::Server;
+use crate::mirror::Mirror;
+use crate::session::hub::Hub;
+use crate::session::mail::{Failure, How, Joined, Joining, Mail};
+use crate::session::settings::Settings;
+use crate::work::ToolRoom;
+
+/// The two ends of a session's mailbox.
+pub(crate) struct Mailbox {
+    pub(crate) sender: mpsc::UnboundedSender<Mail>,
+    pub(crate) receiver: mpsc::UnboundedReceiver<Mail>,
+}
+
+/// A session that is about to come into memory.
+pub(crate) struct Nascent {
+    pub(crate) server: Arc<Server>,
+    pub(crate) id: SessionId,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) mailbox: Mailbox,
+}
+
+impl Nascent {
+    /// Makes the session, with its first client, in one write.
+    pub(crate) async fn create(self, joining: Joining, answer: oneshot::Sender<Result<Joined, Failure>>) {
+        let mut session = Session::new(self.id.clone());
+        let mut settings = Settings::default();
+        settings.merge(&joining.params, joining.legacy);
+        let mut outputs = session.step(create_input(&self.server, &joining.params), stamp());
+        let attach = Input::Attach {
+            client: joining.client,
+            profile: joining.profile.clone(),
+            arrival: Arrival::Made,
+        };
+        outputs.extend(session.step(attach, stamp()));
+        let records: Vec<NewRecord> = outputs.iter().filter_map(record_of).collect();
+        let bodies: Vec<Bytes> = records.iter().map(|record| record.body.clone()).collect();
+        let meta = crate::metadata::encode(&session, &settings);
+        let new = NewSession {
+            session: self.id.clone(),
+            owner: self.server.owner.clone(),
+            created: Timestamp::now(),
+            records,
+            meta: meta.clone(),
+            busy: false,
+        };
+        match self.server.store.create(new).await {
+            Ok(lease) => {
+                let head = Seq(session.durable.seq);
+                let mut actor = self.into_actor(session, settings, lease, head, meta, Conversation::new());
+                actor.mirror.start(&actor.session);
+                actor.hub.attach(joining.client, joining.port);
+                actor.act(Seq(1), outputs, bodies).await;
+                drop(answer.send(Ok(actor.joined())));
+                actor.live().await;
+            }
+            Err(error) => {
+                drop(answer.send(Err(Failure::Store(error.clone()))));
+                self.fail(error);
+            }
+        }
+    }
+
+    /// Reads the session back.
+    pub(crate) async fn open(self) {
+        match self.acquire().await {
+            Ok(opened) => {
+                let (session, meta) = (recover(&self.id, &opened), opened.meta.clone());
+                self.hub.set_last_public(session.durable.last_public);
+                let snapshot = opened.snapshot.as_ref().map_or(0, |(seq, _)| seq.0);
+                let settings = Settings::default();
+                let mut actor = self.into_actor(
+                    session,
+                    settings,
+                    opened.lease,
+                    opened.head,
+                    meta,
+                    Conversation::default(),
+                );
+                actor.last_snapshot = snapshot;
+                actor.live().await;
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Takes the lease. A holder that is dead, or idle in another server, is replaced; a busy one is not.
+    async fn acquire(&self) -> Result<Opened, StoreError> {
+        let (store, owner) = (&self.server.store, self.server.owner.clone());
+        match store.acquire(&self.id, owner.clone(), Take::IfFree).await {
+            Err(StoreError::Held { holder, .. })
+                if !holder.busy || !crate::owner::is_alive(&holder.owner) =>
+            {
+                store.acquire(&self.id, owner, Take::From(holder.epoch)).await
+            }
+            other => other,
+        }
+    }
+
+    fn into_actor(
+        self,
+        session: Session,
+        settings: Settings,
+        lease: Lease,
+        head: Seq,
+        meta: Bytes,
+        conversation: Conversation,
+    ) -> Actor {
+        let directory = self.server.session_directory(&self.id, settings.config_dir.as_deref());
+        Actor {
+            tools: Arc::new(ToolRoom::new(&self.server, &self.hub, directory.clone())),
+            mirror: Mirror::new(&self.server, directory),
+            server: self.server,
+            session,
+            settings,
+            hub: self.hub,
+            lease,
+            head,
+            meta,
+            last_snapshot: 0,
+            inbox: self.mailbox.receiver,
+            mailbox: self.mailbox.sender,
+            replies: Default::default(),
+            last_reply: 0,
+            running: Default::default(),
+            conversation,
+            leave_at: None,
+        }
+    }
+
+    /// The session is not to be had: everybody who asked for it is told why.
+    fn fail(mut self, error: StoreError) {
+        self.server.registry.remove(&self.id, &self.mailbox.sender);
+        self.mailbox.receiver.close();
+        let failure = Failure::Store(error);
+        while let Ok(mail) = self.mailbox.receiver.try_recv() {
+            mail.refuse(failure.clone());
+        }
+    }
+}
+
+impl Actor {
+    /// A client comes to a session that is in memory.
+    pub(super) async fn join(&mut self, joining: Joining) -> Result<Joined, Failure> {
+        self.settings.merge(&joining.params, joining.legacy);
+        self.hub.attach(joining.client, joining.port);
+        let arrival = match joining.how {
+            How::Made => Arrival::Made,
+            How::Resumed => self.resumed(&joining.params),
+        };
+        let before = self.session.clone();
+        let input = Input::Attach { client: joining.client, profile: joining.profile, arrival };
+        let outputs = self.session.step(input, stamp());
+        if self.settle(Pending { before, outputs, from_work: false }).await.is_break() {
+            return Err(Failure::NotFound(self.session.id.clone()));
+        }
+        self.mirror.catch_up(&self.session, self.head);
+        Ok(self.joined())
+    }
+
+    fn resumed(&self, params: &SessionParams) -> Arrival {
+        let context = match &params.working_directory {
+            Some(directory) => crate::context::of(directory.as_ref()),
+            None => self.session.durable.facts.context.clone(),
+        };
+        Arrival::Resumed {
+            continue_pending_work: params.continue_pending_work,
+            record: !params.disable_resume.unwrap_or(false),
+            context,
+            model: params.model.clone(),
+            reasoning_effort: params.reasoning_effort.clone(),
+        }
+    }
+
+    pub(super) fn joined(&self) -> Joined {
+        Joined { elicitation: self.session.live.clients.values().any(|client| client.elicitation) }
+    }
+}
+
+fn create_input(server: &Server, params: &SessionParams) -> Input {
+    let directory = params.working_directory.as_ref().map_or(server.options.cwd.as_path(), AsRef::as_ref);
+    Input::Create {
+        context: crate::context::of(directory),
+        model: params.model.clone(),
+        reasoning_effort: params.reasoning_effort.clone(),
+        version: server.options.version.clone(),
+    }
+}
+
+/// The state of a session as the store has it. A snapshot that this version cannot read is passed over: the records
+/// are the truth, it only saves time.
+fn recover(id: &SessionId, opened: &Opened) -> Session {
+    let snapshot =
+        opened.snapshot.as_ref().and_then(|(_, bytes)| serde_json::from_slice::<Durable>(bytes).ok());
+    let mut durable = snapshot.unwrap_or_default();
+    for record in &opened.tail {
+        match std::str::from_utf8(&record.body).ok().and_then(|text| Event::parse(text).ok()) {
+            Some(event) => durable.apply(&event),
+            None => durable.skip(),
+        }
+    }
+    Session::recovered(id.clone(), durable)
+}

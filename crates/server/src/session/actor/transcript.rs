@@ -1,0 +1,93 @@
+//! The conversation of a live session: loaded when the model is first asked, kept up to date from then on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use baton_agent::transcript::Transcript;
+use baton_core::Session;
+use baton_protocol::{Event, PromptId, SessionId};
+use baton_store::{Seq, Span, Store};
+
+use crate::Server;
+
+/// How much of the history is read back at most. No model reads more, so a longer history costs no more to go on with.
+const MAX_BYTES: usize = 8 << 20;
+const PAGE: usize = 256;
+
+/// See the module.
+#[derive(Clone, Default)]
+pub(crate) struct Conversation {
+    transcript: Option<Arc<Transcript>>,
+    /// The system text that was last recorded.
+    pub(crate) system: Option<Arc<str>>,
+    /// HTTP headers that the client wants on the model calls of the running turn.
+    pub(crate) headers: BTreeMap<String, String>,
+}
+
+impl Conversation {
+    /// A conversation that has just begun: there is nothing to load.
+    pub(crate) fn new() -> Self {
+        Self { transcript: Some(Arc::default()), ..Self::default() }
+    }
+
+    pub(crate) fn transcript(&self) -> Arc<Transcript> {
+        self.transcript.clone().unwrap_or_default()
+    }
+
+    /// Takes an event that was just recorded.
+    pub(super) fn apply(&mut self, event: &Event) {
+        if let baton_protocol::Body::SystemMessage(message) = &event.body {
+            self.system = Some(Arc::from(message.content.as_str()));
+        }
+        if let Some(transcript) = &mut self.transcript {
+            Arc::make_mut(transcript).apply(event);
+        }
+    }
+
+    pub(super) fn take_headers(&mut self, session: &Session, prompt: PromptId) {
+        if let Some(accepted) = session.durable.inbox.iter().find(|p| p.id == prompt) {
+            self.headers.clone_from(&accepted.prompt.request_headers);
+        }
+    }
+
+    /// Reads the recent part of the history back, if that has not been done.
+    pub(super) async fn load(&mut self, server: &Server, session: &SessionId, head: Seq) {
+        if self.transcript.is_some() {
+            return;
+        }
+        let events = match read_back(&*server.store, session, head).await {
+            Ok(events) => events,
+            Err(error) => {
+                // Asking without the history would be worse than asking late: the next call tries again.
+                tracing::error!(%session, %error, "cannot read the history back");
+                return;
+            }
+        };
+        self.transcript = Some(Arc::new(Transcript::of(&events)));
+    }
+}
+
+/// The newest events up to `head`, in order.
+async fn read_back(
+    store: &dyn Store,
+    session: &SessionId,
+    head: Seq,
+) -> Result<Vec<Event>, baton_store::StoreError> {
+    let mut pages = Vec::new();
+    let (mut before, mut bytes) = (head.plus(1), 0);
+    while before.0 > 1 && bytes < MAX_BYTES {
+        let page = store.read(session, Span::Before { before, limit: PAGE }).await?;
+        let Some(first) = page.first() else { break };
+        before = first.seq;
+        bytes += page.iter().map(|record| record.body.len()).sum::<usize>();
+        pages.push(page);
+    }
+    let records = pages.into_iter().rev().flatten();
+    let parse = |record: baton_store::Record| {
+        let text = std::str::from_utf8(&record.body).ok()?;
+        Event::parse(text)
+            .inspect_err(|error| tracing::warn!(%session, seq = %record.seq, %error, "skipped"))
+            .ok()
+    };
+    Ok(records.filter_map(parse).collect())
+}

@@ -1,0 +1,241 @@
+//! Asking the model.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use baton_core::{Said, WorkResult};
+use baton_model::retry::ask_with_retries;
+use baton_model::{Answer, Delta, Message, ModelError, Request, ToolDef, estimate};
+use baton_protocol::event::{
+    AssistantUsage, MessageDelta, MessageStart, ModelCallFailure, ReasoningDelta, SessionError,
+    StreamingDelta, TokenCounts, ToolCallDelta, ToolRequest, UsageInfo,
+};
+use baton_protocol::{Json, ToolCallId};
+use serde_json::{Value, json};
+
+use super::{Bench, hooks, offered, prompt};
+use crate::models::Chosen;
+
+/// Asks the model with the conversation so far, and tells clients what it says while it says it.
+pub(super) async fn ask(bench: &Bench) -> WorkResult {
+    let wanted = bench.session.durable.facts.model.as_deref();
+    let chosen = match bench.server.models.choose(&bench.settings, wanted).await {
+        Ok(chosen) => chosen,
+        Err(error) => return failed(bench, &error).await,
+    };
+    let request = request(bench, &chosen).await;
+    let usage = usage_info(&request, &chosen, bench);
+    bench.show(usage.clone());
+    let mut stream = Stream::new(bench);
+    let begun = Instant::now();
+    let mut attempt_begun = begun;
+    let mut failures = Vec::new();
+    let answer = {
+        let mut sink = |delta| stream.take(delta);
+        ask_with_retries(&bench.server.models.retries, &*chosen.model, &request, &mut sink, |error, _, _| {
+            bench.show(call_failure(error, &chosen, attempt_begun));
+            attempt_begun = Instant::now();
+            failures.push(error.clone());
+        })
+        .await
+    };
+    match answer {
+        Ok(answer) => WorkResult::Ask(Box::new(said(&stream, answer, &chosen, &usage, begun))),
+        Err(error) => failed(bench, &error).await,
+    }
+}
+
+async fn request(bench: &Bench, chosen: &Chosen) -> Request {
+    let system = match &bench.conversation.system {
+        Some(system) => system.to_string(),
+        None => prompt::system_text(bench).await,
+    };
+    let tools: Vec<ToolDef> = offered(&bench.session, &bench.settings, &bench.tools)
+        .into_iter()
+        .map(|tool| ToolDef {
+            name: tool.name,
+            description: tool.description,
+            parameters: tool
+                .parameters
+                .unwrap_or_else(|| Json::from(json!({ "type": "object", "properties": {} }))),
+        })
+        .collect();
+    let overhead = estimate::text(&system) + tools.iter().map(estimate::tool).sum::<u64>();
+    let budget = chosen.token_limit.saturating_sub(overhead);
+    let mut messages = vec![Arc::new(Message::System(system))];
+    messages.extend(bench.conversation.transcript().messages(chosen.vision, budget));
+    Request {
+        model: chosen.wire_name.clone(),
+        messages,
+        tools: tools.into(),
+        stream: bench.settings.streaming,
+        reasoning_effort: bench.session.durable.facts.reasoning_effort.clone(),
+        max_output_tokens: chosen.max_output_tokens,
+        headers: bench.conversation.headers.clone().into_iter().collect(),
+    }
+}
+
+fn usage_info(request: &Request, chosen: &Chosen, bench: &Bench) -> UsageInfo {
+    let tokens_of = |messages: &[Arc<Message>]| messages.iter().map(|m| estimate::message(m)).sum::<u64>();
+    let (system, conversation) = request.messages.split_at(request.messages.len().min(1));
+    let (system, conversation) = (tokens_of(system), tokens_of(conversation));
+    let tools = request.tools.iter().map(estimate::tool).sum::<u64>();
+    UsageInfo {
+        token_limit: chosen.token_limit,
+        current_tokens: system + conversation + tools,
+        messages_length: request.messages.len() as u64,
+        system_tokens: Some(system),
+        conversation_tokens: Some(conversation),
+        tool_definitions_tokens: Some(tools),
+        is_initial: Some(bench.session.durable.turn.as_ref().is_some_and(|turn| turn.rounds <= 1)),
+    }
+}
+
+/// What clients see of an answer while it arrives.
+struct Stream<'a> {
+    bench: &'a Bench,
+    message_id: String,
+    reasoning_id: String,
+    started: bool,
+    first_token: Option<Instant>,
+}
+
+impl<'a> Stream<'a> {
+    fn new(bench: &'a Bench) -> Self {
+        let id = || uuid::Uuid::new_v4().to_string();
+        Self { bench, message_id: id(), reasoning_id: id(), started: false, first_token: None }
+    }
+
+    fn take(&mut self, delta: Delta) {
+        self.first_token.get_or_insert_with(Instant::now);
+        if !self.bench.settings.streaming {
+            return;
+        }
+        match delta {
+            Delta::Text(delta_content) => {
+                if !std::mem::replace(&mut self.started, true) {
+                    self.bench.show(MessageStart { message_id: self.message_id.clone() });
+                }
+                self.bench.show(MessageDelta { message_id: self.message_id.clone(), delta_content });
+            }
+            Delta::Reasoning(delta_content) => {
+                self.bench.show(ReasoningDelta { reasoning_id: self.reasoning_id.clone(), delta_content });
+            }
+            Delta::ToolCall { id, name, arguments } => self.bench.show(ToolCallDelta {
+                tool_call_id: ToolCallId(id),
+                tool_name: Some(name),
+                tool_type: Some("function".into()),
+                input_delta: arguments,
+            }),
+            Delta::Progress { bytes } => {
+                self.bench.show(StreamingDelta { total_response_size_bytes: bytes });
+            }
+            // The answer begins anew: as another message, so that nobody glues two halves together.
+            Delta::Restart => *self = Self::new(self.bench),
+        }
+    }
+}
+
+fn said(stream: &Stream<'_>, answer: Answer, chosen: &Chosen, sent: &UsageInfo, begun: Instant) -> Said {
+    let duration = begun.elapsed();
+    let model = answer.model.clone().unwrap_or_else(|| chosen.wire_name.clone());
+    let reported = answer.usage;
+    let usage = reported.unwrap_or_default();
+    let tokens = TokenCounts {
+        // Where the provider does not say what it read, our own estimate is better than nothing.
+        input: if usage.input > 0 { usage.input } else { sent.current_tokens },
+        output: if usage.output > 0 { usage.output } else { estimate::text(&answer.text) },
+        cache_read: usage.cache_read,
+        cache_write: usage.cache_write,
+        reasoning: usage.reasoning,
+        duration_ms: duration.as_millis() as u64,
+    };
+    let shown = AssistantUsage {
+        model: model.clone(),
+        input_tokens: Some(tokens.input),
+        output_tokens: Some(tokens.output),
+        cache_read_tokens: Some(tokens.cache_read),
+        cache_write_tokens: Some(tokens.cache_write),
+        reasoning_tokens: Some(tokens.reasoning),
+        duration: Some(tokens.duration_ms),
+        time_to_first_token_ms: stream.first_token.map(|at| at.duration_since(begun).as_secs_f64() * 1000.0),
+        initiator: Some("user".into()),
+        interaction_type: Some("conversation-agent".into()),
+        is_byok: Some(chosen.byok),
+        api_call_id: answer.id.clone(),
+        provider_call_id: answer.request_id.clone(),
+        api_endpoint: Some(chosen.model.endpoint().to_owned()),
+        transport: Some("http".into()),
+        finish_reason: Some(answer.finish.as_str().to_owned()),
+        num_tool_calls: Some(answer.tool_calls.len() as u64),
+        max_prompt_tokens: Some(chosen.token_limit),
+        ..AssistantUsage::default()
+    };
+    Said {
+        message_id: stream.message_id.clone(),
+        text: answer.text,
+        reasoning: answer.reasoning,
+        reasoning_opaque: answer.reasoning_opaque,
+        tool_requests: answer.tool_calls.into_iter().map(tool_request).collect(),
+        model: Some(model),
+        api_call_id: answer.id,
+        usage: shown,
+        tokens,
+    }
+}
+
+/// A call as it goes into the history. Arguments that are not JSON are kept as the text that they are.
+fn tool_request(call: baton_model::ToolCall) -> ToolRequest {
+    let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
+    let arguments =
+        Json::from_text(text).unwrap_or_else(|_| Json::from(Value::String(call.arguments.clone())));
+    ToolRequest {
+        tool_call_id: ToolCallId(call.id),
+        name: call.name,
+        arguments: Some(arguments),
+        kind: Some("function".into()),
+    }
+}
+
+fn call_failure(error: &ModelError, chosen: &Chosen, begun: Instant) -> ModelCallFailure {
+    ModelCallFailure {
+        source: "top_level".into(),
+        model: Some(chosen.wire_name.clone()),
+        status_code: error.status,
+        error_code: error.code.as_deref().map(str::to_owned),
+        error_message: Some(error.message.clone()),
+        duration_ms: Some(begun.elapsed().as_millis() as u64),
+        api_endpoint: Some(chosen.model.endpoint().to_owned()),
+        is_byok: Some(chosen.byok),
+    }
+}
+
+/// The end of the turn, as everybody is told. Hooks hear of it first.
+async fn failed(bench: &Bench, error: &ModelError) -> WorkResult {
+    let input = json!({
+        "error": { "name": error.kind.as_str(), "message": error.message },
+        "errorContext": "model_call",
+        "recoverable": false,
+    });
+    hooks::invoke(bench, "errorOccurred", input).await;
+    WorkResult::AskFailed(SessionError {
+        error_type: error_type(error).into(),
+        message: error.message.clone(),
+        error_code: error.code.as_deref().map(str::to_owned),
+        status_code: error.status,
+        provider_call_id: error.request_id.as_deref().map(str::to_owned),
+        url: None,
+    })
+}
+
+/// The kind of a failure, in the words that clients know.
+fn error_type(error: &ModelError) -> &'static str {
+    use baton_model::ErrorKind::{Auth, ContextTooLong, Quota, RateLimited};
+    match error.kind {
+        Auth => "authentication",
+        RateLimited => "rate_limit",
+        Quota => "quota",
+        ContextTooLong => "context_limit",
+        _ => "query",
+    }
+}

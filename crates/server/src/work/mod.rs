@@ -1,0 +1,108 @@
+//! What sessions want done, done: prompts, model calls, tools, hooks, questions.
+//!
+//! Work runs beside its session, on a copy of what it needs ([`Bench`]), and reports back by mail. It decides nothing:
+//! what its result means is the core's business. Work that panics fails; it never takes its session along.
+
+mod ask;
+mod hooks;
+mod prompt;
+mod question;
+mod tools;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use baton_core::{Prepared, PreparedPrompt, Session, Work, WorkId, WorkResult};
+use baton_protocol::event::{Body, SessionError};
+use baton_protocol::tool::ToolResult;
+use futures_util::FutureExt;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::tools::{ToolRoom, offered};
+use crate::Server;
+use crate::session::actor::transcript::Conversation;
+use crate::session::{Hub, Mail, Settings};
+
+/// What work may use of its session.
+pub(crate) struct Bench {
+    pub(crate) server: Arc<Server>,
+    pub(crate) session: Session,
+    pub(crate) settings: Settings,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) mailbox: mpsc::UnboundedSender<Mail>,
+    pub(crate) conversation: Conversation,
+    pub(crate) tools: Arc<ToolRoom>,
+    /// Cancelled when nobody wants the result any more.
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Bench {
+    /// Shows something to everybody, as long as the work is wanted.
+    fn show(&self, body: impl Into<Body>) {
+        self.hub.show(body, &self.cancel);
+    }
+
+    /// Puts something into the history.
+    fn note(&self, body: impl Into<Body>) {
+        drop(self.mailbox.send(Mail::Note(Box::new(body.into()))));
+    }
+}
+
+/// Starts a piece of work.
+pub(crate) fn spawn(bench: Bench, mailbox: mpsc::UnboundedSender<Mail>, id: WorkId, work: Work) {
+    let tasks = bench.server.tasks.clone();
+    tasks.spawn(async move {
+        let cancel = bench.cancel.clone();
+        // A tool ends itself when it is cancelled, and takes its processes along. Everything else can just be dropped.
+        let ends_itself = matches!(work, Work::RunTool { .. });
+        let failed = failure_of(&work);
+        let perform = AssertUnwindSafe(perform(bench, work)).catch_unwind();
+        let result = if ends_itself {
+            perform.await
+        } else {
+            tokio::select! {
+                () = cancel.cancelled() => return,
+                result = perform => result,
+            }
+        };
+        let result = result.unwrap_or_else(|_| {
+            tracing::error!("a piece of work panicked");
+            failed
+        });
+        drop(mailbox.send(Mail::Finished(id, Box::new(result))));
+    });
+}
+
+async fn perform(bench: Bench, work: Work) -> WorkResult {
+    match work {
+        Work::PreparePrompt { prompt, tools_gone } => {
+            WorkResult::PreparePrompt(prompt::prepare(&bench, prompt, &tools_gone).await)
+        }
+        Work::Ask => ask::ask(&bench).await,
+        Work::PrepareCall { call } => WorkResult::PrepareCall(tools::prepare(&bench, &call).await),
+        Work::RunTool { call } => WorkResult::RunTool(tools::run(&bench, &call).await),
+        Work::FinishCall { call, result, .. } => {
+            WorkResult::RunTool(tools::finish(&bench, &call, result).await)
+        }
+        Work::DeliverQuestion { client, request } => question::deliver(&bench, client, &request).await,
+        Work::Review => WorkResult::Review(hooks::review(&bench).await),
+    }
+}
+
+/// The result of work that failed from within.
+fn failure_of(work: &Work) -> WorkResult {
+    const WHY: &str = "Something inside the server failed; its log says what.";
+    match work {
+        Work::PreparePrompt { .. } => WorkResult::PreparePrompt(PreparedPrompt::default()),
+        Work::Ask => WorkResult::AskFailed(SessionError {
+            error_type: "internal".into(),
+            message: WHY.into(),
+            ..SessionError::default()
+        }),
+        Work::PrepareCall { .. } => WorkResult::PrepareCall(Prepared::Finished(ToolResult::failure(WHY))),
+        Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::failure(WHY)),
+        Work::DeliverQuestion { .. } => WorkResult::Undelivered,
+        Work::Review => WorkResult::Review(None),
+    }
+}

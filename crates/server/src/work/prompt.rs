@@ -1,0 +1,99 @@
+//! A prompt on its way to the model: hooks, date, attachments, and the system text that goes with it.
+
+use std::path::{Path, PathBuf};
+
+use baton_agent::prompt::instructions;
+use baton_agent::prompt::system::{Surroundings, SystemPrompt};
+use baton_agent::prompt::user;
+use baton_core::PreparedPrompt;
+use baton_protocol::{PromptId, Timestamp};
+use serde_json::json;
+
+use super::{Bench, hooks};
+
+/// Makes a prompt ready for the model.
+pub(super) async fn prepare(bench: &Bench, id: PromptId, tools_gone: &[String]) -> PreparedPrompt {
+    let Some(accepted) = bench.session.durable.inbox.iter().find(|p| p.id == id).cloned() else {
+        return PreparedPrompt::default();
+    };
+    let mut context = Vec::new();
+    let mut text = accepted.prompt.text.clone();
+    if let Some(output) = hooks::invoke(bench, "userPromptSubmitted", json!({ "prompt": text })).await {
+        text = output.text("modifiedPrompt").unwrap_or(text);
+        context.extend(
+            output.text("additionalContext").map(|advice| ("userPromptSubmitted".to_owned(), advice)),
+        );
+    }
+    let transformed = compose(bench, &text, &accepted.prompt, tools_gone).await;
+    let input = json!({ "prompt": text, "transformedPrompt": transformed });
+    let transformed = match hooks::invoke(bench, "userPromptTransformed", input).await {
+        Some(output) => output.text("modifiedTransformedPrompt").unwrap_or(transformed),
+        None => transformed,
+    };
+    if bench.session.durable.facts.title.is_none() {
+        let source = if bench.session.durable.seq > 2 { "resume" } else { "new" };
+        let input = json!({ "source": source, "initialPrompt": text });
+        let output = hooks::invoke(bench, "sessionStart", input).await;
+        let advice = output.and_then(|output| output.text("additionalContext"));
+        context.extend(advice.map(|advice| ("sessionStart".to_owned(), advice)));
+    }
+    let content = accepted.prompt.display.clone().unwrap_or(text);
+    let system = system_text(bench).await;
+    let changed = bench.conversation.system.as_deref() != Some(system.as_str());
+    PreparedPrompt { content, transformed: Some(transformed), context, system: changed.then_some(system) }
+}
+
+async fn compose(
+    bench: &Bench,
+    text: &str,
+    prompt: &baton_protocol::event::Prompt,
+    tools_gone: &[String],
+) -> String {
+    let (text, attachments) = (text.to_owned(), prompt.attachments.clone());
+    let (cwd, gone) = (cwd(bench), tools_gone.to_owned());
+    let now = Timestamp::now();
+    let compose = move || user::compose(&text, &attachments, &cwd, now, &gone);
+    // Attachments are files, and files may be slow.
+    tokio::task::spawn_blocking(compose).await.unwrap_or_default()
+}
+
+pub(super) fn cwd(bench: &Bench) -> PathBuf {
+    PathBuf::from(&bench.session.durable.facts.context.cwd)
+}
+
+/// The system text, with the client's own rewriting of it.
+pub(super) async fn system_text(bench: &Bench) -> String {
+    let surroundings = surroundings(bench).await;
+    let mut prompt = SystemPrompt::new(&surroundings, bench.settings.system_message.as_ref());
+    let sections = prompt.to_transform();
+    if !sections.is_empty() {
+        prompt.transformed(hooks::transform(bench, sections).await);
+    }
+    prompt.render()
+}
+
+async fn surroundings(bench: &Bench) -> Surroundings {
+    let context = bench.session.durable.facts.context.clone();
+    let further = bench.settings.instruction_directories.clone();
+    let find = move || {
+        instructions::find(Path::new(&context.cwd), context.git_root.as_deref().map(Path::new), &further)
+    };
+    let found = if bench.settings.skip_custom_instructions {
+        Vec::new()
+    } else {
+        tokio::task::spawn_blocking(find).await.unwrap_or_default()
+    };
+    let facts = &bench.session.durable.facts;
+    Surroundings {
+        cwd: facts.context.cwd.clone(),
+        git_root: facts.context.git_root.clone(),
+        os: std::env::consts::OS.to_owned(),
+        tools: super::offered(&bench.session, &bench.settings, &bench.tools)
+            .into_iter()
+            .map(|t| t.name)
+            .collect(),
+        instructions: found,
+        mode: facts.mode,
+        session_dir: bench.tools.directory().display().to_string(),
+    }
+}

@@ -1,0 +1,42 @@
+//! Questions to the user, shown by a client.
+
+use baton_core::{CallStage, WorkResult};
+use baton_protocol::event::Question;
+use baton_protocol::{ClientId, RequestId};
+use serde_json::json;
+
+use super::Bench;
+use crate::rpc::UserInput;
+use crate::session::Mail;
+
+/// Puts a question to a client and passes its answer on. A client that leaves or fails leaves the question open.
+pub(super) async fn deliver(bench: &Bench, client: ClientId, request: &RequestId) -> WorkResult {
+    let (Some(port), Some(question)) = (bench.hub.port(client), open_question(bench, request)) else {
+        return WorkResult::Undelivered;
+    };
+    let Question::UserInput { question, choices, allow_freeform } = question;
+    let mut params = json!({ "sessionId": bench.session.id, "question": question });
+    if let Some(choices) = choices {
+        params["choices"] = json!(choices);
+    }
+    params["allowFreeform"] = json!(allow_freeform.unwrap_or(true));
+    match port.call("userInput.request", params).await {
+        Ok(answer) => match answer.parse::<UserInput>() {
+            Ok(input) => {
+                let mail = Mail::Answer(request.clone(), Box::new(input.into()), Box::new(drop));
+                drop(bench.mailbox.send(mail));
+            }
+            Err(error) => tracing::warn!(%client, %error, "a client's answer to a question makes no sense"),
+        },
+        Err(failed) => tracing::debug!(%client, %failed, "a question was not delivered"),
+    }
+    WorkResult::Undelivered
+}
+
+fn open_question(bench: &Bench, request: &RequestId) -> Option<Question> {
+    let calls = bench.session.durable.turn.iter().flat_map(|turn| &turn.calls);
+    calls.into_iter().find_map(|call| match &call.stage {
+        CallStage::AwaitingAnswer { request: r, question } if r == request => Some(question.clone()),
+        _ => None,
+    })
+}

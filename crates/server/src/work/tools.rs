@@ -1,0 +1,289 @@
+//! Tool calls: what they would do, doing it, and what is made of the result.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use baton_agent::tools::shell::{NoProcessLog, ShellSettings, Shells};
+use baton_agent::tools::sql::Database;
+use baton_agent::tools::{self, Services, ToolContext, Toolbox, ask_user, spill};
+use baton_core::{Call, Prepared, Route, Session};
+use baton_protocol::event::{ContextAdded, Question, TodosChanged, ToolPartialResult};
+use baton_protocol::permission::PermissionRequest;
+use baton_protocol::tool::{ResultType, ToolResult, ToolSpec};
+use baton_protocol::{Json, ToolCallId};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{Bench, hooks, prompt};
+use crate::Server;
+use crate::rpc::dialect;
+use crate::session::{Hub, Settings, ToolKind};
+use crate::web::NetworkFetch;
+
+/// What the tools of one session share. Made with the session, filled with the first call: a session that calls no tool
+/// costs nothing here.
+pub(crate) struct ToolRoom {
+    directory: PathBuf,
+    toolbox: Toolbox,
+    services: OnceLock<Arc<Services>>,
+    make: Box<dyn Fn() -> Services + Send + Sync>,
+}
+
+impl ToolRoom {
+    pub(crate) fn new(server: &Arc<Server>, hub: &Arc<Hub>, directory: PathBuf) -> Self {
+        let (server, hub, database) = (server.clone(), hub.clone(), directory.join("session.db"));
+        let toolbox = server.toolbox.clone();
+        let make = move || {
+            let hub = hub.clone();
+            let todos_changed = Arc::new(move || hub.show(TodosChanged {}, &CancellationToken::new()));
+            let settings = ShellSettings {
+                environment: server.options.environment.clone(),
+                processes: Arc::new(NoProcessLog),
+            };
+            Services {
+                shells: Shells::new(settings),
+                database: Database::new(database.clone(), todos_changed),
+                web: Arc::new(NetworkFetch::new(server.models.transport())),
+            }
+        };
+        Self { directory, toolbox, services: OnceLock::new(), make: Box::new(make) }
+    }
+
+    /// The session's own directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn services(&self) -> Arc<Services> {
+        self.services.get_or_init(|| Arc::new((self.make)())).clone()
+    }
+
+    /// Ends every process that the session has started.
+    pub(crate) fn close(&self, tasks: &tokio_util::task::TaskTracker) {
+        if let Some(services) = self.services.get().cloned() {
+            tasks.spawn(async move { services.shells.end_all().await });
+        }
+    }
+}
+
+/// The tools that the model is offered, in an order that does not change from call to call: providers cache it.
+pub(crate) fn offered(session: &Session, settings: &Settings, room: &ToolRoom) -> Vec<ToolSpec> {
+    let of_clients: Vec<&ToolSpec> = session.live.clients.values().flat_map(|client| &client.tools).collect();
+    let overridden = |name: &str| of_clients.iter().any(|tool| tool.name == name);
+    let mut tools: Vec<ToolSpec> = room.toolbox.specs().cloned().collect();
+    if session.live.clients.values().any(|client| client.user_input) {
+        tools.push(ask_user::ask_user_spec());
+    }
+    if settings.legacy && settings.available_tools.is_none() {
+        tools.push(dialect::report_intent());
+    }
+    tools.retain(|tool| settings.offers(&tool.name, ToolKind::BuiltIn) && !overridden(&tool.name));
+    for tool in of_clients {
+        if settings.offers(&tool.name, ToolKind::Client) && !tools.iter().any(|t| t.name == tool.name) {
+            tools.push(tool.clone());
+        }
+    }
+    tools
+}
+
+/// Finds out what a call would do.
+pub(super) async fn prepare(bench: &Bench, id: &ToolCallId) -> Prepared {
+    let Some(call) = find(bench, id) else { return Prepared::Finished(tools::interrupted()) };
+    let mut arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
+    let input = json!({ "toolName": call.tool, "toolArgs": arguments });
+    let Some(output) = hooks::invoke(bench, "preToolUse", input).await else {
+        return plan(bench, &call, &arguments).await;
+    };
+    advise(bench, "preToolUse", output.text("additionalContext"));
+    let decision = output.text("permissionDecision");
+    if decision.as_deref() == Some("deny") {
+        let reason = output.text("permissionDecisionReason").unwrap_or_else(|| "No reason provided".into());
+        let text = format!("Denied by preToolUse hook: {reason}");
+        return Prepared::Finished(ToolResult {
+            result_type: ResultType::Denied,
+            ..ToolResult::failure(text)
+        });
+    }
+    let modified = output.json("modifiedArgs");
+    if let Some(modified) = &modified {
+        arguments = modified.clone();
+    }
+    match plan(bench, &call, &arguments).await {
+        Prepared::Runnable { route, wants, .. } => Prepared::Runnable {
+            route,
+            wants: wants.filter(|_| decision.as_deref() != Some("allow")),
+            always_ask: decision.as_deref() == Some("ask"),
+            arguments: modified,
+        },
+        other => other,
+    }
+}
+
+/// What a call would do with these arguments.
+async fn plan(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
+    let offered = offered(&bench.session, &bench.settings, &bench.tools);
+    let Some(spec) = offered.iter().find(|tool| tool.name == call.tool) else {
+        return Prepared::Finished(unknown_tool(&call.tool, &offered));
+    };
+    if bench.session.live.owner_of(&call.tool).is_some() {
+        return Prepared::Runnable {
+            route: Route::Client,
+            wants: (!spec.skip_permission).then(|| custom_tool(call, spec, arguments)),
+            always_ask: false,
+            arguments: None,
+        };
+    }
+    match call.tool.as_str() {
+        ask_user::NAME => match ask_user::Question::read(arguments) {
+            Ok(q) => Prepared::Question(Question::UserInput {
+                question: q.question,
+                choices: q.choices,
+                allow_freeform: q.allow_freeform,
+            }),
+            Err(refusal) => Prepared::Finished(refusal),
+        },
+        dialect::REPORT_INTENT => Prepared::Finished(ToolResult::success(dialect::INTENT_LOGGED)),
+        name => match bench.tools.toolbox.get(name) {
+            None => Prepared::Finished(unknown_tool(name, &offered)),
+            Some(tool) => match tool.prepare(&context(bench, &call.id), arguments).await {
+                tools::Prepared::Refused(result) => Prepared::Finished(result),
+                tools::Prepared::Harmless => runnable(None),
+                tools::Prepared::Needs(wants) => runnable(Some(wants)),
+            },
+        },
+    }
+}
+
+fn runnable(wants: Option<PermissionRequest>) -> Prepared {
+    Prepared::Runnable { route: Route::BuiltIn, wants, always_ask: false, arguments: None }
+}
+
+fn custom_tool(call: &Call, spec: &ToolSpec, arguments: &Json) -> PermissionRequest {
+    PermissionRequest::CustomTool {
+        tool_call_id: Some(call.id.clone()),
+        tool_name: call.tool.clone(),
+        tool_description: spec.description.clone(),
+        args: Some(arguments.clone()),
+    }
+}
+
+fn unknown_tool(name: &str, offered: &[ToolSpec]) -> ToolResult {
+    let names: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
+    let text =
+        format!("Tool '{name}' does not exist. Available tools that can be called are {}.", names.join(", "));
+    ToolResult { error: Some(format!("Tool '{name}' does not exist.")), ..ToolResult::failure(text) }
+}
+
+/// Runs a built-in tool.
+pub(super) async fn run(bench: &Bench, id: &ToolCallId) -> ToolResult {
+    let Some(call) = find(bench, id) else { return tools::interrupted() };
+    let Some(tool) = bench.tools.toolbox.get(&call.tool) else { return unknown_tool(&call.tool, &[]) };
+    let arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
+    let result = tool.run(&context(bench, id), &arguments).await;
+    conclude(bench, &call, &arguments, result).await
+}
+
+/// What becomes of the result of a client's tool.
+pub(super) async fn finish(bench: &Bench, id: &ToolCallId, result: ToolResult) -> ToolResult {
+    let Some(call) = find(bench, id) else { return result };
+    let arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
+    let result = if result.error.is_some() && result.text_result_for_llm.is_empty() {
+        hide_error(&call.tool, &arguments, result)
+    } else {
+        result
+    };
+    conclude(bench, &call, &arguments, result).await
+}
+
+/// A client whose tool threw says so with an error. What was thrown may hold anything, secrets included: the model is
+/// told that it failed, not why.
+fn hide_error(tool: &str, arguments: &Json, result: ToolResult) -> ToolResult {
+    let text = format!(
+        "Failed to execute `{tool}` tool with arguments: {} due to error: Error: Tool execution failed",
+        arguments.as_str()
+    );
+    ToolResult { text_result_for_llm: text, ..result }
+}
+
+/// Hooks, then limits: the last things that happen to a result.
+async fn conclude(bench: &Bench, call: &Call, arguments: &Json, result: ToolResult) -> ToolResult {
+    if bench.cancel.is_cancelled() {
+        return result;
+    }
+    let result = after_hooks(bench, call, arguments, result).await;
+    let large = &bench.settings.large_output;
+    if large.enabled == Some(false) {
+        return result;
+    }
+    let limit = large
+        .max_size_bytes
+        .map_or(spill::DEFAULT_LIMIT, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    if result.text_result_for_llm.len() <= limit {
+        return result;
+    }
+    let directory =
+        large.output_dir.as_ref().map_or_else(|| bench.tools.directory.join("temp"), PathBuf::from);
+    let text = result.text_result_for_llm.clone();
+    let spilled = tokio::task::spawn_blocking(move || spill::apply(text, limit, &directory)).await;
+    match spilled {
+        Ok(Ok(text)) => ToolResult { text_result_for_llm: text, ..result },
+        // A disk that is full must not cost the result: cut it instead.
+        _ => {
+            let cut: String = result.text_result_for_llm.chars().take(limit).collect();
+            ToolResult {
+                text_result_for_llm: format!("{cut}\n[cut: the rest could not be stored]"),
+                ..result
+            }
+        }
+    }
+}
+
+async fn after_hooks(bench: &Bench, call: &Call, arguments: &Json, result: ToolResult) -> ToolResult {
+    let common = json!({ "toolName": call.tool, "toolArgs": arguments });
+    if result.result_type == ResultType::Success {
+        let mut input = common;
+        input["toolResult"] = json!(result);
+        let Some(output) = hooks::invoke(bench, "postToolUse", input).await else { return result };
+        advise(bench, "postToolUse", output.text("additionalContext"));
+        return output.json("modifiedResult").and_then(|modified| modified.parse().ok()).unwrap_or(result);
+    }
+    let mut input = common;
+    input["error"] = json!(result.error.as_ref().unwrap_or(&result.text_result_for_llm));
+    if let Some(output) = hooks::invoke(bench, "postToolUseFailure", input).await {
+        let advice = output.text("additionalContext").map(|advice| {
+            let tool = &call.tool;
+            format!("Tool \"{tool}\" failed. Additional guidance from postToolUseFailure hooks:\n{advice}")
+        });
+        advise(bench, "postToolUseFailure", advice);
+    }
+    result
+}
+
+/// Gives the model a hook's advice.
+fn advise(bench: &Bench, source: &str, advice: Option<String>) {
+    if let Some(content) = advice {
+        bench.note(ContextAdded { source: source.to_owned(), content });
+    }
+}
+
+fn find(bench: &Bench, id: &ToolCallId) -> Option<Call> {
+    bench.session.durable.turn.as_ref()?.call(id).cloned()
+}
+
+fn context(bench: &Bench, id: &ToolCallId) -> ToolContext {
+    let (hub, cancel, call) = (bench.hub.clone(), bench.cancel.clone(), id.clone());
+    let progress = move |output: &str| {
+        hub.show(
+            ToolPartialResult { tool_call_id: call.clone(), partial_output: output.to_owned() },
+            &cancel,
+        );
+    };
+    ToolContext {
+        cwd: prompt::cwd(bench),
+        session_dir: bench.tools.directory.clone(),
+        services: bench.tools.services(),
+        call: id.clone(),
+        cancel: bench.cancel.clone(),
+        progress: Arc::new(progress),
+    }
+}

@@ -1,0 +1,60 @@
+//! Reading records.
+
+use super::{Stores, all_records, append, assert_records, create, id};
+use crate::{Seq, Span, StoreError};
+
+pub(super) async fn spans_are_exact(stores: &Stores) {
+    // The neighbours must not leak in.
+    create(stores, "r", &["x", "y"]).await;
+    create(stores, "s", &["a", "b", "c", "d", "e"]).await;
+    create(stores, "t", &["x", "y"]).await;
+    let check = async |span: Span, expected: &[u64]| {
+        for store in [&stores.ours, &stores.theirs] {
+            let found = store.read(&id("s"), span).await.unwrap();
+            let places: Vec<_> = found.iter().map(|record| record.seq.0).collect();
+            assert_eq!(places, expected, "{span:?}");
+        }
+    };
+    let after = |after, limit| Span::After { after: Seq(after), limit };
+    let before = |before, limit| Span::Before { before: Seq(before), limit };
+    check(after(0, 2), &[1, 2]).await;
+    check(after(2, 2), &[3, 4]).await;
+    check(after(4, 2), &[5]).await;
+    check(after(5, 2), &[]).await;
+    check(after(u64::MAX, 2), &[]).await;
+    check(after(0, 0), &[]).await;
+    check(after(0, 5), &[1, 2, 3, 4, 5]).await;
+    check(after(0, usize::MAX), &[1, 2, 3, 4, 5]).await;
+    check(before(6, 2), &[4, 5]).await;
+    check(before(4, 2), &[2, 3]).await;
+    check(before(2, 2), &[1]).await;
+    check(before(1, 2), &[]).await;
+    check(before(0, 2), &[]).await;
+    check(before(4, 0), &[]).await;
+    check(before(u64::MAX, 2), &[4, 5]).await;
+    check(before(u64::MAX, usize::MAX), &[1, 2, 3, 4, 5]).await;
+}
+
+pub(super) async fn what_is_acknowledged_is_seen_by_all(stores: &Stores) {
+    let lease = create(stores, "s", &[]).await;
+    for place in 0..20 {
+        let head = stores.ours.append(append(&lease, place, &["a"])).await.unwrap();
+        for store in [&stores.ours, &stores.theirs] {
+            let last = store.read(&id("s"), Span::Before { before: Seq(u64::MAX), limit: 1 }).await.unwrap();
+            assert_eq!(last[0].seq, head);
+        }
+    }
+    assert_records(&all_records(&stores.theirs, "s").await, &["a"; 20]);
+}
+
+pub(super) async fn an_unknown_session_is_not_found(stores: &Stores) {
+    let span = Span::After { after: Seq::ZERO, limit: 1 };
+    let check = async |when: &str| {
+        let found = stores.ours.read(&id("missing"), span).await;
+        assert!(matches!(found, Err(StoreError::NotFound(name)) if name == id("missing")), "{when}");
+        assert_eq!(stores.ours.summary(&id("missing")).await.unwrap(), None, "{when}");
+    };
+    check("when there is no session at all").await;
+    create(stores, "s", &["a"]).await;
+    check("when there is another one").await;
+}

@@ -1,0 +1,213 @@
+//! Sessions in memory: for tests, and the model that other stores are compared with.
+//!
+//! Meant to be obviously right rather than fast: one lock around plain collections, every rule in the order in which
+//! the trait states it. Nothing survives the process.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use baton_protocol::{SessionId, Timestamp};
+use bytes::Bytes;
+
+use crate::{
+    Append, Epoch, Holder, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store,
+    StoreError, Summary, Take,
+};
+
+/// A [`Store`] that forgets everything when it is dropped.
+#[derive(Debug, Default)]
+pub struct MemoryStore(Mutex<Sessions>);
+
+#[derive(Debug, Default)]
+struct Sessions {
+    by_id: BTreeMap<SessionId, Session>,
+    last_epoch: u64,
+}
+
+#[derive(Debug)]
+struct Session {
+    created: Timestamp,
+    modified: Timestamp,
+    meta: Bytes,
+    holder: Option<Holder>,
+    snapshot: Option<(Seq, Bytes)>,
+    records: Vec<Record>,
+}
+
+impl Session {
+    fn head(&self) -> Seq {
+        Seq::ZERO.plus(self.records.len())
+    }
+
+    fn push(&mut self, records: Vec<NewRecord>) {
+        for NewRecord { kind, body } in records {
+            let seq = self.head().plus(1);
+            self.records.push(Record { seq, kind, body });
+        }
+    }
+
+    fn after(&self, after: Seq) -> impl Iterator<Item = &Record> {
+        self.records.iter().filter(move |record| record.seq > after)
+    }
+
+    fn summary(&self, session: &SessionId) -> Summary {
+        Summary {
+            session: session.clone(),
+            head: self.head(),
+            created: self.created,
+            modified: self.modified,
+            meta: self.meta.clone(),
+            holder: self.holder.clone(),
+            size: self.records.iter().map(|record| record.body.len() as u64).sum(),
+        }
+    }
+}
+
+impl Sessions {
+    fn next_epoch(&mut self) -> Epoch {
+        self.last_epoch += 1;
+        Epoch(self.last_epoch)
+    }
+
+    fn get(&self, id: &SessionId) -> Result<&Session, StoreError> {
+        self.by_id.get(id).ok_or_else(|| StoreError::NotFound(id.clone()))
+    }
+
+    /// The session, if this lease still gives the right to write it.
+    fn leased(&mut self, lease: &Lease) -> Result<&mut Session, StoreError> {
+        self.by_id
+            .get_mut(&lease.session)
+            .filter(|session| session.holder.as_ref().is_some_and(|holder| holder.epoch == lease.epoch))
+            .ok_or_else(|| StoreError::Fenced(lease.session.clone()))
+    }
+
+    fn create(&mut self, new: NewSession) -> Result<Lease, StoreError> {
+        if self.by_id.contains_key(&new.session) {
+            return Err(StoreError::Exists(new.session));
+        }
+        let epoch = self.next_epoch();
+        let mut session = Session {
+            created: new.created,
+            modified: new.created,
+            meta: new.meta,
+            holder: Some(Holder { owner: new.owner, epoch, busy: new.busy }),
+            snapshot: None,
+            records: Vec::new(),
+        };
+        session.push(new.records);
+        self.by_id.insert(new.session.clone(), session);
+        Ok(Lease { session: new.session, epoch })
+    }
+
+    fn acquire(&mut self, id: &SessionId, owner: Owner, take: Take) -> Result<Opened, StoreError> {
+        match &self.get(id)?.holder {
+            Some(holder) if !take.allows(Some(holder)) => {
+                return Err(StoreError::Held { session: id.clone(), holder: Box::new(holder.clone()) });
+            }
+            _ => {}
+        }
+        let epoch = self.next_epoch();
+        let session = self.by_id.get_mut(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        session.holder = Some(Holder { owner, epoch, busy: false });
+        let tail_after = session.snapshot.as_ref().map_or(Seq::ZERO, |(seq, _)| *seq);
+        Ok(Opened {
+            lease: Lease { session: id.clone(), epoch },
+            head: session.head(),
+            created: session.created,
+            modified: session.modified,
+            meta: session.meta.clone(),
+            snapshot: session.snapshot.clone(),
+            tail: session.after(tail_after).cloned().collect(),
+        })
+    }
+
+    fn append(&mut self, append: Append) -> Result<Seq, StoreError> {
+        let session = self.leased(&append.lease)?;
+        let actual = session.head();
+        if actual != append.expected {
+            return Err(StoreError::OutOfStep {
+                session: append.lease.session,
+                expected: append.expected,
+                actual,
+            });
+        }
+        session.push(append.records);
+        session.modified = append.modified;
+        session.meta = append.meta.unwrap_or_else(|| session.meta.clone());
+        if let Some(snapshot) = append.snapshot {
+            session.snapshot = Some((session.head(), snapshot));
+        }
+        if let Some(holder) = &mut session.holder {
+            holder.busy = append.busy;
+        }
+        Ok(session.head())
+    }
+
+    fn read(&self, id: &SessionId, span: Span) -> Result<Vec<Record>, StoreError> {
+        let session = self.get(id)?;
+        Ok(match span {
+            Span::After { after, limit } => session.after(after).take(limit).cloned().collect(),
+            Span::Before { before, limit } => {
+                let mut found: Vec<_> = session.records.iter().filter(|record| record.seq < before).collect();
+                found.drain(..found.len().saturating_sub(limit));
+                found.into_iter().cloned().collect()
+            }
+        })
+    }
+
+    fn list(&self) -> Vec<Summary> {
+        let mut all: Vec<_> = self.by_id.iter().map(|(id, session)| session.summary(id)).collect();
+        // The sort is stable and the map is in order of names, so names decide between equal times.
+        all.sort_by_key(|summary| std::cmp::Reverse(summary.modified));
+        all
+    }
+}
+
+impl MemoryStore {
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MemoryStore {
+    fn create(&self, new: NewSession) -> Reply<'_, Lease> {
+        Box::pin(async move { self.sessions().create(new) })
+    }
+
+    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened> {
+        let session = session.clone();
+        Box::pin(async move { self.sessions().acquire(&session, owner, take) })
+    }
+
+    fn append(&self, append: Append) -> Reply<'_, Seq> {
+        Box::pin(async move { self.sessions().append(append) })
+    }
+
+    fn release(&self, lease: Lease) -> Reply<'_, ()> {
+        Box::pin(async move {
+            if let Ok(session) = self.sessions().leased(&lease) {
+                session.holder = None;
+            }
+            Ok(())
+        })
+    }
+
+    fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>> {
+        let session = session.clone();
+        Box::pin(async move { self.sessions().read(&session, span) })
+    }
+
+    fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>> {
+        let session = session.clone();
+        Box::pin(async move { Ok(self.sessions().get(&session).ok().map(|found| found.summary(&session))) })
+    }
+
+    fn list(&self) -> Reply<'_, Vec<Summary>> {
+        Box::pin(async move { Ok(self.sessions().list()) })
+    }
+
+    fn delete(&self, session: &SessionId) -> Reply<'_, bool> {
+        let session = session.clone();
+        Box::pin(async move { Ok(self.sessions().by_id.remove(&session).is_some()) })
+    }
+}

@@ -1,0 +1,175 @@
+//! Files that a crash, a bad disk or a person has damaged: opened as far as possible, reported, never a panic.
+
+use std::path::Path;
+
+use baton_store::{Store, StoreError, Take};
+
+use crate::support::{assert_whole, id, new_session, next, owner, read_all, sqlite};
+
+/// A copy of the files of a store that is still open, as a crash leaves them: the file, and the log beside it.
+struct Wreck {
+    file: Vec<u8>,
+    log: Vec<u8>,
+    /// How long the log was when each record was acknowledged.
+    acknowledged: Vec<usize>,
+}
+
+async fn wreck(records: u64) -> Wreck {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("baton.db");
+    let log = root.path().join("baton.db-wal");
+    let store = sqlite(&path);
+    let lease = store.create(new_session("s", 0)).await.unwrap();
+    let mut acknowledged = Vec::new();
+    for head in 0..records {
+        store.append(next(&lease, head)).await.unwrap();
+        acknowledged.push(usize::try_from(std::fs::metadata(&log).unwrap().len()).unwrap());
+    }
+    Wreck { file: std::fs::read(&path).unwrap(), log: std::fs::read(&log).unwrap(), acknowledged }
+}
+
+impl Wreck {
+    /// The files with another log, in a directory of their own.
+    fn restore(&self, log: &[u8]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("baton.db"), &self.file).unwrap();
+        std::fs::write(root.path().join("baton.db-wal"), log).unwrap();
+        root
+    }
+
+    /// How many records were acknowledged while the log was no longer than this.
+    fn acknowledged_within(&self, bytes: usize) -> u64 {
+        self.acknowledged.iter().filter(|length| **length <= bytes).count() as u64
+    }
+}
+
+/// Opens a damaged copy and returns how many records of `s` it has, checking that they are a whole beginning.
+async fn recovered(wreck: tempfile::TempDir) -> u64 {
+    let store = sqlite(&wreck.path().join("baton.db"));
+    match store.summary(&id("s")).await.unwrap() {
+        None => 0,
+        Some(summary) => {
+            let head = assert_whole(&store, "s").await;
+            // And it can be written again.
+            let take = Take::From(summary.holder.unwrap().epoch);
+            let opened = store.acquire(&id("s"), owner("next"), take).await.unwrap();
+            store.append(next(&opened.lease, head)).await.unwrap();
+            assert_eq!(assert_whole(&store, "s").await, head + 1);
+            head
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_torn_log_loses_only_what_was_torn_off() {
+    let wreck = wreck(12).await;
+    // Every page of the log is torn somewhere: a stride that shares no factor with the page size hits all offsets.
+    for length in (0..=wreck.log.len()).step_by(1531).chain([wreck.log.len()]) {
+        let head = recovered(wreck.restore(&wreck.log[..length])).await;
+        assert!(head >= wreck.acknowledged_within(length), "cut at {length}: only {head} records");
+        assert!(head <= 12);
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_ends_in_garbage_loses_only_what_is_garbage() {
+    let wreck = wreck(12).await;
+    for from in (0..wreck.log.len()).step_by(4799) {
+        for filler in [0, 0xFF] {
+            let mut log = wreck.log.clone();
+            log[from..].fill(filler);
+            let head = recovered(wreck.restore(&log)).await;
+            assert!(head >= wreck.acknowledged_within(from), "garbage from {from}: only {head} records");
+        }
+    }
+}
+
+/// A file that was closed properly, with a few hundred records in it.
+async fn sound_file(path: &Path) {
+    let store = sqlite(path);
+    store.create(new_session("s", 300)).await.unwrap();
+    store.close().await.unwrap();
+}
+
+/// Tries everything. Each call may succeed or report a failing medium that says what to do; it must not panic.
+async fn try_everything(path: &Path) -> Vec<StoreError> {
+    let store = sqlite(path);
+    let mut errors = Vec::new();
+    let mut note = |result: Result<(), StoreError>| errors.extend(result.err());
+    note(store.list().await.map(drop));
+    note(store.summary(&id("s")).await.map(drop));
+    note(read_all(&store, "s").await.map(drop));
+    if let Ok(Some(summary)) = store.summary(&id("s")).await {
+        let take = Take::From(summary.holder.unwrap().epoch);
+        match store.acquire(&id("s"), owner("next"), take).await {
+            Ok(opened) => note(store.append(next(&opened.lease, opened.head.0)).await.map(drop)),
+            Err(error) => note(Err(error)),
+        }
+    }
+    note(store.create(new_session("new", 3)).await.map(drop));
+    note(store.delete(&id("s")).await.map(drop));
+    let _ = store.close().await;
+    errors
+}
+
+#[tokio::test]
+async fn an_overwritten_header_is_reported_with_the_way_out() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("baton.db");
+    sound_file(&path).await;
+    let mut content = std::fs::read(&path).unwrap();
+    content[..100].fill(b'x');
+    std::fs::write(&path, content).unwrap();
+    let errors = try_everything(&path).await;
+    assert_eq!(errors.len(), 5);
+    for error in errors {
+        let text = error.to_string();
+        assert!(text.contains("Move it away") && text.contains("baton sessions import"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn damage_anywhere_is_reported_or_harmless() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("baton.db");
+    sound_file(&path).await;
+    let sound = std::fs::read(&path).unwrap();
+    let page = 4096;
+    let mut damaged = Vec::new();
+    for place in (0..sound.len()).step_by(page) {
+        damaged.push(sound[..place + page / 2].to_vec()); // torn in the middle of a page
+        let mut garbled = sound.clone();
+        garbled[place + 8..(place + 600).min(sound.len())].fill(0xA5);
+        damaged.push(garbled);
+    }
+    let mut reported = 0;
+    for content in damaged {
+        std::fs::write(&path, content).unwrap();
+        let _ = std::fs::remove_file(root.path().join("baton.db-wal"));
+        let _ = std::fs::remove_file(root.path().join("baton.db-shm"));
+        for error in try_everything(&path).await {
+            match error {
+                // Where nothing can be read any more, nothing is found.
+                StoreError::NotFound(_) => {}
+                StoreError::Medium { cause, .. } => {
+                    reported += 1;
+                    let advice = ["Move it away", "The disk reported an error"];
+                    assert!(advice.iter().any(|advice| cause.contains(advice)), "{cause}");
+                }
+                other => panic!("{other}"),
+            }
+        }
+    }
+    assert!(reported > 0);
+}
+
+#[tokio::test]
+async fn an_empty_file_is_as_good_as_none() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("baton.db");
+    std::fs::write(&path, b"").unwrap();
+    let store = sqlite(&path);
+    assert!(store.list().await.unwrap().is_empty());
+    store.create(new_session("s", 2)).await.unwrap();
+    assert_eq!(assert_whole(&store, "s").await, 2);
+}

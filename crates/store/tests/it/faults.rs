@@ -1,0 +1,106 @@
+//! The faults themselves, and the way they are meant to be used: one at every call in turn.
+
+use std::sync::Arc;
+
+use baton_store::faults::{Fault, FaultyStore};
+use baton_store::memory::MemoryStore;
+use baton_store::{Lease, Seq, Store, StoreError, Take};
+
+use crate::support::{assert_whole, id, new_session, next, owner};
+
+fn faulty() -> FaultyStore {
+    FaultyStore::new(Arc::new(MemoryStore::default()))
+}
+
+async fn lease_of(store: &FaultyStore, name: &str) -> Lease {
+    store.create(new_session(name, 0)).await.unwrap()
+}
+
+#[tokio::test]
+async fn before_has_no_effect_after_has_it_unsaid() {
+    let store = faulty();
+    let lease = lease_of(&store, "s").await;
+    store.plan(Fault::Before(2));
+    assert!(matches!(store.append(next(&lease, 0)).await, Err(StoreError::Medium { .. })));
+    assert_eq!(store.append(next(&lease, 0)).await.unwrap(), Seq(1), "the first try did nothing");
+
+    store.plan(Fault::After(4));
+    assert!(matches!(store.append(next(&lease, 1)).await, Err(StoreError::Medium { .. })));
+    let again = store.append(next(&lease, 1)).await;
+    assert!(
+        matches!(again, Err(StoreError::OutOfStep { actual: Seq(2), .. })),
+        "the first try was done: {again:?}"
+    );
+    assert_eq!(store.calls(), 5);
+}
+
+#[tokio::test]
+async fn a_lost_acknowledgement_does_not_hide_a_refusal() {
+    let store = faulty();
+    let lease = lease_of(&store, "s").await;
+    store.plan(Fault::After(2));
+    assert!(matches!(store.append(next(&lease, 7)).await, Err(StoreError::OutOfStep { .. })));
+}
+
+#[tokio::test]
+async fn a_full_disk_stays_full_until_it_is_healed() {
+    let store = faulty();
+    let lease = lease_of(&store, "s").await;
+    store.plan(Fault::From(3));
+    store.append(next(&lease, 0)).await.unwrap();
+    for _ in 0..3 {
+        let error = store.append(next(&lease, 1)).await.unwrap_err().to_string();
+        assert!(error.contains("planned to fail"), "{error}");
+        assert!(store.list().await.is_err());
+    }
+    store.heal();
+    assert_eq!(store.append(next(&lease, 1)).await.unwrap(), Seq(2));
+}
+
+/// A writer that repeats whatever may not have been done, and so survives a fault at any call.
+async fn stubborn_scenario(store: &FaultyStore) {
+    let lease = loop {
+        match store.create(new_session("s", 0)).await {
+            Ok(lease) => break lease,
+            Err(StoreError::Exists(_)) => {
+                // The acknowledgement was lost, and with it the epoch: ask who holds it, and take it from ourselves.
+                let Ok(Some(summary)) = store.summary(&id("s")).await else { continue };
+                let take = summary.holder.map_or(Take::IfFree, |holder| Take::From(holder.epoch));
+                if let Ok(opened) = store.acquire(&id("s"), owner("ours"), take).await {
+                    break opened.lease;
+                }
+            }
+            Err(StoreError::Medium { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    };
+    let mut head = 0;
+    while head < 3 {
+        match store.append(next(&lease, head)).await {
+            Ok(seq) => head = seq.0,
+            Err(StoreError::OutOfStep { actual, .. }) => head = actual.0,
+            Err(StoreError::Medium { .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    while store.release(lease.clone()).await.is_err() {}
+}
+
+#[tokio::test]
+async fn a_fault_at_every_call_in_turn() {
+    let store = faulty();
+    stubborn_scenario(&store).await;
+    let calls = store.calls();
+    assert_eq!(calls, 5);
+    for call in 1..=calls {
+        for fault in [Fault::Before(call), Fault::After(call)] {
+            let store = faulty();
+            store.plan(fault);
+            stubborn_scenario(&store).await;
+            assert!(store.calls() > calls, "{fault:?} was not noticed");
+            store.heal();
+            assert_eq!(assert_whole(&store, "s").await, 3, "{fault:?}");
+            assert_eq!(store.summary(&id("s")).await.unwrap().unwrap().holder, None, "{fault:?}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The file is removed or replaced while the store is in use.
+
+use std::path::{Path, PathBuf};
+
+use baton_store::sqlite::SqliteStore;
+use baton_store::{Append, Lease, Seq, Store, StoreError, Take};
+use bytes::Bytes;
+
+use crate::support::{assert_whole, id, new_session, next, owner, read_all, sqlite};
+
+struct Home {
+    root: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.root.path().join("state/baton.db")
+    }
+
+    fn remove(&self) {
+        std::fs::remove_dir_all(self.root.path().join("state")).unwrap();
+    }
+}
+
+/// A session in use and one at rest.
+async fn live_and_idle(store: &SqliteStore) -> Lease {
+    let live = store.create(new_session("live", 2)).await.unwrap();
+    let snapshot = Some(Bytes::from_static(b"snapshot"));
+    store.append(Append { snapshot, busy: true, ..next(&live, 2) }).await.unwrap();
+    let idle = store.create(new_session("idle", 2)).await.unwrap();
+    store.release(idle).await.unwrap();
+    live
+}
+
+fn names(summaries: Vec<baton_store::Summary>) -> Vec<String> {
+    let mut names: Vec<_> = summaries.into_iter().map(|summary| summary.session.to_string()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_session_in_use_goes_on_and_the_rest_is_gone() {
+    let home = Home::new();
+    let store = sqlite(&home.path());
+    let live = live_and_idle(&store).await;
+    let before = store.summary(&id("live")).await.unwrap();
+    for round in 0..3 {
+        home.remove();
+        let head = 3 + round;
+        assert_eq!(store.append(Append { busy: true, ..next(&live, head) }).await.unwrap(), Seq(head + 1));
+        assert_eq!(assert_whole(&store, "live").await, head + 1);
+    }
+    assert_eq!(names(store.list().await.unwrap()), ["live"]);
+    let after = store.summary(&id("live")).await.unwrap().unwrap();
+    let before = before.unwrap();
+    assert_eq!((after.created, after.meta, after.holder), (before.created, before.meta, before.holder));
+
+    // And it is really there: another server finds it, with its snapshot.
+    drop(store);
+    let other = sqlite(&home.path());
+    assert_eq!(assert_whole(&other, "live").await, 6);
+    let opened = other.acquire(&id("live"), owner("other"), Take::From(live.epoch)).await.unwrap();
+    assert_eq!(opened.snapshot, Some((Seq(3), Bytes::from_static(b"snapshot"))));
+    assert_eq!(opened.tail.len(), 3);
+    assert!(opened.lease.epoch > live.epoch);
+}
+
+#[tokio::test]
+async fn readers_notice_by_themselves() {
+    let home = Home::new();
+    let store = sqlite(&home.path());
+    live_and_idle(&store).await;
+    assert_eq!(names(store.list().await.unwrap()), ["idle", "live"]);
+    home.remove();
+    assert_eq!(names(store.list().await.unwrap()), ["live"]);
+    home.remove();
+    assert_eq!(assert_whole(&store, "live").await, 3);
+    assert!(matches!(read_all(&store, "idle").await, Err(StoreError::NotFound(_))));
+    assert_eq!(open_but_removed(home.root.path()), 0, "the old files are let go");
+}
+
+/// How many removed files below this directory this process still has open.
+fn open_but_removed(directory: &Path) -> usize {
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return 0 };
+    open.flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+        .filter(|target| target.starts_with(directory) && target.to_string_lossy().ends_with(" (deleted)"))
+        .count()
+}
+
+#[tokio::test]
+async fn only_the_file_is_removed_and_its_log_is_left() {
+    let home = Home::new();
+    let store = sqlite(&home.path());
+    let live = live_and_idle(&store).await;
+    std::fs::remove_file(home.path()).unwrap();
+    store.append(next(&live, 3)).await.unwrap();
+    assert_eq!(assert_whole(&store, "live").await, 4);
+    assert_eq!(names(store.list().await.unwrap()), ["live"]);
+}
+
+#[tokio::test]
+async fn each_server_carries_over_its_own() {
+    let home = Home::new();
+    let (one, other) = (sqlite(&home.path()), sqlite(&home.path()));
+    let ours = one.create(new_session("ours", 1)).await.unwrap();
+    let theirs = other.create(new_session("theirs", 1)).await.unwrap();
+    one.create(new_session("lost", 1)).await.map(|lease| one.release(lease)).unwrap().await.unwrap();
+    // Held by the same owner, but through a store that is gone.
+    let third = sqlite(&home.path());
+    third.create(new_session("orphan", 1)).await.unwrap();
+    third.close().await.unwrap();
+
+    home.remove();
+    one.append(next(&ours, 1)).await.unwrap();
+    assert_eq!(names(one.list().await.unwrap()), ["ours"]);
+    other.append(next(&theirs, 1)).await.unwrap();
+    for store in [&one, &other] {
+        assert_eq!(names(store.list().await.unwrap()), ["ours", "theirs"]);
+        assert_eq!(assert_whole(store, "ours").await, 2);
+        assert_eq!(assert_whole(store, "theirs").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_session_of_the_same_name_in_the_new_file_wins() {
+    let home = Home::new();
+    let old = sqlite(&home.path());
+    let lease = old.create(new_session("s", 5)).await.unwrap();
+    home.remove();
+    let new = sqlite(&home.path());
+    let winner = new.create(new_session("s", 1)).await.unwrap();
+    assert!(matches!(old.append(next(&lease, 5)).await, Err(StoreError::Fenced(_))));
+    new.append(next(&winner, 1)).await.unwrap();
+    assert_eq!(assert_whole(&old, "s").await, 2);
+}
+
+#[tokio::test]
+async fn closing_after_the_file_is_gone_makes_no_new_one() {
+    let home = Home::new();
+    let store = sqlite(&home.path());
+    live_and_idle(&store).await;
+    home.remove();
+    store.close().await.unwrap();
+    assert!(!home.path().exists());
+}
+
+#[tokio::test]
+async fn a_damaged_file_that_is_moved_away_as_advised_is_replaced() {
+    let home = Home::new();
+    let store = sqlite(&home.path());
+    let live = store.create(new_session("live", 2)).await.unwrap();
+    // Overwritten in place, file and log, under the eyes of the store.
+    for name in ["baton.db", "baton.db-wal"] {
+        let path = home.root.path().join("state").join(name);
+        let length = std::fs::metadata(&path).unwrap().len();
+        std::fs::write(&path, vec![0xAB; usize::try_from(length).unwrap()]).unwrap();
+    }
+    let _ = store.append(next(&live, 2)).await;
+    home.remove();
+    // Whether the live session could be saved depends on what was still in memory; the store must work either way.
+    let _ = store.append(next(&live, 2)).await;
+    let _ = read_all(&store, "live").await;
+    store.create(new_session("new", 1)).await.unwrap();
+    assert_eq!(assert_whole(&store, "new").await, 1);
+}

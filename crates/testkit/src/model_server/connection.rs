@@ -1,0 +1,164 @@
+//! One connection: just enough of HTTP/1.1 to misbehave in every way that a test wants.
+
+use std::io;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::state::{End, Recorded, State};
+use super::{chat, script};
+
+/// Accepts connections until it is dropped, and then ends them all.
+pub(super) async fn accept(listener: TcpListener, state: Arc<State>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        state.note_connection();
+        let _ = stream.set_nodelay(true);
+        let state = Arc::clone(&state);
+        connections.spawn(async move { Connection { stream: BufReader::new(stream) }.run(&state).await });
+    }
+}
+
+/// A connection to a client.
+pub(super) struct Connection {
+    stream: BufReader<TcpStream>,
+}
+
+/// Whether another request may follow on the same connection.
+#[derive(PartialEq)]
+pub(super) enum After {
+    KeepAlive,
+    Close,
+}
+
+impl Connection {
+    /// Answers requests until one side has had enough.
+    async fn run(mut self, state: &State) {
+        while let Ok(Some(request)) = self.read_request().await {
+            let index = state.record(request.clone());
+            let done = self.answer(&request, state).await;
+            state.end(index, if done.is_ok() { End::Answered } else { End::ClientLeft });
+            if !matches!(done, Ok(After::KeepAlive)) {
+                return;
+            }
+        }
+    }
+
+    async fn answer(&mut self, request: &Recorded, state: &State) -> io::Result<After> {
+        let path = request.path.split('?').next().unwrap_or_default();
+        match (request.method.as_str(), path) {
+            ("GET", "/_requests") => self.json(200, &state.requests_as_json()).await,
+            ("POST", path) if path.starts_with("/_release/") => {
+                state.release(&path["/_release/".len()..]);
+                self.json(200, &json!({"released": true})).await
+            }
+            ("GET", path) if path.ends_with("/models") => self.json(200, &state.models()).await,
+            ("POST", path) if path.ends_with("/chat/completions") => {
+                let reply = state.next_reply().unwrap_or_else(|| script::reply(&request.body, state));
+                chat::answer(self, request, &reply, state).await
+            }
+            _ => self.json(404, &json!({"error": {"message": format!("nothing is at {path}")}})).await,
+        }
+    }
+
+    async fn json(&mut self, status: u16, body: &Value) -> io::Result<After> {
+        self.head(status, &[("content-type".to_owned(), "application/json".to_owned())]).await?;
+        self.chunk(body.to_string().as_bytes()).await?;
+        self.finish().await
+    }
+
+    /// Begins a response whose body comes in chunks.
+    pub(super) async fn head(&mut self, status: u16, headers: &[(String, String)]) -> io::Result<()> {
+        let mut head = format!("HTTP/1.1 {status} Scripted\r\ntransfer-encoding: chunked\r\n");
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        self.stream.write_all(head.as_bytes()).await
+    }
+
+    /// Sends a piece of the body. An empty one would end the body, so it is not sent.
+    pub(super) async fn chunk(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
+        chunk.extend_from_slice(bytes);
+        chunk.extend_from_slice(b"\r\n");
+        self.stream.write_all(&chunk).await
+    }
+
+    /// Ends the body.
+    pub(super) async fn finish(&mut self) -> io::Result<After> {
+        self.stream.write_all(b"0\r\n\r\n").await?;
+        Ok(After::KeepAlive)
+    }
+
+    /// Makes the end of the connection a violent one.
+    pub(super) fn reset(&self) -> io::Result<After> {
+        self.stream.get_ref().set_zero_linger()?;
+        Ok(After::Close)
+    }
+
+    /// Waits until the client leaves. Nobody speaks out of turn in HTTP/1.1, so any news are the end.
+    pub(super) async fn client_left(&mut self) -> io::Error {
+        let _ = self.stream.read(&mut [0; 64]).await;
+        io::Error::new(io::ErrorKind::BrokenPipe, "the client has left")
+    }
+
+    async fn read_request(&mut self) -> io::Result<Option<Recorded>> {
+        let Some(first) = self.line().await? else { return Ok(None) };
+        let mut words = first.split_whitespace();
+        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let mut headers = Vec::new();
+        while let Some(line) = self.line().await?.filter(|line| !line.is_empty()) {
+            if let Some((name, value)) = line.split_once(':') {
+                headers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
+            }
+        }
+        let mut request = Recorded {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            headers,
+            body: Value::Null,
+            end: None,
+        };
+        let body = self.body(&request).await?;
+        request.body = serde_json::from_slice(&body).unwrap_or_default();
+        Ok(Some(request))
+    }
+
+    async fn line(&mut self) -> io::Result<Option<String>> {
+        let mut line = String::new();
+        let length = self.stream.read_line(&mut line).await?;
+        Ok((length > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned()))
+    }
+
+    async fn body(&mut self, request: &Recorded) -> io::Result<Vec<u8>> {
+        if request.header("transfer-encoding") == Some("chunked") {
+            return self.chunked_body().await;
+        }
+        let length = request.header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).await?;
+        Ok(body)
+    }
+
+    async fn chunked_body(&mut self) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.line().await?.unwrap_or_default();
+            let length = usize::from_str_radix(line.trim(), 16).unwrap_or(0);
+            let mut chunk = vec![0; length];
+            self.stream.read_exact(&mut chunk).await?;
+            self.line().await?;
+            if length == 0 {
+                return Ok(body);
+            }
+            body.extend_from_slice(&chunk);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A scripted stand-in for a provider of chat completions, on a loopback port of its own.
+//!
+//! What it says is decided in one of two ways. A test in Rust may queue [`Reply`]s with [`ModelServer::push`]; each
+//! answers one request. When the queue is empty, the last user message of the request decides: it may contain
+//! directives such as `[[text:hello]]` or `[[tool:bash {"command":"ls"}]]` (all of them: [`script`]); without any, the
+//! answer is `echo N: PROMPT`, where N is the number of user messages. Nothing is remembered between requests, so a
+//! conversation that is resumed after a crash goes on as if nothing had happened.
+//!
+//! Tests wait for events instead of sleeping: [`ModelServer::wait_for_requests`], [`ModelServer::wait_for_end`], and
+//! `[[hold:name]]` with [`ModelServer::release`].
+//!
+//! Over HTTP: `GET /_requests`, `POST /_release/NAME`, `GET …/models`, `POST …/chat/completions`.
+
+mod chat;
+mod connection;
+mod reply;
+pub mod script;
+mod state;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+pub use reply::{Action, Reply};
+use state::State;
+pub use state::{End, Recorded};
+
+/// A running server. Dropping it stops it, and every connection with it.
+pub struct ModelServer {
+    address: SocketAddr,
+    state: Arc<State>,
+    accepting: JoinHandle<()>,
+}
+
+impl ModelServer {
+    /// Starts a server on a free port.
+    ///
+    /// # Panics
+    /// When no port is free.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        Self::serve(listener).expect("the address of a listener")
+    }
+
+    /// Starts a server on a listener.
+    ///
+    /// # Errors
+    /// When the listener has no address.
+    pub fn serve(listener: TcpListener) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let state = Arc::new(State::default());
+        let accepting = tokio::spawn(connection::accept(listener, Arc::clone(&state)));
+        Ok(Self { address, state, accepting })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The base address, as a provider's settings want it.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Queues the reply to the next chat request that has none yet.
+    pub fn push(&self, reply: Reply) {
+        self.state.push(reply);
+    }
+
+    /// Replaces what `GET /models` returns.
+    pub fn set_models(&self, models: Value) {
+        self.state.set_models(models);
+    }
+
+    /// All requests so far, oldest first.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.state.requests()
+    }
+
+    /// How many connections were made.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.state.connections()
+    }
+
+    /// Waits until there have been so many requests.
+    ///
+    /// # Panics
+    /// When they do not come within ten seconds.
+    pub async fn wait_for_requests(&self, count: usize) -> Vec<Recorded> {
+        self.state.wait_until(&format!("{count} requests"), |state| state.requests().len() >= count).await;
+        self.requests()
+    }
+
+    /// Waits until a request, counted from 0, is over, and says how it ended.
+    ///
+    /// # Panics
+    /// When that does not happen within ten seconds.
+    pub async fn wait_for_end(&self, index: usize) -> End {
+        let end = |state: &State| state.requests().get(index).and_then(|request| request.end);
+        self.state.wait_until(&format!("the end of request {index}"), |state| end(state).is_some()).await;
+        end(&self.state).expect("just seen")
+    }
+
+    /// Waits until a reply has come to `[[hold:name]]`.
+    ///
+    /// # Panics
+    /// When that does not happen within ten seconds.
+    pub async fn wait_for_hold(&self, name: &str) {
+        self.state.wait_until(&format!("somebody at hold {name}"), |state| state.is_held(name)).await;
+    }
+
+    /// Lets go on what waits at `[[hold:name]]`, and what will come there later.
+    pub fn release(&self, name: &str) {
+        self.state.release(name);
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}

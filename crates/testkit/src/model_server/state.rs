@@ -1,0 +1,179 @@
+//! What a server knows: the queue of replies, the requests it has seen, and who waits for what.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::Reply;
+
+/// How long a test waits for something that should happen at once.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A request that arrived.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recorded {
+    /// Such as `POST`.
+    pub method: String,
+    /// With the query.
+    pub path: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body as JSON, `null` if it is none.
+    pub body: Value,
+    /// How it ended, once it has.
+    pub end: Option<End>,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// It got what was scripted.
+    Answered,
+    /// The client left before that.
+    ClientLeft,
+}
+
+impl Recorded {
+    /// The value of a header.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    fn to_json(&self) -> Value {
+        let headers: serde_json::Map<_, _> =
+            self.headers.iter().map(|(n, v)| (n.clone(), Value::from(v.as_str()))).collect();
+        let end = self.end.map(|end| match end {
+            End::Answered => "answered",
+            End::ClientLeft => "client_left",
+        });
+        json!({"method": self.method, "path": self.path, "headers": headers, "body": self.body, "end": end})
+    }
+}
+
+/// Shared by the server's handle and all its connections.
+pub(super) struct State {
+    inner: Mutex<Inner>,
+    /// Counts changes, for whoever waits for one.
+    changes: watch::Sender<u64>,
+}
+
+struct Inner {
+    queue: VecDeque<Reply>,
+    requests: Vec<Recorded>,
+    connections: usize,
+    models: Value,
+    held: HashSet<String>,
+    released: HashSet<String>,
+    seen: HashMap<String, u32>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let inner = Inner {
+            queue: VecDeque::new(),
+            requests: Vec::new(),
+            connections: 0,
+            models: json!({"object": "list", "data": [{"id": "scripted", "object": "model"}]}),
+            held: HashSet::new(),
+            released: HashSet::new(),
+            seen: HashMap::new(),
+        };
+        Self { inner: Mutex::new(inner), changes: watch::Sender::new(0) }
+    }
+}
+
+impl State {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+        let result = change(&mut self.inner());
+        self.changes.send_modify(|count| *count += 1);
+        result
+    }
+
+    pub(super) fn push(&self, reply: Reply) {
+        self.change(|inner| inner.queue.push_back(reply));
+    }
+
+    pub(super) fn next_reply(&self) -> Option<Reply> {
+        self.change(|inner| inner.queue.pop_front())
+    }
+
+    pub(super) fn set_models(&self, models: Value) {
+        self.change(|inner| inner.models = models);
+    }
+
+    pub(super) fn models(&self) -> Value {
+        self.inner().models.clone()
+    }
+
+    pub(super) fn note_connection(&self) {
+        self.change(|inner| inner.connections += 1);
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.inner().connections
+    }
+
+    /// Keeps a request, and returns its number.
+    pub(super) fn record(&self, request: Recorded) -> usize {
+        self.change(|inner| {
+            inner.requests.push(request);
+            inner.requests.len() - 1
+        })
+    }
+
+    pub(super) fn end(&self, index: usize, end: End) {
+        self.change(|inner| inner.requests[index].end = Some(end));
+    }
+
+    pub(super) fn requests(&self) -> Vec<Recorded> {
+        self.inner().requests.clone()
+    }
+
+    pub(super) fn requests_as_json(&self) -> Value {
+        self.inner().requests.iter().map(Recorded::to_json).collect()
+    }
+
+    /// How often this has been seen, this time included.
+    pub(super) fn times_seen(&self, what: &str) -> u32 {
+        self.change(|inner| {
+            let times = inner.seen.entry(what.to_owned()).or_default();
+            *times += 1;
+            *times
+        })
+    }
+
+    pub(super) fn is_held(&self, name: &str) -> bool {
+        self.inner().held.contains(name)
+    }
+
+    pub(super) fn release(&self, name: &str) {
+        self.change(|inner| inner.released.insert(name.to_owned()));
+    }
+
+    /// Waits until somebody releases this name.
+    pub(super) async fn hold(&self, name: &str) {
+        self.change(|inner| inner.held.insert(name.to_owned()));
+        self.until(|state| state.inner().released.contains(name)).await;
+    }
+
+    /// Waits for a change, but not for ever.
+    pub(super) async fn wait_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let waited = tokio::time::timeout(LIMIT, self.until(is_so)).await;
+        assert!(waited.is_ok(), "waited {LIMIT:?} for {what} in vain; requests: {}", self.requests_as_json());
+    }
+
+    async fn until(&self, is_so: impl Fn(&Self) -> bool) {
+        let mut changes = self.changes.subscribe();
+        while !is_so(self) {
+            changes.changed().await.expect("the state outlives whoever waits");
+        }
+    }
+}
