@@ -16,7 +16,10 @@ use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return terminal::wrong_usage(&error),
+    };
     match start(&cli) {
         Ok(code) => code,
         Err(error) => {

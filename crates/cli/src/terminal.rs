@@ -1,7 +1,7 @@
 //! Printing, and what belongs to it. The only place that writes to standard output and error.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is where printing lives")]
 
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -31,6 +31,25 @@ pub(crate) fn note(text: &str) {
 /// What went wrong.
 pub(crate) fn error(text: &str) {
     eprintln!("baton: {text}");
+}
+
+/// Help, the version, or what is wrong with the flags.
+pub(crate) fn wrong_usage(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if error.exit_code() != 0 && std::env::args().any(|arg| arg == "--stdio") {
+        wait_for_caller();
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// An SDK writes to the program it has started before it looks whether it still runs. Gone too soon, we would leave it
+/// with a broken pipe instead of our message; so stay until it has written, or for a moment.
+fn wait_for_caller() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = sender.send(std::io::stdin().read(&mut [0]));
+    });
+    let _ = receiver.recv_timeout(std::time::Duration::from_secs(1));
 }
 
 /// Text that stands back, where that can be shown.

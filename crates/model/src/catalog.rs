@@ -1,7 +1,8 @@
 //! Which models an endpoint offers.
 //!
-//! The list is asked for rarely and changes rarely, so [`Catalog`] keeps it for half an hour. What an entry means for a
-//! session is decided elsewhere; what we do not understand is kept as it came, in [`ModelInfo::raw`].
+//! The list is asked for rarely and changes rarely, so [`Catalog`] keeps it for half an hour. What an entry
+//! means for a session is decided elsewhere; what we do not understand is kept as it came, in
+//! [`ModelInfo::raw`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +19,8 @@ use crate::{ModelError, failure};
 /// How long a list is good.
 const FRESH: Duration = Duration::from_secs(30 * 60);
 
-/// Longer lists are no lists. The longest known one, with some hundred models and their prices, has half a megabyte.
+/// Longer lists are no lists. The longest known one, with some hundred models and their prices, has half a
+/// megabyte.
 const LONGEST_LIST: usize = 16 << 20;
 
 /// A model that is offered. What the provider does not say is `None`, or empty.
@@ -50,8 +52,8 @@ pub struct Catalog {
     shelves: Mutex<HashMap<(Url, Auth), Arc<Shelf>>>,
 }
 
-/// One list. Who finds it missing fetches it while holding the lock, so that nobody else does at the same time. A
-/// fetch that fails or is cancelled leaves the place empty, for the next in the queue to try.
+/// One list. Who finds it missing fetches it while holding the lock, so that nobody else does at the same
+/// time. A fetch that fails or is cancelled leaves the place empty, for the next in the queue to try.
 type Shelf = tokio::sync::Mutex<Option<(Instant, Arc<[ModelInfo]>)>>;
 
 impl Catalog {
@@ -78,8 +80,9 @@ impl Catalog {
 
     fn shelf(&self, endpoint: &Endpoint) -> Arc<Shelf> {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        // Old lists go, asked for or not: tokens change every few minutes with some providers, and lists that nobody
-        // will ask for again must not pile up. A shelf that somebody holds, or is about to lock, is in use.
+        // Old lists go, asked for or not: tokens change every few minutes with some providers, and lists that
+        // nobody will ask for again must not pile up. A shelf that somebody holds, or is about to lock, is in
+        // use.
         shelves.retain(|_, shelf| Arc::strong_count(shelf) > 1 || is_fresh(shelf));
         Arc::clone(shelves.entry((endpoint.base().clone(), endpoint.auth.clone())).or_default())
     }
@@ -115,8 +118,9 @@ fn entries(list: &Value) -> Option<&Vec<Value>> {
     list.get("data").or_else(|| list.get("models")).unwrap_or(list).as_array()
 }
 
-/// Reads an entry in any of the known shapes: OpenAI's has hardly more than an id, GitHub's says what the model can,
-/// and the gateways and local servers have fields of their own. Entries without a name are of no use to anybody.
+/// Reads an entry in any of the known shapes: OpenAI's has hardly more than an id, GitHub's says what the
+/// model can, and the gateways and local servers have fields of their own. Entries without a name are of no
+/// use to anybody.
 fn read(entry: &Value) -> Option<ModelInfo> {
     let text = |path: &str| entry.pointer(path).and_then(Value::as_str).map(str::to_owned);
     let number = |paths: &[&str]| paths.iter().find_map(|path| entry.pointer(path)?.as_u64());

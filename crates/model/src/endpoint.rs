@@ -75,8 +75,8 @@ pub struct Endpoint {
 impl Endpoint {
     /// The API at a base address, such as `https://api.openai.com/v1`.
     ///
-    /// The full address of chat completions is understood too, with a query (as in an Azure deployment route), because
-    /// this is what people copy from documentation.
+    /// The full address of chat completions is understood too, with a query (as in an Azure deployment
+    /// route), because this is what people copy from documentation.
     ///
     /// # Errors
     /// When the address is none.

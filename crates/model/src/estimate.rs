@@ -1,15 +1,18 @@
 //! How many tokens a text is, roughly, without any provider's tables.
 //!
-//! Tokenizers cut a text by classes of characters before they look anything up: a word with the space before it, up to
-//! three digits, a run of punctuation, an indentation. Counting those runs comes close to the truth at no cost.
+//! Tokenizers cut a text by classes of characters before they look anything up: a word with the space before
+//! it, up to three digits, a run of punctuation, an indentation. Counting those runs comes close to the truth
+//! at no cost.
 //!
-//! Measured against OpenAI's `o200k_base` (and, in parentheses, the older `cl100k_base`) on texts of 10 to 70 kB:
-//! English prose +5 % (+4 %), Markdown with tables and links -4 %, Rust +13 %, TypeScript +9 %, Python +10 %, a diff
-//! +8 %, JSON +14 % compact and -1 % indented, a directory listing -22 %. On some sentences: Chinese +22 % (-22 %),
-//! Japanese +16 % (-19 %), Korean +17 % (-25 %), Russian +47 % (-11 %), German -9 % (-30 %). Other tokenizers differ
-//! from these two by as much, so trust what the provider says where it says something.
+//! Measured against OpenAI's `o200k_base` (and, in parentheses, the older `cl100k_base`) on texts of 10 to 70
+//! kB: English prose +5 % (+4 %), Markdown with tables and links -4 %, Rust +13 %, TypeScript +9 %, Python
+//! +10 %, a diff +8 %, JSON +14 % compact and -1 % indented, a directory listing -22 %. On some sentences:
+//! Chinese +22 % (-22 %), Japanese +16 % (-19 %), Korean +17 % (-25 %), Russian +47 % (-11 %), German -9 %
+//! (-30 %). Other tokenizers differ from these two by as much, so trust what the provider says where it says
+//! something.
 //!
-//! The cost is linear in the text, about 5 ns a character. Messages do not change: count each once and keep the number.
+//! The cost is linear in the text, about 5 ns a character. Messages do not change: count each once and keep
+//! the number.
 
 use crate::{Message, Part, Request, ToolCall, ToolDef};
 

@@ -1,7 +1,7 @@
 //! Models: what is asked, what is answered, and the wires in between.
 //!
-//! A [`Model`] answers one [`Request`] at a time, streamed or not. It knows nothing of sessions, tools' meaning or
-//! clients: it turns messages into HTTP and back, and says clearly what went wrong when it did.
+//! A [`Model`] answers one [`Request`] at a time, streamed or not. It knows nothing of sessions, tools'
+//! meaning or clients: it turns messages into HTTP and back, and says clearly what went wrong when it did.
 //!
 //! * [`chat`]: OpenAI's chat completions, spoken by almost everybody.
 //! * [`demo`]: a built-in model without a network, so that a fresh machine has something to show.

@@ -1,8 +1,8 @@
 //! When to ask again, after how long, and when not.
 //!
-//! A request that left nothing behind may be asked again without harm. It is worth it when the failure is likely to
-//! pass by itself: a broken connection, a provider that is overloaded. It is not when the provider has understood and
-//! said no.
+//! A request that left nothing behind may be asked again without harm. It is worth it when the failure is
+//! likely to pass by itself: a broken connection, a provider that is overloaded. It is not when the provider
+//! has understood and said no.
 
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -14,9 +14,9 @@ use crate::{Answer, Delta, ErrorKind, Model, ModelError, Request, Sink};
 
 /// How often to ask, and how long to wait in between.
 ///
-/// By default five times, with pauses of about 1, 3, 9 and 15 seconds. Most failures are a lost connection, for which
-/// one second is plenty. The rest are restarts and overloads, which take ten to thirty seconds; who waits longer than
-/// that without a word thinks that the program hangs.
+/// By default five times, with pauses of about 1, 3, 9 and 15 seconds. Most failures are a lost connection,
+/// for which one second is plenty. The rest are restarts and overloads, which take ten to thirty seconds; who
+/// waits longer than that without a word thinks that the program hangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// How often to ask in all. Zero counts as one.
@@ -46,9 +46,9 @@ impl Default for Policy {
 impl Policy {
     /// How long to wait after this failure of the given attempt, counted from 1; `None` when it was the last.
     ///
-    /// `random` is from 0 to 1, and spreads the attempts of many sessions that failed at the same moment: a pause is
-    /// between half and all of its nominal length. What a provider asks for is never shortened, but stretched by up
-    /// to a tenth.
+    /// `random` is from 0 to 1, and spreads the attempts of many sessions that failed at the same moment: a
+    /// pause is between half and all of its nominal length. What a provider asks for is never shortened, but
+    /// stretched by up to a tenth.
     #[must_use]
     pub fn pause_after(&self, error: &ModelError, attempt: u32, random: f64) -> Option<Duration> {
         if attempt >= self.attempts || !may_pass(error) {
@@ -84,7 +84,8 @@ fn may_pass(error: &ModelError) -> bool {
     }
 }
 
-/// A limit such as `user_weekly_rate_limited` does not pass, whatever its Retry-After says: another model is needed.
+/// A limit such as `user_weekly_rate_limited` does not pass, whatever its Retry-After says: another model is
+/// needed.
 fn lasts_for_days(code: &str) -> bool {
     ["daily", "weekly", "monthly"].iter().any(|period| code.contains(period))
 }
@@ -108,7 +109,8 @@ impl Pauses for RealPauses {
     }
 
     fn random(&self) -> f64 {
-        // The standard library seeds its hash maps by chance. For spreading retries that is as good as a generator.
+        // The standard library seeds its hash maps by chance. For spreading retries that is as good as a
+        // generator.
         let bits = RandomState::new().build_hasher().finish();
         f64::from((bits >> 32) as u32) / f64::from(u32::MAX)
     }
@@ -131,9 +133,9 @@ impl Default for Retries {
 
 /// Asks until there is an answer, or no hope.
 ///
-/// `on_failure` is told of every failed attempt, counted from 1, and how long the pause will be before the next;
-/// `None` with the last failure, which is also what is returned. When pieces of an answer had already been handed on,
-/// `sink` receives [`Delta::Restart`] before the pause.
+/// `on_failure` is told of every failed attempt, counted from 1, and how long the pause will be before the
+/// next; `None` with the last failure, which is also what is returned. When pieces of an answer had already
+/// been handed on, `sink` receives [`Delta::Restart`] before the pause.
 ///
 /// # Errors
 /// With the failure of the last attempt.
@@ -212,7 +214,8 @@ mod tests {
         ModelError { retry_after: Some(Duration::from_secs(retry_after)), ..error(ErrorKind::RateLimited) }
     }
 
-    /// Runs a script of failures, then an answer; returns the slept seconds, the deltas and whether it was answered.
+    /// Runs a script of failures, then an answer; returns the slept seconds, the deltas and whether it was
+    /// answered.
     async fn run(failures: Vec<ModelError>) -> (Vec<f64>, Vec<Delta>, bool) {
         let expected_calls = failures.len();
         let script = failures.into_iter().map(Err).chain([Ok(Answer::default())]).collect();

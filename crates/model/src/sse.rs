@@ -1,7 +1,8 @@
 //! Server-sent events, read from bytes as they arrive.
 //!
-//! A pure, incremental parser of the `text/event-stream` format. It knows nothing of models, and does no I/O. Of the
-//! format's fields it keeps `event` and `data`: models' streams are never resumed, so `id` and `retry` are dropped.
+//! A pure, incremental parser of the `text/event-stream` format. It knows nothing of models, and does no I/O.
+//! Of the format's fields it keeps `event` and `data`: models' streams are never resumed, so `id` and `retry`
+//! are dropped.
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +23,8 @@ pub struct TooLong {
 
 /// Turns bytes into events. How the bytes are cut into pieces makes no difference.
 ///
-/// Whole lines are collected before they are decoded, so that a character that is cut in two arrives in one piece.
+/// Whole lines are collected before they are decoded, so that a character that is cut in two arrives in one
+/// piece.
 #[derive(Debug)]
 pub struct Parser {
     limit: usize,
@@ -50,7 +52,8 @@ impl Parser {
     /// Takes more bytes, and hands on the events that they complete.
     ///
     /// # Errors
-    /// When an event becomes too long. The events before it have been handed on; the parser is of no use any more.
+    /// When an event becomes too long. The events before it have been handed on; the parser is of no use any
+    /// more.
     pub fn push(&mut self, mut bytes: &[u8], mut on_event: impl FnMut(Event)) -> Result<(), TooLong> {
         while let Some(&first) = bytes.first() {
             if std::mem::take(&mut self.after_carriage_return) && first == b'\n' {

@@ -207,6 +207,38 @@ impl PermissionRequest {
         }
     }
 
+    /// The request as clients show it: shell lines go by another name there.
+    #[must_use]
+    pub fn as_prompt(&self) -> Json {
+        let Self::Shell {
+            tool_call_id,
+            full_command_text,
+            intention,
+            commands,
+            can_offer_session_approval,
+            warning,
+            ..
+        } = self
+        else {
+            return Json::from_value(self).unwrap_or_else(|_| Json::null());
+        };
+        let identifiers: Vec<&str> = commands.iter().map(|command| command.identifier.as_str()).collect();
+        let mut prompt = serde_json::json!({
+            "kind": "commands",
+            "fullCommandText": full_command_text,
+            "intention": intention,
+            "commandIdentifiers": identifiers,
+            "canOfferSessionApproval": can_offer_session_approval,
+        });
+        if let Some(id) = tool_call_id {
+            prompt["toolCallId"] = id.as_str().into();
+        }
+        if let Some(warning) = warning {
+            prompt["warning"] = warning.as_str().into();
+        }
+        Json::from(prompt)
+    }
+
     /// The grant that would have made this request unnecessary; none where each one must be decided by itself.
     #[must_use]
     pub fn grant(&self) -> Option<Approval> {

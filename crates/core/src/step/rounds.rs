@@ -102,7 +102,7 @@ impl Step<'_> {
         let request_id = RequestId(self.stamp.text_id());
         self.record(PermissionRequested {
             request_id,
-            prompt_request: Some(wants.clone()),
+            prompt_request: Some(wants.as_prompt()),
             permission_request: wants,
             resolved_by_hook: None,
         });

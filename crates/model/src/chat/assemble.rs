@@ -86,8 +86,8 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Takes a reply that is not streamed. Its choices together are one message: this is how GitHub's API answers
-    /// with a text and calls at once, and everybody else sends just one.
+    /// Takes a reply that is not streamed. Its choices together are one message: this is how GitHub's API
+    /// answers with a text and calls at once, and everybody else sends just one.
     pub(super) fn take_whole(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), ModelError> {
         let reply = self.read(body)?;
         self.take_head(&reply);

@@ -1,7 +1,8 @@
 //! Tool calls, put together from pieces, each with an id of its own.
 //!
-//! The API says: a piece carries the index of its call, and the first one also its id and the tool's name. Providers
-//! leave out the index, repeat the id, leave it out, use one index for all calls, or one id for all of them.
+//! The API says: a piece carries the index of its call, and the first one also its id and the tool's name.
+//! Providers leave out the index, repeat the id, leave it out, use one index for all calls, or one id for all
+//! of them.
 
 use std::collections::HashSet;
 
@@ -63,8 +64,8 @@ impl Calls {
 
     pub(super) fn finish(self) -> Vec<ToolCall> {
         let calls = self.calls.into_iter().map(|call| call.call);
-        // A tool without parameters is often called with no arguments at all. Sent back like that, it is refused by
-        // servers that read the arguments as JSON, and the conversation would be stuck for ever.
+        // A tool without parameters is often called with no arguments at all. Sent back like that, it is
+        // refused by servers that read the arguments as JSON, and the conversation would be stuck for ever.
         calls
             .map(|call| if call.arguments.trim().is_empty() { with_no_arguments(call) } else { call })
             .collect()

@@ -1,7 +1,7 @@
 //! OpenAI's chat completions, the wire that almost every provider speaks, each with an accent.
 //!
-//! [`ChatModel`] sends one request and reads one answer, streamed or not. It does not try again ([`crate::retry`]
-//! does), and it does not know what the tools do that it carries.
+//! [`ChatModel`] sends one request and reads one answer, streamed or not. It does not try again
+//! ([`crate::retry`] does), and it does not know what the tools do that it carries.
 
 mod assemble;
 mod calls;
@@ -165,7 +165,8 @@ impl ChatModel {
         response.chunk(stall).await.map_err(|error| self.failed(&error))
     }
 
-    /// A stream has ended without saying so. That may be the end of the answer, or a break in the middle of it.
+    /// A stream has ended without saying so. That may be the end of the answer, or a break in the middle of
+    /// it.
     fn end_of_stream(
         &self,
         parser: sse::Parser,

@@ -1,5 +1,6 @@
-//! What comes in: the JSON of an answer, whole or in pieces. As lenient as can be, for every provider has its own idea
-//! of this API: fields that matter little are dropped when they have an unexpected type, instead of losing the answer.
+//! What comes in: the JSON of an answer, whole or in pieces. As lenient as can be, for every provider has its
+//! own idea of this API: fields that matter little are dropped when they have an unexpected type, instead of
+//! losing the answer.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};

@@ -1,8 +1,9 @@
-//! The demo model: built in, without a network and without intelligence, so that a fresh machine has something to show.
+//! The demo model: built in, without a network and without intelligence, so that a fresh machine has
+//! something to show.
 //!
-//! It says what it is, streams its answers, remembers how long the conversation is, and calls real tools when it is
-//! asked to in plain words. The same conversation always gives the same answer. It is no test double: tests that need
-//! a certain answer have the scripted server of `baton-testkit`.
+//! It says what it is, streams its answers, remembers how long the conversation is, and calls real tools when
+//! it is asked to in plain words. The same conversation always gives the same answer. It is no test double:
+//! tests that need a certain answer have the scripted server of `baton-testkit`.
 
 mod wish;
 mod words;

@@ -14,16 +14,17 @@ pub(super) fn introduction(prompt: &str, remembered: usize) -> String {
     };
     let messages = if remembered == 1 { "1 message".to_owned() } else { format!("{remembered} messages") };
     format!(
-        "I am Baton's built-in demo model: no AI, just a few rules, here to show that the server works without any \
-         key or network. {heard} Our conversation has {messages} so far, and survives a restart of the server.\n\n\
+        "I am Baton's built-in demo model: no AI, just a few rules, here to show that the server works \
+         without any key or network. {heard} Our conversation has {messages} so far, and survives a restart \
+         of the server.\n\n\
          I can use real tools when you ask in plain words. Try:\n\
          - run `echo hello`\n\
          - create file hello.txt with content Hello, Baton\n\
          - show file hello.txt\n\
          - list files\n\
          - ask me what to do next\n\n\
-         To talk to a real model, start Baton with OPENAI_API_KEY set (OPENAI_BASE_URL and OPENAI_MODEL choose \
-         another provider or model), or give the session a provider of its own."
+         To talk to a real model, start Baton with OPENAI_API_KEY set (OPENAI_BASE_URL and OPENAI_MODEL \
+         choose another provider or model), or give the session a provider of its own."
     )
 }
 
@@ -41,8 +42,8 @@ pub(super) fn announcement(wish: &Wish) -> String {
 /// Why it cannot.
 pub(super) fn no_tool(wish: &Wish, tools: &[&str]) -> String {
     format!(
-        "I understood what you want, but this session offers me no tool for it. I would have needed one named {}. \
-         (I am Baton's built-in demo model. What I wanted to say was: “{}”)",
+        "I understood what you want, but this session offers me no tool for it. I would have needed one \
+         named {}. (I am Baton's built-in demo model. What I wanted to say was: “{}”)",
         tools.join(" or "),
         announcement(wish)
     )
@@ -62,8 +63,8 @@ fn report_one(tool: &str, content: &str) -> String {
     let fence = if content.contains("```") { "~~~~" } else { "```" };
     match content.char_indices().nth(LONGEST_REPORT) {
         Some((end, _)) => format!(
-            "The tool `{tool}` returned the following, of which I repeat the first {LONGEST_REPORT} characters:\n\n\
-             {fence}\n{}\n{fence}",
+            "The tool `{tool}` returned the following, of which I repeat the first {LONGEST_REPORT} \
+             characters:\n\n{fence}\n{}\n{fence}",
             &content[..end]
         ),
         None => format!("The tool `{tool}` returned:\n\n{fence}\n{}\n{fence}", content.trim_end()),

@@ -128,8 +128,8 @@ fn advice(kind: ErrorKind, retry_after: Option<Duration>) -> String {
         ErrorKind::ContextTooLong => "Compact the conversation, or start a new one.",
         ErrorKind::Network => "Check the address, the network and the proxy settings, and try again.",
         ErrorKind::Certificate => {
-            "If a proxy of your company stands in between, put its certificate into the system's store or name it \
-             in SSL_CERT_FILE."
+            "If a proxy of your company stands in between, put its certificate into the system's store, or \
+             name it in SSL_CERT_FILE."
         }
         ErrorKind::Stalled => "Try again; if it happens often, ask for less at once or wait longer.",
         ErrorKind::Protocol => {
@@ -221,7 +221,8 @@ mod tests {
             429,
             &[("retry-after", "12")],
             r#"{"error":{"message":"Slow down"}}"#,
-            "api.example.com wants to be asked less often (429 Too Many Requests): Slow down. Try again in 12 s.",
+            "api.example.com wants to be asked less often (429 Too Many Requests): Slow down. \
+             Try again in 12 s.",
         );
         check(
             502,
@@ -234,8 +235,9 @@ mod tests {
             301,
             &[("location", "https://new.example.com/v1?key=x")],
             "",
-            "api.example.com says (301 Moved Permanently) that this is to be found at https://new.example.com/v1. \
-             Redirects are not followed, so as not to hand the credentials on: correct the base URL.",
+            "api.example.com says (301 Moved Permanently) that this is to be found at \
+             https://new.example.com/v1. Redirects are not followed, so as not to hand the credentials on: \
+             correct the base URL.",
         );
         check(599, &[], "", "api.example.com failed (599). Try again in a moment.");
     }

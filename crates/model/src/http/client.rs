@@ -12,11 +12,12 @@ use super::{Body, Headers, HttpRequest, HttpResponse, Method, Sending, Transport
 /// How long a connection may take to be made, with name lookup and TLS handshake.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// The HTTP client. Costs nothing until the first request; connections are kept and shared, so have one of it.
+/// The HTTP client. Costs nothing until the first request; connections are kept and shared, so have one of
+/// it.
 ///
-/// The library below reads `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` from the environment, and the
-/// proxy settings of macOS and Windows. That is what people expect of a program that uses the network, and the one
-/// exception to the rule that libraries of Baton do not look around.
+/// The library below reads `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` from the environment, and
+/// the proxy settings of macOS and Windows. That is what people expect of a program that uses the network,
+/// and the one exception to the rule that libraries of Baton do not look around.
 #[derive(Default)]
 pub struct HttpClient {
     made: OnceLock<Result<reqwest::Client, TransportError>>,
@@ -100,7 +101,8 @@ fn classify(error: reqwest::Error) -> TransportError {
     }
 }
 
-/// The causes of an error, itself first. An I/O error hides what it wraps from `source`, so it is opened here.
+/// The causes of an error, itself first. An I/O error hides what it wraps from `source`, so it is opened
+/// here.
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
         let error: &'a (dyn StdError + 'static) = *error;

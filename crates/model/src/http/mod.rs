@@ -1,7 +1,8 @@
 //! HTTP as the rest of the crate sees it: a request goes out, a response with a body in pieces comes back.
 //!
-//! Everything above works on the [`Transport`] trait. [`HttpClient`] is the one that uses the network; a client of
-//! Baton that wants to carry model requests itself becomes another. Nothing here knows what a model is.
+//! Everything above works on the [`Transport`] trait. [`HttpClient`] is the one that uses the network; a
+//! client of Baton that wants to carry model requests itself becomes another. Nothing here knows what a model
+//! is.
 //!
 //! Dropping a future or a response cancels the request.
 
@@ -93,12 +94,12 @@ impl Headers {
     }
 }
 
-/// How long to wait for somebody who does not speak. There is no limit for a whole answer: one that keeps coming is
-/// alive, however long it takes.
+/// How long to wait for somebody who does not speak. There is no limit for a whole answer: one that keeps
+/// coming is alive, however long it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// For the head of the response. Longer than `stall`, because an answer that is not streamed, or a local model
-    /// that is still reading the prompt, says nothing at all until it is ready.
+    /// For the head of the response. Longer than `stall`, because an answer that is not streamed, or a local
+    /// model that is still reading the prompt, says nothing at all until it is ready.
     pub head: Duration,
     /// Between two pieces of the body.
     pub stall: Duration,
@@ -166,8 +167,8 @@ impl HttpResponse {
         Ok(body.freeze())
     }
 
-    /// Reads the end of a body of which nothing more is wanted. It mostly follows at once, and a connection whose
-    /// response was read to its end can be used again; the next request then needs no new handshake.
+    /// Reads the end of a body of which nothing more is wanted. It mostly follows at once, and a connection
+    /// whose response was read to its end can be used again; the next request then needs no new handshake.
     pub(crate) async fn settle(&mut self) {
         let _ = self.chunk(Duration::from_millis(50)).await;
     }

@@ -1,10 +1,10 @@
 //! TLS that costs nothing until it is used.
 //!
-//! Loading the system's certificates takes milliseconds and some hundred kilobytes. A server that only talks to a
-//! model on the same machine over plain HTTP, or to no model at all, should not pay for it. So there is one HTTP
-//! client for all addresses, and the certificates are loaded by the first TLS handshake. (The alternative, one
-//! client for http and one for https, would also need two connection pools, and would fail for a plain address
-//! behind a proxy that itself speaks TLS.)
+//! Loading the system's certificates takes milliseconds and some hundred kilobytes. A server that only talks
+//! to a model on the same machine over plain HTTP, or to no model at all, should not pay for it. So there is
+//! one HTTP client for all addresses, and the certificates are loaded by the first TLS handshake. (The
+//! alternative, one client for http and one for https, would also need two connection pools, and would fail
+//! for a plain address behind a proxy that itself speaks TLS.)
 //!
 //! Which certificates: those of the system; `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them on Linux.
 
@@ -22,7 +22,8 @@ pub(super) fn config() -> Result<ClientConfig, Error> {
     let verifier = LazyVerifier { provider: Arc::clone(&provider), loaded: OnceLock::new() };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .dangerous() // The name of the door for any verifier of one's own; this one leaves all checks to the system's.
+        // The name of the door for any verifier of one's own; this one leaves all checks to the system's.
+        .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

@@ -36,7 +36,8 @@ impl Url {
         Ok(Self(url))
     }
 
-    /// The address of something below this one. Slashes are neither doubled nor lost, and a query stays at the end.
+    /// The address of something below this one. Slashes are neither doubled nor lost, and a query stays at
+    /// the end.
     #[must_use]
     pub fn below(&self, path: &str) -> Self {
         let mut url = self.0.clone();

@@ -38,7 +38,9 @@ async fn a_rich_list_says_what_models_can() {
         "id": "gpt", "name": "GPT", "billing": {"x": 1.0},
         "capabilities": {
             "supports": {"vision": true, "reasoning_effort": ["low", "high"]},
-            "limits": {"max_context_window_tokens": 128_000, "max_prompt_tokens": 100_000, "max_output_tokens": 16_000},
+            "limits": {
+                "max_context_window_tokens": 128_000, "max_prompt_tokens": 100_000, "max_output_tokens": 16_000,
+            },
         },
         "supported_endpoints": ["/chat/completions", "/responses"],
     });

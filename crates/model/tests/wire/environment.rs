@@ -1,7 +1,7 @@
 //! What the environment decides: which certificates are trusted, and which proxy is used.
 //!
-//! It is read once in a process, so these tests ask from processes of their own: this very program, told to run only
-//! the test `asks_where_it_is_told`.
+//! It is read once in a process, so these tests ask from processes of their own: this very program, told to
+//! run only the test `asks_where_it_is_told`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

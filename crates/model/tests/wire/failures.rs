@@ -1,4 +1,5 @@
-//! Everything that can go wrong between a model and us: one clear error each, and nothing that was said is lost.
+//! Everything that can go wrong between a model and us: one clear error each, and nothing that was said is
+//! lost.
 
 use std::time::Duration;
 
@@ -20,13 +21,18 @@ fn check(result: Result<Answer, ModelError>, kind: ErrorKind, message: &str, par
 }
 
 const CHECK_URL: &str = "Check that the base URL is that of an API, and that no proxy or login page answers.";
+const WAIT_LONGER: &str = "Try again; if it happens often, ask for less at once or wait longer.";
 const CHECK_NETWORK: &str = "Check the address, the network and the proxy settings, and try again.";
 
 /// Asks a scripted server for this prompt, streamed and whole.
 async fn scripted(prompt: &str) -> [Result<Answer, ModelError>; 2] {
+    scripted_with_stall(prompt, Duration::from_secs(10)).await
+}
+
+async fn scripted_with_stall(prompt: &str, stall: Duration) -> [Result<Answer, ModelError>; 2] {
     let server = ModelServer::start().await;
     let mut endpoint = endpoint(&server);
-    endpoint.patience = Patience { head: Duration::from_secs(5), stall: Duration::from_millis(100) };
+    endpoint.patience = Patience { head: Duration::from_secs(10), stall };
     let model = chat_model(endpoint);
     [ask(&model, &streamed(prompt)).await.0, ask(&model, &whole(prompt)).await.0]
 }
@@ -74,10 +80,10 @@ async fn an_event_that_is_cut_off() {
 
 #[tokio::test]
 async fn somebody_who_falls_silent() {
-    let message = "HOST has said nothing for 0.1 s. Try again; if it happens often, ask for less at once or wait longer.";
-    let [stream, whole] = scripted("[[hang]]").await;
-    check(stream, ErrorKind::Stalled, message, "half an ");
-    check(whole, ErrorKind::Stalled, message, "");
+    let message = format!("HOST has said nothing for 0.25 s. {WAIT_LONGER}");
+    let [stream, whole] = scripted_with_stall("[[hang]]", Duration::from_millis(250)).await;
+    check(stream, ErrorKind::Stalled, &message, "half an ");
+    check(whole, ErrorKind::Stalled, &message, "");
 }
 
 #[tokio::test]
@@ -86,8 +92,8 @@ async fn somebody_who_never_begins() {
     let mut endpoint = endpoint(&server);
     endpoint.patience = Patience { head: Duration::from_millis(50), stall: Duration::from_secs(5) };
     let (result, _) = ask(&chat_model(endpoint), &streamed("[[hold:ever]]")).await;
-    let message = "HOST has said nothing for 0.05 s. Try again; if it happens often, ask for less at once or wait longer.";
-    check(result, ErrorKind::Stalled, message, "");
+    let message = format!("HOST has said nothing for 0.05 s. {WAIT_LONGER}");
+    check(result, ErrorKind::Stalled, &message, "");
 }
 
 #[tokio::test]
@@ -96,7 +102,8 @@ async fn garbage() {
     let message = format!("HOST sent something else than a stream of events: this is no answer. {CHECK_URL}");
     check(stream, ErrorKind::Protocol, &message, "");
     let message = format!(
-        "HOST sent something else than an answer (expected value at line 1 column 1): this is no answer. {CHECK_URL}"
+        "HOST sent something else than an answer (expected value at line 1 column 1): this is no answer. \
+         {CHECK_URL}"
     );
     check(whole, ErrorKind::Protocol, &message, "");
 }
@@ -168,8 +175,8 @@ async fn an_error_inside_of_a_success() {
 
     let flat = r#"{"object":"error","message":"Prompt is too long","code":400}"#;
     let reply = Reply::raw("application/json", [flat]);
-    let message = "The conversation is too long for this model of HOST (400 Bad Request): Prompt is too long. \
-                   Compact the conversation, or start a new one.";
+    let message = "The conversation is too long for this model of HOST (400 Bad Request): \
+                   Prompt is too long. Compact the conversation, or start a new one.";
     check(ask_for(reply, &whole("hi")).await.0, ErrorKind::ContextTooLong, message, "");
 }
 

@@ -1,5 +1,5 @@
-//! Laws of the chat wire, on a transport without a network: how bytes are cut makes no difference, and no bytes are
-//! too strange.
+//! Laws of the chat wire, on a transport without a network: how bytes are cut makes no difference, and no
+//! bytes are too strange.
 
 use std::sync::Arc;
 
@@ -35,12 +35,21 @@ fn outcome(canned: Canned, wants_stream: bool) -> (Result<Answer, (ErrorKind, St
     (result.map_err(|error| (error.kind, error.partial.into())), deltas)
 }
 
+fn text_of(deltas: &[Delta]) -> String {
+    deltas
+        .iter()
+        .filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None })
+        .collect()
+}
+
 const STREAM: &str = concat!(
     ": keep-alive\r\n\r\n",
     "data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"hm\"}}]}\r\n\r\n",
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"käse 世界 \"}}]}\n\n",
-    "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"x\",\"arguments\":\"{\"}}]}}]}\n\n",
-    "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"}\"}}]}}]}\n\n",
+    r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"x","arguments":"{"}}]}}]}"#,
+    "\n\n",
+    r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}}]}"#,
+    "\n\n",
     "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n",
     "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2}}\n\n",
     "data: [DONE]\n\n",
@@ -107,7 +116,7 @@ proptest! {
     fn an_answer_that_is_cut_short_is_an_error_with_all_that_arrived(end in 0..STREAM.len()) {
         let cut = Canned { content_type: "text/event-stream", pieces: vec![STREAM.as_bytes()[..end].to_vec()] };
         let (result, deltas) = outcome(cut, true);
-        let said: String = deltas.iter().filter_map(|d| if let Delta::Text(t) = d { Some(t.as_str()) } else { None }).collect();
+        let said = text_of(&deltas);
         match result {
             Ok(answer) => prop_assert!(end > STREAM.find("finish_reason").unwrap() && answer.text == said),
             Err((kind, partial)) => {
@@ -126,7 +135,10 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_strange(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..4), wants_stream: bool) {
+    fn no_bytes_are_too_strange(
+        pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..4),
+        wants_stream: bool,
+    ) {
         for content_type in ["text/event-stream", "application/json", "text/html", ""] {
             let canned = Canned { content_type, pieces: pieces.clone() };
             prop_assert!(outcome(canned, wants_stream).0.is_err());

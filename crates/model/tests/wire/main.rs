@@ -1,5 +1,5 @@
-//! The wires of the model crate, tested over real HTTP against the scripted server. One program, so that it is linked
-//! once.
+//! The wires of the model crate, tested over real HTTP against the scripted server. One program, so that it
+//! is linked once.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 

@@ -16,7 +16,8 @@ use crate::tool::Command;
 pub struct PermissionRequested {
     pub request_id: RequestId,
     pub permission_request: PermissionRequest,
-    pub prompt_request: Option<PermissionRequest>,
+    /// The same in the words of prompts: see [`PermissionRequest::as_prompt`].
+    pub prompt_request: Option<Json>,
     pub resolved_by_hook: Option<bool>,
 }
 

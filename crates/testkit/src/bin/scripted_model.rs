@@ -1,7 +1,7 @@
 //! The scripted model server as a program, for tests that are not written in Rust.
 //!
-//! `baton-scripted-model [--port N] [--port-file FILE]` listens on a loopback port (a free one by default), writes its
-//! number to the file once it does, and serves until it is killed.
+//! `baton-scripted-model [--port N] [--port-file FILE]` listens on a loopback port (a free one by default),
+//! writes its number to the file once it does, and serves until it is killed.
 
 #![allow(clippy::print_stdout, reason = "the one line it prints is how scripts find it")]
 

@@ -1,13 +1,14 @@
 //! A scripted stand-in for a provider of chat completions, on a loopback port of its own.
 //!
-//! What it says is decided in one of two ways. A test in Rust may queue [`Reply`]s with [`ModelServer::push`]; each
-//! answers one request. When the queue is empty, the last user message of the request decides: it may contain
-//! directives such as `[[text:hello]]` or `[[tool:bash {"command":"ls"}]]` (all of them: [`script`]); without any, the
-//! answer is `echo N: PROMPT`, where N is the number of user messages. Nothing is remembered between requests, so a
-//! conversation that is resumed after a crash goes on as if nothing had happened.
+//! What it says is decided in one of two ways. A test in Rust may queue [`Reply`]s with
+//! [`ModelServer::push`]; each answers one request. When the queue is empty, the last user message of the
+//! request decides: it may contain directives such as `[[text:hello]]` or `[[tool:bash {"command":"ls"}]]`
+//! (all of them: [`script`]); without any, the answer is `echo N: PROMPT`, where N is the number of user
+//! messages. Nothing is remembered between requests, so a conversation that is resumed after a crash goes on
+//! as if nothing had happened.
 //!
-//! Tests wait for events instead of sleeping: [`ModelServer::wait_for_requests`], [`ModelServer::wait_for_end`], and
-//! `[[hold:name]]` with [`ModelServer::release`].
+//! Tests wait for events instead of sleeping: [`ModelServer::wait_for_requests`],
+//! [`ModelServer::wait_for_end`], and `[[hold:name]]` with [`ModelServer::release`].
 //!
 //! Over HTTP: `GET /_requests`, `POST /_release/NAME`, `GET …/models`, `POST …/chat/completions`.
 

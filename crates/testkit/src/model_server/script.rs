@@ -18,9 +18,10 @@
 //! | `[[garbage]]`, `[[badjson]]`, `[[html]]` | sends bytes that are no events, events that are no JSON, a web page |
 //! | `[[error:STATUS]]`, `[[error:STATUS:retry=S]]` | fails, with a Retry-After of S seconds |
 //!
-//! `*N` after a failure's name or status (`[[drop*1]]`, `[[error:500*2]]`) means: only the first N times that this
-//! prompt is seen; then go on. Arguments of tools are sent as they stand, so that `[[tool:bash {oops]]` is a call with
-//! broken arguments. Without anything to say, the answer is `echo N: PROMPT`, or `echo N: RESULT` after tools.
+//! `*N` after a failure's name or status (`[[drop*1]]`, `[[error:500*2]]`) means: only the first N times that
+//! this prompt is seen; then go on. Arguments of tools are sent as they stand, so that `[[tool:bash {oops]]`
+//! is a call with broken arguments. Without anything to say, the answer is `echo N: PROMPT`, or `echo N:
+//! RESULT` after tools.
 
 use std::time::Duration;
 
@@ -195,8 +196,8 @@ fn without_directives(prompt: &str) -> String {
     kept + rest
 }
 
-/// The text before a directive, its inside, and the text after it. `]]` inside of JSON, as in `{"a":[[1]]}`, does not
-/// end it.
+/// The text before a directive, its inside, and the text after it. `]]` inside of JSON, as in `{"a":[[1]]}`,
+/// does not end it.
 fn next_directive(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once("[[")?;
     let ends = rest.match_indices("]]").map(|(at, _)| at);

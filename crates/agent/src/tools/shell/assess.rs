@@ -9,22 +9,22 @@ use super::line::{self, Simple, Word};
 use crate::tools::paths;
 use crate::tools::text::listed;
 
-/// Programs that run whatever they are given, or change what others mean. Allowing one "for this session" would
-/// allow everything.
+/// Programs that run whatever they are given, or change what others mean. Allowing one "for this session"
+/// would allow everything.
 const RUN_ANYTHING: &str = "sh bash zsh dash ksh fish busybox eval exec source . command builtin trap alias \
-    export declare typeset readonly set shopt enable hash sudo doas su env xargs parallel nohup setsid timeout \
-    nice watch ssh python python3 node deno ruby perl php lua awk gawk sed npx expect script";
+    export declare typeset readonly set shopt enable hash sudo doas su env xargs parallel nohup setsid \
+    timeout nice watch ssh python python3 node deno ruby perl php lua awk gawk sed npx expect script";
 
 /// Programs whose first argument says what they do.
-const WITH_SUBCOMMANDS: &str = "git gh cargo rustup npm pnpm yarn bun docker podman kubectl helm terraform go pip \
-    pip3 uv poetry apt apt-get brew dotnet systemctl conda";
+const WITH_SUBCOMMANDS: &str = "git gh cargo rustup npm pnpm yarn bun docker podman kubectl helm terraform \
+    go pip pip3 uv poetry apt apt-get brew dotnet systemctl conda";
 
 /// Of those, the ones whose `run` names a script of the project.
 const RUN_SCRIPTS: &str = "npm pnpm yarn bun";
 
 /// Programs that change nothing, whatever their arguments.
-const READ_ONLY: &str = "ls cat pwd cd head tail wc grep echo printf true false test [ whoami uname which stat du \
-    df basename dirname realpath readlink cut tr nl seq sleep id cmp diff sha256sum";
+const READ_ONLY: &str = "ls cat pwd cd head tail wc grep echo printf true false test [ whoami uname which \
+    stat du df basename dirname realpath readlink cut tr nl seq sleep id cmp diff sha256sum";
 
 /// What `git` does without changing anything.
 const READ_ONLY_GIT: &str = "status rev-parse ls-files ls-tree";

@@ -6,7 +6,6 @@ use std::time::Duration;
 use baton_protocol::Json;
 use baton_protocol::permission::{PermissionRequest, ShellCommand};
 use baton_protocol::tool::{ToolResult, ToolSpec};
-use rustix::process::Signal;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
@@ -196,7 +195,7 @@ async fn press(context: &ToolContext, shell: &Shell, key: Key) -> Result<(), Ref
             if shell.status() != Status::Running {
                 return Err(gone());
             }
-            lock(&shell.tree).signal(Signal::INT);
+            lock(&shell.tree).interrupt();
         }
         Key::EndOfInput => drop(stdin.take().ok_or_else(gone)?),
         Key::Text(text) => {

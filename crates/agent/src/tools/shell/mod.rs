@@ -3,7 +3,7 @@
 //!
 //! Every command runs in a session of its own, without a terminal. What it starts is found again by process
 //! group, by parent and by a variable in its environment, so that ending a command ends all of it: see
-//! [`tree`]. Output is bounded in memory whatever a command prints: see [`output`].
+//! `tree`. Output is bounded in memory whatever a command prints: see `output`.
 
 mod assess;
 mod bash;

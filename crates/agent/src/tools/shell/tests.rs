@@ -196,6 +196,8 @@ async fn a_cancelled_call_leaves_nothing() {
         "(setsid bash -c '(exec -a MARK sleep 1000) & exit' &); echo ready; sleep 1000 # MARK",
         // Another session, no environment, no pipe; its parent is alive.
         "env -i setsid bash -c 'exec -a MARK sleep 1000' >/dev/null 2>&1 & echo ready; sleep 1000 # MARK",
+        // Being started at this very moment.
+        "for i in $(seq 40); do env -i setsid bash -c 'exec -a MARK sleep 1000' >/dev/null 2>&1 & done; wait",
         // Many.
         "for i in $(seq 20); do (trap '' TERM; exec -a MARK sleep 1000) & done; echo ready; wait",
         // Many that keep starting others.

@@ -34,6 +34,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Killing is repeated because a process may be starting another just then. One that does not go even so
 /// hangs in the kernel, and waiting longer would only hang us too.
 const KILL_ROUNDS: usize = 25;
+const FREEZE_ROUNDS: usize = 10;
 
 /// The processes of one command.
 #[derive(Debug)]
@@ -78,25 +79,60 @@ impl Tree {
         self.known.is_empty()
     }
 
-    pub(crate) fn signal(&mut self, signal: Signal) {
-        // Looked up first: when a parent has gone, its children cannot be told from others.
-        self.known = self.members().into_iter().collect();
-        let group_is_ours = !self.leader_reaped || cfg!(not(target_os = "linux"));
-        if let (true, Some(leader)) = (group_is_ours, self.leader()) {
-            // Reaches all of the group at one instant, so nothing can be started in between.
-            let _ = kill_process_group(leader, signal);
-        }
-        self.known.iter().for_each(|process| process_table::signal(*process, signal));
+    /// Tells the command to interrupt what it does, as Ctrl+C would.
+    pub(crate) fn interrupt(&self) {
+        self.signal_group(Signal::INT);
+    }
+
+    /// Asks everything to end.
+    fn terminate(&mut self) {
+        self.freeze();
+        self.signal(Signal::TERM);
+        self.signal(Signal::CONT);
+    }
+
+    /// Ends everything that can be seen now.
+    fn kill_once(&mut self) {
+        self.freeze();
+        self.signal(Signal::KILL);
     }
 
     /// Ends everything now. Blocks for a moment.
     pub(crate) fn kill(&mut self) {
         for _ in 0..KILL_ROUNDS {
-            self.signal(Signal::KILL);
+            self.kill_once();
             if self.is_empty() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Stops everything, until looking again finds nothing new. Otherwise a process could start another and end
+    /// between the look and the signal, and the other would have no parent by which to know it.
+    fn freeze(&mut self) {
+        self.signal(Signal::STOP);
+        for _ in 0..FREEZE_ROUNDS {
+            let now: HashSet<Identity> = self.members().into_iter().collect();
+            now.difference(&self.known).for_each(|process| process_table::signal(*process, Signal::STOP));
+            let nothing_new = now.is_subset(&self.known);
+            self.known = now;
+            if nothing_new {
+                return;
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.signal_group(signal);
+        self.known.iter().for_each(|process| process_table::signal(*process, signal));
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        let group_is_ours = !self.leader_reaped || cfg!(not(target_os = "linux"));
+        if let (true, Some(leader)) = (group_is_ours, self.leader()) {
+            // Reaches all of the group at one instant.
+            let _ = kill_process_group(leader, signal);
         }
     }
 
@@ -122,9 +158,7 @@ impl Tree {
 /// is why this runs among asynchronous tasks.
 pub(crate) async fn end(tree: &std::sync::Mutex<Tree>, child: &mut dyn ChildWrapper) -> bool {
     let tree = || crate::tools::lock(tree);
-    tree().signal(Signal::TERM);
-    // What is stopped cannot end itself.
-    tree().signal(Signal::CONT);
+    tree().terminate();
     let patience = Instant::now() + TERM_GRACE;
     while Instant::now() < patience {
         if wait_a_moment(child).await {
@@ -135,7 +169,7 @@ pub(crate) async fn end(tree: &std::sync::Mutex<Tree>, child: &mut dyn ChildWrap
         }
     }
     for _ in 0..KILL_ROUNDS {
-        tree().signal(Signal::KILL);
+        tree().kill_once();
         if wait_a_moment(child).await {
             tree().leader_reaped();
         }

@@ -1,7 +1,7 @@
 //! `sql`: the session's own database, where a model keeps its list of things to do and whatever else it wants
 //! to query.
 //!
-//! The database is a file of the session and nothing else can be reached from it: see [`database`].
+//! The database is a file of the session and nothing else can be reached from it: see `database`.
 
 mod database;
 mod report;

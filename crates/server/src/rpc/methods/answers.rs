@@ -108,7 +108,7 @@ pub(super) fn pending_permissions(call: &Call<'_>) -> Handling {
         let items: Vec<Value> = calls
             .filter_map(|call| match &call.stage {
                 CallStage::AwaitingPermission { request, wants } => {
-                    Some(json!({ "requestId": request, "request": wants }))
+                    Some(json!({ "requestId": request, "request": wants.as_prompt() }))
                 }
                 _ => None,
             })
