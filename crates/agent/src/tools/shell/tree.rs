@@ -108,8 +108,8 @@ impl Tree {
         }
     }
 
-    /// Stops everything, until looking again finds nothing new. Otherwise a process could start another and end
-    /// between the look and the signal, and the other would have no parent by which to know it.
+    /// Stops everything, until looking again finds nothing new. Otherwise a process could start another and
+    /// end between the look and the signal, and the other would have no parent by which to know it.
     fn freeze(&mut self) {
         self.signal(Signal::STOP);
         for _ in 0..FREEZE_ROUNDS {
