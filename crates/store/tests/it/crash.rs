@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use baton_store::Store;
 use baton_store::sqlite::{Durability, SqliteStore};
+use baton_store::{Store, StoreError};
 
 use crate::support::{assert_whole, new_session, next, sqlite};
 
@@ -35,13 +35,19 @@ fn child() {
 }
 
 async fn write_for_ever(store: Arc<impl Store>, name: String) {
-    let lease = store.create(new_session(&name, 0)).await.unwrap();
-    let mut head = 0;
-    loop {
-        head = store.append(next(&lease, head)).await.unwrap().0;
-        // One write for each line, so that a line is never torn.
-        std::io::stdout().write_all(format!("\nacknowledged {name} {head}\n").as_bytes()).unwrap();
+    let result: Result<(), StoreError> = async {
+        let lease = store.create(new_session(&name, 0)).await?;
+        let mut head = 0;
+        loop {
+            head = store.append(next(&lease, head)).await?.0;
+            // One write for each line, so that a line is never torn.
+            std::io::stdout().write_all(format!("\nacknowledged {name} {head}\n").as_bytes()).unwrap();
+        }
     }
+    .await;
+    // A writer that fails must end, or the test would listen for ever.
+    eprintln!("the writer {name} failed: {result:?}");
+    std::process::abort();
 }
 
 /// A writer that runs, and what it has acknowledged so far: the last place of each session.
@@ -58,7 +64,6 @@ impl Server {
             .env(DIRECTORY, directory)
             .env(SERVER, name)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();

@@ -1,6 +1,6 @@
 //! All tests that use the store from outside, in one program: linking SQLite once is what takes time.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test reports by panicking")]
 
 mod contract;
 mod crash;
