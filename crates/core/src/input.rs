@@ -68,6 +68,18 @@ pub enum Input {
         /// The answer.
         answer: Answer,
     },
+    /// Somebody asks whoever is attached, and waits for the answer. Not part of any turn, and gone with the asker.
+    Ask {
+        /// Told what was answered.
+        reply: ReplyTo,
+        /// What.
+        ask: Ask,
+    },
+    /// Somebody stops all work, to leave the session at rest for whoever comes next.
+    Suspend {
+        /// Told once it is at rest.
+        reply: ReplyTo,
+    },
     /// Somebody changes a setting, or notes something.
     Change {
         /// Told once it is changed.
@@ -139,6 +151,27 @@ pub enum Arrival {
     Watching,
 }
 
+/// What a client, or a tool server, may ask of the clients that are attached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ask {
+    /// To fill in a form.
+    Elicitation {
+        /// What it is about.
+        message: String,
+        /// JSON Schema of the form.
+        schema: Option<Json>,
+        /// Who wants to know.
+        source: Option<String>,
+    },
+    /// To run a slash command.
+    Command {
+        /// Which.
+        name: String,
+        /// With what.
+        args: String,
+    },
+}
+
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
@@ -153,6 +186,19 @@ pub enum Answer {
         /// Whether they typed it, rather than chose it.
         was_freeform: bool,
     },
+    /// To a form.
+    Elicitation(Elicited),
+    /// To a command: what went wrong, if anything.
+    Command(Option<String>),
+}
+
+/// What became of a form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elicited {
+    /// `accept`, `decline` or `cancel`.
+    pub action: String,
+    /// The form as it was filled in.
+    pub content: Option<Json>,
 }
 
 /// A change of a session's settings.

@@ -12,7 +12,7 @@
 //! act on the outputs, in their order.** Everything the promises P1 to P5 say follows from that rule and this crate.
 //!
 //! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], requests
-//! and their answers in [`step::requests`], cancel in [`step::cancel`], clients that come and go in
+//! and their answers in [`step::requests`] (those of a turn) and [`step::asks`] (those of a client), cancel in [`step::cancel`], clients that come and go in
 //! [`step::clients`], recovery in [`step::recover`].
 
 pub mod fold;
@@ -23,8 +23,8 @@ pub mod state;
 pub mod step;
 
 pub use input::{
-    Answer, Arrival, Change, Input, LogLevel, Prepared, PreparedPrompt, Profile, Route, Said, Withdrawn,
-    WorkResult,
+    Answer, Arrival, Ask, Change, Elicited, Input, LogLevel, Prepared, PreparedPrompt, Profile, Route, Said,
+    Withdrawn, WorkResult,
 };
 pub use output::{INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
 pub use stamp::Stamp;

@@ -4,6 +4,8 @@ use baton_protocol::permission::Verdict;
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{ClientId, Event, EventId, PromptId, RequestId, ToolCallId};
 
+use crate::input::Elicited;
+
 /// One consequence of a step. The shell first makes all recorded events of a step durable, in one write; then it acts
 /// on all outputs in their order.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +46,12 @@ pub enum Reply {
     NoSuchRequest,
     /// The answer does not fit the request.
     Mismatch,
+    /// What became of a form.
+    Elicited(Elicited),
+    /// A command was run; what went wrong, if anything.
+    CommandDone(Option<String>),
+    /// It cannot be done, and why.
+    Refused(String),
     /// Done; the event that says so, if there is one.
     Done(Option<EventId>),
 }

@@ -8,7 +8,7 @@ use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::{ClientId, EventId, Json, PromptId, RequestId, SessionId, Timestamp, ToolCallId};
 use serde::{Deserialize, Serialize};
 
-use crate::input::Profile;
+use crate::input::{Ask, Profile};
 use crate::output::{ReplyTo, Work, WorkId};
 
 /// A session. See the crate's documentation.
@@ -223,6 +223,8 @@ pub struct Live {
     pub work: BTreeMap<WorkId, Work>,
     /// Requests whose answer has been taken and is being processed, with the caller who waits to hear that it counts.
     pub claimed: BTreeMap<RequestId, ReplyTo>,
+    /// What clients have asked each other and nobody has answered, with those who wait for it.
+    pub asks: BTreeMap<RequestId, (ReplyTo, Ask)>,
     /// Requests that were answered or closed not long ago, so that a late answer can be told apart from a wrong one.
     pub settled: BTreeSet<RequestId>,
     /// Tools that left with their client since the model was last told.

@@ -20,6 +20,7 @@ mod mirror;
 mod models;
 mod options;
 pub mod owner;
+mod reaper;
 mod rpc;
 mod session;
 pub mod transfer;
@@ -44,6 +45,7 @@ pub use self::local::{Arrived, Joint, LocalError, LocalSession};
 use self::mirror::MirrorThread;
 use self::models::Models;
 pub use self::options::{Account, Endpoint, Options};
+use self::reaper::Ledger;
 use self::session::{Mail, Registry};
 
 /// What lists show about a session.
@@ -69,6 +71,7 @@ pub struct Server {
     pub(crate) lifecycle: Lifecycle,
     pub(crate) models: Models,
     pub(crate) mirror: MirrorThread,
+    pub(crate) ledger: Ledger,
     pub(crate) toolbox: Toolbox,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -79,9 +82,11 @@ impl Server {
     /// A server with nothing in memory. Opens nothing: what the first request does not need is not touched.
     #[must_use]
     pub fn new(options: Options, store: Arc<dyn Store>) -> Arc<Self> {
+        let owner = owner::this_process();
         Arc::new(Self {
             models: Models::new(&options),
-            owner: owner::this_process(),
+            ledger: Ledger::new(&options.home, owner.clone()),
+            owner,
             options,
             store,
             registry: Registry::default(),
@@ -104,6 +109,7 @@ impl Server {
     /// # Errors
     /// When standard input or output cannot be used.
     pub async fn serve_stdio(self: &Arc<Self>) -> std::io::Result<()> {
+        self.reap();
         rpc::serve_stdio(self).await
     }
 
@@ -112,7 +118,19 @@ impl Server {
     /// # Errors
     /// When the listener fails for good.
     pub async fn serve_tcp(self: &Arc<Self>, listener: TcpListener) -> std::io::Result<()> {
+        self.reap();
         rpc::serve_tcp(self, listener).await
+    }
+
+    /// Ends what a server left behind that was killed. Beside everything else: nobody should wait for it.
+    fn reap(&self) {
+        let home = self.options.home.clone();
+        self.tasks.spawn_blocking(move || {
+            let reaped = reaper::reap(&home);
+            if reaped > 0 {
+                tracing::info!(sessions = reaped, "ended processes that a killed server had left behind");
+            }
+        });
     }
 
     /// Stops: takes no more clients, ends all work with all its processes, lets go of all sessions. What was
@@ -122,6 +140,7 @@ impl Server {
         self.let_go().await;
         self.tasks.close();
         self.tasks.wait().await;
+        self.ledger.close();
         self.mirror.close();
     }
 

@@ -25,7 +25,13 @@ pub fn is_alive(owner: &Owner) -> bool {
     if owner.host != host() {
         return true;
     }
-    owner.boot == boot() && started(owner.pid) == Some(owner.started)
+    is_of_this_boot(owner) && started(owner.pid) == Some(owner.started)
+}
+
+/// Whether a process ran since the machine was last started: if not, nothing it started can be running.
+#[must_use]
+pub fn is_of_this_boot(owner: &Owner) -> bool {
+    owner.boot == boot()
 }
 
 fn host() -> String {

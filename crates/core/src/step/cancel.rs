@@ -26,6 +26,16 @@ impl Step<'_> {
         self.show_idle(true);
     }
 
+    /// Stops all work, as a cancel does, and says nothing about a cancel: nobody changed their mind, they only leave.
+    pub(super) fn suspend(&mut self, reply: ReplyTo) {
+        let busy = self.session.is_busy();
+        self.end_all_work(Outcome::Cancelled, "suspended by a client");
+        self.reply(reply, Reply::Done(None));
+        if busy {
+            self.show_idle(true);
+        }
+    }
+
     /// Takes back prompts that wait. One that is being prepared has been begun with, and is not taken back but cancelled.
     pub(super) fn withdraw(&mut self, reply: ReplyTo, which: Withdrawn) {
         let begun = |id: PromptId| {
@@ -80,6 +90,7 @@ impl Step<'_> {
     /// Closes the session: whatever runs is ended, and the history says so.
     pub(super) fn close(&mut self, reason: &str) {
         self.end_all_work(Outcome::Cancelled, reason);
+        self.drop_asks(|_| true);
         let durable = &self.session.durable;
         let (api_time, metrics) = metrics(&durable.totals);
         self.record(SessionShutdown {

@@ -84,6 +84,7 @@ impl Step<'_> {
         self.stop_where(|work| matches!(work, Work::DeliverQuestion { client: c, .. } if *c == client));
         self.show_changed_offers(&before);
         self.deliver_questions();
+        self.drop_unanswerable_asks();
     }
 
     fn show_changed_offers(&mut self, before: &Offers) {

@@ -3,6 +3,7 @@
 //! [`Step`] is the workbench of a step. Recording an event folds it into the state at the same moment, so that whatever
 //! is decided next sees the session as it will be read back after a crash.
 
+pub mod asks;
 pub mod cancel;
 pub mod changes;
 pub mod clients;
@@ -64,6 +65,8 @@ impl Step<'_> {
             Input::Withdraw { reply, which } => self.withdraw(reply, which),
             Input::Abort { reply, reason } => self.abort(reply, reason),
             Input::Answer { reply, request, answer } => self.answer(reply, &request, answer),
+            Input::Ask { reply, ask } => self.ask_clients(reply, ask),
+            Input::Suspend { reply } => self.suspend(reply),
             Input::Change { reply, change } => self.change(reply, change),
             Input::Note(body) => {
                 self.record(*body);

@@ -16,6 +16,9 @@ use crate::state::{Call, CallStage};
 impl Step<'_> {
     /// Somebody answers.
     pub(super) fn answer(&mut self, reply: ReplyTo, request: &RequestId, answer: Answer) {
+        if self.session.live.asks.contains_key(request) {
+            return self.answer_ask(reply, request, answer);
+        }
         let Some(call) = self.call_waiting_for(request).cloned() else {
             let known = self.session.live.settled.contains(request);
             return self.reply(reply, if known { Reply::TooLate } else { Reply::NoSuchRequest });
@@ -170,7 +173,7 @@ impl Step<'_> {
     }
 
     /// Remembers that a request existed, for a while.
-    fn settled(&mut self, request: &RequestId) {
+    pub(super) fn settled(&mut self, request: &RequestId) {
         const REMEMBERED: usize = 256;
         let settled = &mut self.session.live.settled;
         settled.insert(request.clone());

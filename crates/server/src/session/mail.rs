@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_core::{Answer, Change, Profile, Reply, Session, Withdrawn, WorkId, WorkResult};
+use baton_core::{Answer, Ask, Change, Profile, Reply, Session, Withdrawn, WorkId, WorkResult};
 use baton_protocol::event::{AbortReason, Prompt};
 use baton_protocol::params::SessionParams;
 use baton_protocol::{Body, ClientId, RequestId, SessionId};
@@ -61,6 +61,8 @@ pub(crate) enum Mail {
     Withdraw(Withdrawn, Responder),
     Abort(AbortReason, Responder),
     Answer(RequestId, Box<Answer>, Responder),
+    Ask(Box<Ask>, Responder),
+    Suspend(Responder),
     Change(Box<Change>, Responder),
     /// Something for the record, from work.
     Note(Box<Body>),
@@ -86,6 +88,8 @@ impl Mail {
             | Self::Withdraw(_, respond)
             | Self::Abort(_, respond)
             | Self::Answer(_, _, respond)
+            | Self::Ask(_, respond)
+            | Self::Suspend(respond)
             | Self::Change(_, respond) => respond(Err(failure)),
             Self::Stop(done) | Self::Vanish(done) => drop(done.send(())),
             Self::Leave(_) | Self::Note(_) | Self::Finished(..) | Self::Look(_) | Self::Adjust(_) => {}

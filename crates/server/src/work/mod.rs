@@ -11,8 +11,10 @@ mod tools;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_core::{Prepared, PreparedPrompt, Session, Work, WorkId, WorkResult};
+use baton_protocol::ClientId;
 use baton_protocol::event::{Body, SessionError};
 use baton_protocol::tool::ToolResult;
 use futures_util::FutureExt;
@@ -22,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::tools::{ToolRoom, offered};
 use crate::Server;
 use crate::session::actor::transcript::Conversation;
-use crate::session::{Hub, Mail, Settings};
+use crate::session::{Failure, Hub, Mail, Responder, Settings};
 
 /// What work may use of its session.
 pub(crate) struct Bench {
@@ -71,6 +73,20 @@ pub(crate) fn spawn(bench: Bench, mailbox: mpsc::UnboundedSender<Mail>, id: Work
             failed
         });
         drop(mailbox.send(Mail::Finished(id, Box::new(result))));
+    });
+}
+
+/// Tells hooks that the session ends, and then ends it. Hooks that do not answer in time are not waited for.
+pub(crate) fn say_farewell(bench: Bench, client: ClientId, respond: Responder) {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let tasks = bench.server.tasks.clone();
+    tasks.spawn(async move {
+        let input = serde_json::json!({ "reason": "user_exit" });
+        // Whatever the hook says, or that it says nothing: the session ends.
+        let _ = tokio::time::timeout(PATIENCE, hooks::invoke(&bench, "sessionEnd", input)).await;
+        if let Err(unsent) = bench.mailbox.send(Mail::Close(client, respond)) {
+            unsent.0.refuse(Failure::NotFound(bench.session.id.clone()));
+        }
     });
 }
 

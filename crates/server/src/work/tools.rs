@@ -40,8 +40,10 @@ impl ToolRoom {
                 environment: server.options.environment.clone(),
                 processes: Arc::new(NoProcessLog),
             };
+            let shells = Shells::new(settings);
+            server.ledger.note(shells.tag());
             Services {
-                shells: Shells::new(settings),
+                shells,
                 database: Database::new(database.clone(), todos_changed),
                 web: Arc::new(NetworkFetch::new(server.models.transport())),
             }
@@ -58,10 +60,10 @@ impl ToolRoom {
         self.services.get_or_init(|| Arc::new((self.make)())).clone()
     }
 
-    /// Ends every process that the session has started.
-    pub(crate) fn close(&self, tasks: &tokio_util::task::TaskTracker) {
-        if let Some(services) = self.services.get().cloned() {
-            tasks.spawn(async move { services.shells.end_all().await });
+    /// Ends every process that the session has started, and waits for that.
+    pub(crate) async fn close(&self) {
+        if let Some(services) = self.services.get() {
+            services.shells.end_all().await;
         }
     }
 }

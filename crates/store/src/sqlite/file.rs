@@ -94,30 +94,28 @@ impl Place {
         self.failed("use", Fault::Unusable("it was closed, because the server is shutting down".to_owned()))
     }
 
-    /// The file at the path, made if need be, with the directories above it.
-    pub(super) fn find_or_create(&self) -> io::Result<Identity> {
-        match self.identity() {
-            Some(identity) => Ok(identity),
-            None => self.create(),
-        }
-    }
-
-    fn create(&self) -> io::Result<Identity> {
+    /// Keeps other servers from opening the file, and so from preparing it at the same time, until the answer is
+    /// dropped. SQLite's own locks cannot do this: they are in the file that is still to be made.
+    pub(super) fn lock(&self) -> io::Result<impl Sized + use<>> {
         let parent = parent_of(&self.path);
         create_directories(parent)?;
-        // Somebody may have removed the file but not its log. Whoever still has that open keeps it, but a new file
-        // must not get it; and whoever comes second must not remove the log of the file that the first one has made.
-        let _exclusively = lock(parent)?;
+        lock(parent)
+    }
+
+    /// The file at the path, made if need be. Others must be kept out meanwhile.
+    pub(super) fn find_or_create(&self) -> io::Result<Identity> {
         if let Some(identity) = self.identity() {
             return Ok(identity);
         }
+        // Somebody may have removed the file but not its log. Whoever still has that open keeps it, but the new file
+        // must not get it.
         for suffix in ["-wal", "-shm"] {
             let mut leftover = self.path.clone().into_os_string();
             leftover.push(suffix);
             let _ = fs::remove_file(leftover);
         }
         let file = create_file(&self.path)?;
-        sync(parent)?;
+        sync(parent_of(&self.path))?;
         Ok(Identity::of(&file.metadata()?))
     }
 }
@@ -152,7 +150,6 @@ fn create_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Keeps other servers from creating files in this directory until the answer is dropped.
 #[cfg(unix)]
 fn lock(directory: &Path) -> io::Result<File> {
     let directory = File::open(directory)?;

@@ -34,6 +34,7 @@ fn connect(place: &Place) -> Result<Connection, Fault> {
 
 /// Opens the file for the one connection that writes, creating and migrating it if need be.
 pub(super) fn open_writer(place: &Place) -> Result<(Connection, Identity), Fault> {
+    let _exclusively = place.lock().map_err(Fault::Create)?;
     // Asked before opening: should the file be replaced in between, we believe to have the old one and look again.
     let identity = place.find_or_create().map_err(Fault::Create)?;
     let mut connection = connect(place)?;
@@ -89,10 +90,7 @@ fn check_kind(connection: &Connection) -> Result<(), Fault> {
             "it is a database of some other program. Move it away or choose another directory".to_owned(),
         ));
     }
-    check_version(version(connection)?)
-}
-
-fn check_version(version: usize) -> Result<(), Fault> {
+    let version = version(connection)?;
     if version <= MIGRATIONS.len() {
         return Ok(());
     }
@@ -110,13 +108,11 @@ fn version(connection: &Connection) -> Result<usize, Fault> {
 }
 
 fn migrate(connection: &mut Connection) -> Result<(), Fault> {
-    if version(connection)? == MIGRATIONS.len() {
+    let done = version(connection)?;
+    if done == MIGRATIONS.len() {
         return Ok(());
     }
-    // Another server may be starting on the same file; whoever comes second finds the work done.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let done = version(&transaction)?;
-    check_version(done)?;
     for (number, migration) in MIGRATIONS.iter().enumerate().skip(done) {
         transaction.execute_batch(migration)?;
         transaction.execute_batch(&format!("PRAGMA user_version = {}", number + 1))?;

@@ -263,7 +263,9 @@ async fn reading_costs_what_it_returns_not_what_the_history_holds() {
 async fn a_deleted_session_is_cleared_away_bit_by_bit() {
     let bench = Bench::new();
     bench.create("kept", vec![record(1); 5]).await;
-    bench.create("gone", vec![record(1); 25]).await;
+    let gone = bench.create("gone", vec![record(1); 25]).await;
+    let snapshot = Some(Bytes::from_static(b"snapshot"));
+    bench.store.append(Append { snapshot, ..append(&gone, 25, vec![]) }).await.unwrap();
     // In one write, so that the writer finds no quiet moment to do it itself.
     let left = bench.store.write(0, |file| {
         let events = || file.query_row("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0));
@@ -273,9 +275,10 @@ async fn a_deleted_session_is_cleared_away_bit_by_bit() {
         while write::sweep(file, 10)? {
             left.push(events()?);
         }
+        left.push(file.query_row("SELECT count(*) FROM snapshots", [], |row| row.get(0))?);
         Ok(left)
     });
-    assert_eq!(left.await.unwrap(), [30, 30, 20, 10, 5]);
+    assert_eq!(left.await.unwrap(), [30, 30, 20, 10, 5, 0]);
     assert_eq!(bench.head("kept").await, 5);
 }
 
@@ -330,4 +333,14 @@ async fn a_file_that_others_keep_locked_is_reported_and_then_works() {
     assert_eq!(bench.head("s").await, 0, "reading goes on");
     other.execute_batch("ROLLBACK").unwrap();
     bench.store.append(append(&lease, 0, vec![record(1)])).await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_is_overtaken_between_taking_and_reading_learns_it() {
+    let bench = Bench::new();
+    let first = bench.create("s", vec![record(1)]).await;
+    let second = bench.store.acquire(&id("s"), owner(), Take::From(first.epoch)).await.unwrap().lease;
+    bench.store.append(append(&second, 1, vec![record(1)])).await.unwrap();
+    let late = bench.store.query(move |file| read::opened(file, first)).await;
+    assert!(matches!(late, Err(StoreError::Fenced(_))), "{late:?}");
 }

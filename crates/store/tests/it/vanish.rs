@@ -83,6 +83,35 @@ async fn readers_notice_by_themselves() {
     assert_eq!(open_but_removed(home.root.path()), 0, "the old files are let go");
 }
 
+#[tokio::test]
+async fn readers_notice_a_file_that_another_server_has_made() {
+    let home = Home::new();
+    let store = sqlite(&home.path());
+    live_and_idle(&store).await;
+    store.list().await.unwrap();
+    home.remove();
+    let other = sqlite(&home.path());
+    other.create(new_session("other", 1)).await.unwrap();
+    assert_eq!(names(store.list().await.unwrap()), ["live", "other"]);
+    assert_eq!(names(other.list().await.unwrap()), ["live", "other"]);
+}
+
+#[tokio::test]
+async fn epochs_go_on_from_where_they_were() {
+    let home = Home::new();
+    let store = sqlite(&home.path());
+    store.create(new_session("first", 0)).await.unwrap();
+    // As if the clock had been set back since: a new file starts from the clock.
+    let far = 1_000_000_000_000_i64;
+    let file = rusqlite::Connection::open(home.path()).unwrap();
+    file.execute("UPDATE epochs SET last = last + ?1", [far]).unwrap();
+    drop(file);
+    let live = store.create(new_session("live", 0)).await.unwrap();
+    home.remove();
+    let opened = store.acquire(&id("live"), owner("ours"), Take::From(live.epoch)).await.unwrap();
+    assert!(opened.lease.epoch > live.epoch);
+}
+
 /// How many removed files below this directory this process still has open.
 fn open_but_removed(directory: &Path) -> usize {
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return 0 };
@@ -153,18 +182,20 @@ async fn closing_after_the_file_is_gone_makes_no_new_one() {
 async fn a_damaged_file_that_is_moved_away_as_advised_is_replaced() {
     let home = Home::new();
     let store = sqlite(&home.path());
-    let live = store.create(new_session("live", 2)).await.unwrap();
-    // Overwritten in place, file and log, under the eyes of the store.
+    // More than is kept in memory.
+    let live = store.create(new_session("live", 20_000)).await.unwrap();
     for name in ["baton.db", "baton.db-wal"] {
         let path = home.root.path().join("state").join(name);
         let length = std::fs::metadata(&path).unwrap().len();
         std::fs::write(&path, vec![0xAB; usize::try_from(length).unwrap()]).unwrap();
     }
-    let _ = store.append(next(&live, 2)).await;
+    let error = read_all(&store, "live").await.unwrap_err().to_string();
+    assert!(error.contains("Move it away"), "{error}");
     home.remove();
-    // Whether the live session could be saved depends on what was still in memory; the store must work either way.
-    let _ = store.append(next(&live, 2)).await;
-    let _ = read_all(&store, "live").await;
     store.create(new_session("new", 1)).await.unwrap();
     assert_eq!(assert_whole(&store, "new").await, 1);
+    assert!(
+        matches!(store.append(next(&live, 20_000)).await, Err(StoreError::Fenced(_))),
+        "it could not be saved"
+    );
 }

@@ -1,10 +1,10 @@
 //! Answers to what sessions ask of clients. The first one counts.
 
-use baton_core::{Answer, CallStage, Reply};
+use baton_core::{Answer, Ask, CallStage, Elicited, Reply};
 use baton_protocol::permission::{PermissionDecision, Verdict};
 use baton_protocol::rpc::RpcError;
 use baton_protocol::tool::{AnyToolResult, ResultType, ToolResult};
-use baton_protocol::{RequestId, SessionId};
+use baton_protocol::{Json, RequestId, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -95,10 +95,111 @@ fn answer(call: &Call<'_>, session: &SessionId, request: RequestId, answer: Answ
     )
 }
 
-/// Clients report that a command is done; nobody waits for it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CommandAnswer {
+    session_id: SessionId,
+    request_id: RequestId,
+    error: Option<String>,
+}
+
+/// A client has run a command. Reporting one that nobody waits for is fine.
 pub(super) fn command(call: &Call<'_>) -> Handling {
-    call.session()?;
-    call.now(success())
+    let params: CommandAnswer = call.parse()?;
+    let handle = call.attached(&params.session_id)?;
+    let answer = Box::new(Answer::Command(params.error));
+    call.by_responder(&handle, |respond| Mail::Answer(params.request_id, answer, respond), |_| Ok(success()))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExecuteCommand {
+    session_id: SessionId,
+    command_name: String,
+    #[serde(default)]
+    args: String,
+}
+
+/// Has whichever client has the command run it, and waits for it.
+pub(super) fn execute_command(call: &Call<'_>) -> Handling {
+    let params: ExecuteCommand = call.parse()?;
+    let handle = call.attached(&params.session_id)?;
+    let name = params.command_name.trim_start_matches('/').to_owned();
+    let ask = Box::new(Ask::Command { name, args: params.args });
+    call.by_responder(
+        &handle,
+        |respond| Mail::Ask(ask, respond),
+        |reply| match reply {
+            Reply::CommandDone(None) => Ok(json!({})),
+            Reply::CommandDone(Some(error)) | Reply::Refused(error) => Ok(json!({ "error": error })),
+            other => Err(RpcError::failed(format!("unexpected answer {other:?}"))),
+        },
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Elicitation {
+    session_id: SessionId,
+    message: String,
+    requested_schema: Option<Json>,
+}
+
+/// Has whoever can show forms show one, and waits for what becomes of it.
+pub(super) fn elicit(call: &Call<'_>) -> Handling {
+    let params: Elicitation = call.parse()?;
+    let handle = call.attached(&params.session_id)?;
+    let ask =
+        Box::new(Ask::Elicitation { message: params.message, schema: params.requested_schema, source: None });
+    call.by_responder(
+        &handle,
+        |respond| Mail::Ask(ask, respond),
+        |reply| match reply {
+            Reply::Elicited(Elicited { action, content }) => {
+                let mut answer = json!({ "action": action });
+                if let Some(content) = content {
+                    answer["content"] = json!(content);
+                }
+                Ok(answer)
+            }
+            Reply::Refused(why) => Err(RpcError::failed(why)),
+            other => Err(RpcError::failed(format!("unexpected answer {other:?}"))),
+        },
+    )
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ElicitationAnswer {
+    session_id: SessionId,
+    request_id: RequestId,
+    result: ElicitationResult,
+}
+
+#[derive(Deserialize)]
+struct ElicitationResult {
+    action: ElicitationAction,
+    content: Option<Json>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ElicitationAction {
+    Accept,
+    Decline,
+    Cancel,
+}
+
+/// What became of a form.
+pub(super) fn elicitation(call: &Call<'_>) -> Handling {
+    let params: ElicitationAnswer = call.parse()?;
+    let action = match params.result.action {
+        ElicitationAction::Accept => "accept",
+        ElicitationAction::Decline => "decline",
+        ElicitationAction::Cancel => "cancel",
+    };
+    let elicited = Elicited { action: action.into(), content: params.result.content };
+    answer(call, &params.session_id, params.request_id, Answer::Elicitation(elicited))
 }
 
 /// Permission requests that nobody has answered.

@@ -91,6 +91,7 @@ fn route(call: &Call<'_>) -> Handling {
         "session.resume" => sessions::resume(call),
         "session.send" => sessions::send(call),
         "session.abort" => sessions::abort(call),
+        "session.suspend" => sessions::suspend(call),
         "session.destroy" => sessions::destroy(call),
         "session.delete" | "sessions.delete" => sessions::delete(call),
         "sessions.close" => sessions::close(call),
@@ -117,6 +118,9 @@ fn route(call: &Call<'_>) -> Handling {
         "session.permissions.handlePendingPermissionRequest" => answers::permission(call),
         "session.ui.handlePendingUserInput" => answers::user_input(call),
         "session.commands.handlePendingCommand" => answers::command(call),
+        "session.commands.execute" => answers::execute_command(call),
+        "session.ui.elicitation" => answers::elicit(call),
+        "session.ui.handlePendingElicitation" => answers::elicitation(call),
         "session.permissions.pendingRequests" => answers::pending_permissions(call),
 
         "session.model.getCurrent" => settings::current_model(call),

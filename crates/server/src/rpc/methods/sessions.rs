@@ -10,7 +10,7 @@ use baton_protocol::rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handling, success};
+use super::{Call, Handling, success, void};
 use crate::Server;
 use crate::lifecycle::News;
 use crate::rpc::errors;
@@ -107,6 +107,12 @@ pub(super) fn abort(call: &Call<'_>) -> Handling {
     let handle = call.attached(&params.session_id)?;
     let reason = params.reason.unwrap_or_default();
     call.by_responder(&handle, |respond| Mail::Abort(reason, respond), |_| Ok(success()))
+}
+
+/// Leaves the session at rest: work is ended, nothing is pending, and whoever resumes it finds it so.
+pub(super) fn suspend(call: &Call<'_>) -> Handling {
+    let handle = call.session()?;
+    call.by_responder(&handle, Mail::Suspend, |_| Ok(void()))
 }
 
 /// The client is done with the session; nobody else loses it. Doing it twice is fine.

@@ -1,13 +1,12 @@
 //! What follows once a step is durable: clients see it, callers hear of it, work starts and stops.
 
 use baton_core::{Output, Work, WorkId};
-use baton_protocol::Event;
-use baton_protocol::event::SessionError;
+use baton_protocol::event::{Body, Event, Outcome, SessionError};
 use baton_store::{Seq, StoreError};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::Actor;
+use super::{Actor, Running};
 use crate::session::hub::Published;
 use crate::work;
 
@@ -17,9 +16,9 @@ impl Actor {
         // Before anything is shown: nobody should see a piece of an answer after the news that it was cancelled.
         for output in &outputs {
             if let Output::Stop(work) = output
-                && let Some(token) = self.running.remove(work)
+                && let Some(running) = self.running.remove(work)
             {
-                token.cancel();
+                running.token.cancel();
             }
         }
         let recorded = !bodies.is_empty();
@@ -51,6 +50,9 @@ impl Actor {
 
     fn publish(&mut self, event: &Event, seq: Option<Seq>, body: Bytes) {
         if seq.is_some() {
+            if let Body::TurnSettled(settled) = &event.body {
+                self.end_background(settled.outcome != Outcome::Completed);
+            }
             self.conversation.apply(event);
             if event.body.is_public() {
                 self.mirror.append(body.clone());
@@ -67,12 +69,13 @@ impl Actor {
             self.conversation.load(&self.server, &self.session.id, self.head).await;
         }
         let token = CancellationToken::new();
-        self.running.insert(id, token.clone());
+        let is_tool = matches!(work, Work::RunTool { .. });
+        self.running.insert(id, Running { token: token.clone(), is_tool });
         work::spawn(self.work_bench(token), self.mailbox.clone(), id, work);
     }
 
     /// What work may use of this session: copies, so that work never sees the session change under it.
-    fn work_bench(&self, cancel: CancellationToken) -> work::Bench {
+    pub(super) fn work_bench(&self, cancel: CancellationToken) -> work::Bench {
         work::Bench {
             server: self.server.clone(),
             session: self.session.clone(),

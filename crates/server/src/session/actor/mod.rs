@@ -25,7 +25,7 @@ use super::mail::{Failure, Mail, Responder, View};
 use super::settings::Settings;
 use crate::Server;
 use crate::mirror::Mirror;
-use crate::work::ToolRoom;
+use crate::work::{self, ToolRoom};
 
 /// How many messages are answered with one write at most.
 const BATCH: usize = 64;
@@ -61,12 +61,23 @@ pub(crate) struct Actor {
     mailbox: mpsc::UnboundedSender<Mail>,
     replies: BTreeMap<ReplyTo, Responder>,
     last_reply: u64,
-    running: BTreeMap<WorkId, CancellationToken>,
+    running: BTreeMap<WorkId, Running>,
+    /// Tools of the running turn that have returned. A command that went to the background listens to its call's token
+    /// for as long as it lives, and ends with a turn that is cancelled or fails.
+    returned: Vec<CancellationToken>,
     conversation: Conversation,
     tools: Arc<ToolRoom>,
     mirror: Mirror,
+    /// Whether hooks have been told that the session ends.
+    farewell_said: bool,
     /// When to leave the memory, if nothing happens before.
     leave_at: Option<tokio::time::Instant>,
+}
+
+/// A piece of work that was started.
+struct Running {
+    token: CancellationToken,
+    is_tool: bool,
 }
 
 /// Steps that have been taken and wait for their write.
@@ -156,12 +167,18 @@ impl Actor {
             Mail::Answer(request, answer, respond) => {
                 (Input::Answer { reply: self.expect_reply(respond), request, answer: *answer }, false)
             }
+            Mail::Ask(ask, respond) => (Input::Ask { reply: self.expect_reply(respond), ask: *ask }, false),
+            Mail::Suspend(respond) => (Input::Suspend { reply: self.expect_reply(respond) }, false),
             Mail::Change(change, respond) => {
                 (Input::Change { reply: self.expect_reply(respond), change: *change }, false)
             }
             Mail::Note(body) => (Input::Note(body), true),
             Mail::Finished(work, result) => {
-                self.running.remove(&work);
+                if let Some(running) = self.running.remove(&work)
+                    && running.is_tool
+                {
+                    self.returned.push(running.token);
+                }
                 (Input::Finished { work, result }, true)
             }
             other => return Err(Box::new(other)),
@@ -187,6 +204,7 @@ impl Actor {
             Mail::Adjust(adjust) => adjust(&mut self.settings),
             Mail::Stop(done) | Mail::Vanish(done) => {
                 self.stop_everything();
+                self.tools.close().await;
                 let _ = done.send(());
                 return ControlFlow::Break(());
             }
@@ -195,6 +213,8 @@ impl Actor {
             | Mail::Withdraw(..)
             | Mail::Abort(..)
             | Mail::Answer(..)
+            | Mail::Ask(..)
+            | Mail::Suspend(_)
             | Mail::Change(..)
             | Mail::Note(_)
             | Mail::Finished(..) => {}
@@ -214,6 +234,13 @@ impl Actor {
             let left = self.leave(client).await;
             respond(Ok(baton_core::Reply::Done(None)));
             return left;
+        }
+        if !self.farewell_said && self.session.live.clients.get(&client).is_some_and(|profile| profile.hooks)
+        {
+            // Beside the session: a hook may well call back into it before it answers.
+            self.farewell_said = true;
+            work::say_farewell(self.work_bench(CancellationToken::new()), client, respond);
+            return ControlFlow::Continue(());
         }
         let closed = self.step(Input::Close { reason: "the session was closed".into() }).await;
         self.hub.detach(client);
@@ -322,13 +349,23 @@ impl Actor {
 
     /// Stops all work. Its processes end with it.
     fn stop_everything(&mut self) {
-        for (_, token) in std::mem::take(&mut self.running) {
-            token.cancel();
+        for (_, running) in std::mem::take(&mut self.running) {
+            running.token.cancel();
         }
-        self.tools.close(&self.server.tasks);
+        self.end_background(true);
+    }
+
+    /// The turn is over. What it left in the background goes on, unless the turn was cut short.
+    fn end_background(&mut self, cut_short: bool) {
+        for token in std::mem::take(&mut self.returned) {
+            if cut_short {
+                token.cancel();
+            }
+        }
     }
 
     async fn end_before_answer(&mut self) {
+        self.tools.close().await;
         self.mirror.finish().await;
         if let Err(error) = self.server.store.release(self.lease.clone()).await {
             tracing::warn!(session = %self.session.id, %error, "cannot give the session back; its lease ends with this process");

@@ -135,7 +135,9 @@ impl Nascent {
             replies: Default::default(),
             last_reply: 0,
             running: Default::default(),
+            returned: Vec::new(),
             conversation,
+            farewell_said: false,
             leave_at: None,
         }
     }

@@ -1,0 +1,293 @@
+//! A client as the official SDKs are: JSON-RPC in `Content-Length` frames, over a pipe or a socket.
+//!
+//! It keeps every frame that arrives, in order, so that a test can ask what came before what. The framing is written
+//! here once more, on purpose: a mistake in the server's own would otherwise go unnoticed on both sides.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::task::JoinHandle;
+
+/// How long a test waits for something that should happen at once.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// A connected client. Dropping it closes the connection.
+pub struct Client {
+    writer: AsyncMutex<Option<Box<dyn AsyncWrite + Send + Unpin>>>,
+    shared: Arc<Shared>,
+    next_id: AtomicU64,
+    reading: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    seen: Mutex<Seen>,
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Seen {
+    frames: Vec<Value>,
+    /// Answers to our calls, by id, as places in `frames`.
+    answers: HashMap<String, usize>,
+    closed: bool,
+}
+
+/// What a call gave: a result, or the error object.
+pub type Answer = Result<Value, Value>;
+
+impl Client {
+    /// A client on any pair of streams.
+    pub fn new(
+        mut reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        let shared = Arc::new(Shared::default());
+        let kept = Arc::clone(&shared);
+        let reading = tokio::spawn(async move {
+            let (mut buffer, mut chunk) = (Vec::new(), vec![0; 256 * 1024]);
+            while let Ok(length @ 1..) = reader.read(&mut chunk).await {
+                buffer.extend_from_slice(&chunk[..length]);
+                kept.take(&mut buffer);
+            }
+            kept.change(|seen| seen.closed = true);
+        });
+        let writer: Box<dyn AsyncWrite + Send + Unpin> = Box::new(writer);
+        Self { writer: AsyncMutex::new(Some(writer)), shared, next_id: AtomicU64::new(1), reading }
+    }
+
+    /// Calls a method and waits for the answer.
+    ///
+    /// # Errors
+    /// With the error object that the server answers.
+    ///
+    /// # Panics
+    /// When there is no answer in time.
+    pub async fn call(&self, method: &str, params: Value) -> Answer {
+        let id = self.start(method, params).await;
+        self.answer(id).await
+    }
+
+    /// Calls a method that must work.
+    pub async fn ok(&self, method: &str, params: Value) -> Value {
+        self.call(method, params).await.unwrap_or_else(|error| panic!("{method} failed: {error}"))
+    }
+
+    /// Calls a method that must fail, and returns the error.
+    pub async fn refused(&self, method: &str, params: Value) -> Value {
+        match self.call(method, params).await {
+            Ok(result) => panic!("{method} should have failed, and answered {result}"),
+            Err(error) => error,
+        }
+    }
+
+    /// Sends a call without waiting for its answer.
+    pub async fn start(&self, method: &str, params: Value) -> u64 {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.send(&call).await;
+        id
+    }
+
+    /// Waits for the answer to a call.
+    pub async fn answer(&self, id: u64) -> Answer {
+        self.answer_to(&json!(id)).await
+    }
+
+    /// Waits for the answer to a call with any id.
+    pub async fn answer_to(&self, id: &Value) -> Answer {
+        let key = id.to_string();
+        let answer = self
+            .wait_for(&format!("an answer to call {id}"), |seen| {
+                seen.answers.get(&key).map(|at| seen.frames[*at].clone())
+            })
+            .await;
+        match answer.get("error") {
+            Some(error) => Err(error.clone()),
+            None => Ok(answer["result"].clone()),
+        }
+    }
+
+    /// Sends any message. A server that has gone away is noticed by whoever waits for an answer.
+    pub async fn send(&self, message: &Value) {
+        let _ = self.send_bytes(&frame(message)).await;
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub async fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        match &mut *self.writer.lock().await {
+            Some(writer) => {
+                writer.write_all(bytes).await?;
+                writer.flush().await
+            }
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Closes our half; what the server still sends is read.
+    pub async fn hang_up(&self) {
+        if let Some(mut writer) = self.writer.lock().await.take() {
+            let _ = writer.shutdown().await;
+        }
+    }
+
+    /// Waits until the server has closed the connection.
+    pub async fn closed(&self) {
+        self.wait_for("the end of the connection", |seen| seen.closed.then_some(())).await;
+    }
+
+    /// Whether the server has closed the connection.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.seen().closed
+    }
+
+    /// Everything that has arrived, in order.
+    #[must_use]
+    pub fn frames(&self) -> Vec<Value> {
+        self.shared.seen().frames.clone()
+    }
+
+    /// How many frames have arrived.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.shared.seen().frames.len()
+    }
+
+    /// The events of a session that have arrived, in order.
+    #[must_use]
+    pub fn events(&self, session: &str) -> Vec<Value> {
+        self.shared.seen().frames.iter().filter_map(|frame| event_of(frame, session)).cloned().collect()
+    }
+
+    /// Waits for a frame at or after the given place, and returns its place and what `pick` makes of it.
+    pub async fn find<T>(&self, what: &str, from: usize, pick: impl Fn(&Value) -> Option<T>) -> (usize, T) {
+        self.wait_for(what, |seen| {
+            seen.frames.iter().enumerate().skip(from).find_map(|(at, frame)| Some((at, pick(frame)?)))
+        })
+        .await
+    }
+
+    /// Waits for an event of a type, at or after the given place.
+    pub async fn event(&self, session: &str, kind: &str, from: usize) -> (usize, Value) {
+        let what = format!("{kind} in {session}");
+        let wanted =
+            |frame: &Value| event_of(frame, session).filter(|event| event["type"] == kind).cloned();
+        self.find(&what, from, wanted).await
+    }
+
+    /// Waits for a call of the server to us, and returns its id and parameters.
+    pub async fn asked(&self, method: &str, from: usize) -> (Value, Value) {
+        let wanted = |frame: &Value| {
+            let is_it = frame["method"] == method && frame.get("id").is_some();
+            is_it.then(|| (frame["id"].clone(), frame["params"].clone()))
+        };
+        self.find(&format!("a call of {method}"), from, wanted).await.1
+    }
+
+    async fn wait_for<T>(&self, what: &str, look: impl Fn(&Seen) -> Option<T>) -> T {
+        let mut changes = self.shared.changes.subscribe();
+        let wait = async {
+            loop {
+                {
+                    let seen = self.shared.seen();
+                    if let Some(found) = look(&seen) {
+                        return Some(found);
+                    }
+                    if seen.closed {
+                        return None;
+                    }
+                }
+                let _ = changes.changed().await;
+            }
+        };
+        match tokio::time::timeout(LIMIT, wait).await {
+            Ok(Some(found)) => found,
+            Ok(None) => panic!("the connection ended before {what}; it got {}", self.digest()),
+            Err(_) => panic!("waited {LIMIT:?} for {what} in vain; it got {}", self.digest()),
+        }
+    }
+
+    /// The last frames, shortened, for messages of failing tests.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let seen = self.shared.seen();
+        let short = |frame: &Value| frame.to_string().chars().take(300).collect::<String>();
+        let last: Vec<String> = seen.frames.iter().rev().take(12).rev().map(short).collect();
+        format!("{} frames, the last of them:\n{}", seen.frames.len(), last.join("\n"))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+impl Shared {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Seen)) {
+        change(&mut self.seen());
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Takes all whole frames out of the buffer.
+    fn take(&self, buffer: &mut Vec<u8>) {
+        self.change(|seen| {
+            let mut at = 0;
+            while let Some((body, end)) = next_frame(&buffer[at..]) {
+                let message: Value = serde_json::from_slice(body).expect("a frame with JSON in it");
+                if message.get("method").is_none() && !message["id"].is_null() {
+                    let before = seen.answers.insert(message["id"].to_string(), seen.frames.len());
+                    assert!(before.is_none(), "a call was answered twice: {message}");
+                }
+                seen.frames.push(message);
+                at += end;
+            }
+            buffer.drain(..at);
+        });
+    }
+}
+
+/// The body of the first frame, and where the frame ends. As strict as the strictest SDK: one header, no other.
+fn next_frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let header = std::str::from_utf8(&bytes[..head]).expect("a header in ASCII");
+    let length = header.strip_prefix("Content-Length: ").unwrap_or_else(|| panic!("the header {header:?}"));
+    let length: usize = length.parse().unwrap_or_else(|_| panic!("the length {length:?}"));
+    let end = head + 4 + length;
+    (bytes.len() >= end).then(|| (&bytes[head + 4..end], end))
+}
+
+/// A message as a frame.
+#[must_use]
+pub fn frame(message: &Value) -> Vec<u8> {
+    frame_of(message.to_string().as_bytes())
+}
+
+/// Any bytes as a frame.
+#[must_use]
+pub fn frame_of(body: &[u8]) -> Vec<u8> {
+    let mut frame = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
+    frame.extend_from_slice(body);
+    frame
+}
+
+/// The event in a frame, if it is one of this session.
+#[must_use]
+pub fn event_of<'a>(frame: &'a Value, session: &str) -> Option<&'a Value> {
+    let is_it = frame["method"] == "session.event" && frame["params"]["sessionId"] == session;
+    is_it.then(|| &frame["params"]["event"])
+}

@@ -1,0 +1,96 @@
+//! A terminal that a test sits at.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use tokio::process::Command;
+
+use crate::program::Running;
+
+/// The test's end of a terminal, with a program at the other end.
+pub struct Terminal {
+    /// The program.
+    pub running: Running,
+    keyboard: File,
+    screen: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    /// Starts a command whose input, output and errors are a terminal, which is also its controlling one: so Ctrl-C is a
+    /// key, not a signal that the test sends.
+    ///
+    /// # Errors
+    /// When the machine has no terminals to give.
+    pub fn start(command: &Command) -> io::Result<Self> {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&master)?;
+        unlockpt(&master)?;
+        let name = ptsname(&master, Vec::new())?;
+        let slave = rustix::fs::open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+        let end = || slave.as_fd().try_clone_to_owned().map(Stdio::from);
+        let mut command = with_controlling_terminal(command);
+        command.stdin(end()?).stdout(end()?).stderr(end()?);
+        let running = Running::spawn(command);
+        drop(slave);
+        let screen = Arc::new(Mutex::new(String::new()));
+        read_on(master.try_clone()?, Arc::clone(&screen))?;
+        Ok(Self { running, keyboard: File::from(master), screen })
+    }
+
+    /// Presses keys.
+    ///
+    /// # Errors
+    /// When the program is gone.
+    pub fn press(&mut self, keys: &str) -> io::Result<()> {
+        self.keyboard.write_all(keys.as_bytes())
+    }
+
+    /// Everything that was ever on the screen.
+    #[must_use]
+    pub fn screen(&self) -> String {
+        self.screen.lock().unwrap().clone()
+    }
+
+    /// Waits until something is on the screen.
+    ///
+    /// # Panics
+    /// When it does not come.
+    pub async fn until(&self, text: &str) {
+        let begun = Instant::now();
+        while !self.screen().contains(text) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{text:?} is not on the screen:\n{}", self.screen());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// The same command, started through a small program that makes its input the controlling terminal.
+fn with_controlling_terminal(command: &Command) -> Command {
+    let original = command.as_std();
+    let mut wrapped = Command::new("setsid");
+    wrapped.arg("--ctty").arg(original.get_program()).args(original.get_args()).env_clear();
+    wrapped.envs(original.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(directory) = original.get_current_dir() {
+        wrapped.current_dir(directory);
+    }
+    wrapped.kill_on_drop(true);
+    wrapped
+}
+
+/// Reads in a thread: it ends when the program and all its children have closed the terminal.
+fn read_on(master: OwnedFd, screen: Arc<Mutex<String>>) -> io::Result<()> {
+    let mut master = File::from(master);
+    let read = move || {
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = master.read(&mut buffer) {
+            screen.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..length]));
+        }
+    };
+    std::thread::Builder::new().name("screen".into()).spawn(read).map(drop)
+}
