@@ -22,10 +22,10 @@ pub fn compose(
     tools_gone: &[String],
 ) -> String {
     let mut before = selections(attachments);
+    before.push(format!("<current_datetime>{now}</current_datetime>"));
     if !tools_gone.is_empty() {
         before.push(tools_changed(tools_gone));
     }
-    before.push(format!("<current_datetime>{now}</current_datetime>"));
     before.push(prompt.to_owned());
     let blocks = [tagged_files(attachments, cwd), github_references(attachments), others(attachments)];
     let blocks: Vec<String> = blocks.into_iter().flatten().collect();
@@ -132,9 +132,11 @@ fn others(attachments: &[Attachment]) -> Option<String> {
     (!lines.is_empty()).then(|| format!("<attachments>\n{}\n</attachments>", lines.join("\n")))
 }
 
+/// The wording is compared byte for byte by the replay suite of the SDKs.
 fn tools_changed(gone: &[String]) -> String {
     format!(
-        "<tools_changed_notice>\nTools no longer available: {}. Do not call them.\n</tools_changed_notice>",
+        "<tools_changed_notice>\nTools no longer available: {}\n\nImportant: Do not attempt to call tools that are no longer \
+         available unless you've been notified that they're available again.\n</tools_changed_notice>",
         gone.join(", ")
     )
 }
@@ -193,6 +195,8 @@ mod tests {
     #[test]
     fn tools_that_left_are_named() {
         let text = compose("Go", &[], Path::new("/"), Timestamp(0), &["a".into(), "b".into()]);
-        assert!(text.contains("no longer available: a, b."));
+        assert!(
+            text.contains("no longer available: a, b\n") && text.ends_with("</tools_changed_notice>\n\nGo")
+        );
     }
 }

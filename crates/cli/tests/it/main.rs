@@ -1,0 +1,38 @@
+//! The real program, over real pipes and sockets, on a bad day: whatever clients, models, disks and the power do, it
+//! answers clearly, loses nothing that it acknowledged, and stays usable.
+//!
+//! Everything here starts the built `baton` in a home of its own. The model is the scripted one of `baton-testkit`, in
+//! the test's process, unless a test is about the demo model.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on should say so loudly and at once"
+)]
+
+mod admission;
+mod crash;
+mod crowd;
+mod door;
+mod model;
+mod order;
+mod processes;
+mod program;
+mod storage;
+mod terminal;
+mod values;
+
+use baton_testkit::model_server::ModelServer;
+use baton_testkit::program::Program;
+
+/// The built program, with a fresh home and the demo model.
+fn baton() -> Program {
+    Program::new(env!("CARGO_BIN_EXE_baton"))
+}
+
+/// The built program, with a fresh home and a scripted model.
+async fn scripted() -> (Program, ModelServer) {
+    let model = ModelServer::start().await;
+    (baton().with_model(&model), model)
+}
