@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use anyhow::Context;
-use baton_server::{Account, Endpoint, Options, Server};
+use baton_server::{Account, CrashPlan, Endpoint, Options, Server};
 use baton_store::sqlite::SqliteStore;
 use tokio::runtime::Runtime;
 
@@ -50,9 +50,16 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         environment: command_environment(),
         connection_token: environment.get("COPILOT_CONNECTION_TOKEN").map(str::to_owned),
         allow_all: false,
+        crash: crash_plan(environment)?,
         max_message: MAX_MESSAGE,
         max_backlog: MAX_BACKLOG,
     })
+}
+
+/// Where a test wants the server to die: `BATON_CRASH_AT=after_append:3`. See the crash matrix in `tests/sdk`.
+fn crash_plan(environment: &Environment) -> anyhow::Result<Option<Arc<CrashPlan>>> {
+    let plan = environment.get("BATON_CRASH_AT").map(CrashPlan::parse).transpose();
+    Ok(plan.map_err(|error| anyhow::anyhow!("BATON_CRASH_AT: {error}"))?.map(Arc::new))
 }
 
 fn command_environment() -> Vec<(OsString, OsString)> {

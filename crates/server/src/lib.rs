@@ -12,6 +12,7 @@
 //! * `mirror`: files beside the store, for tools that expect them.
 
 mod context;
+mod crash;
 mod git;
 mod lifecycle;
 mod local;
@@ -40,6 +41,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use self::crash::{CrashPlan, CrashPoint};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Arrived, Joint, LocalError, LocalSession};
 use self::mirror::MirrorThread;
@@ -97,6 +99,11 @@ impl Server {
             stopping: CancellationToken::new(),
             last_client: AtomicU64::new(0),
         })
+    }
+
+    /// Passes a place at which a test may want the server to die.
+    pub(crate) fn crash_point(&self, point: CrashPoint) {
+        CrashPlan::pass(self.options.crash.as_deref(), point);
     }
 
     /// A name for a client that has just come.

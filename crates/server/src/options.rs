@@ -2,6 +2,9 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::crash::CrashPlan;
 
 /// Everything that a server needs to know from outside. The program reads it from flags, files and the environment.
 #[derive(Debug, Clone)]
@@ -22,6 +25,8 @@ pub struct Options {
     pub connection_token: Option<String>,
     /// Whether tools run without asking anybody.
     pub allow_all: bool,
+    /// Where a test wants this server to die.
+    pub crash: Option<Arc<CrashPlan>>,
     /// The largest message a client may send, in bytes.
     pub max_message: usize,
     /// How much may wait for a client that does not read, in bytes.

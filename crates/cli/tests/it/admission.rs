@@ -14,7 +14,9 @@ async fn without_the_token_nothing_is_served_and_nothing_is_heard() {
     let (program, _model) = scripted().await;
     let server = program.env(TOKEN, "secret").serve().await;
     let stranger = server.greetless().await;
-    for method in ["ping", "session.list", "session.create", "session.getMetadata", "runtime.shutdown", "nope"] {
+    for method in
+        ["ping", "session.list", "session.create", "session.getMetadata", "runtime.shutdown", "nope"]
+    {
         let error = stranger.refused(method, json!({"sessionId": "s"})).await;
         assert_eq!(error["code"], -32001, "{error}");
         assert!(error["message"].as_str().unwrap().contains("AUTHENTICATION_REQUIRED"), "{error}");

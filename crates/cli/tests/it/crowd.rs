@@ -19,7 +19,8 @@ async fn five_thousand_calls_at_once_get_one_answer_each() {
     let client = server.connect().await;
     let chat = Chat::create(&client, json!({})).await;
     let methods = ["session.metadata.snapshot", "session.name.get", "nope", "session.list", "ping"];
-    let call = |n: usize| json!({"id": format!("c{n}"), "method": methods[n % 5], "params": {"sessionId": chat.id}});
+    let call =
+        |n: usize| json!({"id": format!("c{n}"), "method": methods[n % 5], "params": {"sessionId": chat.id}});
     let calls: Vec<u8> = (0..5000).flat_map(|n| frame(&call(n))).collect();
     let begun = Instant::now();
     client.send_bytes(&calls).await.unwrap();
@@ -27,7 +28,9 @@ async fn five_thousand_calls_at_once_get_one_answer_each() {
         match client.answer_to(&json!(format!("c{n}"))).await {
             Ok(result) => assert!(n % 5 != 2, "{result}"),
             // More than is good for the server is refused, with a reason.
-            Err(error) if n % 5 != 2 => assert!(error["message"].as_str().unwrap().contains("under way"), "{error}"),
+            Err(error) if n % 5 != 2 => {
+                assert!(error["message"].as_str().unwrap().contains("under way"), "{error}")
+            }
             Err(error) => assert_eq!(error["message"], "Unhandled method nope"),
         }
     }
@@ -45,9 +48,7 @@ async fn a_thousand_prompts_at_once_are_all_accepted_and_all_get_their_outcome()
     let from = client.count();
     let first = chat.send("[[hold:gate]]").await;
     model.wait_for_hold("gate").await;
-    let send = |n: usize| {
-        json!({"id": format!("p{n}"), "method": "session.send", "params": {"sessionId": chat.id, "prompt": "waits"}})
-    };
+    let send = |n: usize| json!({"id": format!("p{n}"), "method": "session.send", "params": {"sessionId": chat.id, "prompt": "waits"}});
     let calls: Vec<u8> = (0..1000).flat_map(|n| frame(&send(n))).collect();
     client.send_bytes(&calls).await.unwrap();
     let mut accepted = vec![first];
@@ -60,7 +61,11 @@ async fn a_thousand_prompts_at_once_are_all_accepted_and_all_get_their_outcome()
     let history = chat.history().await;
     let heard: Vec<&str> = history.iter().filter_map(|e| e["data"]["messageId"].as_str()).collect();
     for id in &accepted {
-        assert_eq!(heard.iter().filter(|heard| *heard == id).count(), 1, "prompt {id} is in the history once");
+        assert_eq!(
+            heard.iter().filter(|heard| *heard == id).count(),
+            1,
+            "prompt {id} is in the history once"
+        );
     }
     chat.assert_usable().await;
 }
@@ -78,9 +83,11 @@ async fn a_client_that_never_reads_is_cut_off_and_costs_others_nothing() {
     // It is attached to the session, so it is sent everything that is streamed there.
     let mut mute = server.dial().await;
     mute.write_all(&frame(&json!({"id": 1, "method": "connect"}))).await.unwrap();
-    mute.write_all(&frame(&json!({"id": 2, "method": "session.resume", "params": {"sessionId": "busy", "streaming": true}})))
-        .await
-        .unwrap();
+    mute.write_all(&frame(
+        &json!({"id": 2, "method": "session.resume", "params": {"sessionId": "busy", "streaming": true}}),
+    ))
+    .await
+    .unwrap();
     let from = watcher.count();
     chat.event("session.resume", 0).await;
     let word = "x".repeat(64 * 1024) + " ";
@@ -90,7 +97,8 @@ async fn a_client_that_never_reads_is_cut_off_and_costs_others_nothing() {
     assert_eq!(turn.of("assistant.message_delta").len(), 128, "who reads gets every piece");
     let streamed_memory = server.memory();
     // And now it asks for the whole history, again and again.
-    let ask = |n: usize| json!({"id": 10 + n, "method": "session.getMessages", "params": {"sessionId": "busy"}});
+    let ask =
+        |n: usize| json!({"id": 10 + n, "method": "session.getMessages", "params": {"sessionId": "busy"}});
     let flood = tokio::spawn(async move {
         for n in 0..40 {
             if mute.write_all(&frame(&ask(n))).await.is_err() {

@@ -65,7 +65,8 @@ async fn bytes_that_are_no_frames_end_the_connection_and_nothing_else() {
 async fn a_browser_is_not_a_client() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
-    let call = r#"{"jsonrpc":"2.0","id":1,"method":"session.create","params":{"sessionId":"from-a-web-page"}}"#;
+    let call =
+        r#"{"jsonrpc":"2.0","id":1,"method":"session.create","params":{"sessionId":"from-a-web-page"}}"#;
     for first in ["POST / HTTP/1.1", "POST /a:b HTTP/1.1", "GET / HTTP/1.1"] {
         let request = format!(
             "{first}\r\nHost: 127.0.0.1\r\nOrigin: https://example.com\r\nContent-Length: {}\r\n\r\n{call}",
@@ -74,7 +75,11 @@ async fn a_browser_is_not_a_client() {
         check_closes(&server, request.as_bytes(), "not a header").await;
     }
     let client = server.connect().await;
-    assert_eq!(client.ok("session.list", json!({})).await["sessions"], json!([]), "a web page made a session");
+    assert_eq!(
+        client.ok("session.list", json!({})).await["sessions"],
+        json!([]),
+        "a web page made a session"
+    );
 }
 
 #[tokio::test]

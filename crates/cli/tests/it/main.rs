@@ -12,15 +12,10 @@
 )]
 
 mod admission;
-mod crash;
 mod crowd;
 mod door;
 mod model;
 mod order;
-mod processes;
-mod program;
-mod storage;
-mod terminal;
 mod values;
 
 use baton_testkit::model_server::ModelServer;

@@ -78,7 +78,10 @@ async fn parameters_of_sessions_are_checked_one_by_one() {
         (json!({"tools": [{"description": "nameless"}]}), "tools[0]"),
         (json!({"commands": [{"name": []}]}), "commands[0].name"),
         (json!({"systemMessage": {"mode": "sideways"}}), "systemMessage.mode"),
-        (json!({"systemMessage": {"sections": {"tone": {"action": "shout"}}}}), "systemMessage.sections.tone"),
+        (
+            json!({"systemMessage": {"sections": {"tone": {"action": "shout"}}}}),
+            "systemMessage.sections.tone",
+        ),
         (json!({"provider": {"baseUrl": 7}}), "provider.baseUrl"),
         (json!({"provider": {"headers": {"a": 7}}}), "provider.headers.a"),
         (json!({"largeOutput": {"maxSizeBytes": -1}}), "largeOutput.maxSizeBytes"),
@@ -86,7 +89,11 @@ async fn parameters_of_sessions_are_checked_one_by_one() {
         let message = client.refused("session.create", inner).await["message"].to_string();
         assert!(message.contains(place), "{place}: {message}");
     }
-    assert_eq!(client.ok("session.list", json!({})).await["sessions"], json!([]), "nothing was made on the way");
+    assert_eq!(
+        client.ok("session.list", json!({})).await["sessions"],
+        json!([]),
+        "nothing was made on the way"
+    );
     Chat::create(&client, json!({"fromTheFuture": {"x": 1}, "model": null})).await.assert_usable().await;
 }
 
@@ -124,15 +131,26 @@ async fn parameters_of_prompts_and_answers_are_checked_one_by_one() {
         ("session.send", json!(7), "invalid type"),
         (tool, json!({"sessionId": chat.id, "requestId": "r"}), "give a `result` or an `error`"),
         (permission, json!({"sessionId": chat.id, "requestId": "r"}), "missing field `result`"),
-        (permission, json!({"sessionId": chat.id, "requestId": "r", "result": {"kind": "maybe"}}), "\"maybe\""),
-        (input, json!({"sessionId": chat.id, "requestId": "r", "response": {"answer": 7}}), "response.answer"),
+        (
+            permission,
+            json!({"sessionId": chat.id, "requestId": "r", "result": {"kind": "maybe"}}),
+            "\"maybe\"",
+        ),
+        (
+            input,
+            json!({"sessionId": chat.id, "requestId": "r", "response": {"answer": 7}}),
+            "response.answer",
+        ),
     ] {
         let error = client.refused(method, params).await;
         assert_eq!(error["code"], INVALID_PARAMS, "{error}");
         assert!(error["message"].as_str().unwrap().contains(expected), "{expected}: {error}");
     }
     // Half a character is JSON, but no text.
-    let half = format!(r#"{{"id":"half","method":"session.send","params":{{"sessionId":"{}","prompt":"\ud800"}}}}"#, chat.id);
+    let half = format!(
+        r#"{{"id":"half","method":"session.send","params":{{"sessionId":"{}","prompt":"\ud800"}}}}"#,
+        chat.id
+    );
     client.send_bytes(&frame_of(half.as_bytes())).await.unwrap();
     assert_eq!(client.answer_to(&json!("half")).await.unwrap_err()["code"], INVALID_PARAMS);
     assert!(model.requests().is_empty(), "no wrong prompt reached the model");
@@ -149,7 +167,10 @@ async fn answers_to_requests_that_never_were_do_not_count() {
     for request in ["never", "", "../..", "\u{0}", &huge] {
         for (method, answer) in [
             ("session.tools.handlePendingToolCall", json!({"result": "x"})),
-            ("session.permissions.handlePendingPermissionRequest", json!({"result": {"kind": "approve-once"}})),
+            (
+                "session.permissions.handlePendingPermissionRequest",
+                json!({"result": {"kind": "approve-once"}}),
+            ),
             ("session.ui.handlePendingUserInput", json!({"response": {"answer": "a"}})),
         ] {
             let mut params = answer;
@@ -165,7 +186,8 @@ async fn unknown_methods_are_named() {
     let (program, _model) = scripted().await;
     let (_server, client) = program.pipes().await;
     let huge = "x".repeat(1 << 20);
-    for method in ["nope", "", "session", "session.", "session.fleet.start", "__proto__", "ünï\u{0}", &huge] {
+    for method in ["nope", "", "session", "session.", "session.fleet.start", "__proto__", "ünï\u{0}", &huge]
+    {
         let error = client.refused(method, json!({})).await;
         assert_eq!(error["code"], METHOD_NOT_FOUND);
         assert_eq!(error["message"], format!("Unhandled method {method}"));
@@ -219,7 +241,10 @@ async fn unknown_sessions_are_named_by_every_method() {
         }
         let error = client.refused(&format!("session.{method}"), params).await;
         assert_eq!(error["code"], FAILED, "{method}: {error}");
-        assert!(error["message"].as_str().unwrap().contains("Session not found: nobody"), "{method}: {error}");
+        assert!(
+            error["message"].as_str().unwrap().contains("Session not found: nobody"),
+            "{method}: {error}"
+        );
     }
     // These are for anybody, and say what they find.
     assert_eq!(client.ok("session.getMetadata", json!({"sessionId": "nobody"})).await, json!({}));
@@ -233,8 +258,12 @@ async fn a_session_cannot_be_named_like_a_path() {
     let server = program.serve().await;
     let client = server.connect().await;
     let long = "x".repeat(129);
-    for id in ["../outside", "/etc/passwd", "a/b", "a\\b", "..", ".", ".hidden", "", "a\u{0}b", "a b", "ü", &long] {
-        for method in ["session.create", "session.resume", "session.send", "session.delete", "session.destroy"] {
+    for id in
+        ["../outside", "/etc/passwd", "a/b", "a\\b", "..", ".", ".hidden", "", "a\u{0}b", "a b", "ü", &long]
+    {
+        for method in
+            ["session.create", "session.resume", "session.send", "session.delete", "session.destroy"]
+        {
             let error = client.refused(method, json!({"sessionId": id, "prompt": "p"})).await;
             assert_eq!(error["code"], INVALID_PARAMS, "{method} {id:?}: {error}");
             assert!(error["message"].as_str().unwrap().contains("session id"), "{method} {id:?}: {error}");

@@ -15,8 +15,8 @@ use super::dialect::Dialect;
 use super::methods::{self, Handled, Pending};
 use crate::Server;
 use crate::lifecycle::Listener;
-use crate::session::{CallFailed, Calling, Handle, Mail, Port, Published};
-use crate::wire::Outbox;
+use crate::session::{CallFailed, Calling, Handle, Mail};
+use crate::wire::{Closed, Outbox};
 
 /// How many calls of one client may be under way; more are refused, so that one client cannot fill the memory.
 const MAX_CALLS: usize = 1024;
@@ -126,14 +126,18 @@ impl Connection {
     /// Answers a call.
     pub(crate) fn answer(&self, id: &CallId, outcome: &Result<Json, RpcError>) {
         if let Ok(frame) = Outgoing::response(id, outcome.as_ref()).to_frame() {
-            self.push(frame);
+            // Whoever has left does not need the answer.
+            let _ = self.push(frame);
         }
     }
 
-    fn push(&self, frame: Bytes) {
-        if self.outbox.push(frame).is_err() {
-            self.ended.cancel();
-        }
+    /// Sends a frame after all frames before it.
+    pub(super) fn push(&self, frame: Bytes) -> Result<(), Closed> {
+        self.outbox.push(frame).inspect_err(|_| self.ended.cancel())
+    }
+
+    pub(super) fn outbox(&self) -> &Outbox {
+        &self.outbox
     }
 
     /// Waits until the connection is of no use any more.
@@ -198,14 +202,9 @@ impl Connection {
     }
 }
 
-impl Port for Connection {
-    fn deliver(&self, session: &SessionId, event: &Arc<Published>) {
-        if let Some(frame) = self.dialect().frame(session, event) {
-            self.push(frame);
-        }
-    }
-
-    fn call(&self, method: &'static str, params: serde_json::Value) -> Calling {
+impl Connection {
+    /// Calls the client.
+    pub(super) fn call(&self, method: &'static str, params: serde_json::Value) -> Calling {
         let (sender, receiver) = oneshot::channel();
         let id = {
             let mut state = self.lock();
@@ -219,7 +218,7 @@ impl Port for Connection {
         };
         let id = Json::from(serde_json::json!(id));
         if let Ok(frame) = Outgoing::request(&id, method, params).to_frame() {
-            self.push(frame);
+            let _ = self.push(frame);
         }
         Box::pin(async move {
             match receiver.await {
@@ -232,6 +231,9 @@ impl Port for Connection {
 
 impl Listener for Connection {
     fn hear(&self, frame: &Bytes) {
-        self.push(frame.clone());
+        // News that can be looked up any time are not worth a queue.
+        if !self.outbox.is_behind() {
+            let _ = self.push(frame.clone());
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! [`connection`] reads frames and writes answers, [`methods`] is the table of everything that can be called, and
 //! [`dialect`] holds what differs between SDK versions.
 
+mod attachment;
 mod connection;
 pub(crate) mod dialect;
 mod errors;

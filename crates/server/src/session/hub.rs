@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use baton_protocol::rpc::RpcError;
@@ -71,6 +72,9 @@ pub(crate) trait Port: Send + Sync {
 pub(crate) struct Hub {
     session: SessionId,
     state: Mutex<State>,
+    /// The place of the last durable event that was published, or is being published. Not under the lock: ports ask for
+    /// it, and are called with the lock held.
+    head: AtomicU64,
 }
 
 #[derive(Default)]
@@ -82,7 +86,7 @@ struct State {
 
 impl Hub {
     pub(crate) fn new(session: SessionId) -> Self {
-        Self { session, state: Mutex::default() }
+        Self { session, state: Mutex::default(), head: AtomicU64::new(0) }
     }
 
     pub(crate) fn attach(&self, client: ClientId, port: Arc<dyn Port>) {
@@ -103,12 +107,21 @@ impl Hub {
         if !event.ephemeral && event.body.is_public() {
             state.last_public = Some(event.id);
         }
+        if let Some(seq) = published.seq {
+            self.head.store(seq.0, Ordering::Release);
+        }
         state.deliver(&self.session, published);
     }
 
-    /// Tells whose child the next event is; for a session that was just opened.
-    pub(crate) fn set_last_public(&self, id: Option<EventId>) {
+    /// The place of the last durable event that was published, or is being published.
+    pub(crate) fn head(&self) -> Seq {
+        Seq(self.head.load(Ordering::Acquire))
+    }
+
+    /// Tells what came before, for a session that was just opened.
+    pub(crate) fn start_after(&self, id: Option<EventId>, head: Seq) {
         self.lock().last_public = id;
+        self.head.store(head.0, Ordering::Release);
     }
 
     /// Shows something to everybody that is not recorded, unless the work that it comes from has been stopped: nobody

@@ -4,4 +4,4 @@ mod outbox;
 mod pipe;
 pub(crate) mod stdio;
 
-pub(crate) use outbox::Outbox;
+pub(crate) use outbox::{Closed, Outbox};

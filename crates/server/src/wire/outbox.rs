@@ -10,15 +10,22 @@ use tokio::sync::Notify;
 use super::pipe::Pipe;
 
 /// Frames on their way to one client, in order. Pushing never waits: what the kernel does not take at once is queued
-/// and written by [`Outbox::run`]. A client that lets more than the limit pile up is cut off; it can come back and catch
-/// up, and nobody else has to wait for it.
+/// and written by [`Outbox::run`]. Whoever pushes can see when much is waiting and hold back what can be sent later; a
+/// client that lets more than the limit pile up all the same is cut off. Nobody else has to wait for it.
 pub(crate) struct Outbox {
     pipe: Box<dyn Pipe>,
     queue: Mutex<Queue>,
     /// Signalled when the queue gets its first frame, or is closed.
     wake: Notify,
+    /// Signalled when little is waiting again, or the outbox is closed.
+    relieved: Notify,
     limit: usize,
 }
+
+/// With this much waiting, a client is behind: what can be read back from the store is held back.
+const MUCH: usize = 1 << 20;
+/// With this little waiting, it is no longer behind.
+const LITTLE: usize = 64 << 10;
 
 #[derive(Default)]
 struct Queue {
@@ -33,7 +40,13 @@ pub(crate) struct Closed;
 
 impl Outbox {
     pub(crate) fn new(pipe: impl Pipe, limit: usize) -> Arc<Self> {
-        Arc::new(Self { pipe: Box::new(pipe), queue: Mutex::default(), wake: Notify::new(), limit })
+        Arc::new(Self {
+            pipe: Box::new(pipe),
+            queue: Mutex::default(),
+            wake: Notify::new(),
+            relieved: Notify::new(),
+            limit,
+        })
     }
 
     /// Sends a frame after all frames before it.
@@ -55,12 +68,38 @@ impl Outbox {
             );
             queue.close();
             self.wake.notify_one();
+            self.relieved.notify_waiters();
             return Err(Closed);
         }
         if queue.frames.len() == 1 {
             self.wake.notify_one();
         }
         Ok(())
+    }
+
+    /// Whether so much is waiting that the client counts as being behind.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.lock().bytes > MUCH
+    }
+
+    /// Waits until little is waiting. `Err` when nothing will be written any more.
+    pub(crate) async fn relieved(&self) -> Result<(), Closed> {
+        loop {
+            let notified = self.relieved.notified();
+            tokio::pin!(notified);
+            // Registered before the look, so that relief between the look and the wait is not missed.
+            notified.as_mut().enable();
+            {
+                let queue = self.lock();
+                if queue.closed {
+                    return Err(Closed);
+                }
+                if queue.bytes <= LITTLE {
+                    return Ok(());
+                }
+            }
+            notified.await;
+        }
     }
 
     /// Hands as much of a frame to the kernel as it takes, and returns the rest. Errors are left to [`Outbox::run`],
@@ -102,6 +141,9 @@ impl Outbox {
         };
         let mut queue = self.lock();
         queue.bytes = queue.bytes.saturating_sub(written);
+        if queue.bytes <= LITTLE {
+            self.relieved.notify_waiters();
+        }
         if let Some(front) = queue.frames.front_mut() {
             front.advance(written.min(front.len()));
             if front.is_empty() {
@@ -115,6 +157,7 @@ impl Outbox {
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.wake.notify_one();
+        self.relieved.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

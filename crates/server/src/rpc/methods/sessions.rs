@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 
 use super::{Call, Handling, success, void};
 use crate::Server;
+use crate::crash::CrashPoint;
 use crate::lifecycle::News;
+use crate::rpc::attachment::Attachment;
 use crate::rpc::errors;
 use crate::session::{Handle, How, Joined, Joining, Mail};
 
@@ -62,7 +64,7 @@ fn joining(call: &Call<'_>, params: SessionParams, how: How) -> Joining {
     };
     Joining {
         client: call.connection.client,
-        port: call.connection.clone(),
+        port: Attachment::new(call.connection.clone()),
         profile,
         params: Box::new(params),
         legacy: call.connection.dialect().is_legacy(),
@@ -156,7 +158,9 @@ impl Server {
         if let Some(handle) = &live {
             handle.vanish().await;
         }
+        self.crash_point(CrashPoint::BeforeDelete);
         let existed = self.store.delete(id).await?;
+        self.crash_point(CrashPoint::AfterDelete);
         let directory = self.session_directory(id, None);
         // The files are a copy; if they cannot be removed, the session is gone all the same.
         drop(tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory)).await);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::{Actor, Running};
+use crate::crash::CrashPoint;
 use crate::session::hub::Published;
 use crate::work;
 
@@ -18,7 +19,9 @@ impl Actor {
             if let Output::Stop(work) = output
                 && let Some(running) = self.running.remove(work)
             {
+                self.server.crash_point(CrashPoint::BeforeStop);
                 running.token.cancel();
+                self.server.crash_point(CrashPoint::AfterStop);
             }
         }
         let recorded = !bodies.is_empty();
@@ -28,6 +31,7 @@ impl Actor {
                 Output::Record(event) => {
                     if let Some((seq, body)) = places.next() {
                         self.publish(&event, Some(seq), body);
+                        self.server.crash_point(CrashPoint::AfterPublish);
                     }
                 }
                 Output::Show(event) => {
@@ -36,10 +40,16 @@ impl Actor {
                 }
                 Output::Reply(to, reply) => {
                     if let Some(respond) = self.replies.remove(&to) {
+                        self.server.crash_point(CrashPoint::BeforeReply);
                         respond(Ok(reply));
+                        self.server.crash_point(CrashPoint::AfterReply);
                     }
                 }
-                Output::Start(id, work) => self.start(id, work).await,
+                Output::Start(id, work) => {
+                    self.server.crash_point(CrashPoint::BeforeStart);
+                    self.start(id, work).await;
+                    self.server.crash_point(CrashPoint::AfterStart);
+                }
                 Output::Stop(_) => {}
             }
         }

@@ -24,6 +24,7 @@ use super::hub::Hub;
 use super::mail::{Failure, Mail, Responder, View};
 use super::settings::Settings;
 use crate::Server;
+use crate::crash::CrashPoint;
 use crate::mirror::Mirror;
 use crate::work::{self, ToolRoom};
 
@@ -174,6 +175,7 @@ impl Actor {
             }
             Mail::Note(body) => (Input::Note(body), true),
             Mail::Finished(work, result) => {
+                self.server.crash_point(CrashPoint::WorkReturned);
                 if let Some(running) = self.running.remove(&work)
                     && running.is_tool
                 {
@@ -279,10 +281,12 @@ impl Actor {
             return Ok(first);
         }
         let append = self.append_of(records);
+        self.server.crash_point(CrashPoint::BeforeAppend);
         let mut retries = RETRIES.iter();
         loop {
             match self.server.store.append(append.clone()).await {
                 Ok(head) => {
+                    self.server.crash_point(CrashPoint::AfterAppend);
                     self.head = head;
                     self.meta = append.meta.unwrap_or_else(|| self.meta.clone());
                     if append.snapshot.is_some() {
@@ -367,9 +371,11 @@ impl Actor {
     async fn end_before_answer(&mut self) {
         self.tools.close().await;
         self.mirror.finish().await;
+        self.server.crash_point(CrashPoint::BeforeRelease);
         if let Err(error) = self.server.store.release(self.lease.clone()).await {
             tracing::warn!(session = %self.session.id, %error, "cannot give the session back; its lease ends with this process");
         }
+        self.server.crash_point(CrashPoint::AfterRelease);
         self.server.registry.remove(&self.session.id, &self.mailbox);
     }
 

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::transcript::Conversation;
 use super::{Actor, Pending, record_of, stamp};
 use crate::Server;
+use crate::crash::CrashPoint;
 use crate::mirror::Mirror;
 use crate::session::hub::Hub;
 use crate::session::mail::{Failure, How, Joined, Joining, Mail};
@@ -56,8 +57,10 @@ impl Nascent {
             meta: meta.clone(),
             busy: false,
         };
+        self.server.crash_point(CrashPoint::BeforeCreate);
         match self.server.store.create(new).await {
             Ok(lease) => {
+                self.server.crash_point(CrashPoint::AfterCreate);
                 let head = Seq(session.durable.seq);
                 let mut actor = self.into_actor(session, settings, lease, head, meta, Conversation::new());
                 actor.mirror.start(&actor.session);
@@ -77,8 +80,9 @@ impl Nascent {
     pub(crate) async fn open(self) {
         match self.acquire().await {
             Ok(opened) => {
+                self.server.crash_point(CrashPoint::AfterAcquire);
                 let (session, meta) = (recover(&self.id, &opened), opened.meta.clone());
-                self.hub.set_last_public(session.durable.last_public);
+                self.hub.start_after(session.durable.last_public, opened.head);
                 let snapshot = opened.snapshot.as_ref().map_or(0, |(seq, _)| seq.0);
                 let settings = Settings::default();
                 let mut actor = self.into_actor(
