@@ -16,9 +16,16 @@ pub enum FrameError {
     /// No blank line within the first 8 KiB.
     #[error("no end of the header within {MAX_HEADER} bytes: this is not a Content-Length framed stream")]
     HeaderTooLong,
+    /// A line in the header block that is none. The first line of an HTTP request is such a line: a browser must not be
+    /// taken for a client, however well the rest of what it sends looks like a frame.
+    #[error("{0:?} is not a header: this is not a Content-Length framed stream")]
+    NotAHeader(String),
     /// A header block without a length.
     #[error("a frame without a Content-Length header")]
     NoLength,
+    /// A header block with several lengths, of which nobody can say which is meant.
+    #[error("a frame with more than one Content-Length header")]
+    SeveralLengths,
     /// A length that is not a number.
     #[error("the Content-Length {0:?} is not a number of bytes")]
     BadLength(String),
@@ -93,17 +100,32 @@ fn find_blank_line(bytes: &[u8]) -> Option<(usize, usize)> {
 }
 
 fn content_length(header: &[u8]) -> Result<u64, FrameError> {
-    for line in header.split(|b| *b == b'\n') {
+    let mut length = None;
+    for line in header.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
         let line = String::from_utf8_lossy(line);
-        let Some((name, value)) = line.split_once(':') else { continue };
-        if name.trim().eq_ignore_ascii_case("content-length") {
-            let value = value.trim();
-            let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
-            let number = if digits { value.parse().ok() } else { None };
-            return number.ok_or_else(|| FrameError::BadLength(value.chars().take(40).collect()));
+        let (name, value) = parse_header(&line).ok_or_else(|| FrameError::NotAHeader(beginning(&line)))?;
+        if name.eq_ignore_ascii_case("content-length") && length.replace(parse_length(value)?).is_some() {
+            return Err(FrameError::SeveralLengths);
         }
     }
-    Err(FrameError::NoLength)
+    length.ok_or(FrameError::NoLength)
+}
+
+fn parse_header(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once(':')?;
+    let is_word = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    is_word.then_some((name, value.trim()))
+}
+
+fn parse_length(value: &str) -> Result<u64, FrameError> {
+    let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+    let number = if digits { value.parse().ok() } else { None };
+    number.ok_or_else(|| FrameError::BadLength(beginning(value)))
+}
+
+/// As much of a line as belongs into a message.
+fn beginning(text: &str) -> String {
+    text.trim().chars().take(40).collect()
 }
 
 /// Puts a body into a frame.
@@ -151,8 +173,19 @@ mod tests {
         );
         let huge = decode_all(&[b"Content-Length: 99999999999999999999999\r\n\r\n"]).unwrap_err();
         assert!(matches!(huge, FrameError::BadLength(_)));
-        assert_eq!(decode_all(&[b"GET / HTTP/1.1\r\n\r\n"]).unwrap_err(), FrameError::NoLength);
+        assert_eq!(decode_all(&[b"Content-Type: json\r\n\r\n{}"]).unwrap_err(), FrameError::NoLength);
+        let two = decode_all(&[b"Content-Length: 2\r\ncontent-length: 3\r\n\r\n{}\n"]).unwrap_err();
+        assert_eq!(two, FrameError::SeveralLengths);
         assert_eq!(decode_all(&[&[b'x'; MAX_HEADER]]).unwrap_err(), FrameError::HeaderTooLong);
+    }
+
+    #[test]
+    fn http_is_not_taken_for_frames() {
+        for first in ["POST / HTTP/1.1", "GET /a:b HTTP/1.1", "OPTIONS * HTTP/1.1", "Content-Length : 2"] {
+            let request = format!("{first}\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{{}}");
+            let error = decode_all(&[request.as_bytes()]).unwrap_err();
+            assert_eq!(error, FrameError::NotAHeader(first.into()));
+        }
     }
 
     proptest! {

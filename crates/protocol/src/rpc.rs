@@ -119,6 +119,12 @@ impl Incoming {
             .map_err(|e| fail(None, code::PARSE_ERROR, format!("the message is not UTF-8: {e}")))?;
         let raw: &RawValue = serde_json::from_str(text)
             .map_err(|e| fail(None, code::PARSE_ERROR, format!("the message is not JSON: {e}")))?;
+        // An array could be read as the fields of a message one after the other. Nobody means that; what they mean is a
+        // batch, which this protocol does not have.
+        if !raw.get().starts_with('{') {
+            let why = "a JSON-RPC message is an object; batches are not supported".to_owned();
+            return Err(fail(None, code::INVALID_REQUEST, why));
+        }
         let parts: Parts = serde_json::from_str(raw.get())
             .map_err(|e| fail(id_of(raw), code::INVALID_REQUEST, format!("not a JSON-RPC message: {e}")))?;
         let id = parts.id.filter(|id| id.as_str() != "null");
@@ -236,7 +242,10 @@ mod tests {
         assert_eq!(Incoming::parse(b"{").unwrap_err().error.code, code::PARSE_ERROR);
         assert_eq!(Incoming::parse(b"\xff{}").unwrap_err().error.code, code::PARSE_ERROR);
         assert_eq!(Incoming::parse(b"{}").unwrap_err().error.code, code::INVALID_REQUEST);
-        assert_eq!(Incoming::parse(b"[]").unwrap_err().error.code, code::INVALID_REQUEST);
+        for batch in [&b"[]"[..], br#"[{"id":1,"method":"ping"}]"#, br#"[1,"ping",null,null,null]"#, b"7"] {
+            let refused = Incoming::parse(batch).unwrap_err();
+            assert_eq!((refused.id, refused.error.code), (None, code::INVALID_REQUEST));
+        }
         let deep = format!("{{\"id\":1,\"method\":\"x\",\"params\":{}{}}}", "[".repeat(500), "]".repeat(500));
         assert_eq!(Incoming::parse(deep.as_bytes()).unwrap_err().error.code, code::INVALID_REQUEST);
         let wrong_type = Incoming::parse(br#"{"id":3,"method":7}"#).unwrap_err();

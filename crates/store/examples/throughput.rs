@@ -1,7 +1,8 @@
-//! Measures the store on this machine: `cargo run --release -p baton-store --example throughput [directory] [events]`.
+//! Measures the store on this machine: `cargo run --release -p baton-store --example throughput [directory]
+//! [events]`.
 //!
-//! The directory should be on the disk in question (default: the temporary one); `events` is the length of the long
-//! session (default: 1,000,000).
+//! The directory should be on the disk in question (default: the temporary one); `events` is the length of
+//! the long session (default: 1,000,000).
 
 #![allow(
     clippy::print_stdout,
@@ -34,8 +35,8 @@ fn main() {
     runtime.block_on(async {
         memory(root.path()).await;
         raw_disk(root.path());
-        println!("\n| 1 KB appends        | records/s | commits/s | a batch | p50 ms | p99 ms | plain SQLite, same batches |");
-        println!("|---------------------|-----------|-----------|---------|--------|--------|----------------------------|");
+        println!("\n| 1 KB appends         | records/s | commits/s | a batch | p50 ms | p99 ms | plain SQLite, same batches |");
+        println!("|----------------------|-----------|-----------|---------|--------|--------|----------------------------|");
         for durability in [Durability::Full, Durability::Relaxed] {
             for appenders in [1, 64] {
                 throughput(root.path(), durability, appenders).await;

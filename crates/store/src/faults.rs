@@ -1,7 +1,8 @@
 //! A store that fails on demand, around one that does not.
 //!
-//! It counts calls, so a test can first run a scenario untouched, ask how many calls it made, and then run it again
-//! once for each of them with a fault right there: every place where storage can fail is tried, not a random few.
+//! It counts calls, so a test can first run a scenario untouched, ask how many calls it made, and then run it
+//! again once for each of them with a fault right there: every place where storage can fail is tried, not a
+//! random few.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +12,8 @@ use crate::{
     Append, Lease, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError, Summary, Take,
 };
 
-/// What goes wrong, and when. Calls are counted from 1, over all methods, in the order in which they are first polled.
+/// What goes wrong, and when. Calls are counted from 1, over all methods, in the order in which they are
+/// first polled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.

@@ -1,14 +1,16 @@
 //! Where sessions live: one trait, several homes.
 //!
-//! A store keeps, for every session, one ordered sequence of records and a few facts beside it. It promises order,
-//! durability and exclusion, and **never knows what a record means**: bodies, metadata and snapshots are bytes to it.
+//! A store keeps, for every session, one ordered sequence of records and a few facts beside it. It promises
+//! order, durability and exclusion, and **never knows what a record means**: bodies, metadata and snapshots
+//! are bytes to it.
 //!
 //! * [`memory::MemoryStore`]: for tests, with faults injected at any call ([`faults::FaultyStore`]).
 //! * [`sqlite::SqliteStore`]: the default; one file, one writer thread, group commit over all sessions.
 //!
-//! Exclusion is by *lease and epoch*: every acquisition of a session gets a new epoch, every write names the epoch it
-//! was made under, and a write under an old one is refused in the same transaction that would have made it. So two
-//! servers can never both write a session, however late one of them learns that it has lost it.
+//! Exclusion is by *lease and epoch*: every acquisition of a session gets a new epoch, every write names the
+//! epoch it was made under, and a write under an old one is refused in the same transaction that would have
+//! made it. So two servers can never both write a session, however late one of them learns that it has lost
+//! it.
 //!
 //! All implementations pass the same suite, [`contract`].
 
@@ -46,8 +48,9 @@ impl std::fmt::Display for Seq {
     }
 }
 
-/// Which acquisition of a session a write belongs to. Grows with every acquisition and never repeats in a store, not
-/// even when a session is deleted and another of the same name is made: else the old one's holder could write there.
+/// Which acquisition of a session a write belongs to. Grows with every acquisition and never repeats in a
+/// store, not even when a session is deleted and another of the same name is made: else the old one's holder
+/// could write there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
@@ -112,11 +115,11 @@ pub struct Holder {
 pub enum Take {
     /// Only if nobody holds it.
     IfFree,
-    /// Also from whoever holds it under this epoch, in the middle of something or not: for a holder that is known to
-    /// be dead. Refused if the session has changed hands since.
+    /// Also from whoever holds it under this epoch, in the middle of something or not: for a holder that is
+    /// known to be dead. Refused if the session has changed hands since.
     From(Epoch),
-    /// Like [`Take::From`], but only while that holder is idle: for one that lives. Whoever looked at a summary and saw
-    /// an idle holder cannot know that it still is; the store can.
+    /// Like [`Take::From`], but only while that holder is idle: for one that lives. Whoever looked at a
+    /// summary and saw an idle holder cannot know that it still is; the store can.
     FromIdle(Epoch),
 }
 
@@ -246,7 +249,8 @@ pub enum StoreError {
     },
     /// The lease is over: somebody else has acquired the session, or it was released or deleted.
     #[error(
-        "session {0} was taken over by another server, released or deleted; what was not acknowledged is not written"
+        "session {0} was taken over by another server, released or deleted; what was not acknowledged is not \
+         written"
     )]
     Fenced(SessionId),
     /// The writer expected another head. A bug of the writer; nothing was written.
@@ -274,16 +278,17 @@ pub enum StoreError {
 /// The answer of a store, to be awaited. Nothing happens before it is.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// A home for sessions. When a write's future is ready with `Ok`, the write is durable to the degree the store was
-/// opened with; when it is `Err`, nothing of it was done, except that a [`StoreError::Medium`] may leave it open. A
-/// future that is dropped before it is ready leaves it open as well. Either way [`Append::expected`] makes the question
-/// decidable: the same append, tried again, is refused as out of step if the first one was done.
+/// A home for sessions. When a write's future is ready with `Ok`, the write is durable to the degree the
+/// store was opened with; when it is `Err`, nothing of it was done, except that a [`StoreError::Medium`] may
+/// leave it open. A future that is dropped before it is ready leaves it open as well. Either way
+/// [`Append::expected`] makes the question decidable: the same append, tried again, is refused as out of step
+/// if the first one was done.
 pub trait Store: Send + Sync + 'static {
     /// Makes a session and takes it.
     fn create(&self, new: NewSession) -> Reply<'_, Lease>;
 
-    /// Takes a session under a new epoch and reads what is needed to go on with it. The new holder counts as idle until
-    /// its first write says otherwise.
+    /// Takes a session under a new epoch and reads what is needed to go on with it. The new holder counts as
+    /// idle until its first write says otherwise.
     fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened>;
 
     /// Writes.
@@ -292,7 +297,8 @@ pub trait Store: Send + Sync + 'static {
     /// Gives a session back. Does nothing if it was taken over meanwhile.
     fn release(&self, lease: Lease) -> Reply<'_, ()>;
 
-    /// Reads records, whoever holds the session. Asking beyond either end is no error: there is just nothing there.
+    /// Reads records, whoever holds the session. Asking beyond either end is no error: there is just nothing
+    /// there.
     fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>>;
 
     /// Tells about one session; `None` if there is none of that name.
@@ -301,6 +307,7 @@ pub trait Store: Send + Sync + 'static {
     /// Tells about all sessions, last written first; those written at the same time by name.
     fn list(&self) -> Reply<'_, Vec<Summary>>;
 
-    /// Removes a session and all its records, whoever holds it; the holder is fenced. `false` if there was none.
+    /// Removes a session and all its records, whoever holds it; the holder is fenced. `false` if there was
+    /// none.
     fn delete(&self, session: &SessionId) -> Reply<'_, bool>;
 }

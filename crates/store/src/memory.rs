@@ -1,7 +1,7 @@
 //! Sessions in memory: for tests, and the model that other stores are compared with.
 //!
-//! Meant to be obviously right rather than fast: one lock around plain collections, every rule in the order in which
-//! the trait states it. Nothing survives the process.
+//! Meant to be obviously right rather than fast: one lock around plain collections, every rule in the order
+//! in which the trait states it. Nothing survives the process.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

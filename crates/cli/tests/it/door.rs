@@ -176,6 +176,7 @@ async fn a_client_may_stop_in_the_middle_of_anything() {
     let server = program.serve().await;
     let bystander = server.connect().await;
     let chat = Chat::create(&bystander, json!({})).await;
+    chat.assert_usable().await;
     let (before, call) = (server.descriptors(), frame(&json!({"id": 1, "method": "ping", "params": {}})));
     let mut silent = Vec::new();
     for cut in [0, 1, 10, call.len() - 1, call.len()] {
@@ -201,6 +202,7 @@ async fn two_hundred_connections_come_and_go() {
     let server = program.serve().await;
     let bystander = server.connect().await;
     let chat = Chat::create(&bystander, json!({})).await;
+    chat.assert_usable().await;
     let before = server.descriptors();
     let mut open = Vec::new();
     for number in 0..200 {

@@ -43,7 +43,7 @@ async fn a_model_that_cannot_be_used_fails_the_turn_with_one_clear_error() {
         let chat = Chat::create(&client, json!({"streaming": streaming})).await;
         let mut prompts = 0;
         for (script, expected) in [
-            ("[[garbage]]", "not"),
+            ("[[garbage]]", "something else than an answer"),
             ("[[html]]", "web page"),
             ("[[error:401]]", "401"),
             ("[[error:403]]", "403"),
@@ -73,7 +73,9 @@ async fn a_model_that_fails_for_a_moment_is_asked_again() {
         let chat = Chat::create(&client, json!({"streaming": streaming})).await;
         let turn = chat.turn(&format!("[[{failure}]][[text:at last]]")).await;
         assert_eq!((turn.text(), turn.errors().len()), ("at last", 0), "{failure}: {:?}", turn.kinds());
-        assert_eq!(turn.of("model.call_failure").len(), 1, "{failure}: clients are told");
+        // A connection that is reset before the answer begins may be tried again below us, without a word.
+        let told = turn.of("model.call_failure").len();
+        assert!(told == 1 || (told == 0 && failure.starts_with("reset")), "{failure}: clients are told");
         assert_eq!(turn.of("assistant.message").len(), 1, "{failure}");
         chat.assert_usable().await;
     };
@@ -140,10 +142,10 @@ async fn calls_that_make_no_sense_are_told_to_the_model_and_the_turn_goes_on() {
     let chat = Chat::trusting(&client, json!({})).await;
     for (script, expected) in [
         ("[[tool:no_such_tool {}]]", "Tool 'no_such_tool' does not exist."),
-        ("[[tool:bash {oops]]", "command"),
+        ("[[tool:bash {oops]]", "Invalid arguments"),
         ("[[tool:bash {}]]", "command"),
-        ("[[tool:bash []]]", "command"),
-        ("[[tool:bash \"text\"]]", "command"),
+        ("[[tool:bash []]]", "Invalid arguments"),
+        ("[[tool:bash \"text\"]]", "Invalid arguments"),
         (r#"[[tool:bash {"command":7}]]"#, "command"),
         (r#"[[tool:view {"path":"/no/such/file"}]]"#, "does not exist"),
         (r#"[[tool:ask_user {"question":"nobody can answer"}]]"#, "does not exist"),

@@ -1,14 +1,13 @@
 //! One client's connection: frames in, frames out, and what the client is attached to.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_protocol::frame::{Decoder, FrameError};
 use baton_protocol::rpc::{CallId, Incoming, Outgoing, RpcError};
 use baton_protocol::{ClientId, Json, SessionId};
 use bytes::{Bytes, BytesMut};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::dialect::Dialect;
@@ -18,7 +17,8 @@ use crate::lifecycle::Listener;
 use crate::session::{CallFailed, Calling, Handle, Mail};
 use crate::wire::{Closed, Outbox};
 
-/// How many calls of one client may be under way; more are refused, so that one client cannot fill the memory.
+/// How many calls of one client may be under way. Whoever makes more is not read from until some are answered, so that
+/// one client cannot fill the memory, and none is refused for being quick.
 const MAX_CALLS: usize = 1024;
 
 /// See the module.
@@ -28,7 +28,7 @@ pub(crate) struct Connection {
     outbox: Arc<Outbox>,
     decoder: Mutex<Decoder>,
     state: Mutex<State>,
-    under_way: AtomicU64,
+    calls: Arc<Semaphore>,
     ended: CancellationToken,
 }
 
@@ -56,7 +56,7 @@ impl Connection {
                 admitted: server.options.connection_token.is_none(),
                 ..State::default()
             }),
-            under_way: AtomicU64::new(0),
+            calls: Arc::new(Semaphore::new(MAX_CALLS)),
             ended: CancellationToken::new(),
         });
         server.lifecycle.listen(connection.client, connection.clone());
@@ -64,11 +64,11 @@ impl Connection {
     }
 
     /// Takes all whole frames out of the buffer. An error means that the stream makes no sense any more.
-    pub(crate) fn receive(self: &Arc<Self>, buffer: &mut BytesMut) -> Result<(), FrameError> {
+    pub(crate) async fn receive(self: &Arc<Self>, buffer: &mut BytesMut) -> Result<(), FrameError> {
         loop {
             let frame = self.decoder.lock().unwrap_or_else(PoisonError::into_inner).decode(buffer);
             match frame {
-                Ok(Some(body)) => self.take(&body),
+                Ok(Some(body)) => self.take(&body).await,
                 Ok(None) => return Ok(()),
                 Err(error) => {
                     tracing::warn!(client = %self.client, %error, "closing the connection");
@@ -80,9 +80,9 @@ impl Connection {
         }
     }
 
-    fn take(self: &Arc<Self>, body: &[u8]) {
+    async fn take(self: &Arc<Self>, body: &[u8]) {
         match Incoming::parse(body) {
-            Ok(Incoming::Request { id, method, params }) => self.take_call(id, &method, params),
+            Ok(Incoming::Request { id, method, params }) => self.take_call(id, &method, params).await,
             // The only notification that clients send asks to cancel a call. None of ours is worth cancelling: they
             // answer at once, or wait for something that is cancelled by its own method.
             Ok(Incoming::Notification { .. }) => {}
@@ -96,16 +96,18 @@ impl Connection {
         }
     }
 
-    fn take_call(self: &Arc<Self>, id: CallId, method: &str, params: Json) {
-        if self.under_way.load(Ordering::Relaxed) as usize >= MAX_CALLS {
-            let busy =
-                RpcError::failed(format!("{MAX_CALLS} calls are under way; wait for some to be answered"));
-            return self.answer(&id, &Err(busy));
-        }
+    async fn take_call(self: &Arc<Self>, id: CallId, method: &str, params: Json) {
         match methods::dispatch(self, &id, method, params) {
             Handled::Now(outcome) => self.answer(&id, &outcome),
             Handled::ByResponder => {}
-            Handled::Later(outcome) => drop(self.server.tasks.spawn(self.clone().answer_later(id, outcome))),
+            Handled::Later(outcome) => {
+                let place = self.calls.clone().acquire_owned().await;
+                let connection = self.clone();
+                self.server.tasks.spawn(async move {
+                    connection.answer_later(id, outcome).await;
+                    drop(place);
+                });
+            }
             Handled::Farewell(outcome) => {
                 let connection = self.clone();
                 self.server.tasks.spawn(async move {
@@ -117,10 +119,8 @@ impl Connection {
     }
 
     async fn answer_later(self: Arc<Self>, id: CallId, outcome: Pending) {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
         let outcome = methods::guarded(outcome).await;
         self.answer(&id, &outcome);
-        self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Answers a call.
@@ -140,9 +140,13 @@ impl Connection {
         &self.outbox
     }
 
-    /// Waits until the connection is of no use any more.
-    pub(crate) async fn ended(&self) {
-        self.ended.cancelled().await;
+    /// Whether to go on: what `heard` says, unless the connection or the server ends before that.
+    pub(crate) async fn until_over(&self, heard: impl Future<Output = bool>) -> bool {
+        tokio::select! {
+            () = self.server.stopping.cancelled() => false,
+            () = self.ended.cancelled() => false,
+            go_on = heard => go_on,
+        }
     }
 
     /// The client is gone: its sessions hear of it, and nobody waits for its answers any more.
@@ -231,8 +235,9 @@ impl Connection {
 
 impl Listener for Connection {
     fn hear(&self, frame: &Bytes) {
-        // News that can be looked up any time are not worth a queue.
-        if !self.outbox.is_behind() {
+        // News that can be looked up any time are not worth a queue. And they name sessions and quote prompts: they are
+        // not for somebody who has yet to show the token.
+        if self.is_admitted() && !self.outbox.is_behind() {
             let _ = self.push(frame.clone());
         }
     }

@@ -28,11 +28,11 @@ pub(crate) async fn serve_stdio(server: &Arc<Server>) -> std::io::Result<()> {
     let writer = server.tasks.spawn(async move { outbox.run().await });
     let mut buffer = BytesMut::with_capacity(64 * 1024);
     loop {
-        let read = tokio::select! {
-            () = server.stopping.cancelled() => break,
-            read = input.read(&mut buffer) => read?,
+        let heard = async {
+            let read = input.read(&mut buffer).await;
+            matches!(read, Ok(n) if n > 0) && connection.receive(&mut buffer).await.is_ok()
         };
-        if read == 0 || connection.receive(&mut buffer).is_err() {
+        if !connection.until_over(heard).await {
             break;
         }
     }
@@ -68,12 +68,11 @@ async fn serve_stream(server: Arc<Server>, stream: TcpStream) {
     let writer = server.tasks.spawn(async move { outbox.run().await });
     let mut buffer = BytesMut::with_capacity(8 * 1024);
     loop {
-        let read = tokio::select! {
-            () = server.stopping.cancelled() => break,
-            () = connection.ended() => break,
-            read = reader.read_buf(&mut buffer) => read,
+        let heard = async {
+            let read = reader.read_buf(&mut buffer).await;
+            matches!(read, Ok(n) if n > 0) && connection.receive(&mut buffer).await.is_ok()
         };
-        if !matches!(read, Ok(n) if n > 0) || connection.receive(&mut buffer).is_err() {
+        if !connection.until_over(heard).await {
             break;
         }
     }

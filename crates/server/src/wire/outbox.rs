@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use super::pipe::Pipe;
 
@@ -19,6 +21,8 @@ pub(crate) struct Outbox {
     wake: Notify,
     /// Signalled when little is waiting again, or the outbox is closed.
     relieved: Notify,
+    /// Nothing is pushed any more.
+    closed: CancellationToken,
     limit: usize,
 }
 
@@ -26,12 +30,13 @@ pub(crate) struct Outbox {
 const MUCH: usize = 1 << 20;
 /// With this little waiting, it is no longer behind.
 const LITTLE: usize = 64 << 10;
+/// How long a connection that is over is kept for a client that takes nothing of what was still on its way to it.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
 struct Queue {
     frames: VecDeque<Bytes>,
     bytes: usize,
-    closed: bool,
 }
 
 /// The client is gone, or too slow to be kept.
@@ -45,14 +50,24 @@ impl Outbox {
             queue: Mutex::default(),
             wake: Notify::new(),
             relieved: Notify::new(),
+            closed: CancellationToken::new(),
             limit,
         })
     }
 
-    /// Sends a frame after all frames before it.
+    /// Sends a frame after all frames before it. What counts against the limit is what waits already: one large answer
+    /// is no reason to give up on a client that reads.
     pub(crate) fn push(&self, frame: Bytes) -> Result<(), Closed> {
         let mut queue = self.lock();
-        if queue.closed {
+        if self.closed.is_cancelled() {
+            return Err(Closed);
+        }
+        if queue.bytes > self.limit {
+            tracing::warn!(
+                bytes = queue.bytes,
+                "a client does not read what it is sent; closing its connection"
+            );
+            self.abandon(&mut queue);
             return Err(Closed);
         }
         let rest = if queue.frames.is_empty() { self.write_now(frame) } else { frame };
@@ -61,16 +76,6 @@ impl Outbox {
         }
         queue.bytes += rest.len();
         queue.frames.push_back(rest);
-        if queue.bytes > self.limit {
-            tracing::warn!(
-                bytes = queue.bytes,
-                "a client does not read what it is sent; closing its connection"
-            );
-            queue.close();
-            self.wake.notify_one();
-            self.relieved.notify_waiters();
-            return Err(Closed);
-        }
         if queue.frames.len() == 1 {
             self.wake.notify_one();
         }
@@ -91,7 +96,7 @@ impl Outbox {
             notified.as_mut().enable();
             {
                 let queue = self.lock();
-                if queue.closed {
+                if self.closed.is_cancelled() {
                     return Err(Closed);
                 }
                 if queue.bytes <= LITTLE {
@@ -114,21 +119,32 @@ impl Outbox {
         frame
     }
 
-    /// Writes what could not be written at once, until the outbox is closed and empty.
+    /// Writes what could not be written at once, until the outbox is closed and empty, or nobody reads it any more.
     pub(crate) async fn run(&self) -> io::Result<()> {
+        let done = self.write_all().await;
+        self.abandon(&mut self.lock());
+        done
+    }
+
+    async fn write_all(&self) -> io::Result<()> {
         loop {
-            let next = {
-                let queue = self.lock();
-                if queue.frames.is_empty() && queue.closed {
-                    return Ok(());
-                }
-                queue.frames.front().cloned()
-            };
+            let next = self.lock().frames.front().cloned();
             match next {
+                None if self.closed.is_cancelled() => return Ok(()),
                 None => self.wake.notified().await,
-                Some(frame) => self.write_some(frame).await?,
+                Some(frame) => tokio::select! {
+                    written = self.write_some(frame) => written?,
+                    () = self.out_of_patience() => return Err(io::ErrorKind::TimedOut.into()),
+                },
             }
         }
+    }
+
+    /// While a connection lasts, a client may take its time. Once it is over, a client that takes nothing any more would
+    /// only keep the server from letting go of it.
+    async fn out_of_patience(&self) {
+        self.closed.cancelled().await;
+        tokio::time::sleep(PATIENCE).await;
     }
 
     async fn write_some(&self, frame: Bytes) -> io::Result<()> {
@@ -155,21 +171,19 @@ impl Outbox {
 
     /// Takes no more frames; those that wait are still written.
     pub(crate) fn close(&self) {
-        self.lock().closed = true;
+        self.closed.cancel();
         self.wake.notify_one();
         self.relieved.notify_waiters();
     }
 
+    /// Takes no more frames, and drops those that wait.
+    fn abandon(&self, queue: &mut Queue) {
+        *queue = Queue::default();
+        self.close();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Queue {
-    fn close(&mut self) {
-        self.closed = true;
-        self.frames.clear();
-        self.bytes = 0;
     }
 }
 
@@ -236,10 +250,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_never_reads_is_cut_off_at_the_limit() {
+    async fn a_client_that_never_reads_is_cut_off_once_too_much_waits() {
         let outbox = Outbox::new(Slow::with_room(0), 10);
-        assert_eq!(outbox.push(Bytes::from_static(b"12345678")), Ok(()));
-        assert_eq!(outbox.push(Bytes::from_static(b"12345678")), Err(Closed));
-        outbox.run().await.unwrap();
+        assert_eq!(outbox.push(Bytes::from_static(b"one frame larger than the limit")), Ok(()));
+        assert_eq!(outbox.push(Bytes::from_static(b"the next")), Err(Closed));
+        assert!(outbox.lock().frames.is_empty(), "what waited costs nothing any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_over_does_not_wait_for_a_client_that_does_not_read() {
+        let pipe = Slow::with_room(0);
+        let outbox = Outbox::new(pipe.clone(), 1 << 20);
+        outbox.push(Bytes::from_static(b"farewell")).unwrap();
+        let writer = tokio::spawn({
+            let outbox = Arc::clone(&outbox);
+            async move { outbox.run().await }
+        });
+        tokio::time::sleep(PATIENCE * 10).await;
+        assert!(!writer.is_finished(), "as long as the connection lasts, a client may be slow");
+        outbox.close();
+        assert_eq!(writer.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -1,10 +1,10 @@
-//! What every store must do, as code: the laws of [`Store`](crate::Store), to be run against each implementation.
+//! What every store must do, as code: the laws of [`Store`], to be run against each implementation.
 //!
-//! This is a plain module and not behind a feature: a program that does not call it does not contain it, and a test
-//! that wants it needs nothing switched on. Laws speak by panicking, as tests do.
+//! This is a plain module and not behind a feature: a program that does not call it does not contain it, and
+//! a test that wants it needs nothing switched on. Laws speak by panicking, as tests do.
 //!
-//! Every law is given *two* stores that lead to the same sessions, like two servers that share a file. A home that only
-//! ever has one user hands out the same store twice; the laws are the same.
+//! Every law is given *two* stores that lead to the same sessions, like two servers that share a file. A home
+//! that only ever has one user hands out the same store twice; the laws are the same.
 
 #![allow(
     clippy::unwrap_used,

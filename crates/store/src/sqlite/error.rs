@@ -53,8 +53,8 @@ impl Fault {
     }
 }
 
-/// SQLite found the file damaged, or there is something in it that we never write: our statements check before they
-/// write, so they break no constraint and miss no row of a sound file.
+/// SQLite found the file damaged, or there is something in it that we never write: our statements check
+/// before they write, so they break no constraint and miss no row of a sound file.
 fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     match error {
@@ -81,8 +81,8 @@ fn explain_sqlite(error: &rusqlite::Error) -> String {
 fn advice(error: &rusqlite::Error) -> Option<&'static str> {
     if is_damage(error) {
         return Some(
-            "The file is damaged. Move it away, together with its -wal and -shm files, and a new one is made; the \
-             sessions can be imported again from their events.jsonl files with `baton sessions import`",
+            "The file is damaged. Move it away, together with its -wal and -shm files, and a new one is made; \
+             the sessions can be imported again from their events.jsonl files with `baton sessions import`",
         );
     }
     match error.sqlite_error_code()? {
@@ -90,20 +90,21 @@ fn advice(error: &rusqlite::Error) -> Option<&'static str> {
             Some("The disk is full. Free some space; nothing that was acknowledged is lost")
         }
         ErrorCode::ReadOnly => Some(
-            "The file, its directory or the whole disk is read-only. Make it writable, or choose another directory",
+            "The file, its directory or the whole disk is read-only. Make it writable, or choose another \
+             directory",
         ),
         ErrorCode::PermissionDenied => {
             Some("Give this user the right to read and write the file and its directory")
         }
         ErrorCode::CannotOpen => Some(
-            "Check that the directory exists and that this user may read and write the file and its directory",
+            "Check that the directory exists and that this user may read and write the file and the directory",
         ),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
             Some("Another process keeps the file locked. Try again, or end whatever has it open")
         }
         ErrorCode::SystemIoFailure => Some(
-            "The disk reported an error. Check its health and the system's log; local disks work, some network \
-                  file systems do not",
+            "The disk reported an error. Check its health and the system's log; local disks work, some \
+             network file systems do not",
         ),
         ErrorCode::TooBig => Some("One record is larger than SQLite can store (about 1 GB)"),
         _ => None,

@@ -14,14 +14,15 @@ use crate::StoreError;
 pub(super) struct Place {
     path: PathBuf,
     durability: Durability,
-    /// Marks in the file which sessions are held through this store. A number of its own rather than the owner's name,
-    /// because two stores in one process may well be given the same owner.
+    /// Marks in the file which sessions are held through this store. A number of its own rather than the
+    /// owner's name, because two stores in one process may well be given the same owner.
     instance: i64,
     opened: Mutex<Option<Identity>>,
     commits: AtomicU64,
 }
 
-/// Which file a path leads to. A file that is still open somewhere keeps its number, so a new one gets another.
+/// Which file a path leads to. A file that is still open somewhere keeps its number, so a new one gets
+/// another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);
 
@@ -94,8 +95,8 @@ impl Place {
         self.failed("use", Fault::Unusable("it was closed, because the server is shutting down".to_owned()))
     }
 
-    /// Keeps other servers from opening the file, and so from preparing it at the same time, until the answer is
-    /// dropped. SQLite's own locks cannot do this: they are in the file that is still to be made.
+    /// Keeps other servers from opening the file, and so from preparing it at the same time, until the answer
+    /// is dropped. SQLite's own locks cannot do this: they are in the file that is still to be made.
     pub(super) fn lock(&self) -> io::Result<impl Sized + use<>> {
         let parent = parent_of(&self.path);
         create_directories(parent)?;
@@ -107,8 +108,8 @@ impl Place {
         if let Some(identity) = self.identity() {
             return Ok(identity);
         }
-        // Somebody may have removed the file but not its log. Whoever still has that open keeps it, but the new file
-        // must not get it.
+        // Somebody may have removed the file but not its log. Whoever still has that open keeps it, but the
+        // new file must not get it.
         for suffix in ["-wal", "-shm"] {
             let mut leftover = self.path.clone().into_os_string();
             leftover.push(suffix);
@@ -162,8 +163,8 @@ fn lock(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a new name in this directory durable. SQLite does so for its logs but not for the file itself, and a log
-/// without its file is worth nothing after a loss of power.
+/// Makes a new name in this directory durable. SQLite does so for its logs but not for the file itself, and a
+/// log without its file is worth nothing after a loss of power.
 #[cfg(unix)]
 fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()

@@ -1,12 +1,12 @@
 //! Sessions in one SQLite file: the default.
 //!
 //! * One thread owns the only connection that writes, and commits whatever has queued up meanwhile at once
-//!   ([`writer`]); SQLite's own lock and the epochs keep several servers on one file apart.
-//! * Reads run in parallel on connections of their own ([`readers`]) and never wait for a writer.
-//! * Nothing is opened, created or started before the first call that needs it: a server that is only started costs
-//!   nothing here.
-//! * The file may vanish while the server lives. Sessions that are held through this store move on to a new file
-//!   ([`rescue`]); all others are gone, as whoever removed it wanted.
+//!   (`writer`); SQLite's own lock and the epochs keep several servers on one file apart.
+//! * Reads run in parallel on connections of their own (`readers`) and never wait for a writer.
+//! * Nothing is opened, created or started before the first call that needs it: a server that is only started
+//!   costs nothing here.
+//! * The file may vanish while the server lives. Sessions that are held through this store move on to a new
+//!   file (`rescue`); all others are gone, as whoever removed it wanted.
 
 mod error;
 mod file;
@@ -41,8 +41,8 @@ pub enum Durability {
     /// A crash of the server, of the machine, and a loss of power: every commit waits until the disk has it.
     #[default]
     Full,
-    /// A crash of the server. When the machine crashes or loses power the last commits may be missing, never one in
-    /// the middle, and the file is sound.
+    /// A crash of the server. When the machine crashes or loses power the last commits may be missing, never
+    /// one in the middle, and the file is sound.
     Relaxed,
 }
 
@@ -61,20 +61,23 @@ enum State {
 }
 
 impl SqliteStore {
-    /// A store in this file, which is opened, or created together with its directories, when it is first needed.
+    /// A store in this file, which is opened, or created together with its directories, when it is first
+    /// needed.
     pub fn new(path: impl Into<PathBuf>, durability: Durability) -> Self {
         let place = Arc::new(Place::new(path.into(), durability));
         let readers = Arc::new(Readers::new(Arc::clone(&place)));
         Self { place, readers, state: Mutex::new(State::Unopened) }
     }
 
-    /// How many transactions were committed through this store; with many sessions at work far fewer than writes.
+    /// How many transactions were committed through this store; with many sessions at work far fewer than
+    /// writes.
     pub fn commits(&self) -> u64 {
         self.place.commits()
     }
 
-    /// Finishes what is queued, folds the log of changes into the file and lets go of it. Later calls fail. A store
-    /// that is dropped without this loses nothing that it acknowledged; it only leaves that folding to the next one.
+    /// Finishes what is queued, folds the log of changes into the file and lets go of it. Later calls fail. A
+    /// store that is dropped without this loses nothing that it acknowledged; it only leaves that folding to
+    /// the next one.
     pub async fn close(&self) -> Result<(), StoreError> {
         let before = std::mem::replace(&mut *self.state(), State::Closed);
         self.readers.close();
@@ -117,8 +120,9 @@ impl SqliteStore {
         if self.prepare_to_read().await? { self.readers.run(work).await.map(Some) } else { Ok(None) }
     }
 
-    /// Sees to it that the file at our path is the one the writer has open, so that its schema is known to be current
-    /// and, if another file has vanished, what had to be rescued is in it. Says whether there is a file.
+    /// Sees to it that the file at our path is the one the writer has open, so that its schema is known to be
+    /// current and, if another file has vanished, what had to be rescued is in it. Says whether there is a
+    /// file.
     async fn prepare_to_read(&self) -> Result<bool, StoreError> {
         let present = self.place.identity();
         if present.is_some() && present == self.place.opened() {

@@ -16,8 +16,8 @@ macro_rules! select_sessions {
     };
 }
 
-/// Records of session `?1`, with the columns that [`record_from`] expects. Both ways to go on search the index of
-/// `(session, seq)`, so they cost what they return, however long the history is.
+/// Records of session `?1`, with the columns that [`record_from`] expects. Both ways to go on search the
+/// index of `(session, seq)`, so they cost what they return, however long the history is.
 macro_rules! select_records {
     ($rest:literal) => {
         concat!("SELECT seq, kind, body FROM events WHERE session = ?1 AND ", $rest)
@@ -62,8 +62,8 @@ fn select(file: &Connection, sql: &str, key: i64, place: Seq, limit: usize) -> R
     Ok(found)
 }
 
-/// What the holder of a fresh lease goes on with. As long as the epoch is still the lease's, nobody has written since
-/// it was acquired, so this is what the acquisition saw.
+/// What the holder of a fresh lease goes on with. As long as the epoch is still the lease's, nobody has
+/// written since it was acquired, so this is what the acquisition saw.
 pub(super) fn opened(file: &Connection, lease: Lease) -> Result<Opened, Fault> {
     let found = file
         .prepare_cached(

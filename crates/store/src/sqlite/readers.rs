@@ -1,7 +1,7 @@
 //! Connections for reading: a few, each used by one query at a time, opened when they are first wanted.
 //!
-//! Queries run on the runtime's threads for blocking work. In SQLite's log mode they see the last commit and neither
-//! wait for the writer nor make it wait.
+//! Queries run on the runtime's threads for blocking work. In SQLite's log mode they see the last commit and
+//! neither wait for the writer nor make it wait.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

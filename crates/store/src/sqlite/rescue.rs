@@ -1,15 +1,16 @@
 //! Carries live sessions over from a file that has vanished from its path but is still open here.
 //!
-//! People and test harnesses empty the directory of a running server. What was at rest there is gone, and shall be; but
-//! a session that somebody is working with right now goes on under the same lease, as if nothing had happened.
+//! People and test harnesses empty the directory of a running server. What was at rest there is gone, and
+//! shall be; but a session that somebody is working with right now goes on under the same lease, as if
+//! nothing had happened.
 
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, Savepoint, TransactionBehavior, params, params_from_iter};
 
 use super::error::Fault;
 
-/// Copies the sessions that are held through this instance; says how many. A session that cannot be read is left
-/// behind, because the old file may have been moved away for being damaged.
+/// Copies the sessions that are held through this instance; says how many. A session that cannot be read is
+/// left behind, because the old file may have been moved away for being damaged.
 pub(super) fn carry_over(old: &Connection, new: &mut Connection, instance: i64) -> Result<usize, Fault> {
     let Some((last_epoch, held)) = unless_damaged(live(old, instance))? else { return Ok(0) };
     let mut transaction = new.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -45,7 +46,8 @@ fn live(old: &Connection, instance: i64) -> Result<(i64, Vec<i64>), Fault> {
     Ok((last_epoch, keys))
 }
 
-/// Copies one session; `false` if the new file has one of that name already, whose holder then fences this one.
+/// Copies one session; `false` if the new file has one of that name already, whose holder then fences this
+/// one.
 fn copy_session(old: &Connection, new: &Savepoint<'_>, key: i64) -> Result<bool, Fault> {
     let inserted = copy(
         old,

@@ -9,21 +9,22 @@ use super::Durability;
 use super::error::Fault;
 use super::file::{Identity, Place};
 
-/// The history of the schema; `user_version` in the file counts how many of these it has been through. What is in a
-/// released migration is in people's files: **never edit one, append the next**.
+/// The history of the schema; `user_version` in the file counts how many of these it has been through. What
+/// is in a released migration is in people's files: **never edit one, append the next**.
 const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql")];
 
 /// "BATN", in the header of every file of ours; see `migrations/1.sql`.
 const APPLICATION_ID: i64 = 0x4241_544E;
 
-/// How long to wait for another process to finish its commit. A commit takes milliseconds, so this is a stuck process.
+/// How long to wait for another process to finish its commit. A commit takes milliseconds, so this is a stuck
+/// process.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Statements kept prepared; more than there are.
 const STATEMENTS: usize = 32;
 
-/// No connection creates the file (we do, with the right permissions), and none is used by two threads at once, so
-/// SQLite need not guard against that.
+/// No connection creates the file (we do, with the right permissions), and none is used by two threads at
+/// once, so SQLite need not guard against that.
 fn connect(place: &Place) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(place.path(), flags)?;
@@ -35,22 +36,23 @@ fn connect(place: &Place) -> Result<Connection, Fault> {
 /// Opens the file for the one connection that writes, creating and migrating it if need be.
 pub(super) fn open_writer(place: &Place) -> Result<(Connection, Identity), Fault> {
     let _exclusively = place.lock().map_err(Fault::Create)?;
-    // Asked before opening: should the file be replaced in between, we believe to have the old one and look again.
+    // Asked before opening: should the file be replaced in between, we believe to have the old one and look
+    // again.
     let identity = place.find_or_create().map_err(Fault::Create)?;
     let mut connection = connect(place)?;
     check_kind(&connection)?;
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
         return Err(Fault::Unusable(format!(
-            "its file system cannot share memory between processes (journal mode {mode}). Put it on a local disk"
+            "its file system cannot share memory between processes (journal mode {mode}). Use a local disk"
         )));
     }
     let synchronous = match place.durability() {
         Durability::Full => "FULL",
         Durability::Relaxed => "NORMAL",
     };
-    // The cache is small because the hot pages are few (the end of each table). The log is folded into the file every
-    // 4 MB, and cut back after a burst instead of keeping its largest size for ever.
+    // The cache is small because the hot pages are few (the end of each table). The log is folded into the
+    // file every 4 MB, and cut back after a burst instead of keeping its largest size for ever.
     connection.execute_batch(&format!(
         "PRAGMA synchronous = {synchronous};
          PRAGMA cache_size = -1024;
@@ -74,8 +76,8 @@ pub(super) fn open_reader(place: &Place) -> Result<Connection, Fault> {
     Ok(connection)
 }
 
-/// Keeps a connection from folding the log into the file when it is closed: that is the writer's business, and for a
-/// file that is gone from its path the log found there may be somebody else's.
+/// Keeps a connection from folding the log into the file when it is closed: that is the writer's business,
+/// and for a file that is gone from its path the log found there may be somebody else's.
 pub(super) fn leave_log_alone(connection: &Connection) -> Result<(), Fault> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(())

@@ -1,4 +1,5 @@
-//! What can only be seen from inside: batches, query plans, clearing away, a full disk. The rest is in `tests/`.
+//! What can only be seen from inside: batches, query plans, clearing away, a full disk. The rest is in
+//! `tests/`.
 
 use std::sync::mpsc;
 
@@ -56,7 +57,8 @@ impl Bench {
         self.store.summary(&id(name)).await.unwrap().unwrap().head.0
     }
 
-    /// Keeps the writer busy until the returned gate is dropped, so that what is written meanwhile forms one batch.
+    /// Keeps the writer busy until the returned gate is dropped, so that what is written meanwhile forms one
+    /// batch.
     async fn block(&self) -> mpsc::Sender<()> {
         let (gate, wait) = mpsc::channel::<()>();
         let (arrived, arrival) = tokio::sync::oneshot::channel();

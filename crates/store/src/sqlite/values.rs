@@ -5,7 +5,8 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRe
 
 use crate::{Epoch, Owner, Seq};
 
-/// SQLite's integers end where ours go on. Nothing real is up there, so "further than anything" is what is meant.
+/// SQLite's integers end where ours go on. Nothing real is up there, so "further than anything" is what is
+/// meant.
 pub(super) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,6 @@
-//! The writes, as statements. Each runs inside a transaction that the [writer](super::writer) opens and commits, often
-//! together with others. So each **checks first and then writes**: one that is refused has changed nothing.
+//! The writes, as statements. Each runs inside a transaction that the [writer](super::writer) opens and
+//! commits, often together with others. So each **checks first and then writes**: one that is refused has
+//! changed nothing.
 
 use baton_protocol::SessionId;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -96,8 +97,8 @@ pub(super) fn release(file: &Connection, lease: &Lease) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Takes the session out of sight. Its events may be millions, and removing them here would keep everybody else's
-/// writes waiting; [`sweep`] does it bit by bit.
+/// Takes the session out of sight. Its events may be millions, and removing them here would keep everybody
+/// else's writes waiting; [`sweep`] does it bit by bit.
 pub(super) fn delete(file: &Connection, session: &SessionId) -> Result<bool, Fault> {
     let key: Option<i64> = file
         .prepare_cached("DELETE FROM sessions WHERE id = ?1 RETURNING key")?

@@ -1,12 +1,13 @@
 //! The thread that writes, and the queue in front of it.
 //!
-//! While one transaction is on its way to the disk, the next writes queue up; all of them then go into one transaction
-//! and share its cost. Nobody is answered before that transaction is committed.
+//! While one transaction is on its way to the disk, the next writes queue up; all of them then go into one
+//! transaction and share its cost. Nobody is answered before that transaction is committed.
 //!
-//! A write that is refused has changed nothing and does not disturb its neighbours. One that fails halfway undoes the
-//! whole transaction; then each is tried alone, so that only the guilty one fails. (A savepoint around each write would
-//! undo it alone, but was measured to cost a third of the throughput for something that hardly ever happens.) If the
-//! commit itself fails, none was done and everybody learns why.
+//! A write that is refused has changed nothing and does not disturb its neighbours. One that fails halfway
+//! undoes the whole transaction; then each is tried alone, so that only the guilty one fails. (A savepoint
+//! around each write would undo it alone, but cost about a quarter of the throughput where the disk was not the
+//! limit, for something that hardly ever happens.) If the commit itself fails, none was done and everybody learns
+//! why.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -20,7 +21,8 @@ use super::file::{Identity, Place};
 use super::{rescue, schema, write};
 use crate::StoreError;
 
-/// Callers wait for their answers, so a queue this long means as many sessions; beyond it they wait to get in.
+/// Callers wait for their answers, so a queue this long means as many sessions; beyond it they wait to get
+/// in.
 const QUEUE: usize = 1024;
 
 /// How much one transaction takes on: enough to make its fixed cost vanish, little enough to be over soon.
@@ -129,7 +131,8 @@ where
     }
 
     fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
-        // A failed commit outweighs a refusal: the refusal may rest on a neighbour's write that is now undone.
+        // A failed commit outweighs a refusal: the refusal may rest on a neighbour's write that is now
+        // undone.
         let answer = match (fate, self.outcome) {
             (Err(error), _) => Err(error),
             (Ok(()), Some(outcome)) => outcome,
@@ -213,8 +216,8 @@ impl Worker {
         }
     }
 
-    /// The connection to the file that is at our path now. If that is not the one we have open, what is live in the
-    /// old one is carried over first.
+    /// The connection to the file that is at our path now. If that is not the one we have open, what is live
+    /// in the old one is carried over first.
     fn file(&mut self) -> Result<&mut Connection, Fault> {
         let present = self.place.identity();
         let current = self.open.take_if(|(_, identity)| Some(*identity) == present);
@@ -245,7 +248,8 @@ impl Worker {
     fn sweep(&mut self) -> bool {
         let Some((file, _)) = &mut self.open else { return false };
         write::sweep(file, SWEEP).unwrap_or_else(|fault| {
-            tracing::warn!(error = %self.place.failed("write to", fault), "deleted sessions are not cleared away yet");
+            let error = self.place.failed("write to", fault);
+            tracing::warn!(%error, "deleted sessions are not cleared away yet");
             false
         })
     }

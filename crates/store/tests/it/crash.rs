@@ -1,7 +1,7 @@
 //! A writer killed at any moment has written everything that it acknowledged.
 //!
-//! The test runs this very program again as the writer, which says on its standard output what was acknowledged, and
-//! kills it.
+//! The test runs this very program again as the writer, which says on its standard output what was
+//! acknowledged, and kills it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines, Write};

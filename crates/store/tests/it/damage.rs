@@ -1,4 +1,5 @@
-//! Files that a crash, a bad disk or a person has damaged: opened as far as possible, reported, never a panic.
+//! Files that a crash, a bad disk or a person has damaged: opened as far as possible, reported, never a
+//! panic.
 
 use std::path::Path;
 
@@ -6,7 +7,8 @@ use baton_store::{Store, StoreError, Take};
 
 use crate::support::{assert_whole, id, new_session, next, owner, read_all, sqlite};
 
-/// A copy of the files of a store that is still open, as a crash leaves them: the file, and the log beside it.
+/// A copy of the files of a store that is still open, as a crash leaves them: the file, and the log beside
+/// it.
 struct Wreck {
     file: Vec<u8>,
     log: Vec<u8>,
@@ -63,7 +65,8 @@ async fn recovered(wreck: tempfile::TempDir) -> u64 {
 #[tokio::test]
 async fn a_torn_log_loses_only_what_was_torn_off() {
     let wreck = wreck(12).await;
-    // Every page of the log is torn somewhere: a stride that shares no factor with the page size hits all offsets.
+    // Every page of the log is torn somewhere: a stride that shares no factor with the page size hits all
+    // offsets.
     for length in (0..=wreck.log.len()).step_by(1531).chain([wreck.log.len()]) {
         let head = recovered(wreck.restore(&wreck.log[..length])).await;
         assert!(head >= wreck.acknowledged_within(length), "cut at {length}: only {head} records");
@@ -91,7 +94,8 @@ async fn sound_file(path: &Path) {
     store.close().await.unwrap();
 }
 
-/// Tries everything. Each call may succeed or report a failing medium that says what to do; it must not panic.
+/// Tries everything. Each call may succeed or report a failing medium that says what to do; it must not
+/// panic.
 async fn try_everything(path: &Path) -> Vec<StoreError> {
     let store = sqlite(path);
     let mut errors = Vec::new();

@@ -63,7 +63,8 @@ async fn stubborn_scenario(store: &FaultyStore) {
         match store.create(new_session("s", 0)).await {
             Ok(lease) => break lease,
             Err(StoreError::Exists(_)) => {
-                // The acknowledgement was lost, and with it the epoch: ask who holds it, and take it from ourselves.
+                // The acknowledgement was lost, and with it the epoch: ask who holds it, and take it from
+                // ourselves.
                 let Ok(Some(summary)) = store.summary(&id("s")).await else { continue };
                 let take = summary.holder.map_or(Take::IfFree, |holder| Take::From(holder.epoch));
                 if let Ok(opened) = store.acquire(&id("s"), owner("ours"), take).await {

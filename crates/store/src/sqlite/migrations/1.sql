@@ -17,10 +17,12 @@ CREATE TABLE sessions (
     meta     BLOB    NOT NULL
 ) STRICT;
 
--- An ordinary table with an index beside it, measured against a clustered one (WITHOUT ROWID): with many sessions
--- writing at once, all of them append to the same last page instead of each to one of its own. That is 2 to 3 times as
--- fast and writes a quarter of the bytes; reading a long history pays with about twice the time, still microseconds a
--- record. Large bodies stay in the row: SQLite chains them beside the page anyway.
+-- An ordinary table with an index beside it, not a clustered one (WITHOUT ROWID): with many sessions writing at
+-- once, all of them append to the same last page instead of each to one of its own, and a body of 1 KB fits into
+-- a page of 4 KB where a clustered table chains it. One comparison (64 sessions, 1 KB bodies, 64 to a commit): a
+-- quarter of the bytes written, a third of the file, 1.6 times the records per second with full durability and 5
+-- times without; a history was read in about half the time. Bodies of 200 KB stay in the row: kept so, the file
+-- is less than 1 % larger than what is in it.
 CREATE TABLE events (
     session INTEGER NOT NULL,
     seq     INTEGER NOT NULL,
@@ -41,8 +43,8 @@ CREATE TABLE deleted (
     session INTEGER PRIMARY KEY
 ) STRICT;
 
--- The last epoch that was given out. Starting from the clock makes it very unlikely that a file that replaces another
--- one gives out an epoch again.
+-- The last epoch that was given out. Starting from the clock makes it very unlikely that a file that replaces
+-- another one gives out an epoch again.
 CREATE TABLE epochs (
     last INTEGER NOT NULL
 ) STRICT;

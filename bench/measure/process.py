@@ -1,0 +1,137 @@
+"""A runtime as a process: started as SDKs start it, in a home of its own, and looked at from outside through /proc."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .wire import Wire
+
+# As all SDKs start a runtime that belongs to them (Baton's spec: how SDKs launch a runtime).
+SDK_FLAGS = ["--headless", "--no-auto-update", "--log-level", "info"]
+TOKEN_FLAGS = ["--auth-token-env", "COPILOT_SDK_AUTH_TOKEN", "--no-auto-login"]
+
+# Nothing listens there: a program that wants to reach anything but this machine fails at once.
+NOWHERE = "http://127.0.0.1:9"
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A program under test."""
+
+    name: str
+    version: str
+    program: Path
+    disk_bytes: int
+    # Where it unpacks itself, if it does. Shared by all its processes, so that only the first start pays.
+    cache: Path
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where runtimes find a model and a GitHub API."""
+
+    model: str
+    github: str
+
+
+class Process:
+    """A running runtime. Use it in a `with`: it is stopped, and its home removed, at the end."""
+
+    def __init__(self, runtime, endpoints, scratch, home=None, tcp=False):
+        self.own_home = home is None
+        self.home = home or Path(tempfile.mkdtemp(prefix=f"{runtime.name}-", dir=scratch))
+        work = self.home / "work"
+        work.mkdir(exist_ok=True)
+        self.stderr = open(self.home / "stderr.log", "ab")
+        self.child = subprocess.Popen(
+            [runtime.program, *SDK_FLAGS, *TOKEN_FLAGS, *(["--port", "0"] if tcp else ["--stdio"])],
+            stdin=subprocess.DEVNULL if tcp else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.stderr,
+            cwd=work,
+            env=environment(self.home, runtime.cache, endpoints),
+            bufsize=0,
+            start_new_session=True,
+        )
+        self.pid = self.child.pid
+        self.wire = None if tcp else Wire(self.child.stdout.fileno(), self.child.stdin.fileno())
+
+    def port(self):
+        """The port of a runtime that was started with `tcp`."""
+        line = self.child.stdout.readline().decode()
+        found = re.search(r"listening on port (\d+)", line)
+        if not found:
+            raise RuntimeError(f"no port in {line!r}; see {self.home}/stderr.log")
+        return int(found[1])
+
+    def stop(self):
+        """Ends the process politely, then not, and removes its home."""
+        with contextlib.suppress(OSError):
+            self.child.terminate()
+        try:
+            self.child.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.pid, signal.SIGKILL)
+            self.child.wait()
+        for pipe in (self.child.stdin, self.child.stdout, self.stderr):
+            if pipe:
+                pipe.close()
+        if self.own_home:
+            shutil.rmtree(self.home, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        self.stop()
+
+    def memory(self):
+        """Kilobytes of memory of the process and everything it started: PSS, and RSS."""
+        pss = rss = 0
+        for pid in tree(self.pid):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+                pss += int(re.search(r"^Pss:\s+(\d+)", text, re.M)[1])
+                rss += int(re.search(r"^Rss:\s+(\d+)", text, re.M)[1])
+        return {"pss": pss, "rss": rss}
+
+    def cpu_seconds(self):
+        """Processor time of all threads so far, in user and kernel mode."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def environment(home, cache, endpoints):
+    """What the official SDKs' own test harness sets, and nothing that belongs to whoever runs this."""
+    return {
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "HOME": str(home),
+        "COPILOT_HOME": str(home / "state"),
+        "GH_CONFIG_DIR": str(home / "state"),
+        "XDG_CACHE_HOME": str(cache),
+        "XDG_CONFIG_HOME": str(home / "config"),
+        "XDG_STATE_HOME": str(home / "xdg-state"),
+        "COPILOT_API_URL": endpoints.model,
+        "COPILOT_DEBUG_GITHUB_API_URL": endpoints.github,
+        "COPILOT_SDK_AUTH_TOKEN": "a-fake-token-for-measuring",
+        "HTTP_PROXY": NOWHERE,
+        "HTTPS_PROXY": NOWHERE,
+        "NO_PROXY": "127.0.0.1,localhost,::1",
+    }
+
+
+def tree(pid):
+    """A process and all its descendants."""
+    found = [pid]
+    for parent in found:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += map(int, children.read_text().split())
+    return found

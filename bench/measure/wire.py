@@ -1,0 +1,124 @@
+"""The least client that can be timed: frames over file descriptors, without a thread, a task or a queue of its own.
+
+An SDK would add its own time to every figure. Frames that nobody waits for are not even parsed: one program sends many
+more of them than the other, and the cost of reading JSON in Python is not what is measured here.
+"""
+
+import json
+import os
+import select
+import socket
+import time
+
+
+class Gone(Exception):
+    """The program has closed the connection."""
+
+
+class Refused(Exception):
+    """The program answered a call with an error."""
+
+
+class Wire:
+    """One connection to a runtime, on a pair of file descriptors."""
+
+    def __init__(self, read_fd, write_fd, timeout=60.0):
+        self.read_fd, self.write_fd, self.timeout = read_fd, write_fd, timeout
+        self.poll = select.poll()
+        self.poll.register(read_fd, select.POLLIN)
+        self.buffer = bytearray()
+        self.last_id = 0
+        self.frames = 0
+
+    @classmethod
+    def to_port(cls, port, **options):
+        """A connection over TCP, and the socket that keeps it open."""
+        sock = socket.create_connection(("127.0.0.1", port))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        wire = cls(sock.fileno(), sock.fileno(), **options)
+        wire.socket = sock
+        return wire
+
+    def call(self, method, params):
+        """Calls a method and returns its result. Notifications that come before the reply are passed over."""
+        return self.wait_for(self.begin(method, params))
+
+    def begin(self, method, params):
+        """Calls a method without waiting, and returns what to wait for."""
+        self.last_id += 1
+        body = json.dumps({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}).encode()
+        self._write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        return self.last_id
+
+    def wait_for(self, call_id):
+        """Waits for the reply to a call."""
+        while True:
+            frame = self.read_frame()
+            # Notifications name their method first. Everything else is short, or is what we wait for.
+            if b'"method"' in frame[:40]:
+                continue
+            reply = json.loads(frame)
+            if reply.get("id") != call_id:
+                continue
+            if "error" in reply:
+                raise Refused(reply["error"].get("message"))
+            return reply["result"]
+
+    def wait_for_event(self, kind):
+        """Waits for a session event of a type."""
+        quoted = b'"%s"' % kind.encode()
+        while True:
+            frame = self.read_frame()
+            if quoted not in frame:
+                continue
+            message = json.loads(frame)
+            event = message.get("params", {}).get("event", {})
+            if event.get("type") == "session.error":
+                raise Refused(event["data"].get("message"))
+            if event.get("type") == kind:
+                return event
+
+    def read_frame(self):
+        """The body of the next frame."""
+        while (frame := self._take_frame()) is None:
+            self._fill()
+        return frame
+
+    def take_frames(self):
+        """Reads what is there and returns how many whole frames that makes. Does not wait, does not look inside."""
+        self._fill()
+        count = 0
+        while self._take_frame() is not None:
+            count += 1
+        return count
+
+    def _take_frame(self):
+        head = self.buffer.find(b"\r\n\r\n")
+        if head < 0:
+            return None
+        end = head + 4 + int(self.buffer[self.buffer.find(b":") + 1 : head])
+        if len(self.buffer) < end:
+            return None
+        frame = bytes(self.buffer[head + 4 : end])
+        del self.buffer[:end]
+        self.frames += 1
+        return frame
+
+    def _fill(self):
+        if not self.poll.poll(self.timeout * 1000):
+            raise TimeoutError(f"the program was silent for {self.timeout:.0f} s")
+        chunk = os.read(self.read_fd, 1 << 16)
+        if not chunk:
+            raise Gone("the program has closed the connection")
+        self.buffer += chunk
+
+    def _write(self, data):
+        while data:
+            data = data[os.write(self.write_fd, data) :]
+
+
+def timed(action):
+    """Runs something; returns how many milliseconds it took, and its result."""
+    start = time.perf_counter_ns()
+    result = action()
+    return (time.perf_counter_ns() - start) / 1e6, result
