@@ -104,10 +104,10 @@ impl Nascent {
     async fn acquire(&self) -> Result<Opened, StoreError> {
         let (store, owner) = (&self.server.store, self.server.owner.clone());
         match store.acquire(&self.id, owner.clone(), Take::IfFree).await {
-            Err(StoreError::Held { holder, .. })
-                if !holder.busy || !crate::owner::is_alive(&holder.owner) =>
-            {
-                store.acquire(&self.id, owner, Take::From(holder.epoch)).await
+            Err(StoreError::Held { holder, .. }) => {
+                let alive = crate::owner::is_alive(&holder.owner);
+                let take = if alive { Take::FromIdle(holder.epoch) } else { Take::From(holder.epoch) };
+                store.acquire(&self.id, owner, take).await
             }
             other => other,
         }
