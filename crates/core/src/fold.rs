@@ -7,6 +7,9 @@ use baton_protocol::{Event, ToolCallId};
 
 use crate::state::{Accepted, Call, CallStage, Durable, Stage, Turn};
 
+/// How many keys of senders are remembered. A retry follows within seconds, not after hundreds of prompts.
+const KEYS_REMEMBERED: usize = 128;
+
 /// How much of the first prompt becomes the title.
 const TITLE_LENGTH: usize = 200;
 
@@ -65,6 +68,12 @@ impl Durable {
             },
             Body::PromptAccepted(accepted) => {
                 let prompt = std::sync::Arc::new(accepted.prompt.clone());
+                if let Some(key) = &prompt.key {
+                    self.keys.push_back((key.clone(), accepted.prompt_id));
+                    if self.keys.len() > KEYS_REMEMBERED {
+                        self.keys.pop_front();
+                    }
+                }
                 self.inbox.push_back(Accepted { id: accepted.prompt_id, prompt });
             }
             Body::UserMessage(message) => self.apply_user_message(message),

@@ -62,6 +62,8 @@ pub struct Durable {
     pub inbox: VecDeque<Accepted>,
     /// What is being worked on.
     pub turn: Option<Turn>,
+    /// Keys that senders gave their prompts, with the prompts, newest last.
+    pub keys: VecDeque<(String, PromptId)>,
     /// Permissions granted for longer than one call.
     pub approvals: Vec<Approval>,
     /// What was used so far.

@@ -85,6 +85,22 @@ fn a_prompt_is_acknowledged_before_anything_is_started_for_it() {
 }
 
 #[test]
+fn the_same_key_is_the_same_prompt_also_after_a_crash() {
+    let mut world = World::new();
+    let mut send = |world: &mut World, n: u64| {
+        let (reply, key) = (baton_core::ReplyTo(n), Some("k1".to_owned()));
+        let prompt = baton_protocol::event::Prompt { text: "hi".into(), key, ..Default::default() };
+        world.take(Input::Prompt { reply, prompt });
+        world.replies[&reply].clone()
+    };
+    let first = send(&mut world, 1001);
+    assert_eq!(send(&mut world, 1002), first);
+    world.crash();
+    assert_eq!(send(&mut world, 1003), first);
+    assert_eq!(world.accepted.len(), 1);
+}
+
+#[test]
 fn a_built_in_tool_runs_and_the_model_is_asked_again() {
     let mut world = acting("view", |_| runnable(Route::BuiltIn));
     let run = world.only(|w| matches!(w, Work::RunTool { .. }));

@@ -187,6 +187,7 @@ impl From<SendParams> for Prompt {
             attachments: params.attachments.unwrap_or_default(),
             mode: params.mode.unwrap_or_default(),
             agent_mode: params.agent_mode,
+            key: None,
             request_headers: params.request_headers.unwrap_or_default(),
         }
     }

@@ -12,8 +12,13 @@ use crate::output::{Reply, ReplyTo, Work};
 
 impl Step<'_> {
     /// Accepts a prompt. The caller hears of it once that is durable; nothing else about the prompt concerns the
-    /// caller's connection any more.
+    /// caller's connection any more. A prompt with a key that was seen before is the one that was accepted then.
     pub(super) fn accept(&mut self, reply: ReplyTo, prompt: Prompt) {
+        let known =
+            |key: &String| self.session.durable.keys.iter().find(|(k, _)| k == key).map(|(_, id)| *id);
+        if let Some(id) = prompt.key.as_ref().and_then(known) {
+            return self.reply(reply, Reply::Accepted(id));
+        }
         let prompt_id = PromptId(self.stamp.uuid());
         self.record(PromptAccepted { prompt_id, prompt });
         self.show(PendingMessagesModified {});

@@ -39,6 +39,8 @@ pub struct Prompt {
     #[serde(default)]
     pub mode: SendMode,
     pub agent_mode: Option<AgentMode>,
+    /// The sender's own name for this sending: the same key again is the same prompt again, not another one.
+    pub key: Option<String>,
     /// HTTP headers for the model calls of this prompt. Never stored: they may hold credentials.
     #[serde(skip)]
     pub request_headers: BTreeMap<String, String>,
