@@ -102,20 +102,40 @@ pub(crate) enum Command {
     },
 }
 
+const SERVE_NOTES: &str = "\
+Examples:
+  baton serve --port 8421                       SDK clients (JSON-RPC) on 127.0.0.1:8421
+  baton serve --http 127.0.0.1:8080             browsers and scripts, with a token
+  baton serve --socket /run/user/1000/baton.sock  HTTP on a socket file that only you can open
+
+Each address is printed on stdout as `listening on URL` when the server is ready. Ctrl-C stops it; nothing that was
+acknowledged is lost.";
+
 /// `baton serve`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  baton serve --port 8421 --token-file ~/.baton-token\n\n\
-The address is printed on stdout when the server is ready. Ctrl-C stops it; nothing that was acknowledged is lost.")]
+#[command(after_help = SERVE_NOTES)]
 pub(crate) struct ServeArgs {
-    /// Port for SDK clients (JSON-RPC); 0 picks a free one
-    #[arg(long, default_value_t = 0)]
-    pub(crate) port: u16,
-    /// File with the token that clients must bring; made if it is not there
+    /// Port for SDK clients (JSON-RPC) on this machine; 0 picks a free one
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Address for HTTP clients; port 0 picks a free one
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) http: Option<std::net::SocketAddr>,
+    /// Socket file for HTTP clients; only its owner can open it, so no token is needed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+    /// File with the token that clients must bring; made if it is not there [default: token in the home directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Let any local user connect, without a token
+    /// Let every user of this machine connect without a token
     #[arg(long, conflicts_with = "token_file")]
     pub(crate) insecure_no_token: bool,
+    /// Another name under which the server may be addressed over HTTP
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+    /// A web page, besides our own, that may use the server, such as https://app.example
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
 }

@@ -1,6 +1,7 @@
 //! From settings to a server: what all commands that need one have in common.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -91,7 +92,13 @@ pub(crate) fn log(config: &Config) {
     ));
     let filter = filter.unwrap_or_else(|_| EnvFilter::new("warn"));
     // A second subscriber in the same process is refused; the first one stays.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        // Somebody who started us may have closed the other end: then there is nobody to tell, and nothing to fail for.
+        .log_internal_errors(false)
+        .try_init();
 }
 
 /// Waits for somebody to ask for the end: Ctrl-C, or a polite kill.

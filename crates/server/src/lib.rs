@@ -14,6 +14,7 @@
 mod context;
 mod crash;
 mod git;
+mod http;
 mod lifecycle;
 mod local;
 mod metadata;
@@ -42,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use self::crash::{CrashPlan, CrashPoint};
+pub use self::http::{HttpDoor, HttpListener, HttpOptions, openapi};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Arrived, Joint, LocalError, LocalSession};
 use self::mirror::MirrorThread;

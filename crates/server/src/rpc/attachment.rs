@@ -1,9 +1,12 @@
 //! A client's place in a session's sequence.
 //!
 //! Events go out as they happen, until the client falls behind: then they are held back, and read from the store once
-//! the client has caught up with what it was sent. Durable events arrive once each and in order either way; ephemeral ones
-//! are not repeated. So a client that does not read costs the server a bounded amount of memory, and nobody any time.
+//! the client has caught up with what it was sent. Durable events arrive once each and in order either way. Of the
+//! ephemeral ones, pieces of what is told again as a whole are left out; the others, such as the news that the session is
+//! idle, are kept in their places: clients wait for them. So a client that does not read costs the server a bounded amount
+//! of memory, and nobody any time.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use baton_protocol::SessionId;
@@ -15,6 +18,10 @@ use crate::session::{Calling, Port, Published};
 use crate::wire::Closed;
 
 const PAGE: usize = 200;
+
+/// How many ephemeral events are kept for a client that is behind. Of more, the oldest are forgotten: what they say is
+/// out of date.
+const KEPT: usize = 1000;
 
 /// One client's end of one session.
 pub(super) struct Attachment {
@@ -29,6 +36,37 @@ struct Place {
     delivered: Seq,
     /// Whether events are held back.
     held_back: bool,
+    /// The last durable event that was held back.
+    passed: Seq,
+    /// Ephemeral events that were held back, each with the durable event that it comes after.
+    kept: VecDeque<(Seq, Arc<Published>)>,
+}
+
+impl Place {
+    /// Takes note of an event that is not sent now.
+    fn hold_back(&mut self, event: &Arc<Published>) {
+        match event.seq {
+            Some(seq) => self.passed = seq,
+            None if is_piece(&event.kind) => {}
+            None => {
+                self.kept.push_back((self.passed, event.clone()));
+                if self.kept.len() > KEPT {
+                    self.kept.pop_front();
+                }
+            }
+        }
+    }
+
+    /// The ephemeral events whose place is here, after what has been delivered.
+    fn due(&mut self) -> Vec<Arc<Published>> {
+        let count = self.kept.partition_point(|(after, _)| *after <= self.delivered);
+        self.kept.drain(..count).map(|(_, event)| event).collect()
+    }
+}
+
+/// Whether events of this type are pieces of something that is told again as a whole.
+fn is_piece(kind: &str) -> bool {
+    kind.ends_with("_delta") || matches!(kind, "tool.execution_partial_result" | "tool.execution_progress")
 }
 
 impl Attachment {
@@ -61,8 +99,9 @@ impl Attachment {
         let mut place = self.lock();
         for record in page {
             place.delivered = record.seq;
-            if is_public(&record.kind) {
-                let event = Published::new(Some(record.seq), &record.kind, record.body);
+            let durable =
+                is_public(&record.kind).then(|| Published::new(Some(record.seq), &record.kind, record.body));
+            for event in durable.into_iter().chain(place.due()) {
                 // A closed outbox ends the catching up at its next look.
                 let _ = self.send(session, &event);
             }
@@ -88,13 +127,20 @@ impl Attachment {
 impl Port for Attachment {
     fn deliver(&self, session: &SessionId, event: &Arc<Published>) {
         let mut place = self.lock();
-        if place.held_back || event.seq.is_some_and(|seq| seq <= place.delivered) {
+        if event.seq.is_some_and(|seq| seq <= place.delivered) {
             return;
         }
-        if self.connection.outbox().is_behind() {
-            // Ephemeral events are simply left out; the first durable one starts the catching up.
-            if let (Some(seq), Some(me)) = (event.seq, self.me.upgrade()) {
-                *place = Place { delivered: Seq(seq.0 - 1), held_back: true };
+        if place.held_back {
+            return place.hold_back(event);
+        }
+        if self.connection.outbox().is_behind() && is_piece(&event.kind) {
+            return;
+        }
+        if let (true, Some(seq)) = (self.connection.outbox().is_behind(), event.seq) {
+            // What is ephemeral and no piece is small, and goes out; what is durable starts the catching up.
+            if let Some(me) = self.me.upgrade() {
+                *place =
+                    Place { delivered: Seq(seq.0 - 1), held_back: true, passed: seq, ..Place::default() };
                 self.connection.server.tasks.spawn(me.catch_up(session.clone()));
             }
             return;

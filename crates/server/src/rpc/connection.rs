@@ -7,7 +7,7 @@ use baton_protocol::frame::{Decoder, FrameError};
 use baton_protocol::rpc::{CallId, Incoming, Outgoing, RpcError};
 use baton_protocol::{ClientId, Json, SessionId};
 use bytes::{Bytes, BytesMut};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::dialect::Dialect;
@@ -29,6 +29,7 @@ pub(crate) struct Connection {
     decoder: Mutex<Decoder>,
     state: Mutex<State>,
     calls: Arc<Semaphore>,
+    reading: AsyncMutex<()>,
     ended: CancellationToken,
 }
 
@@ -57,6 +58,7 @@ impl Connection {
                 ..State::default()
             }),
             calls: Arc::new(Semaphore::new(MAX_CALLS)),
+            reading: AsyncMutex::default(),
             ended: CancellationToken::new(),
         });
         server.lifecycle.listen(connection.client, connection.clone());
@@ -134,6 +136,15 @@ impl Connection {
     /// Sends a frame after all frames before it.
     pub(super) fn push(&self, frame: Bytes) -> Result<(), Closed> {
         self.outbox.push(frame).inspect_err(|_| self.ended.cancel())
+    }
+
+    /// Waits until a call may read history for this client. What is read is in memory until it is written, and a history
+    /// can be large: a client gets one at a time, and the next when it has read what it was sent.
+    pub(super) async fn turn_to_read(&self) -> Result<AsyncMutexGuard<'_, ()>, RpcError> {
+        let turn = self.reading.lock().await;
+        let gone = |_| RpcError::failed("the connection is closed");
+        self.outbox.relieved().await.map_err(gone)?;
+        Ok(turn)
     }
 
     pub(super) fn outbox(&self) -> &Outbox {

@@ -23,11 +23,13 @@ pub(crate) struct Published {
     pub(crate) json: Bytes,
     /// The frame of the JSON-RPC door, made when the first client of that door needs it.
     frame: OnceLock<Bytes>,
+    /// The piece of the HTTP door's event streams, likewise.
+    sse: OnceLock<Bytes>,
 }
 
 impl Published {
     pub(crate) fn new(seq: Option<Seq>, kind: &str, json: Bytes) -> Arc<Self> {
-        Arc::new(Self { seq, kind: kind.to_owned(), json, frame: OnceLock::new() })
+        Arc::new(Self { seq, kind: kind.to_owned(), json, frame: OnceLock::new(), sse: OnceLock::new() })
     }
 
     /// The notification that SDK clients are sent, as a frame.
@@ -44,6 +46,21 @@ impl Published {
             baton_protocol::frame::encode(&body)
         };
         self.frame.get_or_init(make).clone()
+    }
+
+    /// The event as a piece of an event stream. An ephemeral event has no id: it must not move the reader's cursor.
+    pub(crate) fn sse_piece(&self) -> Bytes {
+        let make = || {
+            let mut piece = Vec::with_capacity(self.json.len() + 64);
+            if let Some(seq) = self.seq {
+                piece.extend_from_slice(format!("id: {seq}\n").as_bytes());
+            }
+            piece.extend_from_slice(format!("event: {}\ndata: ", self.kind).as_bytes());
+            piece.extend_from_slice(&self.json);
+            piece.extend_from_slice(b"\n\n");
+            Bytes::from(piece)
+        };
+        self.sse.get_or_init(make).clone()
     }
 }
 

@@ -114,6 +114,11 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
+    /// Whether both lead to the same stay of the session in memory.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.mailbox.same_channel(&other.mailbox)
+    }
+
     /// Sends a message. Messages from one sender arrive in order.
     pub(crate) fn send(&self, mail: Mail) -> Result<(), Failure> {
         self.mailbox.send(mail).map_err(|_| Failure::NotFound(self.id.clone()))

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::{Call, Handled, Handling};
 use crate::Server;
+use crate::rpc::connection::Connection;
 use crate::rpc::dialect::Dialect;
 use crate::rpc::errors;
 use crate::session::{CallFailed, Calling, Handle, Port, Published};
@@ -27,10 +28,10 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// The whole history, as it is stored.
 pub(super) fn messages(call: &Call<'_>) -> Handling {
     let handle = call.session()?;
-    let (server, method, dialect) =
-        (call.connection.server.clone(), call.method.to_owned(), call.connection.dialect());
+    let (connection, method) = (call.connection.clone(), call.method.to_owned());
     Ok(Handled::Later(Box::pin(async move {
-        let mut events = Events::new(dialect);
+        let _turn = connection.turn_to_read().await?;
+        let (server, mut events) = (&connection.server, Events::new(connection.dialect()));
         let mut after = Seq::ZERO;
         loop {
             let span = Span::After { after, limit: MAX_PAGE };
@@ -125,10 +126,9 @@ pub(super) fn read(call: &Call<'_>) -> Handling {
         None => None,
         Some(text) => Some(parse_cursor(text)?),
     };
-    let (server, method, dialect) =
-        (call.connection.server.clone(), call.method.to_owned(), call.connection.dialect());
+    let (connection, method) = (call.connection.clone(), call.method.to_owned());
     Ok(Handled::Later(Box::pin(async move {
-        let reader = Reader { server, handle, method, dialect, params };
+        let reader = Reader { connection, handle, method, params };
         match reader.params.direction {
             Some(Direction::Backward) => reader.backward(from).await,
             _ => reader.forward(from.unwrap_or(Seq::ZERO)).await,
@@ -137,10 +137,9 @@ pub(super) fn read(call: &Call<'_>) -> Handling {
 }
 
 struct Reader {
-    server: Arc<Server>,
+    connection: Arc<Connection>,
     handle: Handle,
     method: String,
-    dialect: Dialect,
     params: Read,
 }
 
@@ -150,17 +149,15 @@ impl Reader {
     }
 
     async fn page(&self, span: Span) -> Result<Vec<Record>, RpcError> {
-        self.server
-            .store
-            .read(&self.handle.id, span)
-            .await
-            .map_err(|error| errors::failed(&self.method, error))
+        let read = self.connection.server.store.read(&self.handle.id, span).await;
+        read.map_err(|error| errors::failed(&self.method, error))
     }
 
     async fn forward(&self, mut after: Seq) -> Result<Json, RpcError> {
+        let turn = self.connection.turn_to_read().await?;
         // Before the store is read, so that nothing can happen between reading and waiting.
-        let mut live = self.wait().map(|wait| (wait, Watcher::attach(&self.server, &self.handle)));
-        let mut events = Events::new(self.dialect);
+        let mut live = self.wait().map(|wait| (wait, Watcher::attach(&self.connection.server, &self.handle)));
+        let mut events = Events::new(self.connection.dialect());
         let mut more = true;
         while more && events.count < self.max() {
             let page = self.page(Span::After { after, limit: MAX_PAGE }).await?;
@@ -179,6 +176,7 @@ impl Reader {
         if events.count == 0
             && let Some((wait, watcher)) = &mut live
         {
+            drop(turn);
             let deadline = tokio::time::Instant::now() + *wait;
             while let Ok(Some(event)) = tokio::time::timeout_at(deadline, watcher.events.recv()).await {
                 let fresh = event.seq.is_none_or(|seq| seq > after);
@@ -198,6 +196,7 @@ impl Reader {
     }
 
     async fn backward(&self, before: Option<Seq>) -> Result<Json, RpcError> {
+        let _turn = self.connection.turn_to_read().await?;
         let head = self.handle.look(|view| view.head).await.map_err(|f| errors::of(&self.method, &f))?;
         let mut before = before.unwrap_or_else(|| head.plus(1));
         let mut found: Vec<Record> = Vec::new();
@@ -218,7 +217,7 @@ impl Reader {
                 before = first;
             }
         }
-        let mut events = Events::new(self.dialect);
+        let mut events = Events::new(self.connection.dialect());
         found.iter().for_each(|record| events.add_record(record));
         answer(events, before, before.0 > 1)
     }

@@ -103,7 +103,7 @@ pub(super) fn usage(call: &Call<'_>) -> Handling {
                 (model.clone(), json!({ "requests": { "count": count, "cost": 0.0 }, "usage": usage }))
             })
             .collect();
-        let api_time: u64 = durable.totals.models.values().map(|(_, tokens)| tokens.duration_ms).sum();
+        let api_time = durable.totals.model_time_ms();
         let mut metrics = json!({
             "sessionStartTime": durable.started,
             "totalUserRequests": durable.totals.prompts,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_core::{Arrival, Durable, Input, Session};
 use baton_protocol::params::SessionParams;
 use baton_protocol::{Event, SessionId, Timestamp};
-use baton_store::{Lease, NewRecord, NewSession, Opened, Seq, StoreError, Take};
+use baton_store::{Lease, NewRecord, NewSession, Opened, Record, Seq, Span, StoreError, Take};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,6 +18,9 @@ use crate::session::hub::Hub;
 use crate::session::mail::{Failure, How, Joined, Joining, Mail};
 use crate::session::settings::Settings;
 use crate::work::ToolRoom;
+
+/// How many records are read at once where all of them must be.
+const PAGE: usize = 512;
 
 /// The two ends of a session's mailbox.
 pub(crate) struct Mailbox {
@@ -81,7 +84,10 @@ impl Nascent {
         match self.acquire().await {
             Ok(opened) => {
                 self.server.crash_point(CrashPoint::AfterAcquire);
-                let (session, meta) = (recover(&self.id, &opened), opened.meta.clone());
+                let (session, meta) = match self.recover(&opened).await {
+                    Ok(session) => (session, opened.meta.clone()),
+                    Err(error) => return self.fail(error),
+                };
                 self.hub.start_after(session.durable.last_public, opened.head);
                 let snapshot = opened.snapshot.as_ref().map_or(0, |(seq, _)| seq.0);
                 let settings = Settings::default();
@@ -111,6 +117,37 @@ impl Nascent {
             }
             other => other,
         }
+    }
+
+    /// The state of the session as the store has it. A snapshot that this version cannot read is passed over: the
+    /// records are the truth, it only saves time.
+    async fn recover(&self, opened: &Opened) -> Result<Session, StoreError> {
+        let mut durable = Durable::default();
+        if let Some((place, bytes)) = &opened.snapshot {
+            durable = match serde_json::from_slice(bytes) {
+                Ok(durable) => durable,
+                Err(error) => {
+                    tracing::warn!(session = %self.id, %error, "a snapshot cannot be read; reading the whole history");
+                    self.fold_until(*place).await?
+                }
+            };
+        }
+        fold(&mut durable, &opened.tail);
+        Ok(Session::recovered(self.id.clone(), durable))
+    }
+
+    async fn fold_until(&self, place: Seq) -> Result<Durable, StoreError> {
+        let mut durable = Durable::default();
+        while durable.seq < place.0 {
+            let left = usize::try_from(place.0 - durable.seq).unwrap_or(PAGE);
+            let span = Span::After { after: Seq(durable.seq), limit: left.min(PAGE) };
+            let page = self.server.store.read(&self.id, span).await?;
+            if page.is_empty() {
+                break;
+            }
+            fold(&mut durable, &page);
+        }
+        Ok(durable)
     }
 
     fn into_actor(
@@ -205,17 +242,12 @@ fn create_input(server: &Server, params: &SessionParams) -> Input {
     }
 }
 
-/// The state of a session as the store has it. A snapshot that this version cannot read is passed over: the records
-/// are the truth, it only saves time.
-fn recover(id: &SessionId, opened: &Opened) -> Session {
-    let snapshot =
-        opened.snapshot.as_ref().and_then(|(_, bytes)| serde_json::from_slice::<Durable>(bytes).ok());
-    let mut durable = snapshot.unwrap_or_default();
-    for record in &opened.tail {
+/// What these records make of a state. One that cannot be read has its place in the sequence, and changes nothing.
+fn fold(durable: &mut Durable, records: &[Record]) {
+    for record in records {
         match std::str::from_utf8(&record.body).ok().and_then(|text| Event::parse(text).ok()) {
             Some(event) => durable.apply(&event),
             None => durable.skip(),
         }
     }
-    Session::recovered(id.clone(), durable)
 }

@@ -1,0 +1,105 @@
+//! The session API, under `/api`: plain resources, for people who write scripts and pages.
+//!
+//! `openapi.json` beside this file is generated from it and checked by a test.
+
+mod events;
+mod prompts;
+mod requests;
+mod sessions;
+mod system;
+mod types;
+
+use axum::Router;
+use axum::routing::{get, post};
+use utoipa::OpenApi;
+
+use super::Shared;
+
+/// The description of the API.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Baton session API",
+        description = "Sessions, prompts, events and pending requests of a Baton server. Send the token as \
+                       `Authorization: Bearer TOKEN`; clients on the socket file need none.",
+    ),
+    paths(
+        sessions::list,
+        sessions::create,
+        sessions::show,
+        sessions::change,
+        sessions::delete,
+        prompts::send,
+        prompts::show,
+        prompts::cancel,
+        events::read,
+        requests::list,
+        requests::answer,
+        system::health,
+        system::ready,
+        system::metrics,
+        system::models,
+    ),
+    components(schemas(super::error::ErrorBody)),
+    security(("token" = [])),
+    modifiers(&Security),
+)]
+struct Description;
+
+struct Security;
+
+impl utoipa::Modify for Security {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        if let Some(components) = openapi.components.as_mut() {
+            components.add_security_scheme("token", SecurityScheme::Http(bearer));
+        }
+    }
+}
+
+/// The OpenAPI description of the session API, as JSON.
+#[must_use]
+pub fn openapi() -> String {
+    Description::openapi().to_pretty_json().unwrap_or_default()
+}
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/", get(system::welcome))
+        .route("/api/health", get(system::health))
+        .route("/api/ready", get(system::ready))
+        .route("/api/metrics", get(system::metrics))
+        .route("/api/openapi.json", get(system::openapi))
+        .route("/api/models", get(system::models))
+        .route("/api/sessions", get(sessions::list).post(sessions::create))
+        .route("/api/sessions/{id}", get(sessions::show).patch(sessions::change).delete(sessions::delete))
+        .route("/api/sessions/{id}/prompts", post(prompts::send))
+        .route("/api/sessions/{id}/prompts/{prompt}", get(prompts::show))
+        .route("/api/sessions/{id}/cancel", post(prompts::cancel))
+        .route("/api/sessions/{id}/events", get(events::read))
+        .route("/api/sessions/{id}/requests", get(requests::list))
+        .route("/api/sessions/{id}/requests/{request}", post(requests::answer))
+        .method_not_allowed_fallback(system::wrong_method)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The committed description is the one that the code gives. To update it:
+    /// `BATON_WRITE_OPENAPI=1 cargo test -p baton-server openapi`.
+    #[test]
+    fn the_committed_openapi_document_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+        let generated = openapi() + "\n";
+        if std::env::var_os("BATON_WRITE_OPENAPI").is_some() {
+            std::fs::write(path, &generated).unwrap();
+        }
+        assert_eq!(
+            std::fs::read_to_string(path).unwrap_or_default(),
+            generated,
+            "run it with BATON_WRITE_OPENAPI=1"
+        );
+    }
+}

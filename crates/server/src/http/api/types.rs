@@ -1,0 +1,327 @@
+//! What the API takes and gives.
+
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query};
+use baton_core::{CallStage, Session};
+use baton_protocol::event::{AgentMode, Outcome, PermissionMode};
+use baton_protocol::{SessionId, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::http::error::ApiError;
+use crate::metadata;
+
+/// A session, as the API shows it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionView {
+    pub(super) id: String,
+    /// The name somebody gave it, or the beginning of its first prompt.
+    pub(super) title: Option<String>,
+    /// The directory it works in.
+    pub(super) cwd: Option<String>,
+    pub(super) repository: Option<String>,
+    pub(super) branch: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub(super) created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub(super) updated_at: Timestamp,
+    /// The sequence number of its last event.
+    pub(super) head: u64,
+    /// Whether a turn runs or a prompt waits.
+    pub(super) busy: bool,
+    /// Which process holds it, if another server does.
+    pub(super) held_by: Option<Holder>,
+}
+
+/// Another server that holds a session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Holder {
+    pub(super) host: String,
+    pub(super) pid: u32,
+}
+
+impl SessionView {
+    pub(super) fn of(summary: &baton_store::Summary, me: &baton_store::Owner) -> Self {
+        let shown = metadata::of(summary);
+        let context = shown.context.unwrap_or_default();
+        let others = summary.holder.as_ref().filter(|holder| holder.owner.server != me.server);
+        Self {
+            id: summary.session.to_string(),
+            title: shown.summary,
+            cwd: Some(context.cwd).filter(|cwd| !cwd.is_empty()),
+            repository: context.repository,
+            branch: context.branch,
+            created_at: summary.created,
+            updated_at: summary.modified,
+            head: summary.head.0,
+            busy: summary.holder.as_ref().is_some_and(|holder| holder.busy),
+            held_by: others.map(|holder| Holder { host: holder.owner.host.clone(), pid: holder.owner.pid }),
+        }
+    }
+}
+
+/// All sessions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SessionList {
+    pub(super) sessions: Vec<SessionView>,
+}
+
+/// Which sessions to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListQuery {
+    /// Only sessions of this directory.
+    pub(super) cwd: Option<String>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 10000)]
+    pub(super) limit: Option<usize>,
+}
+
+/// A session to be made.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct NewSession {
+    /// Its name: letters, digits and any of - _ . : @ + ~; made up if not given.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9_:@+~-][A-Za-z0-9_.:@+~-]*$")]
+    pub(super) id: Option<String>,
+    /// The directory to work in; by default the server's.
+    pub(super) cwd: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) reasoning_effort: Option<String>,
+    /// Added to the system prompt.
+    pub(super) instructions: Option<String>,
+    /// Only these tools.
+    pub(super) available_tools: Option<Vec<String>>,
+    /// Not these tools.
+    pub(super) excluded_tools: Option<Vec<String>>,
+    /// Whether tools run without asking anybody.
+    pub(super) allow_all_tools: bool,
+}
+
+/// What is to change about a session.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct SessionChange {
+    #[schema(min_length = 1)]
+    pub(super) name: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) reasoning_effort: Option<String>,
+    #[schema(value_type = Option<String>, example = "interactive")]
+    pub(super) mode: Option<AgentMode>,
+    #[schema(value_type = Option<String>, example = "manual")]
+    pub(super) permissions: Option<PermissionMode>,
+}
+
+/// A prompt.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct NewPrompt {
+    #[schema(min_length = 1)]
+    pub(super) text: String,
+    /// Whether to join the running turn at its next model call, instead of waiting for its end.
+    #[serde(default)]
+    pub(super) immediate: bool,
+    /// Files, directories, selections, blobs: as in `session.send` of the SDKs.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>)]
+    pub(super) attachments: Vec<baton_protocol::attachment::Attachment>,
+}
+
+/// A prompt that was accepted for good.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AcceptedPrompt {
+    pub(super) prompt_id: String,
+}
+
+/// Where a prompt stands.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PromptView {
+    pub(super) prompt_id: String,
+    /// `queued`, `running`, `completed`, `failed`, `cancelled` or `interrupted`.
+    pub(super) state: &'static str,
+    /// Why it ended as it did.
+    pub(super) reason: Option<String>,
+}
+
+impl PromptView {
+    pub(super) fn state_of(outcome: Outcome) -> &'static str {
+        match outcome {
+            Outcome::Completed => "completed",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// What a cancel did.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Cancelled {
+    /// Whether there was anything to cancel.
+    pub(super) had_work: bool,
+}
+
+/// Something that waits for an answer.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RequestView {
+    pub(super) request_id: String,
+    /// `permission`, `tool` or `question`.
+    pub(super) kind: &'static str,
+    pub(super) tool_call_id: String,
+    pub(super) tool_name: String,
+    /// What exactly: the permission that is wanted, the arguments of the tool, the question.
+    #[schema(value_type = Object)]
+    pub(super) detail: serde_json::Value,
+}
+
+impl RequestView {
+    /// Everything in a session that waits.
+    pub(super) fn all(session: &Session) -> Vec<Self> {
+        let calls = session.durable.turn.iter().flat_map(|turn| &turn.calls);
+        calls
+            .filter_map(|call| {
+                let (kind, detail) = match &call.stage {
+                    CallStage::AwaitingPermission { wants, .. } => {
+                        ("permission", serde_json::to_value(wants))
+                    }
+                    CallStage::AwaitingClient { .. } => ("tool", serde_json::to_value(&call.arguments)),
+                    CallStage::AwaitingAnswer { question, .. } => {
+                        ("question", serde_json::to_value(question))
+                    }
+                    CallStage::Started | CallStage::Done { .. } => return None,
+                };
+                Some(Self {
+                    request_id: call.stage.request()?.to_string(),
+                    kind,
+                    tool_call_id: call.id.to_string(),
+                    tool_name: call.tool.clone(),
+                    detail: detail.unwrap_or_default(),
+                })
+            })
+            .collect()
+    }
+}
+
+/// All that waits in a session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RequestList {
+    pub(super) requests: Vec<RequestView>,
+}
+
+/// An answer to something that waits. One of the three, according to what was asked.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind", deny_unknown_fields)]
+pub(super) enum RequestAnswer {
+    /// To a permission.
+    Permission {
+        decision: Decision,
+        /// What the model is told, if it is a no.
+        feedback: Option<String>,
+    },
+    /// To a tool: its result.
+    Tool {
+        text: String,
+        #[serde(default)]
+        failed: bool,
+    },
+    /// To a question.
+    Question {
+        answer: String,
+        #[serde(default)]
+        chosen: bool,
+    },
+}
+
+/// What is decided about a permission.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Decision {
+    Approve,
+    ApproveForSession,
+    Reject,
+}
+
+/// That an answer counts.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Counted {
+    pub(super) counted: bool,
+}
+
+/// Which events to read.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct EventsQuery {
+    /// Events after this sequence number; 0 for all. In a stream, `Last-Event-ID` goes before it.
+    pub(super) after: Option<u64>,
+    /// At most so many in one answer.
+    #[param(minimum = 1, maximum = 1000)]
+    pub(super) limit: Option<usize>,
+}
+
+/// Some events of a session.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EventPage {
+    pub(super) events: Vec<NumberedEvent>,
+    /// What to give as `after` for the next page.
+    pub(super) next: u64,
+    pub(super) has_more: bool,
+}
+
+/// An event with its place in the session's sequence.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct NumberedEvent {
+    pub(super) seq: u64,
+    #[schema(value_type = Object)]
+    pub(super) event: Box<serde_json::value::RawValue>,
+}
+
+/// A body that must be JSON of a type; what is wrong with it is told in our own form.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, ApiError> {
+        let read = axum::Json::<T>::from_request(request, state).await;
+        read.map(|axum::Json(body)| Self(body)).map_err(|rejection: JsonRejection| {
+            ApiError::new(rejection.status(), "bad_request", rejection.body_text())
+        })
+    }
+}
+
+/// A query of a type.
+pub(super) struct Params<T>(pub(super) T);
+
+impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, ApiError> {
+        let read = Query::<T>::from_request_parts(parts, state).await;
+        read.map(|Query(query)| Self(query))
+            .map_err(|rejection: QueryRejection| ApiError::bad_request(rejection.body_text()))
+    }
+}
+
+/// The parts of an address.
+pub(super) struct Place<T>(pub(super) T);
+
+impl<S: Send + Sync, T: serde::de::DeserializeOwned + Send> FromRequestParts<S> for Place<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, ApiError> {
+        let read = Path::<T>::from_request_parts(parts, state).await;
+        read.map(|Path(path)| Self(path))
+            .map_err(|rejection: PathRejection| ApiError::bad_request(rejection.body_text()))
+    }
+}
+
+/// An id in an address. One that cannot be is one that is not.
+pub(super) fn session_id(text: &str) -> Result<SessionId, ApiError> {
+    text.parse().map_err(|_| ApiError::not_found(format!("Session not found: {text}")))
+}

@@ -1,0 +1,270 @@
+//! Who may pass. Every request goes through here, whatever it asks for.
+//!
+//! A local server is reachable by every web page that its user visits, and by every user of the machine. So: on TCP a
+//! token is needed; the name under which we are addressed must be one of ours (a page elsewhere can make its own name
+//! point here, and would otherwise read the answers); a page of another origin is refused, token or not.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use subtle::ConstantTimeEq;
+
+use super::error::ApiError;
+use super::{HttpOptions, Shared};
+
+/// Where a request came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A socket file that only its owner can open.
+    SocketFile,
+    /// A port.
+    Tcp(IpAddr),
+}
+
+/// The cookie in which a browser keeps the token.
+pub(crate) const COOKIE: &str = "baton_token";
+
+/// Lets a request pass, or does not; and writes the access log.
+pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Tcp(IpAddr::from([0, 0, 0, 0])));
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let response = match check(&door, peer, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    };
+    let status = response.status();
+    door.metrics.count(status);
+    // The query is left out: it may hold a token.
+    tracing::info!(target: "baton_server::access", %method, path, status = status.as_u16(), ms = begun.elapsed().as_millis() as u64);
+    with_safe_headers(response)
+}
+
+fn check(door: &Shared, peer: Peer, request: &Request) -> Result<(), ApiError> {
+    let Peer::Tcp(address) = peer else { return Ok(()) };
+    if !door.rate.allow(address) {
+        return Err(ApiError::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "rate_limited",
+            "too many requests; slow down",
+        ));
+    }
+    check_host(&door.options, request)?;
+    check_origin(&door.options, request.headers())?;
+    check_token(&door.options, request)
+}
+
+fn check_host(options: &HttpOptions, request: &Request) -> Result<(), ApiError> {
+    let headers = request.headers();
+    let named = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if headers.get_all(header::HOST).iter().count() == 1 && is_ours(options, host_of(named)) {
+        return Ok(());
+    }
+    let message = format!(
+        "this server is not addressed as {named:?}; allow that name with --allow-host if it should be"
+    );
+    Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", message))
+}
+
+/// The host of an authority, without its port.
+fn host_of(authority: &str) -> &str {
+    if authority.starts_with('[') {
+        return authority.split_inclusive(']').next().unwrap_or_default();
+    }
+    authority.split(':').next().unwrap_or_default()
+}
+
+fn is_ours(options: &HttpOptions, host: &str) -> bool {
+    let local = ["localhost", "127.0.0.1", "[::1]"];
+    local.iter().any(|name| host.eq_ignore_ascii_case(name))
+        || options.hosts.iter().any(|name| host.eq_ignore_ascii_case(name))
+}
+
+/// A browser says which page a request comes from. Pages of our own are fine, and those that were configured.
+fn check_origin(options: &HttpOptions, headers: &HeaderMap) -> Result<(), ApiError> {
+    let refused = || {
+        let message =
+            "a web page of another origin may not use this server; allow it with --allow-origin if it should";
+        ApiError::new(StatusCode::FORBIDDEN, "cross_origin", message)
+    };
+    if let Some(site) = headers.get("sec-fetch-site")
+        && site == "cross-site"
+        && headers.get(header::ORIGIN).is_none()
+    {
+        return Err(refused());
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let origin = origin.to_str().unwrap_or_default();
+    let own = headers.get(header::HOST).and_then(|host| host.to_str().ok()).is_some_and(|host| {
+        origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+    });
+    if own || options.origins.iter().any(|allowed| allowed == origin) { Ok(()) } else { Err(refused()) }
+}
+
+fn check_token(options: &HttpOptions, request: &Request) -> Result<(), ApiError> {
+    let Some(expected) = &options.token else { return Ok(()) };
+    // Whether we live is no secret; a watchdog need not hold the token.
+    if matches!(request.uri().path(), "/api/health" | "/api/ready") {
+        return Ok(());
+    }
+    let given = bearer(request.headers()).or_else(|| cookie(request.headers())).or_else(|| query(request));
+    let matches = given.is_some_and(|given| bool::from(given.as_bytes().ct_eq(expected.as_bytes())));
+    if matches {
+        return Ok(());
+    }
+    let message =
+        "a token is needed: send it as `Authorization: Bearer TOKEN`; the server printed where it is";
+    Err(ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+}
+
+fn cookie(headers: &HeaderMap) -> Option<String> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.into_iter().find(|(name, _)| *name == COOKIE).map(|(_, value)| value.to_owned())
+}
+
+/// The token in the address, as in the link that the server prints. For the first page only: addresses end up in
+/// histories and logs.
+fn query(request: &Request) -> Option<String> {
+    if request.uri().path() != "/" {
+        return None;
+    }
+    let pairs = request.uri().query()?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.into_iter().find(|(name, _)| *name == "token").map(|(_, value)| value.to_owned())
+}
+
+/// Headers that keep a browser from doing something clever with an answer.
+fn with_safe_headers(mut response: Response) -> Response {
+    let set = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    let headers = response.headers_mut();
+    for (name, value) in set {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("default-src 'none'"));
+    response
+}
+
+/// How many requests each address may still make right now.
+pub(super) struct RateLimit {
+    per_second: f64,
+    buckets: Mutex<HashMap<IpAddr, (f64, Instant)>>,
+}
+
+impl RateLimit {
+    pub(super) fn new(per_second: u32) -> Self {
+        Self { per_second: f64::from(per_second.max(1)), buckets: Mutex::default() }
+    }
+
+    /// Takes one request from the address's allowance. A quiet second allows a burst of a second's worth, twice over.
+    fn allow(&self, address: IpAddr) -> bool {
+        const MOST_ADDRESSES: usize = 10_000;
+        let now = Instant::now();
+        let most = self.per_second * 2.0;
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() > MOST_ADDRESSES {
+            buckets.retain(|_, (left, _)| *left < most);
+        }
+        let (left, since) = buckets.entry(address).or_insert((most, now));
+        *left = (*left + now.duration_since(*since).as_secs_f64() * self.per_second).min(most);
+        *since = now;
+        let allowed = *left >= 1.0;
+        if allowed {
+            *left -= 1.0;
+        }
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+
+    fn request(headers: &[(&str, &str)], path: &str) -> Request {
+        let mut builder = Request::builder().uri(path);
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        builder.body(Body::empty()).unwrap()
+    }
+
+    fn options() -> HttpOptions {
+        HttpOptions {
+            token: Some("secret".into()),
+            hosts: vec!["baton.example".into()],
+            origins: vec!["https://app.example".into()],
+            ..HttpOptions::default()
+        }
+    }
+
+    #[test]
+    fn only_names_of_ours_are_answered() {
+        let check = |host: &str| check_host(&options(), &request(&[("host", host)], "/")).is_ok();
+        for good in ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]:80", "baton.example", "LOCALHOST"] {
+            assert!(check(good), "{good}");
+        }
+        for bad in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "[::2]:80"] {
+            assert!(!check(bad), "{bad}");
+        }
+        assert!(check_host(&options(), &request(&[("host", "localhost"), ("host", "evil")], "/")).is_err());
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_refused() {
+        let check =
+            |headers: &[(&str, &str)]| check_origin(&options(), request(headers, "/").headers()).is_ok();
+        assert!(check(&[("host", "localhost:1")]), "not a browser");
+        assert!(check(&[("host", "localhost:1"), ("origin", "http://localhost:1")]));
+        assert!(check(&[("host", "localhost:1"), ("origin", "https://app.example")]));
+        assert!(!check(&[("host", "localhost:1"), ("origin", "http://localhost:2")]));
+        assert!(!check(&[("host", "localhost:1"), ("origin", "null")]));
+        assert!(!check(&[("host", "localhost:1"), ("sec-fetch-site", "cross-site")]));
+    }
+
+    #[test]
+    fn the_token_is_needed_and_taken_from_three_places() {
+        let check =
+            |headers: &[(&str, &str)], path: &str| check_token(&options(), &request(headers, path)).is_ok();
+        assert!(check(&[("authorization", "Bearer secret")], "/api/sessions"));
+        assert!(check(&[("authorization", "bearer secret")], "/api/sessions"));
+        assert!(check(&[("cookie", "a=b; baton_token=secret")], "/api/sessions"));
+        assert!(check(&[], "/?token=secret"));
+        assert!(check(&[], "/api/health"));
+        for (headers, path) in [
+            (&[][..], "/api/sessions"),
+            (&[("authorization", "Bearer wrong")][..], "/api/sessions"),
+            (&[("authorization", "Bearer secret2")][..], "/api/sessions"),
+            (&[("authorization", "secret")][..], "/api/sessions"),
+            (&[][..], "/api/sessions?token=secret"),
+        ] {
+            assert!(!check(headers, path), "{headers:?} {path}");
+        }
+    }
+
+    #[test]
+    fn a_burst_is_allowed_and_a_flood_is_not() {
+        let limit = RateLimit::new(10);
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let allowed = (0..100).filter(|_| limit.allow(address)).count();
+        assert!((20..=22).contains(&allowed), "{allowed}");
+        assert!(limit.allow(IpAddr::from([10, 0, 0, 1])), "others are not concerned");
+    }
+}
