@@ -58,6 +58,9 @@ impl Durable {
             Body::ModeChanged(change) => self.facts.mode = change.new_mode,
             Body::PermissionsChanged(change) => self.facts.permissions = change.mode,
             Body::ContextChanged(change) => self.facts.context = change.0.clone(),
+            Body::EngineThread(thread) => {
+                self.facts.threads.insert(thread.engine.clone(), thread.token.clone());
+            }
             Body::Renamed(renamed) => {
                 self.facts.name = Some(renamed.name.clone());
                 self.facts.named_by_user = renamed.by_user;
@@ -92,7 +95,9 @@ impl Durable {
                 if let (Some(model), Some(tokens)) = (&message.model, message.tokens) {
                     self.totals.count(model, tokens);
                 }
-                if let Some(turn) = &mut self.turn {
+                if let Some(turn) = &mut self.turn
+                    && turn.engine.is_none()
+                {
                     turn.stage = Stage::Acting;
                     turn.calls = message.tool_requests.iter().map(Call::from_request).collect();
                 }
@@ -115,6 +120,7 @@ impl Durable {
                 self.turn = Some(Turn {
                     prompts,
                     interaction,
+                    engine: None,
                     rounds: 0,
                     stage: Stage::Ready,
                     calls: Vec::new(),
@@ -136,6 +142,14 @@ impl Durable {
                 turn.stage = Stage::Ready;
                 turn.calls.clear();
             }
+            Body::EngineTurn(engine) => turn.engine = Some(engine.engine.clone()),
+            // The calls of our own rounds come with the model's message; an engine's come as they begin.
+            Body::ToolStart(start) if turn.engine.is_some() => turn.calls.push(Call {
+                id: start.tool_call_id.clone(),
+                tool: start.tool_name.clone(),
+                arguments: start.arguments.clone(),
+                stage: CallStage::Started,
+            }),
             Body::CallAmended(amended) => {
                 if let Some(call) = turn.call_mut(&amended.tool_call_id) {
                     call.arguments = Some(amended.arguments.clone());
@@ -217,12 +231,14 @@ impl Call {
 impl crate::state::Totals {
     fn count(&mut self, model: &str, tokens: baton_protocol::event::TokenCounts) {
         let (calls, sum) = self.models.entry(model.to_owned()).or_default();
-        *calls += 1;
-        sum.input += tokens.input;
-        sum.output += tokens.output;
-        sum.cache_read += tokens.cache_read;
-        sum.cache_write += tokens.cache_write;
-        sum.reasoning += tokens.reasoning;
-        sum.duration_ms += tokens.duration_ms;
+        // Saturating: a damaged history may claim anything, and must still open.
+        let add = |sum: &mut u64, count: u64| *sum = sum.saturating_add(count);
+        add(calls, 1);
+        add(&mut sum.input, tokens.input);
+        add(&mut sum.output, tokens.output);
+        add(&mut sum.cache_read, tokens.cache_read);
+        add(&mut sum.cache_write, tokens.cache_write);
+        add(&mut sum.reasoning, tokens.reasoning);
+        add(&mut sum.duration_ms, tokens.duration_ms);
     }
 }

@@ -6,7 +6,7 @@ use baton_protocol::event::{
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{Command, ToolResult, ToolSpec};
-use baton_protocol::{ClientId, Json, RequestId};
+use baton_protocol::{ClientId, Json, RequestId, ToolCallId};
 
 use crate::output::{ReplyTo, WorkId};
 
@@ -95,6 +95,13 @@ pub enum Input {
     Close {
         /// Why, for the outcome of what was running.
         reason: String,
+    },
+    /// An engine that works on the turn says what it does.
+    Reported {
+        /// Which work.
+        work: WorkId,
+        /// What.
+        report: Box<EngineReport>,
     },
     /// Work has come back.
     Finished {
@@ -267,6 +274,8 @@ pub enum WorkResult {
     RunTool(ToolResult),
     /// Whether the turn may end; otherwise what the model is told to go on with.
     Review(Option<String>),
+    /// An engine has done its work, or what kept it from it.
+    Drive(Result<(), SessionError>),
     /// A question could not be delivered; it stays open for the next client that can show it.
     Undelivered,
 }
@@ -282,6 +291,65 @@ pub struct PreparedPrompt {
     pub context: Vec<(String, String)>,
     /// The system text, when it differs from the last one recorded.
     pub system: Option<String>,
+    /// The engine that is to work on it; none means our own rounds of model and tools.
+    pub engine: Option<String>,
+}
+
+/// What an engine does, as far as a session is concerned.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EngineReport {
+    /// It has named its conversation.
+    Thread(String),
+    /// It says something.
+    Said {
+        /// Its name; the same as that of the pieces streamed before.
+        message_id: String,
+        /// The text.
+        text: String,
+        /// What was thought before it.
+        reasoning: Option<String>,
+        /// Which model.
+        model: Option<String>,
+    },
+    /// It begins to do something.
+    CallStarted {
+        /// Its name for it.
+        call: ToolCallId,
+        /// What.
+        tool: String,
+        /// With what.
+        arguments: Json,
+    },
+    /// It is done with it.
+    CallFinished {
+        /// Which.
+        call: ToolCallId,
+        /// What came of it.
+        result: ToolResult,
+    },
+    /// It asks whether it may.
+    Wants {
+        /// Its name for the question.
+        reference: String,
+        /// The call it is about, if it has begun.
+        call: Option<ToolCallId>,
+        /// What it wants.
+        wants: Box<PermissionRequest>,
+    },
+    /// It asks the user.
+    Asks {
+        /// Its name for the question.
+        reference: String,
+        /// The question.
+        question: Question,
+    },
+    /// Something worth knowing.
+    Note {
+        /// Whether it needs attention.
+        warning: bool,
+        /// In words for people.
+        text: String,
+    },
 }
 
 /// What a model said.

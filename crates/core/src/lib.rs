@@ -11,7 +11,8 @@
 //! The shell around it must keep one rule: **append the recorded events, wait until they are durable, and only then
 //! act on the outputs, in their order.** Everything the promises P1 to P5 say follows from that rule and this crate.
 //!
-//! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], requests
+//! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], turns
+//! of other agents' programs in [`step::engine`], requests
 //! and their answers in [`step::requests`] (those of a turn) and [`step::asks`] (those of a client), cancel in [`step::cancel`], clients that come and go in
 //! [`step::clients`], recovery in [`step::recover`].
 
@@ -23,9 +24,9 @@ pub mod state;
 pub mod step;
 
 pub use input::{
-    Answer, Arrival, Ask, Change, Elicited, Input, LogLevel, Prepared, PreparedPrompt, Profile, Route, Said,
-    Withdrawn, WorkResult,
+    Answer, Arrival, Ask, Change, Elicited, EngineReport, Input, LogLevel, Prepared, PreparedPrompt, Profile,
+    Route, Said, Withdrawn, WorkResult,
 };
-pub use output::{INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
+pub use output::{EngineControl, INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
 pub use stamp::Stamp;
 pub use state::{Call, CallStage, Durable, Live, Session, Stage, Turn};

@@ -18,6 +18,8 @@ pub enum Output {
     Reply(ReplyTo, Reply),
     /// Work to start.
     Start(WorkId, Work),
+    /// Something to say to an engine that works.
+    Tell(WorkId, EngineControl),
     /// Work to stop, with all its processes. Its result, if it still comes, is ignored.
     Stop(WorkId),
 }
@@ -100,6 +102,38 @@ pub enum Work {
     },
     /// Ask hooks whether the turn may end.
     Review,
+    /// Have an engine work on the turn.
+    Drive {
+        /// Which.
+        engine: String,
+        /// The prompt, in the form for it.
+        prompt: String,
+        /// Its own name of the conversation, if there is one.
+        token: Option<String>,
+    },
+}
+
+/// What is said to an engine while it works.
+#[derive(Debug, Clone, PartialEq)]
+pub enum EngineControl {
+    /// What was decided about what it wants.
+    Decide {
+        /// Its name for the question.
+        reference: String,
+        /// The decision.
+        verdict: Verdict,
+    },
+    /// What the user answered.
+    Answer {
+        /// Its name for the question.
+        reference: String,
+        /// The answer.
+        answer: String,
+        /// Whether it was typed, rather than chosen.
+        was_freeform: bool,
+    },
+    /// Another prompt for the turn that runs.
+    Steer(String),
 }
 
 /// What the model is told about a call that did not get to its end.

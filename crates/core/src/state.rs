@@ -90,6 +90,8 @@ pub struct Facts {
     pub title: Option<String>,
     /// Where it works.
     pub context: WorkContext,
+    /// Engines' own names of this conversation, by engine.
+    pub threads: BTreeMap<String, String>,
 }
 
 /// A prompt in the inbox.
@@ -108,6 +110,8 @@ pub struct Turn {
     pub prompts: Vec<PromptId>,
     /// Its name on the wire.
     pub interaction: String,
+    /// The engine that works on it; none means our own rounds of model and tools.
+    pub engine: Option<String>,
     /// How many times the model has been asked.
     pub rounds: u32,
     /// Where it stands.
@@ -216,6 +220,14 @@ pub struct Totals {
     pub models: BTreeMap<String, (u64, TokenCounts)>,
 }
 
+impl Totals {
+    /// How long models have been asked, in milliseconds.
+    #[must_use]
+    pub fn model_time_ms(&self) -> u64 {
+        self.models.values().fold(0, |sum, (_, tokens)| sum.saturating_add(tokens.duration_ms))
+    }
+}
+
 /// What exists only while the server does.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Live {
@@ -229,6 +241,10 @@ pub struct Live {
     pub asks: BTreeMap<RequestId, (ReplyTo, Ask)>,
     /// Requests that were answered or closed not long ago, so that a late answer can be told apart from a wrong one.
     pub settled: BTreeSet<RequestId>,
+    /// Requests that an engine waits for, with its own names for them.
+    pub references: BTreeMap<RequestId, String>,
+    /// Calls that stand for a question of an engine, and for nothing that it does.
+    pub stand_ins: BTreeSet<ToolCallId>,
     /// Tools that left with their client since the model was last told.
     pub tools_gone: BTreeSet<String>,
     /// Whether the durable half was read back with a turn in it that nobody works on yet.

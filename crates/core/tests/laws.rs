@@ -5,10 +5,12 @@ mod world;
 
 use std::collections::BTreeMap;
 
-use baton_core::{Answer, CallStage, Durable, Prepared, Reply, ReplyTo, Route, Work, WorkResult};
-use baton_protocol::RequestId;
-use baton_protocol::event::{Body, Question, SendMode};
+use baton_core::{
+    Answer, CallStage, Durable, EngineReport, Prepared, Reply, ReplyTo, Route, Work, WorkResult,
+};
+use baton_protocol::event::{Body, Question, SendMode, SessionError};
 use baton_protocol::tool::ToolResult;
+use baton_protocol::{Json, RequestId, ToolCallId};
 use proptest::prelude::*;
 use world::*;
 
@@ -29,6 +31,10 @@ enum Op {
         which: usize,
         how: usize,
     },
+    /// An engine that works reports something.
+    Report {
+        what: usize,
+    },
     /// Some open request, or one that never was, is answered in some way, twice in a row.
     Answer {
         which: usize,
@@ -48,6 +54,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (1u64..4, any::<bool>(), wish).prop_map(|(client, with_tool, wish)| Op::Resume { client, with_tool, wish }),
         10 => (any::<usize>(), any::<usize>()).prop_map(|(which, how)| Op::Finish { which, how }),
         4 => (any::<usize>(), any::<usize>()).prop_map(|(which, how)| Op::Answer { which, how }),
+        6 => any::<usize>().prop_map(|what| Op::Report { what }),
         1 => Just(Op::Crash),
     ]
 }
@@ -55,6 +62,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// One of the results that a piece of work can have.
 fn result_of(work: &Work, how: usize, round: u64) -> WorkResult {
     match work {
+        Work::PreparePrompt { .. } if how.is_multiple_of(3) => prepared_for_engine(),
         Work::PreparePrompt { .. } => prepared_prompt(),
         Work::Ask => match how % 6 {
             0 => failed(),
@@ -78,6 +86,8 @@ fn result_of(work: &Work, how: usize, round: u64) -> WorkResult {
         Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::success("ok")),
         Work::DeliverQuestion { .. } => WorkResult::Undelivered,
         Work::Review => WorkResult::Review(None),
+        Work::Drive { .. } if how.is_multiple_of(4) => WorkResult::Drive(Err(SessionError::default())),
+        Work::Drive { .. } => WorkResult::Drive(Ok(())),
     }
 }
 
@@ -112,7 +122,11 @@ impl Run {
             }
             Op::Finish { which, how } => self.finish(*which, *how),
             Op::Answer { which, how } => self.answer(*which, *how),
-            Op::Crash => self.world.crash(),
+            Op::Report { what } => self.report(*what),
+            Op::Crash => {
+                check_snapshot(&self.world);
+                self.world.crash();
+            }
         }
     }
 
@@ -122,6 +136,35 @@ impl Run {
         if let Some((id, work)) = running.get(which % running.len().max(1)) {
             self.world.finish(*id, result_of(work, how, self.rounds));
         }
+    }
+
+    /// An engine that works says one of the things that engines say, also twice, and also about calls that never were.
+    fn report(&mut self, what: usize) {
+        self.rounds += 1;
+        let driving = self.world.running.iter().find(|(_, work)| matches!(work, Work::Drive { .. }));
+        let Some((id, _)) = driving else { return };
+        let (id, call) = (*id, ToolCallId(format!("engine-{}", what % 3)));
+        let wants = Box::new(wish(&call, Route::BuiltIn));
+        let reference = format!("ref-{}", self.rounds);
+        let report = match what % 8 {
+            0 => EngineReport::Thread(format!("thread-{}", what % 2)),
+            1 => EngineReport::Said {
+                message_id: "m".into(),
+                text: "said".into(),
+                reasoning: None,
+                model: None,
+            },
+            2 | 3 => EngineReport::CallStarted { call, tool: "bash".into(), arguments: Json::empty_object() },
+            4 => EngineReport::CallFinished { call, result: ToolResult::success("ok") },
+            5 => EngineReport::Wants { reference, wants, call: Some(call) },
+            6 => EngineReport::Wants { reference, wants, call: None },
+            _ => {
+                let question =
+                    Question::UserInput { question: "?".into(), choices: None, allow_freeform: None };
+                EngineReport::Asks { reference, question }
+            }
+        };
+        self.world.report(id, report);
     }
 
     fn answer(&mut self, which: usize, how: usize) {
@@ -171,6 +214,13 @@ fn is_delivery(work: &Work) -> bool {
     matches!(work, Work::DeliverQuestion { .. })
 }
 
+/// A state can be stored and read back, whatever it is in the middle of.
+fn check_snapshot(world: &World) {
+    let durable = &world.session.durable;
+    let snapshot = serde_json::to_string(durable).unwrap();
+    assert_eq!(&serde_json::from_str::<Durable>(&snapshot).unwrap(), durable);
+}
+
 /// What must hold after every step.
 fn check_now(world: &World) {
     let durable = &world.session.durable;
@@ -181,6 +231,12 @@ fn check_now(world: &World) {
     assert!(asking <= 1, "one model call at a time");
     let open = durable.turn.iter().flat_map(|t| t.open_calls()).count();
     assert!(asking == 0 || open == 0, "the model is not asked while calls are open");
+    let driven = durable.turn.as_ref().is_some_and(|turn| turn.engine.is_some());
+    let driving = world.running.values().filter(|w| matches!(w, Work::Drive { .. })).count();
+    assert!(
+        driving == usize::from(driven && !world.session.live.is_recovered),
+        "one engine for an engine's turn"
+    );
     assert_eq!(world.session.live.work, world.running, "the session knows what runs");
     let mut parent = None;
     for event in world.log.iter().filter(|e| e.body.is_public()) {
@@ -242,6 +298,7 @@ proptest! {
             run.apply(op);
             check_now(&run.world);
         }
+        check_snapshot(&run.world);
         run.drain();
         check_now(&run.world);
         check_at_rest(&run.world, History::Whole);

@@ -131,6 +131,36 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
+/// Reads JSON where serde has read ahead, which it does to find the tag of an enum inside its fields. What it has read is
+/// kept as values, not as text, and the way to read a text is closed; so order is kept, but not how numbers were spelled.
+pub(crate) fn read_buffered<'de, D: Deserializer<'de>, T: FromValue>(deserializer: D) -> Result<T, D::Error> {
+    T::Read::deserialize(deserializer).map(T::from_read)
+}
+
+/// What can be made of JSON that was read as values.
+pub(crate) trait FromValue {
+    /// How it is read.
+    type Read: DeserializeOwned;
+
+    fn from_read(read: Self::Read) -> Self;
+}
+
+impl FromValue for Option<Json> {
+    type Read = Option<serde_json::Value>;
+
+    fn from_read(read: Self::Read) -> Self {
+        read.map(Json::from)
+    }
+}
+
+impl FromValue for Vec<Json> {
+    type Read = Vec<serde_json::Value>;
+
+    fn from_read(read: Self::Read) -> Self {
+        read.into_iter().map(Json::from).collect()
+    }
+}
+
 impl From<serde_json::Value> for Json {
     fn from(value: serde_json::Value) -> Self {
         Self::from_value(&value).unwrap_or_else(|_| Self::null())

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::ids::ToolCallId;
-use crate::json::Json;
+use crate::json::{Json, read_buffered};
 
 /// What a tool wants to do, for the person who decides.
 #[skip_serializing_none]
@@ -49,6 +49,7 @@ pub enum PermissionRequest {
         server_name: String,
         tool_name: String,
         tool_title: String,
+        #[serde(default, deserialize_with = "read_buffered")]
         args: Option<Json>,
         #[serde(default)]
         read_only: bool,
@@ -60,12 +61,14 @@ pub enum PermissionRequest {
         tool_call_id: Option<ToolCallId>,
         tool_name: String,
         tool_description: String,
+        #[serde(default, deserialize_with = "read_buffered")]
         args: Option<Json>,
     },
     /// A hook wants a person to decide.
     Hook {
         tool_call_id: Option<ToolCallId>,
         tool_name: String,
+        #[serde(default, deserialize_with = "read_buffered")]
         tool_args: Option<Json>,
         hook_message: Option<String>,
     },
@@ -161,13 +164,29 @@ impl TryFrom<PermissionDecision> for Verdict {
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum PermissionOutcome {
     Approved {},
-    ApprovedForSession { approval: Approval },
-    ApprovedForLocation { approval: Approval, location_key: String },
-    Cancelled { reason: Option<String> },
-    DeniedByRules { rules: Vec<Json> },
+    ApprovedForSession {
+        approval: Approval,
+    },
+    ApprovedForLocation {
+        approval: Approval,
+        location_key: String,
+    },
+    Cancelled {
+        reason: Option<String>,
+    },
+    DeniedByRules {
+        #[serde(default, deserialize_with = "read_buffered")]
+        rules: Vec<Json>,
+    },
     DeniedNoApprovalRuleAndCouldNotRequestFromUser {},
-    DeniedInteractivelyByUser { feedback: Option<String>, force_reject: Option<bool> },
-    DeniedByPermissionRequestHook { message: Option<String>, interrupt: Option<bool> },
+    DeniedInteractivelyByUser {
+        feedback: Option<String>,
+        force_reject: Option<bool>,
+    },
+    DeniedByPermissionRequestHook {
+        message: Option<String>,
+        interrupt: Option<bool>,
+    },
 }
 
 /// A grant that outlives one call.
@@ -205,6 +224,22 @@ impl PermissionRequest {
             | Self::CustomTool { tool_call_id, .. }
             | Self::Hook { tool_call_id, .. } => tool_call_id.as_ref(),
         }
+    }
+
+    /// The same request, made by another call.
+    #[must_use]
+    pub fn for_call(mut self, call: &ToolCallId) -> Self {
+        match &mut self {
+            Self::Shell { tool_call_id, .. }
+            | Self::Write { tool_call_id, .. }
+            | Self::Read { tool_call_id, .. }
+            | Self::Url { tool_call_id, .. }
+            | Self::Mcp { tool_call_id, .. }
+            | Self::Memory { tool_call_id, .. }
+            | Self::CustomTool { tool_call_id, .. }
+            | Self::Hook { tool_call_id, .. } => *tool_call_id = Some(call.clone()),
+        }
+        self
     }
 
     /// The request as clients show it: shell lines go by another name there.

@@ -60,6 +60,7 @@ impl Step<'_> {
     pub(super) fn end_all_work(&mut self, outcome: Outcome, reason: &str) {
         self.stop_where(|_| true);
         self.session.live.is_recovered = false;
+        self.forget_engine();
         self.end_turn(outcome, reason);
         let waiting: Vec<PromptId> = self.session.durable.inbox.iter().map(|p| p.id).collect();
         for prompt in waiting {
@@ -109,7 +110,7 @@ impl Step<'_> {
 
 /// What was used, as clients are told: milliseconds in model calls, and counts by model.
 fn metrics(totals: &Totals) -> (u64, Json) {
-    let time = totals.models.values().map(|(_, tokens)| tokens.duration_ms).sum();
+    let time = totals.model_time_ms();
     let models: serde_json::Map<String, serde_json::Value> = totals
         .models
         .iter()

@@ -7,6 +7,7 @@ pub mod asks;
 pub mod cancel;
 pub mod changes;
 pub mod clients;
+pub mod engine;
 pub mod prompt;
 pub mod recover;
 pub mod requests;
@@ -75,6 +76,7 @@ impl Step<'_> {
                 self.show(*body);
             }
             Input::Close { reason } => self.close(&reason),
+            Input::Reported { work, report } => self.reported(work, *report),
             Input::Finished { work, result } => self.finished(work, *result),
         }
     }
@@ -97,6 +99,7 @@ impl Step<'_> {
                 self.client_tool_finished(&call, &request, result);
             }
             (Work::Review, WorkResult::Review(go_on)) => self.reviewed(go_on),
+            (Work::Drive { .. }, WorkResult::Drive(outcome)) => self.driven(outcome),
             (Work::DeliverQuestion { .. }, _) => {}
             // The shell answered with the wrong kind: keep the work open, so that a turn cannot be lost to a mix-up.
             (work, _) => {

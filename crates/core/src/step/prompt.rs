@@ -23,7 +23,12 @@ impl Step<'_> {
         self.record(PromptAccepted { prompt_id, prompt });
         self.show(PendingMessagesModified {});
         self.reply(reply, Reply::Accepted(prompt_id));
-        self.open_next_turn();
+        if self.is_driven() {
+            // An engine decides for itself when to look at what it is told.
+            self.prepare_steering();
+        } else {
+            self.open_next_turn();
+        }
     }
 
     /// Begins with the next prompt if nothing else is going on. Prompts sent as `immediate` that found no turn to join
@@ -41,7 +46,7 @@ impl Step<'_> {
     pub(super) fn prepare_steering(&mut self) -> bool {
         let inbox = &self.session.durable.inbox;
         let next = inbox.iter().find(|p| p.prompt.mode == SendMode::Immediate).map(|p| p.id);
-        next.map(|id| self.prepare_prompt(id)).is_some()
+        next.filter(|_| !self.is_preparing_prompt()).map(|id| self.prepare_prompt(id)).is_some()
     }
 
     fn prepare_prompt(&mut self, prompt: PromptId) {
@@ -63,12 +68,17 @@ impl Step<'_> {
             (None, _) => Delivery::Queued,
         };
         self.show(PendingMessagesModified {});
+        let (engine, for_engine) =
+            (prepared.engine.clone(), prepared.transformed.clone().unwrap_or_default());
         self.enter_conversation(&accepted.prompt, id, delivery, prepared);
         if first && let Some(title) = self.session.durable.facts.title.clone() {
             self.show(TitleChanged { title });
         }
-        if !self.prepare_steering() {
-            self.ask();
+        match engine {
+            _ if self.is_driven() => self.steer_engine(for_engine),
+            Some(engine) => self.drive(engine, for_engine),
+            None if self.prepare_steering() => {}
+            None => self.ask(),
         }
     }
 

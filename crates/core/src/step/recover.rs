@@ -77,6 +77,9 @@ impl Step<'_> {
             return;
         }
         self.session.live.is_recovered = false;
+        if self.is_driven() {
+            return self.engine_lost();
+        }
         self.interrupt_calls(|call| call.stage == CallStage::Started, "the server stopped");
         match self.turn().map(|turn| turn.stage) {
             None => self.open_next_turn(),

@@ -67,6 +67,9 @@ impl Step<'_> {
         if let Some(approval) = grant {
             self.record(ApprovalsChanged { approval: Some(approval) });
         }
+        if self.is_driven() {
+            return self.tell_decision(request, &call.id, verdict);
+        }
         match verdict {
             Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
                 self.run_call(&call.id, route_of(wants));
@@ -96,6 +99,7 @@ impl Step<'_> {
         self.record(RequestClosed { request_id: request.clone(), answer: Some(Json::from(record)) });
         self.stop_where(|work| matches!(work, Work::DeliverQuestion { request: r, .. } if r == request));
         self.settled(request);
+        self.tell_answer(request, &answer, was_freeform);
         let verb = if was_freeform { "responded" } else { "selected" };
         let text = format!("User {verb}: {answer}");
         self.show(UserInputCompleted {

@@ -91,25 +91,26 @@ impl Step<'_> {
                     self.record(CallAmended { tool_call_id: id.clone(), arguments });
                 }
                 match wants {
-                    Some(wants) if always_ask || !self.is_granted(&wants) => self.ask_permission(wants),
+                    Some(wants) if always_ask || !self.is_granted(&wants) => drop(self.ask_permission(wants)),
                     _ => self.run_call(id, route),
                 }
             }
         }
     }
 
-    fn ask_permission(&mut self, wants: PermissionRequest) {
+    pub(super) fn ask_permission(&mut self, wants: PermissionRequest) -> RequestId {
         let request_id = RequestId(self.stamp.text_id());
         self.record(PermissionRequested {
-            request_id,
+            request_id: request_id.clone(),
             prompt_request: Some(wants.as_prompt()),
             permission_request: wants,
             resolved_by_hook: None,
         });
+        request_id
     }
 
     /// Whether no one needs to be asked.
-    fn is_granted(&self, wants: &PermissionRequest) -> bool {
+    pub(super) fn is_granted(&self, wants: &PermissionRequest) -> bool {
         let durable = &self.session.durable;
         if durable.facts.permissions == PermissionMode::AllowAll {
             return true;
@@ -182,7 +183,7 @@ impl Step<'_> {
     /// Once all calls of a round are over, the next round begins or the turn ends.
     pub(super) fn end_round_if_over(&mut self) {
         let Some(turn) = self.turn() else { return };
-        if turn.open_calls().next().is_some() {
+        if turn.engine.is_some() || turn.open_calls().next().is_some() {
             return;
         }
         let (turn_id, made_calls) = (turn.round_name(), !turn.calls.is_empty());
@@ -233,7 +234,7 @@ impl Step<'_> {
     }
 
     /// After a turn: the next prompt, or rest.
-    fn go_on_or_rest(&mut self) {
+    pub(super) fn go_on_or_rest(&mut self) {
         if self.session.durable.inbox.is_empty() {
             self.show_idle(false);
         } else {

@@ -10,13 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::{
-    Answer, Arrival, CallStage, Durable, Input, Output, Prepared, PreparedPrompt, Profile, Reply, ReplyTo,
-    Route, Said, Session, Stamp, Withdrawn, Work, WorkId, WorkResult,
+    Answer, Arrival, CallStage, Durable, EngineReport, Input, Output, Prepared, PreparedPrompt, Profile,
+    Reply, ReplyTo, Route, Said, Session, Stamp, Withdrawn, Work, WorkId, WorkResult,
 };
 use baton_protocol::event::{Body, Prompt, SendMode, SessionError, ToolRequest, WorkContext};
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{ToolResult, ToolSpec};
-use baton_protocol::{ClientId, Event, PromptId, RequestId, Timestamp, ToolCallId};
+use baton_protocol::{ClientId, Event, Json, PromptId, RequestId, Timestamp, ToolCallId};
 
 pub struct World {
     pub session: Session,
@@ -63,6 +63,7 @@ impl World {
                 Output::Start(id, work) => {
                     assert!(self.running.insert(*id, work.clone()).is_none());
                 }
+                Output::Tell(id, _) => assert!(self.running.contains_key(id), "told what was not running"),
                 Output::Stop(id) => {
                     assert!(self.running.remove(id).is_some(), "stopped what was not running");
                 }
@@ -120,6 +121,10 @@ impl World {
     pub fn finish(&mut self, work: WorkId, result: WorkResult) {
         self.running.remove(&work);
         self.take(Input::Finished { work, result: Box::new(result) });
+    }
+
+    pub fn report(&mut self, work: WorkId, report: EngineReport) -> Vec<Output> {
+        self.take(Input::Reported { work, report: Box::new(report) })
     }
 
     pub fn answer(&mut self, request: &RequestId, answer: Answer) -> ReplyTo {
@@ -186,6 +191,12 @@ pub fn prepared_prompt() -> WorkResult {
     WorkResult::PreparePrompt(PreparedPrompt { content: "prompt".into(), ..PreparedPrompt::default() })
 }
 
+pub fn prepared_for_engine() -> WorkResult {
+    let content = "prompt".to_owned();
+    let (transformed, engine) = (Some(content.clone()), Some("codex".into()));
+    WorkResult::PreparePrompt(PreparedPrompt { content, transformed, engine, ..PreparedPrompt::default() })
+}
+
 /// An answer of the model with calls of these tools.
 pub fn said(round: u64, tools: &[&str]) -> WorkResult {
     let request = |(n, name): (usize, &&str)| ToolRequest {
@@ -206,23 +217,25 @@ pub fn failed() -> WorkResult {
     })
 }
 
-/// What a call of a client's tool would need.
+/// What a call would need.
 pub fn wants(call: &ToolCallId, route: Route) -> WorkResult {
-    let wants = match route {
+    let wants = Some(wish(call, route));
+    WorkResult::PrepareCall(Prepared::Runnable { route, wants, always_ask: false, arguments: None })
+}
+
+pub fn wish(call: &ToolCallId, route: Route) -> PermissionRequest {
+    let tool_call_id = Some(call.clone());
+    match route {
         Route::Client => PermissionRequest::CustomTool {
-            tool_call_id: Some(call.clone()),
+            tool_call_id,
             tool_name: "client_tool".into(),
             tool_description: String::new(),
-            args: None,
+            args: Some(Json::from_text(r#"{"n":1}"#).unwrap()),
         },
-        Route::BuiltIn => PermissionRequest::Read {
-            tool_call_id: Some(call.clone()),
-            path: "/x".into(),
-            intention: String::new(),
-        },
-    };
-    let prepared = Prepared::Runnable { route, wants: Some(wants), always_ask: false, arguments: None };
-    WorkResult::PrepareCall(prepared)
+        Route::BuiltIn => {
+            PermissionRequest::Read { tool_call_id, path: "/x".into(), intention: String::new() }
+        }
+    }
 }
 
 pub fn runnable(route: Route) -> WorkResult {

@@ -114,6 +114,19 @@ pub struct ContextAdded {
     pub content: String,
 }
 
+/// Another agent's program works on the turn that has just begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineTurn {
+    pub engine: String,
+}
+
+/// The program has named its own conversation, with which it can be resumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineThread {
+    pub engine: String,
+    pub token: String,
+}
+
 /// A hook has changed the arguments of a call; the model is shown the new ones from here on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

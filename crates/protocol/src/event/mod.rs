@@ -168,6 +168,8 @@ vocabulary! {
         TurnSettled = "baton.turn_settled",
         RequestOpened = "baton.request_opened",
         RequestClosed = "baton.request_closed",
+        EngineTurn = "baton.engine_turn",
+        EngineThread = "baton.engine_thread",
         CallAmended = "baton.call_amended",
         ContextAdded = "baton.context_added",
         ApprovalsChanged = "baton.approvals_changed",

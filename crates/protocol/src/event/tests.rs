@@ -52,6 +52,54 @@ fn a_permission_request_reads_back() {
     );
 }
 
+/// An event that is written and cannot be read back is lost to a crash: every kind of request, with everything in it.
+#[test]
+fn requests_with_arguments_read_back() {
+    let (id, args) = (
+        || Some(ToolCallId::from("call_1")),
+        || Some(Json::from_text(r#"{"z":[1,null],"a":{"b":"c"}}"#).unwrap()),
+    );
+    let requests = [
+        PermissionRequest::CustomTool {
+            tool_call_id: id(),
+            tool_name: "t".into(),
+            tool_description: "d".into(),
+            args: args(),
+        },
+        PermissionRequest::Mcp {
+            tool_call_id: id(),
+            server_name: "s".into(),
+            tool_name: "t".into(),
+            tool_title: "T".into(),
+            args: args(),
+            read_only: true,
+        },
+        PermissionRequest::Hook {
+            tool_call_id: id(),
+            tool_name: "t".into(),
+            tool_args: args(),
+            hook_message: None,
+        },
+    ];
+    for permission_request in requests {
+        let requested = PermissionRequested {
+            request_id: "r".into(),
+            prompt_request: Some(permission_request.as_prompt()),
+            permission_request,
+            resolved_by_hook: None,
+        };
+        let event = event(requested);
+        assert_eq!(Event::parse(&serde_json::to_string(&event).unwrap()).unwrap(), event);
+    }
+    let rules = vec![Json::from_text(r#"{"kind":"deny"}"#).unwrap()];
+    let completed = event(PermissionCompleted {
+        request_id: "r".into(),
+        tool_call_id: id(),
+        result: crate::permission::PermissionOutcome::DeniedByRules { rules },
+    });
+    assert_eq!(Event::parse(&serde_json::to_string(&completed).unwrap()).unwrap(), completed);
+}
+
 #[test]
 fn what_is_not_known_is_carried() {
     let line = r#"{"type":"session.from_the_future","data":{"a":[1]},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#;
