@@ -22,9 +22,15 @@ use crate::wire::{Outbox, stdio};
 
 /// Serves the one SDK that started us, until it closes our input.
 pub(crate) async fn serve_stdio(server: &Arc<Server>) -> std::io::Result<()> {
-    let mut input = stdio::Input::open()?;
-    let outbox = Outbox::new(stdio::Output::open()?, server.options.max_backlog);
-    let connection = Connection::new(server, outbox.clone());
+    let (input, output) = (stdio::Input::open()?, stdio::Output::open()?);
+    // A task of the server's, so that it comes to its own end when the server stops, and nobody awaits it any more.
+    drop(server.tasks.spawn(serve_pipes(server.clone(), input, output)).await);
+    Ok(())
+}
+
+async fn serve_pipes(server: Arc<Server>, mut input: stdio::Input, output: stdio::Output) {
+    let outbox = Outbox::new(output, server.options.max_backlog);
+    let connection = Connection::new(&server, outbox.clone());
     let writer = server.tasks.spawn(async move { outbox.run().await });
     let mut buffer = BytesMut::with_capacity(64 * 1024);
     loop {
@@ -38,7 +44,6 @@ pub(crate) async fn serve_stdio(server: &Arc<Server>) -> std::io::Result<()> {
     }
     connection.close();
     drop(writer.await);
-    Ok(())
 }
 
 /// Serves whoever connects, until the server stops.

@@ -103,7 +103,13 @@ async fn perform(bench: Bench, work: Work) -> WorkResult {
         }
         Work::DeliverQuestion { client, request } => question::deliver(&bench, client, &request).await,
         Work::Review => WorkResult::Review(hooks::review(&bench).await),
+        Work::Drive { engine, .. } => WorkResult::Drive(Err(no_engine(&engine))),
     }
+}
+
+fn no_engine(name: &str) -> SessionError {
+    let message = format!("there is no engine named {name:?} here");
+    SessionError { error_type: "engine".into(), message, ..SessionError::default() }
 }
 
 /// The result of work that failed from within.
@@ -120,5 +126,10 @@ fn failure_of(work: &Work) -> WorkResult {
         Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::failure(WHY)),
         Work::DeliverQuestion { .. } => WorkResult::Undelivered,
         Work::Review => WorkResult::Review(None),
+        Work::Drive { .. } => WorkResult::Drive(Err(SessionError {
+            error_type: "internal".into(),
+            message: WHY.into(),
+            ..SessionError::default()
+        })),
     }
 }

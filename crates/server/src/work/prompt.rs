@@ -40,7 +40,13 @@ pub(super) async fn prepare(bench: &Bench, id: PromptId, tools_gone: &[String]) 
     let content = accepted.prompt.display.clone().unwrap_or(text);
     let system = system_text(bench).await;
     let changed = bench.conversation.system.as_deref() != Some(system.as_str());
-    PreparedPrompt { content, transformed: Some(transformed), context, system: changed.then_some(system) }
+    PreparedPrompt {
+        content,
+        transformed: Some(transformed),
+        context,
+        system: changed.then_some(system),
+        engine: None,
+    }
 }
 
 async fn compose(

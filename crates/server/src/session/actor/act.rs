@@ -50,7 +50,7 @@ impl Actor {
                     self.start(id, work).await;
                     self.server.crash_point(CrashPoint::AfterStart);
                 }
-                Output::Stop(_) => {}
+                Output::Tell(..) | Output::Stop(_) => {}
             }
         }
         if recorded {
