@@ -1,4 +1,4 @@
-"""A runtime as a process: started as SDKs start it, in a home of its own, and looked at from outside through /proc."""
+"""A runtime as a process: started as SDKs start it, in a home of its own, and seen through /proc."""
 
 import contextlib
 import os
@@ -7,12 +7,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from .wire import Wire
 
-# As all SDKs start a runtime that belongs to them (Baton's spec: how SDKs launch a runtime).
+# As all SDKs start a runtime that belongs to them.
 SDK_FLAGS = ["--headless", "--no-auto-update", "--log-level", "info"]
 TOKEN_FLAGS = ["--auth-token-env", "COPILOT_SDK_AUTH_TOKEN", "--no-auto-login"]
 
@@ -46,15 +47,16 @@ class Process:
     def __init__(self, runtime, endpoints, scratch, home=None, tcp=False):
         self.own_home = home is None
         self.home = home or Path(tempfile.mkdtemp(prefix=f"{runtime.name}-", dir=scratch))
-        work = self.home / "work"
-        work.mkdir(exist_ok=True)
+        # Not inside of this repository: looking for one would cost, and cost the two programs differently.
+        self.work = tempfile.mkdtemp(prefix="bench-work-")
         self.stderr = open(self.home / "stderr.log", "ab")
+        self.spawned = time.perf_counter_ns()
         self.child = subprocess.Popen(
             [runtime.program, *SDK_FLAGS, *TOKEN_FLAGS, *(["--port", "0"] if tcp else ["--stdio"])],
             stdin=subprocess.DEVNULL if tcp else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
-            cwd=work,
+            cwd=self.work,
             env=environment(self.home, runtime.cache, endpoints),
             bufsize=0,
             start_new_session=True,
@@ -71,17 +73,19 @@ class Process:
         return int(found[1])
 
     def stop(self):
-        """Ends the process politely, then not, and removes its home."""
-        with contextlib.suppress(OSError):
+        """Ends the process as its input ends, or by force, and removes its directories."""
+        if self.child.stdin:
+            self.child.stdin.close()
+        else:
             self.child.terminate()
         try:
             self.child.wait(10)
         except subprocess.TimeoutExpired:
             os.killpg(self.pid, signal.SIGKILL)
             self.child.wait()
-        for pipe in (self.child.stdin, self.child.stdout, self.stderr):
-            if pipe:
-                pipe.close()
+        self.child.stdout.close()
+        self.stderr.close()
+        shutil.rmtree(self.work, ignore_errors=True)
         if self.own_home:
             shutil.rmtree(self.home, ignore_errors=True)
 

@@ -1,10 +1,12 @@
 """Where the programs under test come from: Baton is built, the official runtime is installed with npm."""
 
+import contextlib
 import json
 import os
 import platform
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from .process import Runtime
@@ -54,10 +56,9 @@ def official(version=PEER_VERSION, program=None):
 
 
 def install(version):
-    """Installs the package of this platform with npm; the native binary is in it, so no Node is needed to run it."""
-    system = {"Linux": "linux", "Darwin": "darwin"}.get(platform.system())
-    machine = {"x86_64": "x64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine())
-    name = f"@github/copilot-{system}-{machine}"
+    """Installs this platform's package with npm. The native binary is in it, and needs no Node to run."""
+    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    name = f"@github/copilot-linux-{machine}"
     prefix = CACHE / f"official-{version}"
     program = prefix / "node_modules" / name / "copilot"
     if program.exists():
@@ -65,8 +66,8 @@ def install(version):
     if not shutil.which("npm"):
         raise Unavailable("npm is not on the PATH.")
     prefix.mkdir(parents=True, exist_ok=True)
-    command = ["npm", "install", "--no-audit", "--no-fund", "--no-save", "--loglevel=error", "--prefix", prefix]
-    done = subprocess.run([*command, f"{name}@{version}"], capture_output=True, text=True)
+    options = ["--no-audit", "--no-fund", "--no-save", "--loglevel=error", "--prefix", prefix]
+    done = subprocess.run(["npm", "install", *options, f"{name}@{version}"], capture_output=True, text=True)
     if done.returncode or not program.exists():
         shutil.rmtree(prefix, ignore_errors=True)
         reason = (done.stderr.strip().splitlines() or ["the package has no native binary"])[0]
@@ -76,4 +77,16 @@ def install(version):
 
 def disk_bytes(directory):
     """What a directory holds, in bytes."""
-    return sum(path.stat().st_size for path in Path(directory).rglob("*") if path.is_file() and not path.is_symlink())
+    files = (path for path in Path(directory).rglob("*") if path.is_file() and not path.is_symlink())
+    return sum(path.stat().st_size for path in files)
+
+
+@contextlib.contextmanager
+def scratch():
+    """A directory for homes, on the disk of this repository: in memory, durability would cost nothing."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix="run-", dir=CACHE))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

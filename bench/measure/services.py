@@ -1,6 +1,6 @@
 """What runtimes talk to: the scripted model of baton-testkit, and a GitHub API that knows one user.
 
-Both are processes of their own. A thread in the measuring process would take the interpreter from the stopwatch.
+Both are processes of their own: a thread here would take the interpreter from the stopwatch.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class GitHub(socketserver.StreamRequestHandler):
         """One connection, with as many requests as the client likes."""
         while request := self.rfile.readline():
             length = 0
-            while (header := self.rfile.readline().strip().lower()):
+            while header := self.rfile.readline().strip().lower():
                 if header.startswith(b"content-length:"):
                     length = int(header.split(b":")[1])
             self.rfile.read(length)

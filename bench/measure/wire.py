@@ -1,7 +1,7 @@
-"""The least client that can be timed: frames over file descriptors, without a thread, a task or a queue of its own.
+"""The least client that can be timed: frames over file descriptors, without a thread, a task or a queue.
 
-An SDK would add its own time to every figure. Frames that nobody waits for are not even parsed: one program sends many
-more of them than the other, and the cost of reading JSON in Python is not what is measured here.
+An SDK would add its own time to every figure. Frames that nobody waits for are not even parsed: one program
+sends many more of them than the other, and what reading JSON costs in Python is not what is measured here.
 """
 
 import json
@@ -66,17 +66,16 @@ class Wire:
 
     def wait_for_event(self, kind):
         """Waits for a session event of a type."""
-        quoted = b'"%s"' % kind.encode()
+        wanted = b'"%s"' % kind.encode()
         while True:
             frame = self.read_frame()
-            if quoted not in frame:
+            if wanted not in frame and b'"session.error"' not in frame:
                 continue
-            message = json.loads(frame)
-            event = message.get("params", {}).get("event", {})
-            if event.get("type") == "session.error":
-                raise Refused(event["data"].get("message"))
+            event = json.loads(frame).get("params", {}).get("event", {})
             if event.get("type") == kind:
                 return event
+            if event.get("type") == "session.error":
+                raise Refused(event["data"].get("message"))
 
     def read_frame(self):
         """The body of the next frame."""
@@ -85,12 +84,9 @@ class Wire:
         return frame
 
     def take_frames(self):
-        """Reads what is there and returns how many whole frames that makes. Does not wait, does not look inside."""
+        """Reads what is there, and returns the bodies of the frames that are whole by now."""
         self._fill()
-        count = 0
-        while self._take_frame() is not None:
-            count += 1
-        return count
+        return list(iter(self._take_frame, None))
 
     def _take_frame(self):
         head = self.buffer.find(b"\r\n\r\n")

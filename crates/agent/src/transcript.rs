@@ -10,7 +10,7 @@ use baton_core::INTERRUPTED;
 use baton_model::estimate;
 use baton_model::{Message, Part, ToolCall};
 use baton_protocol::attachment::{Attachment, KnownAttachment};
-use baton_protocol::event::{AssistantMessage, Body, Event, Outcome, ToolComplete, UserMessage};
+use baton_protocol::event::{AssistantMessage, Body, Event, Outcome, ShellRun, ToolComplete, UserMessage};
 use baton_protocol::tool::BinaryResult;
 use baton_protocol::{PromptId, ToolCallId};
 
@@ -70,6 +70,7 @@ impl Transcript {
                 self.items.push(user_item(message));
             }
             Body::ContextAdded(added) => self.items.push(plain_user(&added.content)),
+            Body::ShellRun(run) => self.items.push(plain_user(&shell_run(run))),
             Body::SystemNotification(notice) => self.items.push(plain_user(&notice.content)),
             Body::AssistantMessage(message) => self.items.push(assistant_item(message)),
             Body::CallAmended(amended) => {
@@ -198,6 +199,12 @@ fn user_item(message: &UserMessage) -> Item {
 fn plain_user(text: &str) -> Item {
     let message = Arc::new(Message::User(vec![Part::Text(text.to_owned())]));
     Item::User { message, unheard: None, has_image: false }
+}
+
+/// A command that a person ran, in the form for the model.
+fn shell_run(run: &ShellRun) -> String {
+    let ShellRun { command, output, exit_code } = run;
+    format!("<user_command exit_code=\"{exit_code}\">\n$ {command}\n{output}\n</user_command>")
 }
 
 fn assistant_item(message: &AssistantMessage) -> Item {

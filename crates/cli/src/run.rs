@@ -69,8 +69,18 @@ async fn converse(
         };
         terminal::note(&format!("session {} · {model}", session.id()));
     }
+    let interrupts = setup::Interrupts::listen()?;
     let prompt = session.prompt(Prompt { text, ..Prompt::default() }).await?;
-    let code = Watch { args, session: &mut session, prompt, wrote: false }.until_settled().await?;
+    let watch = Watch {
+        args,
+        session: &mut session,
+        prompt,
+        interrupts,
+        cancelled: false,
+        trouble: None,
+        wrote: false,
+    };
+    let code = watch.until_settled().await?;
     session.close().await?;
     Ok(code)
 }
@@ -105,6 +115,10 @@ struct Watch<'a> {
     args: &'a RunArgs,
     session: &'a mut LocalSession,
     prompt: PromptId,
+    interrupts: setup::Interrupts,
+    cancelled: bool,
+    /// The last error that was shown: the reason, should the session end without an outcome.
+    trouble: Option<String>,
     /// Whether the last thing on standard output was a piece of text without an end of line.
     wrote: bool,
 }
@@ -112,17 +126,16 @@ struct Watch<'a> {
 impl Watch<'_> {
     async fn until_settled(mut self) -> anyhow::Result<ExitCode> {
         let mut outcome = None;
-        let mut cancelled = false;
         loop {
             let arrived = tokio::select! {
-                arrived = self.session.next() => arrived.context("the session ended unexpectedly")?,
-                _ = tokio::signal::ctrl_c() => {
-                    if cancelled {
+                arrived = self.session.next() => {
+                    arrived.with_context(|| self.trouble.take().unwrap_or("the session has ended".into()))?
+                }
+                () = self.interrupts.next() => {
+                    if self.cancelled {
                         return Ok(ExitCode::from(CANCELLED));
                     }
-                    cancelled = true;
-                    self.say("cancelling; press Ctrl-C again to leave at once");
-                    self.session.abort().await?;
+                    self.cancel().await?;
                     continue;
                 }
             };
@@ -149,6 +162,12 @@ impl Watch<'_> {
         })
     }
 
+    async fn cancel(&mut self) -> anyhow::Result<()> {
+        self.cancelled = true;
+        self.say("cancelling; press Ctrl-C again to leave at once");
+        Ok(self.session.abort().await?)
+    }
+
     async fn take(&mut self, arrived: Arrived) -> anyhow::Result<()> {
         match arrived.event.body {
             Body::MessageDelta(delta) if !self.args.json => {
@@ -167,6 +186,7 @@ impl Watch<'_> {
                 let why = complete.error.map(|error| error.message).unwrap_or_default();
                 self.say(&format!("✗ {}", why.lines().next().unwrap_or_default()));
             }
+            Body::SessionError(error) => self.trouble = Some(error.message),
             Body::PermissionRequested(requested) => {
                 self.decide(requested.request_id, &requested.permission_request).await?;
             }
@@ -176,17 +196,24 @@ impl Watch<'_> {
     }
 
     async fn decide(&mut self, request: RequestId, wants: &PermissionRequest) -> anyhow::Result<()> {
-        let verdict = if self.args.yes { Verdict::ApproveOnce } else { self.ask(wants).await };
-        self.session.decide(request, verdict).await?;
+        let verdict = if self.args.yes { Some(Verdict::ApproveOnce) } else { self.ask(wants).await };
+        match verdict {
+            Some(verdict) => self.session.decide(request, verdict).await.map(drop)?,
+            None => self.cancel().await?,
+        }
         Ok(())
     }
 
-    /// Asks the person at the terminal. Where there is none, the answer is that nobody can be asked.
-    async fn ask(&mut self, wants: &PermissionRequest) -> Verdict {
+    /// Asks the person at the terminal. Where there is none, the answer is that nobody can be asked. `None` when the
+    /// person cancels instead.
+    async fn ask(&mut self, wants: &PermissionRequest) -> Option<Verdict> {
         self.end_line();
         let question = format!("allow {}? [y]es, [n]o, [a]lways in this session:", describe_wish(wants));
-        let answer = tokio::task::spawn_blocking(move || terminal::ask(&question)).await.ok().flatten();
-        match answer.as_deref() {
+        let answer = tokio::select! {
+            answer = terminal::ask_aside(question) => answer,
+            () = self.interrupts.next() => return None,
+        };
+        Some(match answer.as_deref() {
             Some("y" | "yes") => Verdict::ApproveOnce,
             Some("a" | "always") => Verdict::ApproveForSession(None),
             Some(_) => Verdict::Reject { feedback: None },
@@ -194,7 +221,7 @@ impl Watch<'_> {
                 self.say("nobody can be asked here; use --yes to allow tools");
                 Verdict::UserNotAvailable
             }
-        }
+        })
     }
 
     fn say(&mut self, text: &str) {

@@ -8,6 +8,7 @@ use anyhow::Context;
 use baton_server::{Account, CrashPlan, Endpoint, Options, Server};
 use baton_store::sqlite::SqliteStore;
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Config, Environment};
 
@@ -101,18 +102,37 @@ pub(crate) fn log(config: &Config) {
         .try_init();
 }
 
-/// Waits for somebody to ask for the end: Ctrl-C, or a polite kill.
-pub(crate) async fn asked_to_stop() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(mut terminate), Ok(mut interrupt)) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
+/// Signals that ask for the end: Ctrl-C, a polite kill, a terminal that is closed. Nobody who is asked politely may leave
+/// processes behind. None is missed from the moment that this exists.
+pub(crate) struct Interrupts([Signal; 3]);
+
+impl Interrupts {
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen to signals");
+        Ok(Self([
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        ]))
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
         }
+    }
+}
+
+/// Waits for somebody to ask for the end.
+pub(crate) async fn asked_to_stop() {
+    match Interrupts::listen() {
+        Ok(mut interrupts) => interrupts.next().await,
         // Without signals there is only the hard way to stop; keep serving.
-        _ => std::future::pending().await,
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -25,12 +25,17 @@ pub(crate) fn text(text: &str) {
 
 /// A note for people, on standard error.
 pub(crate) fn note(text: &str) {
-    eprintln!("{}", dim_for(text, std::io::stderr().is_terminal()));
+    complain(&dim_for(text, std::io::stderr().is_terminal()));
 }
 
 /// What went wrong.
 pub(crate) fn error(text: &str) {
-    eprintln!("baton: {text}");
+    complain(&format!("baton: {text}"));
+}
+
+/// A line on standard error. Not `eprintln`: that panics when nobody reads.
+fn complain(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Help, the version, or what is wrong with the flags.
@@ -70,8 +75,7 @@ pub(crate) fn ask(question: &str) -> Option<String> {
     if !std::io::stdin().is_terminal() {
         return None;
     }
-    eprint!("{question} ");
-    let _ = std::io::stderr().flush();
+    let _ = write!(std::io::stderr(), "{question} ").and_then(|()| std::io::stderr().flush());
     let mut answer = String::new();
     match std::io::stdin().read_line(&mut answer) {
         Ok(read) if read > 0 => Some(answer.trim().to_lowercase()),
@@ -79,9 +83,20 @@ pub(crate) fn ask(question: &str) -> Option<String> {
     }
 }
 
+/// Asks beside what else goes on. A thread of its own, which nobody waits for: there is no way to call back a read from a
+/// terminal, and a program that is told to end must not hang in one.
+pub(crate) async fn ask_aside(question: String) -> Option<String> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || sender.send(ask(&question)));
+    receiver.await.ok().flatten()
+}
+
 /// A completion script.
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
-    clap_complete::generate(shell, &mut Cli::command(), "baton", &mut std::io::stdout());
+    // Written down first: the generator panics when whoever reads has had enough.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "baton", &mut script);
+    text(&String::from_utf8_lossy(&script));
     Ok(ExitCode::SUCCESS)
 }
 

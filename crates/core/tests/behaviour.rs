@@ -87,7 +87,7 @@ fn a_prompt_is_acknowledged_before_anything_is_started_for_it() {
 #[test]
 fn the_same_key_is_the_same_prompt_also_after_a_crash() {
     let mut world = World::new();
-    let mut send = |world: &mut World, n: u64| {
+    let send = |world: &mut World, n: u64| {
         let (reply, key) = (baton_core::ReplyTo(n), Some("k1".to_owned()));
         let prompt = baton_protocol::event::Prompt { text: "hi".into(), key, ..Default::default() };
         world.take(Input::Prompt { reply, prompt });

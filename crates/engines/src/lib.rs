@@ -5,6 +5,18 @@
 //! in one vocabulary, [`Report`], whatever the program prints. It never talks to clients and never writes history: what a
 //! report means for a session is `baton-core`'s business.
 
+mod codex;
+mod dialect;
+mod json;
+mod limits;
+mod locks;
+mod probe;
+mod process;
+mod program;
+mod registry;
+mod thread;
+mod wants;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
@@ -16,6 +28,9 @@ use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::ToolResult;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+pub use limits::Limits;
+pub use registry::{Registry, Surroundings};
 
 /// The program's own id of a conversation, with which it can be resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -34,12 +49,16 @@ pub struct ThreadSpec {
     pub resume: Option<ResumeToken>,
     /// Whether the program may do everything without asking.
     pub allow_all: bool,
+    /// What the tags of its processes begin with, such as `<uuid>/`. The variable is
+    /// [`TAG_VARIABLE`](baton_agent::tools::shell::TAG_VARIABLE); whoever gives the tag can end whatever still carries
+    /// it, even after this process was killed.
+    pub tag: String,
 }
 
 /// What happens during a run, in the order in which it happens.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// The program has named the conversation. The first report of a run that gets that far, and once only.
+    /// The program has named the conversation. Once only, in a run that gets that far; before it come at most notes.
     Started {
         /// Its name.
         token: ResumeToken,
@@ -95,6 +114,11 @@ pub enum Report {
         reference: String,
         /// The question.
         question: Question,
+    },
+    /// The program does not wait for this decision or answer any more.
+    Withdrawn {
+        /// Which.
+        reference: String,
     },
     /// What was used since the last such report.
     Usage(Box<AssistantUsage>),
@@ -189,6 +213,18 @@ pub trait Engine: Send + Sync {
     fn thread(&self, spec: ThreadSpec) -> Box<dyn Thread>;
 }
 
+/// How a program is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// One process for a conversation, which is asked and answered: deltas, approvals, questions, steering, interrupts.
+    /// Where a program does not offer it, as [`Mode::Exec`].
+    #[default]
+    Interactive,
+    /// One process for a prompt. Nobody can be asked anything. Where a program does not offer it, as
+    /// [`Mode::Interactive`].
+    Exec,
+}
+
 /// Settings of one engine, from the configuration file.
 #[derive(Debug, Clone, Default)]
 pub struct EngineSettings {
@@ -198,4 +234,11 @@ pub struct EngineSettings {
     pub extra_args: Vec<String>,
     /// Further variables of its environment.
     pub environment: BTreeMap<String, String>,
+    /// How it is spoken to.
+    pub mode: Mode,
+    /// How long it may take.
+    pub limits: Limits,
+    /// The sandbox for its commands, in the program's own words, where it has one (codex: `read-only`,
+    /// `workspace-write`, `danger-full-access`).
+    pub sandbox: Option<String>,
 }

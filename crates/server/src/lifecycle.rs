@@ -1,11 +1,12 @@
 //! News about sessions for every connection, attached or not: made, changed, deleted.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use baton_core::Session;
 use baton_protocol::rpc::Outgoing;
 use baton_protocol::{ClientId, SessionId, Timestamp};
+use baton_store::Seq;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
@@ -18,10 +19,21 @@ pub(crate) trait Listener: Send + Sync {
     fn hear(&self, frame: &Bytes);
 }
 
+/// A part of the server that looks at sessions themselves, not at what clients are told of them.
+pub(crate) trait Witness: Send + Sync {
+    /// A session has recorded something, and everybody attached to it has been shown it. `after` is the place before it.
+    /// Called by the session: must not wait.
+    fn recorded(&self, session: &Session, after: Seq);
+
+    /// A session is gone for good.
+    fn deleted(&self, session: &SessionId);
+}
+
 /// Everybody who listens.
 #[derive(Default)]
 pub(crate) struct Lifecycle {
     listeners: Mutex<BTreeMap<ClientId, Arc<dyn Listener>>>,
+    witnesses: RwLock<Vec<Weak<dyn Witness>>>,
 }
 
 /// What happened to a session.
@@ -44,8 +56,20 @@ impl Lifecycle {
         self.lock().remove(&client);
     }
 
+    pub(crate) fn add_witness(&self, witness: Weak<dyn Witness>) {
+        self.witnesses.write().unwrap_or_else(PoisonError::into_inner).push(witness);
+    }
+
+    fn each_witness(&self, tell: impl Fn(&dyn Witness)) {
+        let witnesses = self.witnesses.read().unwrap_or_else(PoisonError::into_inner);
+        witnesses.iter().filter_map(Weak::upgrade).for_each(|witness| tell(&*witness));
+    }
+
     /// Tells everybody.
     pub(crate) fn announce(&self, news: News, session: &SessionId, metadata: Option<serde_json::Value>) {
+        if news == News::Deleted {
+            self.each_witness(|witness| witness.deleted(session));
+        }
         let listeners = self.lock();
         if listeners.is_empty() {
             return;
@@ -65,8 +89,9 @@ impl Lifecycle {
 }
 
 impl Server {
-    /// Tells everybody that a session's history has grown.
-    pub(crate) fn announce_update(&self, session: &Session) {
+    /// Tells everybody that a session's history has grown. `after` is where it ended before.
+    pub(crate) fn announce_update(&self, session: &Session, after: Seq) {
+        self.lifecycle.each_witness(|witness| witness.recorded(session, after));
         let news = if session.durable.seq == 1 { News::Created } else { News::Updated };
         self.lifecycle.announce(news, &session.id, Some(metadata(session)));
     }

@@ -81,8 +81,8 @@ impl Client {
 
     /// Calls a method that must fail, and returns the error.
     pub async fn refused(&self, method: &str, params: Value) -> Value {
-        match self.call(method, params).await {
-            Ok(result) => panic!("{method} should have failed, and answered {result}"),
+        match self.call(method, params.clone()).await {
+            Ok(result) => panic!("{method} {params} should have failed, and answered {result}"),
             Err(error) => error,
         }
     }
@@ -145,10 +145,13 @@ impl Client {
         self.wait_for("the end of the connection", |seen| seen.closed.then_some(())).await;
     }
 
-    /// Whether the server has closed the connection.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.shared.seen().closed
+    /// Waits until more than so many frames have arrived; `false` when the connection is over and there are no more.
+    pub async fn more_than(&self, count: usize) -> bool {
+        let look = |seen: &Seen| {
+            let more = seen.frames.len() > count;
+            (more || seen.closed).then_some(more)
+        };
+        self.wait_for("another frame", look).await
     }
 
     /// Everything that has arrived, in order.
@@ -180,8 +183,7 @@ impl Client {
     /// Waits for an event of a type, at or after the given place.
     pub async fn event(&self, session: &str, kind: &str, from: usize) -> (usize, Value) {
         let what = format!("{kind} in {session}");
-        let wanted =
-            |frame: &Value| event_of(frame, session).filter(|event| event["type"] == kind).cloned();
+        let wanted = |frame: &Value| event_of(frame, session).filter(|event| event["type"] == kind).cloned();
         self.find(&what, from, wanted).await
     }
 

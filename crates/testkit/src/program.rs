@@ -282,10 +282,24 @@ impl Running {
         self.status_field("VmHWM:") * 1024
     }
 
-    /// How many files and sockets it has open.
+    /// How many sockets it has open.
     #[must_use]
-    pub fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, Iterator::count)
+    pub fn sockets(&self) -> usize {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.pid)).into_iter().flatten().flatten();
+        let targets = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    }
+
+    /// Waits until it has no more sockets open than this. A connection that is closed at the other end sends no event.
+    ///
+    /// # Panics
+    /// When they stay open.
+    pub async fn until_sockets(&self, at_most: usize) {
+        let begun = std::time::Instant::now();
+        while self.sockets() > at_most {
+            assert!(begun.elapsed() < LIMIT, "{} sockets are open instead of {at_most}", self.sockets());
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
     }
 
     fn status_field(&self, name: &str) -> u64 {

@@ -32,7 +32,11 @@ impl Terminal {
         grantpt(&master)?;
         unlockpt(&master)?;
         let name = ptsname(&master, Vec::new())?;
-        let slave = rustix::fs::open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+        let slave = rustix::fs::open(
+            name.as_c_str(),
+            OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
         let end = || slave.as_fd().try_clone_to_owned().map(Stdio::from);
         let mut command = with_controlling_terminal(command);
         command.stdin(end()?).stdout(end()?).stderr(end()?);
@@ -64,7 +68,11 @@ impl Terminal {
     pub async fn until(&self, text: &str) {
         let begun = Instant::now();
         while !self.screen().contains(text) {
-            assert!(begun.elapsed() < Duration::from_secs(10), "{text:?} is not on the screen:\n{}", self.screen());
+            assert!(
+                begun.elapsed() < Duration::from_secs(10),
+                "{text:?} is not on the screen:\n{}",
+                self.screen()
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ class World:
     def __post_init__(self) -> None:
         self.clients: list[Any] = []
         self.servers: list[Server] = []
+        self._undecided: list[asyncio.Future[Any]] = []
         self.env = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.work.parent),
@@ -83,6 +85,11 @@ class World:
 
         return handler
 
+    def never(self, *_: Any) -> asyncio.Future[Any]:
+        """A handler that never decides. Somebody has to hold on to its future, or it is collected."""
+        self._undecided.append(asyncio.get_running_loop().create_future())
+        return self._undecided[-1]
+
     async def create(self, client: Any, **options: Any) -> Any:
         options.setdefault("on_permission_request", self.permit())
         return await client.create_session(**options)
@@ -102,6 +109,9 @@ class World:
     def watch(self, session: Any) -> Watch:
         return Watch(self.sdk, session)
 
+    def kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+
     async def leave(self, client: Any) -> None:
         """Ends a client as a crash of its program would: without a word to the server."""
         self.clients.remove(client)
@@ -112,29 +122,44 @@ class World:
         await client.stop()
 
     async def close(self) -> None:
-        try:
-            for client in self.clients:
-                await asyncio.wait_for(client.stop(), PATIENCE)
-        finally:
-            for server in self.servers:
-                server.stop()
-            abandoned = self._abandoned_servers()
-            for pid in abandoned:
+        """Ends all servers politely, and sees that they leave nothing behind.
+
+        The servers first, then their clients: older SDKs wait two seconds for a server that still runs.
+        """
+        for pid, command in processes_of(self.home).items():
+            if command.startswith(program("baton")):
                 os.kill(pid, signal.SIGTERM)
         await until(lambda: not processes_of(self.home), "the end of all processes")
+        logging.disable()  # Clients complain that their servers are gone.
+        for client in self.clients:
+            await client.force_stop()
+        logging.disable(logging.NOTSET)
+        for server in self.servers:
+            server.process.wait()
+            server.process.stdout.close()
 
-    def _abandoned_servers(self) -> list[int]:
-        """Older SDKs forget the TCP server that they have started. That is theirs, not ours; it is ended here."""
-        if self.sdk.stops_its_tcp_server:
-            return []
-        return [pid for pid, command in processes_of(self.home).items() if command.endswith("--log-level info")]
+
+#: What went wrong inside of an SDK while it took in an event.
+LOST = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """An event that an SDK cannot parse is lost without a word to whoever waits for it. Here it fails the test."""
+    result = yield
+    lost = item.stash.get(LOST, [])
+    assert not lost, "\n".join(lost)
+    return result
 
 
 @pytest_asyncio.fixture
-async def world(sdk, model, tmp_path):
+async def world(request, sdk, model, tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "work").mkdir()
     world = World(sdk, model, tmp_path / "home", tmp_path / "work")
+    lost = request.node.stash[LOST] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: lost.append(str(context)) if "session.event" in str(context) else None)
     yield world
     try:
         # Nothing that a test started survives it: no server, and no command of a session.

@@ -80,14 +80,6 @@ class Server:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def stop(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(PATIENCE)
-        finally:
-            self.process.kill()
-            self.process.stdout.close()
-
 
 class Watch:
     """Everything that a session tells one client from now on."""

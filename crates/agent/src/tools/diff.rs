@@ -11,7 +11,8 @@ use super::text::clip;
 const MAX_DIFF: usize = 64 * 1024;
 
 /// The change of `path` from `old` (`None`: it does not exist) to `new`, as `git diff` would show it.
-pub(crate) fn unified(path: &Path, old: Option<&str>, new: &str) -> String {
+#[must_use]
+pub fn unified(path: &Path, old: Option<&str>, new: &str) -> String {
     let path = path.display().to_string();
     let name = path.trim_start_matches('/');
     let mut text = format!("diff --git a/{name} b/{name}\n");

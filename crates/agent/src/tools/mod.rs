@@ -34,6 +34,7 @@ use baton_protocol::tool::{ToolResult, ToolSpec};
 use baton_protocol::{Json, ToolCallId};
 use tokio_util::sync::CancellationToken;
 
+pub use diff::unified as unified_diff;
 use refusal::Refusal;
 pub use toolbox::Toolbox;
 

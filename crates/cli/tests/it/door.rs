@@ -88,8 +88,8 @@ async fn frames_that_are_no_calls_are_answered_and_passed_over() {
     let server = program.serve().await;
     let client = server.connect().await;
     let chat = Chat::create(&client, json!({})).await;
-    let deep = |open: &str, close: &str, levels: usize| {
-        format!(r#"{{"id":5,"method":"ping","params":{}{}}}"#, open.repeat(levels), close.repeat(levels))
+    let deep = |id: u32, open: &str, close: &str, levels: usize| {
+        format!(r#"{{"id":{id},"method":"ping","params":{}{}}}"#, open.repeat(levels), close.repeat(levels))
     };
     for (body, code, id) in [
         (b"".to_vec(), PARSE_ERROR, Value::Null),
@@ -103,11 +103,11 @@ async fn frames_that_are_no_calls_are_answered_and_passed_over() {
         (br#"[{"id":1,"method":"ping"}]"#.to_vec(), INVALID_REQUEST, Value::Null),
         (b"7".to_vec(), INVALID_REQUEST, Value::Null),
         (b"null".to_vec(), INVALID_REQUEST, Value::Null),
-        (br#"{"id":3,"method":7}"#.to_vec(), INVALID_REQUEST, json!(3)),
+        (br#"{"id":503,"method":7}"#.to_vec(), INVALID_REQUEST, json!(503)),
         (br#"{"id":"x","method":null,"error":7}"#.to_vec(), INVALID_REQUEST, json!("x")),
-        (deep("[", "]", 500).into_bytes(), INVALID_REQUEST, json!(5)),
-        (deep("{\"a\":", "}", 500).into_bytes(), PARSE_ERROR, Value::Null),
-        (deep("[", "]", 2_000_000).into_bytes(), INVALID_REQUEST, json!(5)),
+        (deep(500, "[", "]", 500).into_bytes(), INVALID_REQUEST, json!(500)),
+        (deep(501, "{\"a\":", "}", 500).into_bytes(), PARSE_ERROR, Value::Null),
+        (deep(502, "[", "]", 2_000_000).into_bytes(), INVALID_REQUEST, json!(502)),
     ] {
         check_refuses(&client, &body, code, id).await;
     }
@@ -177,7 +177,7 @@ async fn a_client_may_stop_in_the_middle_of_anything() {
     let bystander = server.connect().await;
     let chat = Chat::create(&bystander, json!({})).await;
     chat.assert_usable().await;
-    let (before, call) = (server.descriptors(), frame(&json!({"id": 1, "method": "ping", "params": {}})));
+    let (before, call) = (server.sockets(), frame(&json!({"id": 1, "method": "ping", "params": {}})));
     let mut silent = Vec::new();
     for cut in [0, 1, 10, call.len() - 1, call.len()] {
         let mut stream = server.dial().await;
@@ -193,7 +193,7 @@ async fn a_client_may_stop_in_the_middle_of_anything() {
     }
     chat.assert_usable().await;
     drop(silent);
-    until_descriptors(&server, before).await;
+    server.until_sockets(before).await;
 }
 
 #[tokio::test]
@@ -203,7 +203,7 @@ async fn two_hundred_connections_come_and_go() {
     let bystander = server.connect().await;
     let chat = Chat::create(&bystander, json!({})).await;
     chat.assert_usable().await;
-    let before = server.descriptors();
+    let before = server.sockets();
     let mut open = Vec::new();
     for number in 0..200 {
         let mut stream = server.dial().await;
@@ -212,19 +212,8 @@ async fn two_hundred_connections_come_and_go() {
     }
     chat.assert_usable().await;
     drop(open);
-    until_descriptors(&server, before).await;
+    server.until_sockets(before).await;
     chat.assert_usable().await;
-}
-
-/// Sockets are closed when the server has noticed that the other side is gone, which sends no event.
-async fn until_descriptors(server: &Running, at_most: usize) {
-    for _ in 0..1000 {
-        if server.descriptors() <= at_most {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    panic!("{} descriptors are open, there were {at_most}", server.descriptors());
 }
 
 #[tokio::test]

@@ -12,10 +12,12 @@
 )]
 
 mod admission;
+mod crash;
 mod crowd;
 mod door;
 mod model;
 mod order;
+mod processes;
 mod values;
 
 use baton_testkit::model_server::ModelServer;

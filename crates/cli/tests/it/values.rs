@@ -24,8 +24,7 @@ use Kind::{AnyList, Flag, Object, Special, Text};
 
 /// Samples of everything that JSON has, apart from what fits.
 fn wrong(kind: Kind) -> Vec<Value> {
-    let samples =
-        [json!("text"), json!(true), json!({"a": 7}), json!([7]), json!([[]]), json!(7), json!(-1.5e300)];
+    let samples = [json!("text"), json!(true), json!({"a": 7}), json!([7]), json!(7), json!(-1.5e300)];
     let fits = |value: &Value| match kind {
         Text => value.is_string(),
         Flag => value.is_boolean(),

@@ -127,6 +127,15 @@ pub struct EngineThread {
     pub token: String,
 }
 
+/// A person has run a command in the session's directory. The model is told with the next prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShellRun {
+    pub command: String,
+    pub output: String,
+    pub exit_code: i32,
+}
+
 /// A hook has changed the arguments of a call; the model is shown the new ones from here on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

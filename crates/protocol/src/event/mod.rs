@@ -173,6 +173,7 @@ vocabulary! {
         CallAmended = "baton.call_amended",
         ContextAdded = "baton.context_added",
         ApprovalsChanged = "baton.approvals_changed",
+        ShellRun = "baton.shell_run",
         Renamed = "baton.renamed",
     }
     ephemeral {

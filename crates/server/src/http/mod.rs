@@ -4,6 +4,7 @@
 //! streams events. What the door does with a session it does as any other client: through its mailbox, in the same order.
 
 mod api;
+mod ear;
 mod error;
 mod guard;
 mod listen;

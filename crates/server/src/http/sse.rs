@@ -5,17 +5,16 @@
 //! from the store until it has caught up: it costs a bounded queue, and nobody else anything.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use baton_protocol::SessionId;
 use baton_store::{Record, Seq, Span};
 use bytes::Bytes;
-use tokio::sync::{Notify, mpsc};
 
 use super::Shared;
-use crate::session::{CallFailed, Calling, Handle, Port, Published};
+use super::ear::{Heard, Hearing, ear};
+use crate::session::{Handle, Published};
 
 /// How many events may wait for a reader before it is served from the store.
 const QUEUE: usize = 128;
@@ -25,38 +24,11 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How often to look for news of a session that is not in memory.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Hears what happens in a session, as long as somebody reads it.
-struct Ear {
-    events: mpsc::Sender<Arc<Published>>,
-    shared: Arc<EarState>,
-}
-
-#[derive(Default)]
-struct EarState {
-    /// Whether something had to be left out.
-    missed: AtomicBool,
-    wake: Notify,
-}
-
-impl Port for Ear {
-    fn deliver(&self, _: &SessionId, event: &Arc<Published>) {
-        if self.events.try_send(event.clone()).is_err() {
-            self.shared.missed.store(true, Ordering::Release);
-            self.shared.wake.notify_one();
-        }
-    }
-
-    fn call(&self, _: &'static str, _: serde_json::Value) -> Calling {
-        Box::pin(async { Err(CallFailed::Gone) })
-    }
-}
-
 /// An attachment to a live session that ends with the stream.
 struct Listening {
     handle: Handle,
     client: baton_protocol::ClientId,
-    events: mpsc::Receiver<Arc<Published>>,
-    state: Arc<EarState>,
+    hearing: Hearing,
 }
 
 impl Drop for Listening {
@@ -126,10 +98,9 @@ impl EventStream {
             self.listening = None;
         }
         let (None, Some(handle)) = (&self.listening, live) else { return };
-        let (sender, events) = mpsc::channel(QUEUE);
-        let (client, state) = (self.door.server.new_client(), Arc::<EarState>::default());
-        handle.hub.attach(client, Arc::new(Ear { events: sender, shared: state.clone() }));
-        self.listening = Some(Listening { handle, client, events, state });
+        let (client, (ear, hearing)) = (self.door.server.new_client(), ear(QUEUE));
+        handle.hub.attach(client, ear);
+        self.listening = Some(Listening { handle, client, hearing });
         self.behind = true;
     }
 
@@ -163,18 +134,17 @@ async fn wait(
         *behind = true;
         return;
     };
-    let event = tokio::select! {
-        event = listening.events.recv() => event,
-        () = listening.state.wake.notified() => None,
+    let heard = tokio::select! {
+        heard = listening.hearing.next() => heard,
         () = tokio::time::sleep(HEARTBEAT) => {
             ready.push_back(Bytes::from_static(b": still here\n\n"));
             return;
         }
     };
-    if listening.state.missed.swap(false, Ordering::AcqRel) {
+    let Heard::Event(event) = heard else {
         *behind = true;
-    }
-    let Some(event) = event else { return };
+        return;
+    };
     match event.seq {
         Some(seq) if seq <= *cursor => {}
         // Something before this one was left out: the store has it, and this one too.

@@ -114,6 +114,11 @@ impl Hub {
         self.lock().ports.remove(&client);
     }
 
+    /// The session has ended here: nobody will hear from it any more, and whoever waits for its next event should know.
+    pub(crate) fn close(&self) {
+        self.lock().ports.clear();
+    }
+
     pub(crate) fn port(&self, client: ClientId) -> Option<Arc<dyn Port>> {
         self.lock().ports.get(&client).cloned()
     }

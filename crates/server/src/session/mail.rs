@@ -102,7 +102,7 @@ pub(crate) struct View<'a> {
     pub(crate) session: &'a Session,
     pub(crate) settings: &'a Settings,
     pub(crate) head: Seq,
-    pub(crate) tools: &'a ToolRoom,
+    pub(crate) tools: &'a Arc<ToolRoom>,
 }
 
 /// How to talk to a live session. Cheap to clone; holding one does not keep the session alive.

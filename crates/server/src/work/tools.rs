@@ -60,6 +60,23 @@ impl ToolRoom {
         self.services.get_or_init(|| Arc::new((self.make)())).clone()
     }
 
+    /// Runs a command for a person: at once, asking nobody, in the way the model's commands are run, so that it ends with
+    /// the session at the latest. Dropping the future ends the command.
+    pub(crate) async fn run_for_person(&self, cwd: PathBuf, command: &str) -> ToolResult {
+        const LONGEST_WAIT: u64 = 600;
+        let Some(bash) = self.toolbox.get("bash") else { return ToolResult::failure("There is no shell.") };
+        let context = ToolContext {
+            cwd,
+            session_dir: self.directory.clone(),
+            services: self.services(),
+            call: ToolCallId("person".into()),
+            cancel: CancellationToken::new(),
+            progress: Arc::new(|_| {}),
+        };
+        let arguments = json!({ "command": command, "description": "", "initial_wait": LONGEST_WAIT });
+        bash.run(&context, &Json::from(arguments)).await
+    }
+
     /// Ends every process that the session has started, and waits for that.
     pub(crate) async fn close(&self) {
         if let Some(services) = self.services.get() {

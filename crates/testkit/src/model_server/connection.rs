@@ -8,8 +8,12 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use super::answer::Api;
+use super::chat::Chat;
+use super::messages::Messages;
+use super::responses::Responses;
 use super::state::{End, Recorded, State};
-use super::{chat, script};
+use super::{answer, script};
 
 /// Accepts connections until it is dropped, and then ends them all.
 pub(super) async fn accept(listener: TcpListener, state: Arc<State>) {
@@ -56,12 +60,25 @@ impl Connection {
                 self.json(200, &json!({"released": true})).await
             }
             ("GET", path) if path.ends_with("/models") => self.json(200, &state.models()).await,
+            ("POST", path) if path.ends_with("/count_tokens") => {
+                self.json(200, &json!({"input_tokens": 10})).await
+            }
             ("POST", path) if path.ends_with("/chat/completions") => {
-                let reply = state.next_reply().unwrap_or_else(|| script::reply(&request.body, state));
-                chat::answer(self, request, &reply, state).await
+                self.speak(request, state, Box::new(Chat::new(&request.body))).await
+            }
+            ("POST", path) if path.ends_with("/responses") => {
+                self.speak(request, state, Box::new(Responses::new(&request.body))).await
+            }
+            ("POST", path) if path.ends_with("/messages") => {
+                self.speak(request, state, Box::new(Messages::new(&request.body))).await
             }
             _ => self.json(404, &json!({"error": {"message": format!("nothing is at {path}")}})).await,
         }
+    }
+
+    async fn speak(&mut self, request: &Recorded, state: &State, api: Box<dyn Api>) -> io::Result<After> {
+        let reply = state.next_reply().unwrap_or_else(|| script::reply(&request.body, state));
+        answer::answer(self, request, &reply, state, api).await
     }
 
     async fn json(&mut self, status: u16, body: &Value) -> io::Result<After> {

@@ -1,4 +1,5 @@
-//! A scripted stand-in for a provider of chat completions, on a loopback port of its own.
+//! A scripted stand-in for providers of models, on a loopback port of its own: chat completions, the Responses API and
+//! the Messages API, streamed or not.
 //!
 //! What it says is decided in one of two ways. A test in Rust may queue [`Reply`]s with
 //! [`ModelServer::push`]; each answers one request. When the queue is empty, the last user message of the
@@ -10,11 +11,16 @@
 //! Tests wait for events instead of sleeping: [`ModelServer::wait_for_requests`],
 //! [`ModelServer::wait_for_end`], and `[[hold:name]]` with [`ModelServer::release`].
 //!
-//! Over HTTP: `GET /_requests`, `POST /_release/NAME`, `GET …/models`, `POST …/chat/completions`.
+//! Over HTTP: `GET /_requests`, `POST /_release/NAME`, `GET …/models`, `POST …/chat/completions`, `POST …/responses`,
+//! `POST …/messages`.
 
+mod answer;
 mod chat;
 mod connection;
+mod conversation;
+mod messages;
 mod reply;
+mod responses;
 pub mod script;
 mod state;
 

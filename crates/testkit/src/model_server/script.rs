@@ -9,6 +9,7 @@
 //! | `[[slow:N:MS]]` | says N words, MS milliseconds apart |
 //! | `[[tool:NAME {json}]]` | calls a tool; when its result is there, goes on with the next directive |
 //! | `[[tools:NAME {json};;NAME {json}]]` | calls several at once |
+//! | `[[shell:COMMAND]]` | calls the client's own tool for commands, whatever it is called |
 //! | `[[finish:REASON]]` | gives REASON for stopping |
 //! | `[[sleep:MS]]` | waits |
 //! | `[[hold:NAME]]` | waits until it is released by name |
@@ -27,6 +28,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::conversation::Conversation;
 use super::state::State;
 use super::{Action, Reply};
 
@@ -46,7 +48,7 @@ pub(super) fn reply(body: &Value, state: &State) -> Reply {
             reply.actions.extend(failure.actions);
             return reply;
         }
-        let calls = calls(name, argument);
+        let calls = calls(name, argument, &conversation);
         if results > 0 && !calls.is_empty() {
             results = results.saturating_sub(calls.len());
             reply.actions.clear();
@@ -60,55 +62,17 @@ pub(super) fn reply(body: &Value, state: &State) -> Reply {
         reply.actions.extend(actions(name, argument));
     }
     if !speaks {
-        reply.actions.push(Action::Text(conversation.echo()));
+        reply.actions.push(Action::Text(echo(&conversation)));
     }
     reply
 }
 
-/// What a request tells about its conversation.
-struct Conversation {
-    user_messages: usize,
-    prompt: String,
-    /// What tools returned since the prompt.
-    results: Vec<String>,
-}
-
-impl Conversation {
-    fn read(body: &Value) -> Self {
-        let mut conversation = Self { user_messages: 0, prompt: String::new(), results: Vec::new() };
-        for message in body["messages"].as_array().into_iter().flatten() {
-            let text = text(&message["content"]);
-            match message["role"].as_str() {
-                // What programs add by themselves comes in tags, and is not what somebody said.
-                Some("user") if text.trim_start().starts_with('<') && !text.contains("[[") => {}
-                Some("user") => {
-                    conversation.user_messages += 1;
-                    conversation.prompt = text;
-                    conversation.results.clear();
-                }
-                Some("tool") => conversation.results.push(text),
-                _ => {}
-            }
-        }
-        conversation
-    }
-
-    fn echo(&self) -> String {
-        let said = match self.results.last() {
-            Some(result) => result.clone(),
-            None => without_directives(&self.prompt),
-        };
-        format!("echo {}: {}", self.user_messages, said.trim())
-    }
-}
-
-fn text(content: &Value) -> String {
-    match content {
-        Value::Array(parts) => {
-            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
-        }
-        other => other.as_str().unwrap_or_default().to_owned(),
-    }
+fn echo(conversation: &Conversation) -> String {
+    let said = match conversation.results.last() {
+        Some(result) => result.clone(),
+        None => without_directives(&conversation.prompt),
+    };
+    format!("echo {}: {}", conversation.user_messages, said.trim())
 }
 
 /// A directive that ends the reply with a failure, unless it has happened often enough.
@@ -146,7 +110,7 @@ fn times(text: &str) -> (&str, Option<u32>) {
     }
 }
 
-fn calls(name: &str, argument: &str) -> Vec<Action> {
+fn calls(name: &str, argument: &str, conversation: &Conversation) -> Vec<Action> {
     let call = |text: &str| {
         let text = text.trim();
         let (name, arguments) = text.split_once(' ').unwrap_or((text, "{}"));
@@ -155,6 +119,10 @@ fn calls(name: &str, argument: &str) -> Vec<Action> {
     match name {
         "tool" => vec![call(argument)],
         "tools" => argument.split(";;").map(call).collect(),
+        "shell" => {
+            let (name, arguments) = conversation.shell(argument);
+            vec![Action::Call { name, arguments }]
+        }
         _ => Vec::new(),
     }
 }

@@ -29,8 +29,9 @@ const READ_ONLY: &str = "ls cat pwd cd head tail wc grep echo printf true false 
 /// What `git` does without changing anything.
 const READ_ONLY_GIT: &str = "status rev-parse ls-files ls-tree";
 
-/// The request to run `command`.
-pub(crate) fn request(call: &ToolCallId, cwd: &Path, command: &str, intention: &str) -> PermissionRequest {
+/// The request to run `command`. The intention is what the one who wants to run it says about it.
+#[must_use]
+pub fn request(call: &ToolCallId, cwd: &Path, command: &str, intention: &str) -> PermissionRequest {
     let parsed = line::parse(command);
     let redirects = match &parsed {
         Some(commands) => commands.iter().flat_map(|c| &c.redirections).any(|r| r.writes),

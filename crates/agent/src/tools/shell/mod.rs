@@ -16,14 +16,17 @@ mod process_table;
 mod pump;
 mod registry;
 mod running;
+mod supervised;
 mod tree;
 
 #[cfg(test)]
 mod tests;
 
+pub use assess::request as permission_request;
 pub(crate) use bash::Bash;
 pub(crate) use companions::{ListBash, ReadBash, StopBash, WriteBash};
 pub use process_log::{MemoryProcessLog, NoProcessLog, ProcessLog, StartedGroup};
 pub use process_table::Identity;
 pub use registry::{ShellSettings, Shells};
+pub use supervised::Supervised;
 pub use tree::{TAG_VARIABLE, end_leftovers, end_tagged};

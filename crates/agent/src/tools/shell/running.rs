@@ -24,6 +24,8 @@ use super::pump::pump;
 use super::tree::{self, TAG_VARIABLE, Tree};
 use crate::tools::lock;
 
+/// How long a command may take to end by itself after being asked to.
+const TERM_GRACE: Duration = Duration::from_millis(500);
 /// How long the output of a command that has ended may still be under way.
 const DRAIN: Duration = Duration::from_millis(100);
 /// How often it is looked whether what a command left running has ended.
@@ -239,7 +241,7 @@ impl Supervisor {
     }
 
     async fn end(&mut self, status: Status) -> bool {
-        let all_gone = tree::end(&self.shell.tree, self.child.as_mut()).await;
+        let all_gone = tree::end(&self.shell.tree, self.child.as_mut(), TERM_GRACE).await;
         if !self.drain().await {
             self.pump.abort();
         }

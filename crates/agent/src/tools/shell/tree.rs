@@ -28,8 +28,6 @@ use super::process_table::{self, Identity, Process};
 /// The variable that marks the processes of a command.
 pub const TAG_VARIABLE: &str = "BATON_SHELL";
 
-/// How long processes may take to end by themselves after being asked to.
-const TERM_GRACE: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(20);
 /// Killing is repeated because a process may be starting another just then. One that does not go even so
 /// hangs in the kernel, and waiting longer would only hang us too.
@@ -152,14 +150,19 @@ impl Tree {
     }
 }
 
-/// Ends the tree, politely at first, and says whether it is gone. `child` is its leader, which is waited for.
+/// Ends the tree, politely at first, and says whether it is gone. `child` is its leader, which is waited for. `grace` is
+/// how long processes may take to end by themselves after being asked to.
 ///
 /// `tree` is locked for a look at `/proc` at a time, some milliseconds without any waiting on a disk, which
 /// is why this runs among asynchronous tasks.
-pub(crate) async fn end(tree: &std::sync::Mutex<Tree>, child: &mut dyn ChildWrapper) -> bool {
+pub(crate) async fn end(
+    tree: &std::sync::Mutex<Tree>,
+    child: &mut dyn ChildWrapper,
+    grace: Duration,
+) -> bool {
     let tree = || crate::tools::lock(tree);
     tree().terminate();
-    let patience = Instant::now() + TERM_GRACE;
+    let patience = Instant::now() + grace;
     while Instant::now() < patience {
         if wait_a_moment(child).await {
             tree().leader_reaped();

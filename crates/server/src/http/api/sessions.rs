@@ -14,9 +14,10 @@ use super::types::{
     Body, ListQuery, NewSession, Params, Place, SessionChange, SessionList, SessionView, session_id,
 };
 use crate::http::Shared;
+use crate::http::ear::Deaf;
 use crate::http::error::{ApiError, ErrorBody};
 use crate::metadata;
-use crate::session::{CallFailed, Calling, Handle, How, Joining, Mail, Port, Published};
+use crate::session::{Handle, How, Joining, Mail};
 
 /// List sessions, last changed first.
 #[utoipa::path(get, path = "/api/sessions", tag = "sessions", params(ListQuery),
@@ -85,21 +86,11 @@ fn joining(door: &Shared, new: NewSession) -> Joining {
     };
     Joining {
         client: door.server.new_client(),
-        port: Arc::new(Nobody),
+        port: Arc::new(Deaf),
         profile: Profile::default(),
         params: Box::new(params),
         legacy: false,
         how: How::Made,
-    }
-}
-
-struct Nobody;
-
-impl Port for Nobody {
-    fn deliver(&self, _: &SessionId, _: &Arc<Published>) {}
-
-    fn call(&self, _: &'static str, _: serde_json::Value) -> Calling {
-        Box::pin(async { Err(CallFailed::Gone) })
     }
 }
 

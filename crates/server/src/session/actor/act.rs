@@ -1,6 +1,6 @@
 //! What follows once a step is durable: clients see it, callers hear of it, work starts and stops.
 
-use baton_core::{Output, Work, WorkId};
+use baton_core::{Output, Work, WorkId, WorkResult};
 use baton_protocol::event::{Body, Event, Outcome, SessionError};
 use baton_store::{Seq, StoreError};
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Actor, Running};
 use crate::crash::CrashPoint;
 use crate::session::hub::Published;
+use crate::session::mail::Mail;
 use crate::work;
 
 impl Actor {
@@ -54,7 +55,7 @@ impl Actor {
             }
         }
         if recorded {
-            self.server.announce_update(&self.session);
+            self.server.announce_update(&self.session, Seq(first.0.saturating_sub(1)));
         }
     }
 
@@ -75,8 +76,12 @@ impl Actor {
         if let Work::PreparePrompt { prompt, .. } = &work {
             self.conversation.take_headers(&self.session, *prompt);
         }
-        if work == Work::Ask {
-            self.conversation.load(&self.server, &self.session.id, self.head).await;
+        if work == Work::Ask
+            && let Err(error) = self.conversation.load(&self.server, &self.session.id, self.head).await
+        {
+            // Asking without the history would be worse than not asking: the model would answer as if to a stranger.
+            let failed = WorkResult::AskFailed(storage_error(&error));
+            return drop(self.mailbox.send(Mail::Finished(id, Box::new(failed))));
         }
         let token = CancellationToken::new();
         let is_tool = matches!(work, Work::RunTool { .. });
@@ -100,12 +105,11 @@ impl Actor {
 
     /// Tells clients that the session cannot be written any more. Not recorded, for that very reason.
     pub(super) fn show_failure(&self, error: &StoreError) {
-        let error_type = if matches!(error, StoreError::Fenced(_)) { "taken_over" } else { "storage" };
-        let shown = SessionError {
-            error_type: error_type.into(),
-            message: error.to_string(),
-            ..SessionError::default()
-        };
-        self.hub.show(shown, &CancellationToken::new());
+        self.hub.show(storage_error(error), &CancellationToken::new());
     }
+}
+
+fn storage_error(error: &StoreError) -> SessionError {
+    let error_type = if matches!(error, StoreError::Fenced(_)) { "taken_over" } else { "storage" };
+    SessionError { error_type: error_type.into(), message: error.to_string(), ..SessionError::default() }
 }

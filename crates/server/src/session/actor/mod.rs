@@ -189,10 +189,17 @@ impl Actor {
 
     async fn take_other(&mut self, mail: Mail) -> ControlFlow<()> {
         match mail {
-            Mail::Join(joining, answer) => {
-                let joined = self.join(*joining).await;
-                drop(answer.send(joined));
-            }
+            Mail::Join(joining, answer) => match self.join(&joining).await {
+                Ok(joined) => drop(answer.send(Ok(joined))),
+                Err(error @ StoreError::Medium { .. }) => drop(answer.send(Err(Failure::Store(error)))),
+                // Another server has taken the session over, or somebody has deleted it. The client is handed on to
+                // whoever opens it next here, and hears from there how it is.
+                Err(lost) => {
+                    drop(self.mailbox.send(Mail::Join(joining, answer)));
+                    self.show_failure(&lost);
+                    return ControlFlow::Break(());
+                }
+            },
             Mail::Leave(client) => return self.leave(client).await,
             Mail::Close(client, respond) => return self.close(client, respond).await,
             Mail::Look(look) => {
@@ -382,6 +389,7 @@ impl Actor {
     async fn end(mut self) {
         self.stop_everything();
         self.end_before_answer().await;
+        self.hub.close();
         self.inbox.close();
         while let Ok(mail) = self.inbox.try_recv() {
             self.server.registry.forward(&self.server, &self.session.id, mail);

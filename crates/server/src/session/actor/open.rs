@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::transcript::Conversation;
-use super::{Actor, Pending, record_of, stamp};
+use super::{Actor, record_of, stamp};
 use crate::Server;
 use crate::crash::CrashPoint;
 use crate::mirror::Mirror;
@@ -111,7 +111,9 @@ impl Nascent {
         let (store, owner) = (&self.server.store, self.server.owner.clone());
         match store.acquire(&self.id, owner.clone(), Take::IfFree).await {
             Err(StoreError::Held { holder, .. }) => {
-                let alive = crate::owner::is_alive(&holder.owner);
+                // What we hold ourselves without having it in memory is what we could not give back: a full disk, say.
+                let ours = holder.owner.server == owner.server;
+                let alive = !ours && crate::owner::is_alive(&holder.owner);
                 let take = if alive { Take::FromIdle(holder.epoch) } else { Take::From(holder.epoch) };
                 store.acquire(&self.id, owner, take).await
             }
@@ -195,22 +197,30 @@ impl Nascent {
 }
 
 impl Actor {
-    /// A client comes to a session that is in memory.
-    pub(super) async fn join(&mut self, joining: Joining) -> Result<Joined, Failure> {
-        self.settings.merge(&joining.params, joining.legacy);
-        self.hub.attach(joining.client, joining.port);
+    /// A client comes to a session that is in memory. When that cannot be written, it has not come.
+    pub(super) async fn join(&mut self, joining: &Joining) -> Result<Joined, StoreError> {
         let arrival = match joining.how {
             How::Made => Arrival::Made,
             How::Resumed => self.resumed(&joining.params),
         };
-        let before = self.session.clone();
-        let input = Input::Attach { client: joining.client, profile: joining.profile, arrival };
+        let before = (self.session.clone(), self.settings.clone());
+        self.settings.merge(&joining.params, joining.legacy);
+        let input = Input::Attach { client: joining.client, profile: joining.profile.clone(), arrival };
         let outputs = self.session.step(input, stamp());
-        if self.settle(Pending { before, outputs, from_work: false }).await.is_break() {
-            return Err(Failure::NotFound(self.session.id.clone()));
+        let records: Vec<NewRecord> = outputs.iter().filter_map(record_of).collect();
+        let bodies: Vec<Bytes> = records.iter().map(|record| record.body.clone()).collect();
+        match self.write(records, false).await {
+            Ok(first) => {
+                self.hub.attach(joining.client, joining.port.clone());
+                self.act(first, outputs, bodies).await;
+                self.mirror.catch_up(&self.session, self.head);
+                Ok(self.joined())
+            }
+            Err(error) => {
+                (self.session, self.settings) = before;
+                Err(error)
+            }
         }
-        self.mirror.catch_up(&self.session, self.head);
-        Ok(self.joined())
     }
 
     fn resumed(&self, params: &SessionParams) -> Arrival {

@@ -51,19 +51,17 @@ impl Conversation {
     }
 
     /// Reads the recent part of the history back, if that has not been done.
-    pub(super) async fn load(&mut self, server: &Server, session: &SessionId, head: Seq) {
-        if self.transcript.is_some() {
-            return;
+    pub(super) async fn load(
+        &mut self,
+        server: &Server,
+        session: &SessionId,
+        head: Seq,
+    ) -> Result<(), baton_store::StoreError> {
+        if self.transcript.is_none() {
+            let events = read_back(&*server.store, session, head).await?;
+            self.transcript = Some(Arc::new(Transcript::of(&events)));
         }
-        let events = match read_back(&*server.store, session, head).await {
-            Ok(events) => events,
-            Err(error) => {
-                // Asking without the history would be worse than asking late: the next call tries again.
-                tracing::error!(%session, %error, "cannot read the history back");
-                return;
-            }
-        };
-        self.transcript = Some(Arc::new(Transcript::of(&events)));
+        Ok(())
     }
 }
 

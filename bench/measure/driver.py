@@ -1,0 +1,51 @@
+"""What an SDK makes a runtime do, as plain calls: greet, make a session, run a turn."""
+
+import uuid
+
+# Forty words: a short answer, and enough of them that a streamed one is a stream.
+ANSWER = " ".join(f"word{n}" for n in range(40))
+PROMPT = f"Say it. [[text:{ANSWER}]]"
+
+
+def connect(wire):
+    """The handshake of all SDKs."""
+    reply = wire.call("connect", {})
+    if reply.get("protocolVersion") != 3:
+        raise RuntimeError(f"not a runtime that speaks protocol 3: {reply}")
+
+
+def session_params(session, streaming=False):
+    """What the Python SDK sends for a session without any settings."""
+    return {
+        "sessionId": session,
+        "toolFilterPrecedence": "excluded",
+        "requestPermission": True,
+        "requestElicitation": False,
+        "requestExitPlanMode": False,
+        "requestAutoModeSwitch": False,
+        "includeSubAgentStreamingEvents": True,
+        "envValueMode": "direct",
+        "streaming": streaming,
+    }
+
+
+def create(wire, streaming=False):
+    """Makes a session; returns its name."""
+    session = str(uuid.uuid4())
+    wire.call("session.create", session_params(session, streaming))
+    return session
+
+
+def turn(wire, session, prompt=PROMPT):
+    """Sends a prompt and waits until the session is idle again."""
+    wire.call("session.send", {"sessionId": session, "prompt": prompt})
+    wire.wait_for_event("session.idle")
+
+
+def checked_turn(wire, session):
+    """The same, and makes sure that the answer is the model's: an error would be quick, too."""
+    wire.call("session.send", {"sessionId": session, "prompt": PROMPT})
+    answer = wire.wait_for_event("assistant.message")["data"]["content"]
+    if answer != ANSWER:
+        raise RuntimeError(f"expected the model's forty words, got {answer!r}")
+    wire.wait_for_event("session.idle")

@@ -1,0 +1,122 @@
+//! Nothing is left running: whatever a command starts, however it hides, ends with the turn, the session or the server.
+
+use baton_testkit::chat::Chat;
+use baton_testkit::client::Client;
+use baton_testkit::processes::Marker;
+use baton_testkit::program::{Program, Running};
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::scripted;
+
+/// A command that is hard to end: it ignores polite signals, moves into a session of its own, forks twice, and its
+/// descendants hold on to its output. Four processes carry the marker.
+fn stubborn(marker: &Marker) -> String {
+    let word = marker.word();
+    format!(
+        "trap '' TERM INT HUP
+         export MARK={word}
+         (setsid sh -c 'trap \"\" TERM HUP; sleep 600' &)
+         sh -c 'trap \"\" TERM; sleep 600' &
+         sleep 600 >/dev/null 2>&1 &
+         echo started; wait"
+    )
+}
+
+fn prompt(marker: &Marker) -> String {
+    let arguments = json!({"command": stubborn(marker), "initial_wait": 600});
+    format!("[[tool:bash {arguments}]]")
+}
+
+/// A server with a session whose turn runs the stubborn command.
+async fn busy(program: &Program, marker: &Marker) -> (Running, Client) {
+    let (server, client) = program.pipes().await;
+    let chat = Chat::trusting(&client, json!({"sessionId": "busy"})).await;
+    chat.send(&prompt(marker)).await;
+    marker.until_at_least(5).await;
+    (server, client)
+}
+
+#[tokio::test]
+async fn a_cancel_ends_the_whole_tree() {
+    let (program, _model) = scripted().await;
+    let marker = Marker::new();
+    let (_server, client) = busy(&program, &marker).await;
+    let chat = Chat { client: &client, id: "busy".into() };
+    chat.ok("session.abort", json!({})).await;
+    marker.until_gone("session.abort").await;
+    chat.until_idle(0).await;
+    chat.assert_usable().await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_ends_the_whole_tree() {
+    let (program, _model) = scripted().await;
+    for method in ["session.destroy", "session.delete"] {
+        let marker = Marker::new();
+        let (mut server, client) = busy(&program, &marker).await;
+        client.ok(method, json!({"sessionId": "busy"})).await;
+        marker.until_gone(method).await;
+        assert!(server.is_alive());
+        client.ok("session.delete", json!({"sessionId": "busy"})).await;
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_server_ends_the_whole_tree() {
+    for end in ["SIGTERM", "SIGINT", "the end of its input", "runtime.shutdown"] {
+        let (program, _model) = scripted().await;
+        let marker = Marker::new();
+        let (mut server, client) = busy(&program, &marker).await;
+        match end {
+            "SIGTERM" => server.signal(Signal::TERM),
+            "SIGINT" => server.signal(Signal::INT),
+            "runtime.shutdown" => drop(client.ok("runtime.shutdown", json!({})).await),
+            _ => client.hang_up().await,
+        }
+        assert_eq!(server.ended().await.code(), Some(0), "{end}: {}", server.stderr());
+        let left = marker.alive();
+        assert!(left.is_empty(), "after {end} these are left running: {left:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_killed_server_leaves_behind_is_ended_by_the_next() {
+    let (program, _model) = scripted().await;
+    let marker = Marker::new();
+    let (mut server, _client) = busy(&program, &marker).await;
+    server.kill().await;
+    assert!(!marker.alive().is_empty(), "this test is about what is left behind");
+    let _next = program.serve().await;
+    marker.until_gone("the start of the next server").await;
+}
+
+#[tokio::test]
+async fn a_command_in_the_background_ends_with_its_session() {
+    let (program, _model) = scripted().await;
+    let marker = Marker::new();
+    let (_server, client) = program.pipes().await;
+    let chat = Chat::trusting(&client, json!({})).await;
+    let arguments = json!({"command": stubborn(&marker), "mode": "async"});
+    chat.turn(&format!("[[tool:bash {arguments}]]")).await;
+    marker.until_at_least(5).await;
+    chat.ok("session.destroy", json!({})).await;
+    marker.until_gone("session.destroy").await;
+}
+
+/// `baton run` is a server too, if only for one prompt.
+#[tokio::test]
+async fn a_prompt_on_the_command_line_leaves_nothing_behind() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let (program, _model) = scripted().await;
+        let marker = Marker::new();
+        let mut run = Running::spawn(program.command(&["run", "--yes", &prompt(&marker)]));
+        // The program itself carries the marker in its command line.
+        marker.until_at_least(6).await;
+        run.signal(signal);
+        let status = run.ended().await;
+        assert_eq!(status.code(), Some(130), "after {signal:?}: {status:?} {}", run.stderr());
+        let left = marker.alive();
+        assert!(left.is_empty(), "after {signal:?} these are left running: {left:?}");
+    }
+}

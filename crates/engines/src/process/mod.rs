@@ -1,0 +1,196 @@
+//! A program that is talked to in lines: started in a session of its own, heard, and ended whole.
+
+mod lines;
+mod tail;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use baton_agent::tools::shell::Supervised;
+use tokio::io::AsyncWriteExt;
+use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+pub(crate) use lines::Line;
+use lines::Lines;
+use tail::Tail;
+
+/// How long processes may take to end by themselves after being asked to.
+const TERM_GRACE: Duration = Duration::from_secs(2);
+/// How long the output of a program that has ended may still be under way.
+const DRAIN: Duration = Duration::from_millis(250);
+
+/// What is to be started.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    /// All of it: nothing is inherited.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) tag: String,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Code(i32),
+    Signal(i32),
+    /// It did not end by itself.
+    Ended,
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code),
+            (_, Some(signal)) => Self::Signal(signal),
+            _ => Self::Ended,
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "rc={code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Ended => write!(f, "it had to be ended"),
+        }
+    }
+}
+
+/// A running program. Dropping it kills it and all that it started.
+pub(crate) struct Child {
+    supervised: Supervised,
+    stdin: Option<ChildStdin>,
+    /// What is still to be written.
+    outgoing: Vec<u8>,
+    close_when_written: bool,
+    lines: Lines<ChildStdout>,
+    tail: Tail,
+    /// Reads what goes into the tail.
+    follower: JoinHandle<()>,
+    exit: Option<Exit>,
+    /// When to stop waiting for output of a program that has ended.
+    drained: Option<Instant>,
+}
+
+impl Child {
+    /// Starts a program.
+    pub(crate) fn start(start: Start) -> io::Result<Self> {
+        let mut command = Command::new(&start.program);
+        command
+            .args(&start.args)
+            .current_dir(&start.cwd)
+            .env_clear()
+            .envs(start.environment)
+            .env("PWD", &start.cwd)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut supervised = Supervised::spawn(command, start.tag)?;
+        let (stdin, Some(stdout), Some(stderr)) = supervised.pipes() else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let tail = Tail::default();
+        let follower = tokio::spawn(tail.clone().follow(stderr));
+        Ok(Self {
+            supervised,
+            stdin,
+            outgoing: Vec::new(),
+            close_when_written: false,
+            lines: Lines::new(stdout),
+            tail,
+            follower,
+            exit: None,
+            drained: None,
+        })
+    }
+
+    /// Says a line. It is written while [`Child::hear`] is waited for, so that neither side can block the other.
+    pub(crate) fn say(&mut self, line: &str) {
+        self.outgoing.extend_from_slice(line.as_bytes());
+        self.outgoing.push(b'\n');
+    }
+
+    /// Says all that there is to say, as it stands.
+    pub(crate) fn say_all(&mut self, text: &str) {
+        self.outgoing.extend_from_slice(text.as_bytes());
+        self.close_when_written = true;
+    }
+
+    /// The next line; none when nothing more will come. Waiting may be given up and begun again.
+    pub(crate) async fn hear(&mut self) -> Option<Line> {
+        loop {
+            if self.outgoing.is_empty() && self.close_when_written {
+                self.stdin = None;
+            }
+            let never = Instant::now() + Duration::from_secs(86_400);
+            tokio::select! {
+                biased;
+                line = self.lines.next() => return line,
+                written = write(self.stdin.as_mut(), &self.outgoing), if self.can_write() => match written {
+                    Ok(length) => { self.outgoing.drain(..length); }
+                    // Who does not listen may still have something to say.
+                    Err(_) => self.stdin = None,
+                },
+                status = self.supervised.wait(), if self.exit.is_none() => {
+                    self.exit = Some(status.map_or(Exit::Ended, Exit::from));
+                    self.drained = Some(Instant::now() + DRAIN);
+                }
+                // Somebody else may hold the pipe: a process that it left behind.
+                () = sleep_until(self.drained.unwrap_or(never)), if self.drained.is_some() => return None,
+            }
+        }
+    }
+
+    fn can_write(&self) -> bool {
+        self.stdin.is_some() && !self.outgoing.is_empty()
+    }
+
+    /// What has arrived already: a line, the end, or nothing yet.
+    pub(crate) fn heard_already(&mut self) -> Poll<Option<Line>> {
+        pin!(self.hear()).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// The end of what it wrote to stderr so far.
+    pub(crate) fn diagnostics(&self) -> Option<String> {
+        self.tail.text()
+    }
+
+    /// Waits a while for the program to end by itself, ends whatever is left of it, and says how it ended.
+    pub(crate) async fn finish(mut self, patience: Duration) -> (Exit, Option<String>) {
+        self.stdin = None;
+        if self.exit.is_none()
+            && let Ok(status) = timeout(patience, self.supervised.wait()).await
+        {
+            self.exit = Some(status.map_or(Exit::Ended, Exit::from));
+        }
+        self.supervised.end(TERM_GRACE).await;
+        let _ = timeout(DRAIN, &mut self.follower).await;
+        (self.exit.unwrap_or(Exit::Ended), self.tail.text())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Somebody who is not ours may hold the pipe for ever.
+        self.follower.abort();
+    }
+}
+
+async fn write(stdin: Option<&mut ChildStdin>, bytes: &[u8]) -> io::Result<usize> {
+    match stdin {
+        Some(stdin) => stdin.write(bytes).await,
+        None => Err(io::ErrorKind::BrokenPipe.into()),
+    }
+}

@@ -1,0 +1,126 @@
+//! What is known about each program: its name, how it is installed, how it is spoken to.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::codex::{CodexAppServer, CodexExec};
+use crate::dialect::Dialect;
+use crate::locks::Locks;
+use crate::{EngineSettings, Mode, Surroundings};
+
+/// What is known about a program.
+pub(crate) struct Facts {
+    pub(crate) name: &'static str,
+    /// What it is called on the PATH.
+    pub(crate) command: &'static str,
+    /// How to get it.
+    pub(crate) install: &'static str,
+    /// How to log in.
+    pub(crate) login: &'static str,
+    /// The oldest version that speaks as we expect.
+    pub(crate) oldest: [u64; 3],
+    /// Arguments that Baton gives itself, or that would change what it hears.
+    refused: &'static [&'static str],
+    dialect: fn(Mode) -> Box<dyn Dialect>,
+}
+
+/// All programs that can be engines.
+pub(crate) const PROGRAMS: [Facts; 1] = [Facts {
+    name: "codex",
+    command: "codex",
+    install: "npm install -g @openai/codex",
+    login: "Log in with `codex login`.",
+    oldest: [0, 100, 0],
+    refused: &[
+        "--json",
+        "--skip-git-repo-check",
+        "--output-schema",
+        "--output-last-message",
+        "--color",
+        "-o",
+    ],
+    dialect: |mode| match mode {
+        Mode::Interactive => Box::<CodexAppServer>::default(),
+        Mode::Exec => Box::<CodexExec>::default(),
+    },
+}];
+
+impl Facts {
+    /// What a person can do about a failure, if it is one of the usual ones.
+    pub(crate) fn advice(&self, why: &str) -> Option<&'static str> {
+        let why = why.to_ascii_lowercase();
+        let is_about_login = ["401", "unauthorized", "authenticat", "not logged in", "login", "api key"]
+            .iter()
+            .any(|word| why.contains(word));
+        is_about_login.then_some(self.login)
+    }
+}
+
+/// A program as it is set up here.
+pub(crate) struct Program {
+    pub(crate) facts: &'static Facts,
+    pub(crate) settings: EngineSettings,
+    pub(crate) surroundings: Arc<Surroundings>,
+    pub(crate) locks: Locks,
+}
+
+impl Program {
+    pub(crate) fn dialect(&self) -> Box<dyn Dialect> {
+        (self.facts.dialect)(self.settings.mode)
+    }
+
+    /// Where it is, if it is there.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        let command = self.settings.program.clone().unwrap_or_else(|| self.facts.command.into());
+        if command.components().count() > 1 {
+            return is_program(&command).then_some(command);
+        }
+        let path = self.variable("PATH")?;
+        std::env::split_paths(&path).map(|directory| directory.join(&command)).find(|path| is_program(path))
+    }
+
+    /// A variable of its environment.
+    pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
+        let set = self.settings.environment.get(name).map(OsString::from);
+        let told = || self.surroundings.environment.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+        set.or_else(told)
+    }
+
+    /// All of its environment. The settings win, then the surroundings, then what its dialect needs.
+    pub(crate) fn environment(&self, needed: &[(&'static str, &'static str)]) -> Vec<(OsString, OsString)> {
+        let needed = needed.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let set = self.settings.environment.iter().map(|(name, value)| (name.into(), value.into()));
+        needed.chain(self.surroundings.environment.iter().cloned()).chain(set).collect()
+    }
+
+    pub(crate) fn not_installed(&self) -> String {
+        let Facts { name, install, .. } = self.facts;
+        match &self.settings.program {
+            Some(path) => format!(
+                "{name} is not at {}. Correct the engine's `program`, or install it with `{install}`.",
+                path.display()
+            ),
+            None => format!("{name} is not installed. Install it with `{install}`."),
+        }
+    }
+
+    /// What is wrong with the settings.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let refused = self.settings.extra_args.iter().find(|argument| self.refuses(argument))?;
+        Some(format!(
+            "The engine {} has the extra argument {refused}, which Baton gives itself. Remove it.",
+            self.facts.name
+        ))
+    }
+
+    fn refuses(&self, argument: &str) -> bool {
+        let flag = argument.split('=').next().unwrap_or(argument);
+        self.facts.refused.contains(&flag)
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,11 @@
+//! The real programs against a scripted model. Ignored unless asked for, because the programs must be installed first:
+//! `crates/engines/tests/install-engines`, then `cargo test -p baton-engines --test real -- --ignored`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod codex;
+mod scenarios;
+mod setup;

@@ -1,0 +1,150 @@
+//! What every program must be able to do. Each scenario is one test for each program and mode.
+
+use baton_engines::{Mode, Outcome, Report};
+use baton_protocol::permission::{PermissionRequest, Verdict};
+use baton_protocol::tool::ResultType;
+
+use crate::common::{run, say, say_and_decide};
+use crate::setup::Real;
+
+/// A prompt is answered; a follow-up remembers it, and so does another process later.
+pub(crate) async fn remembers(name: &str, mode: Mode) {
+    let real = Real::new(name, mode).await;
+    let mut thread = real.thread();
+    let first = say(thread.as_mut(), "say hi").await.completed();
+    assert_eq!(first.answer(), "echo 1: say hi");
+    if mode == Mode::Interactive {
+        assert_eq!(first.streamed(), "echo 1: say hi");
+    }
+    let second = say(thread.as_mut(), "second").await.completed();
+    assert_eq!(second.answer(), "echo 2: second");
+    assert_eq!(second.token(), first.token());
+    let used = |report: &&Report| matches!(report, Report::Usage(used) if used.input_tokens == Some(100));
+    assert_eq!(second.reports.iter().filter(used).count(), 1, "{second:#?}");
+
+    thread.close().await;
+    real.nothing_is_left("close").await;
+    let mut later = real.resumed(&first.token());
+    let third = say(later.as_mut(), "third").await.completed();
+    assert_eq!((third.answer(), third.token()), ("echo 3: third", first.token()));
+    drop(later);
+    real.nothing_is_left("drop").await;
+}
+
+/// A command that a person allows is run, one that they do not allow is not, and the agent is told why.
+pub(crate) async fn asks(name: &str) {
+    let real = Real::new(name, Mode::Interactive).await;
+    let mut thread = real.thread();
+    let prompt = "[[shell:touch made-by-agent && echo yes]] [[text:done]]";
+    let file = real.work().join("made-by-agent");
+    let denied = Verdict::Reject { feedback: Some("use another file".to_owned()) };
+    let told = say_and_decide(thread.as_mut(), prompt, &denied).await;
+    let wanted = told.reports.iter().find_map(|report| match report {
+        Report::Wants { wants, .. } => Some(wants.as_ref().clone()),
+        _ => None,
+    });
+    let Some(PermissionRequest::Shell { full_command_text, .. }) = wanted else { panic!("{told:#?}") };
+    assert_eq!(full_command_text, "touch made-by-agent && echo yes");
+    assert!(!file.exists(), "it was denied");
+    let results: Vec<_> = told.calls().iter().map(|(_, result)| result.result_type).collect();
+    assert_eq!(results, [ResultType::Denied], "{told:#?}");
+    assert_eq!(told.outcome, Outcome::Completed, "{told:#?}");
+
+    let told = say_and_decide(thread.as_mut(), prompt, &Verdict::ApproveOnce).await.completed();
+    assert_eq!(told.answer(), "done");
+    assert!(file.exists(), "it was allowed");
+    let [(_, result)] = told.calls()[..] else { panic!("{told:#?}") };
+    assert_eq!(
+        (result.text_result_for_llm.trim_end().ends_with("yes"), result.result_type),
+        (true, ResultType::Success),
+        "{told:#?}"
+    );
+}
+
+/// A run is cancelled in the middle of a command, which is gone at once. The conversation goes on.
+pub(crate) async fn cancels(name: &str, mode: Mode) {
+    let real = Real::new(name, mode).await;
+    let mut thread = real.thread();
+    say(thread.as_mut(), "first").await.completed();
+    let prompt = "[[shell:cat /dev/null; sleep 1234]] [[text:done]]";
+    let (sender, mut reports) = tokio::sync::mpsc::unbounded_channel();
+    let (control, controlled) = tokio::sync::mpsc::unbounded_channel();
+    let interrupt = tokio_util::sync::CancellationToken::new();
+    let sleeps = || real.marker.alive().iter().any(|(_, line)| line.starts_with("sleep 1234"));
+    let running = thread.run(prompt.to_owned(), sender, controlled, interrupt.clone());
+    let stopping = async {
+        while !sleeps() {
+            if let Ok(Report::Wants { reference, .. }) = reports.try_recv() {
+                let verdict = Verdict::ApproveOnce;
+                let _ = control.send(baton_engines::Control::Decide { reference, verdict });
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        interrupt.cancel();
+    };
+    let both = async { tokio::join!(running, stopping).0 };
+    let outcome = tokio::time::timeout(crate::common::LIMIT, both).await.expect("it did not end");
+    assert_eq!(outcome, Outcome::Interrupted);
+    let mut patience = 100;
+    while sleeps() {
+        patience -= 1;
+        assert!(patience > 0, "the command is left running: {:?}", real.marker.alive());
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let told = say(thread.as_mut(), "after").await.completed();
+    assert!(told.answer().starts_with("echo 3: ") && told.answer().ends_with("after"), "{told:#?}");
+    thread.close().await;
+    real.nothing_is_left("close").await;
+}
+
+/// A run whose future is dropped leaves nothing behind.
+pub(crate) async fn vanishes(name: &str, mode: Mode) {
+    let real = Real::new(name, mode).await;
+    let mut thread = real.thread();
+    let (sender, _reports) = tokio::sync::mpsc::unbounded_channel();
+    let (_control, controlled) = tokio::sync::mpsc::unbounded_channel();
+    let interrupt = tokio_util::sync::CancellationToken::new();
+    let running = thread.run("[[hold:here]]".to_owned(), sender, controlled, interrupt);
+    tokio::select! {
+        outcome = running => panic!("{outcome:?}"),
+        () = real.model.wait_for_hold("here") => {}
+    }
+    real.nothing_is_left("drop").await;
+}
+
+/// What the model's provider says when it fails reaches a person, and the conversation goes on.
+pub(crate) async fn fails(name: &str, mode: Mode) {
+    let real = Real::new(name, mode).await;
+    let mut thread = real.thread();
+    say(thread.as_mut(), "first").await.completed();
+    let told = say(thread.as_mut(), "[[error:400]]").await;
+    assert!(told.failure().contains("scripted failure 400"), "{told:#?}");
+    let told = say(thread.as_mut(), "[[error:401]]").await;
+    assert!(
+        told.failure().contains("401") && told.failure().contains("Log in")
+            || told.failure().contains("log in"),
+        "{told:#?}"
+    );
+    let told = say(thread.as_mut(), "[[error:500*1]] after").await.completed();
+    assert!(told.answer().ends_with("after"), "{told:#?}");
+}
+
+/// What is said in the middle of a run reaches the agent at its next step.
+pub(crate) async fn listens(name: &str) {
+    let real = Real::new(name, Mode::Interactive).await;
+    let mut thread = real.thread();
+    let mut said = false;
+    let told =
+        run(thread.as_mut(), "one [[shell:cat /dev/null; sleep 1]] [[text:unheard]]", |report, desk| {
+            match report {
+                Report::Wants { reference, .. } => desk.decide(reference, Verdict::ApproveOnce),
+                Report::CallStarted { .. } if !std::mem::replace(&mut said, true) => {
+                    desk.steer("two [[text:heard]]")
+                }
+                _ => {}
+            }
+        })
+        .await
+        .completed();
+    assert_eq!(told.answer(), "heard", "{told:#?}");
+}

@@ -1,0 +1,72 @@
+//! How each program is made to talk to the scripted model.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use baton_engines::{EngineSettings, Mode};
+use baton_testkit::model_server::ModelServer;
+
+use crate::common::Bench;
+
+/// A real program, and the model that it asks.
+pub(crate) struct Real {
+    pub(crate) bench: Bench,
+    pub(crate) model: ModelServer,
+}
+
+impl std::ops::Deref for Real {
+    type Target = Bench;
+
+    fn deref(&self) -> &Bench {
+        &self.bench
+    }
+}
+
+impl Real {
+    pub(crate) async fn new(name: &str, mode: Mode) -> Self {
+        let model = ModelServer::start().await;
+        let bench = Bench::new(name, |directory| {
+            let (environment, extra_args) = match name {
+                "codex" => codex(directory, &model),
+                other => panic!("nobody knows how to set up {other}"),
+            };
+            EngineSettings {
+                program: Some(program(name)),
+                mode,
+                environment,
+                extra_args,
+                ..EngineSettings::default()
+            }
+        });
+        Self { bench, model }
+    }
+}
+
+/// Where the program is installed.
+fn program(name: &str) -> PathBuf {
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/engines");
+    let program = cache.join(name).join("node_modules/.bin").join(name);
+    assert!(program.exists(), "{} is not there: run crates/engines/tests/install-engines", program.display());
+    program
+}
+
+type Setup = (BTreeMap<String, String>, Vec<String>);
+
+fn variables<const N: usize>(variables: [(&str, String); N]) -> BTreeMap<String, String> {
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn codex(directory: &Path, model: &ModelServer) -> Setup {
+    let home = directory.join("codex");
+    std::fs::create_dir(&home).unwrap();
+    let base = model.base_url();
+    let config = format!(
+        "model = \"scripted\"\nmodel_provider = \"scripted\"\n[model_providers.scripted]\nname = \"Scripted\"\n\
+         base_url = \"{base}\"\nwire_api = \"responses\"\nenv_key = \"SCRIPTED_KEY\"\nrequest_max_retries = 1\n\
+         stream_max_retries = 1\n"
+    );
+    std::fs::write(home.join("config.toml"), config).unwrap();
+    let environment =
+        variables([("CODEX_HOME", home.display().to_string()), ("SCRIPTED_KEY", "dummy".to_owned())]);
+    (environment, Vec::new())
+}

@@ -1,0 +1,168 @@
+//! Gives a reply, whatever its API: waits, hangs and breaks off as the reply says, and leaves the words to the API.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::Value;
+
+use super::connection::{After, Connection};
+use super::state::{Recorded, State};
+use super::{Action, Reply};
+
+/// Ids are unique in the whole process, so that conversations can be told apart.
+static IDS: AtomicU64 = AtomicU64::new(1);
+
+/// An id that nothing else has.
+pub(super) fn new_id(prefix: &str) -> String {
+    format!("{prefix}{}", IDS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// How a provider says things. What it has said so far is remembered, for the end.
+pub(super) trait Api: Send {
+    /// The id of the answer.
+    fn id(&self) -> &str;
+    /// Events for more text.
+    fn text(&mut self, text: &str) -> String;
+    /// Events for a thought.
+    fn thought(&mut self, thought: &str) -> String;
+    /// Events for a whole call.
+    fn call(&mut self, name: &str, arguments: &str) -> String;
+    /// Events for the end, with the reason for it if it is not the obvious one.
+    fn end(&mut self, reason: Option<&str>) -> String;
+    /// All of it, for those who do not want a stream.
+    fn whole(&mut self, reason: Option<&str>) -> Value;
+}
+
+/// Arguments of calls come in two parts, cut between characters.
+pub(super) fn halves(arguments: &str) -> [&str; 2] {
+    let middle = arguments.char_indices().nth(arguments.chars().count() / 2).map_or(0, |(at, _)| at);
+    [&arguments[..middle], &arguments[middle..]]
+}
+
+/// Does what the reply says.
+pub(super) async fn answer(
+    connection: &mut Connection,
+    request: &Recorded,
+    reply: &Reply,
+    state: &State,
+    api: Box<dyn Api>,
+) -> io::Result<After> {
+    let streams = request.body["stream"] == true;
+    let mut writer = Writer { connection, reply, api, streams, has_head: false, finish: None };
+    for action in &reply.actions {
+        match action {
+            Action::Sleep(time) => writer.wait_for(tokio::time::sleep(*time)).await?,
+            Action::Hold(name) => writer.wait_for(state.hold(name)).await?,
+            Action::Hang => {
+                writer.head().await?;
+                return Err(writer.connection.client_left().await);
+            }
+            Action::Drop => {
+                writer.head().await?;
+                return Ok(After::Close);
+            }
+            Action::Reset => {
+                writer.head().await?;
+                return writer.connection.reset();
+            }
+            Action::Truncate => return writer.end_early().await,
+            Action::Text(_) | Action::Think(_) | Action::Call { .. } | Action::Finish(_) | Action::Raw(_) => {
+                writer.say(action).await?;
+            }
+        }
+    }
+    writer.end().await
+}
+
+/// Writes one answer.
+struct Writer<'a> {
+    connection: &'a mut Connection,
+    reply: &'a Reply,
+    api: Box<dyn Api>,
+    streams: bool,
+    has_head: bool,
+    finish: Option<String>,
+}
+
+impl Writer<'_> {
+    /// Waits, unless the client leaves.
+    async fn wait_for(&mut self, something: impl Future<Output = ()>) -> io::Result<()> {
+        tokio::select! {
+            () = something => Ok(()),
+            left = self.connection.client_left() => Err(left),
+        }
+    }
+
+    async fn head(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.has_head, true) {
+            return Ok(());
+        }
+        let mut headers = self.reply.headers.clone();
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+            let usual = if self.streams { "text/event-stream" } else { "application/json" };
+            headers.push(("content-type".to_owned(), usual.to_owned()));
+        }
+        headers.push(("x-request-id".to_owned(), format!("req-{}", self.api.id())));
+        self.connection.head(self.reply.status, &headers).await
+    }
+
+    async fn say(&mut self, action: &Action) -> io::Result<()> {
+        match action {
+            Action::Text(text) => {
+                for word in text.split_inclusive(' ') {
+                    let events = self.api.text(word);
+                    self.events(&events).await?;
+                }
+            }
+            Action::Think(thought) => {
+                let events = self.api.thought(thought);
+                self.events(&events).await?;
+            }
+            Action::Call { name, arguments } => {
+                let events = self.api.call(name, arguments);
+                self.events(&events).await?;
+            }
+            Action::Finish(reason) => self.finish = Some(reason.clone()),
+            Action::Raw(bytes) => {
+                self.head().await?;
+                self.connection.chunk(bytes).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Sends events of a stream; nothing when the answer is not streamed.
+    async fn events(&mut self, events: &str) -> io::Result<()> {
+        if !self.streams {
+            return Ok(());
+        }
+        self.head().await?;
+        self.connection.chunk(events.as_bytes()).await
+    }
+
+    async fn end(mut self) -> io::Result<After> {
+        let finish = self.finish.take();
+        if self.reply.is_raw() {
+            self.head().await?;
+        } else if self.streams {
+            let events = self.api.end(finish.as_deref());
+            self.events(&events).await?;
+        } else {
+            let whole = self.api.whole(finish.as_deref());
+            self.head().await?;
+            self.connection.chunk(whole.to_string().as_bytes()).await?;
+        }
+        self.connection.finish().await
+    }
+
+    /// Ends the body properly, but in the middle of the answer.
+    async fn end_early(mut self) -> io::Result<After> {
+        self.head().await?;
+        if !self.streams {
+            let whole = self.api.whole(None).to_string();
+            self.connection.chunk(&whole.as_bytes()[..whole.len() / 2]).await?;
+        }
+        self.connection.finish().await
+    }
+}

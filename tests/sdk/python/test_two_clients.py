@@ -1,0 +1,124 @@
+"""Several clients of one session: everybody sees everything, and everybody's tools are there."""
+
+from __future__ import annotations
+
+import pytest
+import pytest_asyncio
+from support import call, tool, tool_names, tool_results
+
+
+@pytest_asyncio.fixture
+async def pair(world):
+    """Two clients of one server."""
+    server = world.server()
+    return [await world.client_at(server.port) for _ in range(2)]
+
+
+async def test_both_see_the_call_of_a_tool(world, pair):
+    magic = tool("magic_number", lambda arguments: f"MAGIC_{arguments['value']}_42")
+    one = await world.create(pair[0], tools=[magic])
+    two = await world.resume(pair[1], one.session_id)
+    views = [world.watch(one), world.watch(two)]
+    await one.send(call("magic_number", value="hello") + "[[text:Done]]")
+    for seen in views:
+        await seen.idle()
+        assert len(seen.of("external_tool.requested")) == len(seen.of("external_tool.completed")) == 1
+    assert tool_results(world.model.requests()[1]) == ["MAGIC_hello_42"]
+
+
+@pytest.mark.parametrize("meaning, kind", [("approve", "approved"), ("reject", "denied-interactively-by-user")])
+async def test_one_decides_and_both_see_it(world, pair, meaning, kind):
+    path = world.work / "protected.txt"
+    path.write_text("protected")
+    one = await world.create(pair[0], on_permission_request=world.permit(meaning))
+    two = await world.resume(pair[1], one.session_id, on_permission_request=world.never)
+    views = [world.watch(one), world.watch(two)]
+    await one.send(call("edit", path=str(path), old_str="protected", new_str="changed") + "[[text:Done]]")
+    for seen in views:
+        await seen.idle()
+        assert len(seen.of("permission.requested")) == 1
+        assert [event["result"]["kind"] for event in seen.of("permission.completed")] == [kind]
+    assert path.read_text() == ("changed" if meaning == "approve" else "protected")
+
+
+async def test_the_other_one_decides(world, pair):
+    one = await world.create(pair[0], on_permission_request=world.never)
+    await world.resume(pair[1], one.session_id)
+    assert await world.ask(one, call("create", path=str(world.work / "x"), file_text="x") + "[[text:Done]]") == "Done"
+
+
+async def test_both_bring_tools(world, pair):
+    one = await world.create(pair[0], tools=[tool("city_lookup", lambda a: f"CITY_FOR_{a['value']}")])
+    currency = tool("currency_lookup", lambda a: f"CURRENCY_FOR_{a['value']}")
+    two = await world.resume(pair[1], one.session_id, tools=[currency])
+    seen = world.watch(two)
+    await world.ask(one, call("city_lookup", value="US") + "[[text:Done]]")
+    await seen.idle()
+    await world.ask(two, call("currency_lookup", value="US") + "[[text:Done]]")
+    first, *_, last = world.model.requests()
+    assert {"city_lookup", "currency_lookup"} <= set(tool_names(first))
+    assert tool_results(last) == ["CITY_FOR_US", "CURRENCY_FOR_US"]
+
+
+async def test_who_leaves_takes_its_tools_along(world, pair):
+    one = await world.create(pair[0], tools=[tool("stable_tool", lambda a: f"STABLE_{a['value']}")])
+    two = await world.resume(pair[1], one.session_id, tools=[tool("ephemeral_tool", lambda _: "EPHEMERAL")])
+    seen = world.watch(one)
+    await world.ask(two, call("ephemeral_tool") + "[[text:Done]]")
+    await seen.idle()
+    assert tool_results(world.model.requests()[-1]) == ["EPHEMERAL"]
+    await world.leave(pair[1])
+    # Nobody tells us when the server has noticed; what it offers to the model does.
+    for _ in range(100):
+        await world.ask(one, "[[text:hello]]")
+        if "ephemeral_tool" not in (offered := tool_names(world.model.requests()[-1])):
+            break
+    assert "stable_tool" in offered and "ephemeral_tool" not in offered
+    await world.ask(one, call("stable_tool", value="here") + call("ephemeral_tool") + "[[text:Done]]")
+    *_, stable, gone = tool_results(world.model.requests()[-1])
+    assert stable == "STABLE_here"
+    assert "does not exist" in gone
+
+
+async def test_both_see_the_same_events_in_the_same_order(world, pair):
+    one = await world.create(pair[0], streaming=True)
+    two = await world.resume(pair[1], one.session_id, streaming=True)
+    views = [world.watch(one), world.watch(two)]
+    await one.send(call("glob", pattern="*") + "[[text:one two three]]")
+    turns = []
+    for seen in views:
+        await seen.idle()
+        turn = slice(seen.types.index("user.message"), seen.types.index("session.idle") + 1)
+        turns.append([(event.type, event.id) for event in seen.events[turn]])
+    assert len(turns[0]) > 10
+    assert turns[0] == turns[1]
+
+
+async def test_whoever_leaves_does_not_end_the_turn(world, pair):
+    one = await world.create(pair[0])
+    two = await world.resume(pair[1], one.session_id)
+    seen = world.watch(two)
+    await one.send("[[hold:gate]][[text:finished without you]]")
+    await world.model.asked(1)
+    await world.leave(pair[0])
+    world.model.release("gate")
+    await seen.idle()
+    assert seen.said == "finished without you"
+
+
+async def test_one_disconnects_and_the_other_goes_on(world, pair):
+    one = await world.create(pair[0])
+    two = await world.resume(pair[1], one.session_id)
+    await one.disconnect()
+    assert await world.ask(two, "[[text:still here]]") == "still here"
+
+
+async def test_what_one_aborts_is_aborted_for_both(world, pair):
+    one = await world.create(pair[0])
+    two = await world.resume(pair[1], one.session_id)
+    seen = world.watch(one)
+    await one.send("[[hold:for ever]]")
+    await world.model.asked(1)
+    await two.abort()
+    await seen.first("abort")
+    await seen.idle()

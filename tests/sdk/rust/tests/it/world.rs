@@ -1,0 +1,165 @@
+//! What the tests share: the programs they start, and ways to wait for events instead of sleeping.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use github_copilot_sdk::handler::ApproveAllHandler;
+use github_copilot_sdk::session::Session;
+use github_copilot_sdk::tool::ToolHandler;
+use github_copilot_sdk::{
+    Client, Error, EventSubscription, MessageOptions, ResumeSessionConfig, SessionConfig, SessionEvent, SessionId,
+    Tool, ToolInvocation, ToolResult,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+
+/// How long anything may take that should happen at once. Only failing tests ever wait that long.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Everything that one test has to itself.
+pub struct World {
+    directory: TempDir,
+    model: Child,
+    model_address: String,
+}
+
+/// A server, and the SDK's client at the other end of its pipes.
+pub struct Served {
+    pub client: Client,
+    pub server: Child,
+}
+
+impl World {
+    pub async fn open() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("work")).unwrap();
+        let mut model =
+            Command::new(program("baton-scripted-model")).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(model.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
+        let model_address = line.split_whitespace().last().unwrap().to_owned();
+        Self { directory, model, model_address }
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.directory.path().join("work").canonicalize().unwrap()
+    }
+
+    /// A client with a server of its own.
+    pub async fn serve(&self) -> Served {
+        let mut server = Command::new(program("baton"))
+            .args(["--server", "--stdio", "--no-auto-update", "--log-level", "info"])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("COPILOT_HOME", self.directory.path().join("home"))
+            .env("COPILOT_API_URL", format!("http://{}", self.model_address))
+            .current_dir(self.work())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let (reader, writer) = (server.stdout.take().unwrap(), server.stdin.take().unwrap());
+        let client = Client::from_streams(reader, writer, self.work()).unwrap();
+        client.verify_protocol_version().await.unwrap();
+        Served { client, server }
+    }
+
+    /// The bodies of all chat requests so far.
+    pub async fn requests(&self) -> Vec<Value> {
+        let mut stream = TcpStream::connect(&self.model_address).await.unwrap();
+        stream.write_all(b"GET /_requests HTTP/1.1\r\nHost: model\r\n\r\n").await.unwrap();
+        let mut response = Vec::new();
+        while !response.ends_with(b"0\r\n\r\n") {
+            assert_ne!(stream.read_buf(&mut response).await.unwrap(), 0, "the model closed the connection");
+        }
+        let response = String::from_utf8(response).unwrap();
+        // The server sends a body as one chunk: its length in one line, itself in the next.
+        let body = response.split("\r\n").skip_while(|line| !line.is_empty()).nth(2).unwrap();
+        let all: Vec<Value> = serde_json::from_str(body).unwrap();
+        let is_chat = |request: &&Value| request["path"].as_str().unwrap().ends_with("/chat/completions");
+        all.iter().filter(is_chat).map(|request| request["body"].clone()).collect()
+    }
+
+    /// What tools told the model, as of its last request.
+    pub async fn tool_results(&self) -> Vec<String> {
+        let requests = self.requests().await;
+        let messages = requests.last().unwrap()["messages"].as_array().unwrap();
+        let results = messages.iter().filter(|message| message["role"] == "tool");
+        results.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.model.start_kill();
+    }
+}
+
+/// A program of this repository, as `scripts/test` has built it.
+fn program(name: &str) -> PathBuf {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/debug");
+    std::env::var_os("BATON_BIN_DIR").map_or(built, PathBuf::from).join(name)
+}
+
+/// A session's settings, with everything approved.
+pub fn config() -> SessionConfig {
+    SessionConfig::default().with_permission_handler(Arc::new(ApproveAllHandler))
+}
+
+pub fn resume(id: &SessionId) -> ResumeSessionConfig {
+    ResumeSessionConfig::new(id.clone()).with_permission_handler(Arc::new(ApproveAllHandler))
+}
+
+/// Sends a prompt, waits for the end of its turn, and returns what the assistant said last.
+pub async fn ask(session: &Session, prompt: &str) -> String {
+    let reply = session.send_and_wait(MessageOptions::new(prompt).with_wait_timeout(PATIENCE)).await.unwrap();
+    reply.unwrap().data["content"].as_str().unwrap().to_owned()
+}
+
+/// Waits for the first event of a type, and returns all up to it.
+pub async fn until(events: &mut EventSubscription, kind: &str) -> Vec<SessionEvent> {
+    let mut seen = Vec::new();
+    let wait = async {
+        while seen.last().is_none_or(|event: &SessionEvent| event.event_type != kind) {
+            seen.push(events.recv().await.unwrap());
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, wait).await;
+    let types: Vec<&String> = seen.iter().map(|event| &event.event_type).collect();
+    assert!(waited.is_ok(), "waited in vain for {kind}; saw {types:?}");
+    seen
+}
+
+/// The events of a type.
+pub fn of<'a>(events: &'a [SessionEvent], kind: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event.event_type == kind).map(|event| &event.data).collect()
+}
+
+/// The directive that makes the model call a tool.
+pub fn call(name: &str, arguments: Value) -> String {
+    format!("[[tool:{name} {arguments}]]")
+}
+
+/// A tool of the client that says what it was given.
+pub struct Lookup;
+
+#[async_trait]
+impl ToolHandler for Lookup {
+    async fn call(&self, invocation: ToolInvocation) -> Result<ToolResult, Error> {
+        Ok(ToolResult::Text(format!("found {}", invocation.arguments["value"].as_str().unwrap_or("nothing"))))
+    }
+}
+
+/// The declaration of a tool that nobody has attached a handler to.
+pub fn lookup() -> Tool {
+    Tool::new("lookup").with_description("Looks something up").with_parameters(json!({
+        "type": "object", "properties": { "value": { "type": "string" } }
+    }))
+}
