@@ -15,6 +15,7 @@ mod process;
 mod program;
 mod registry;
 mod thread;
+#[expect(dead_code, reason = "the engines that ask for these follow")]
 mod wants;
 
 use std::collections::BTreeMap;
