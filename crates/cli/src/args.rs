@@ -159,6 +159,7 @@ Examples:
   baton run \"explain src/main.rs\"
   baton run --yes \"run the tests and fix what fails\"
   git diff | baton run \"review this change\" -
+  baton run --engine codex \"why does this test fail?\"
   baton run --json \"hello\" | jq -r 'select(.type == \"assistant.message\").data.content'
 
 Exit codes: 0 answered, 1 failed, 2 wrong usage, 130 cancelled.";
@@ -175,6 +176,9 @@ pub(crate) struct RunArgs {
     /// Go on with this session (a unique beginning of its id will do)
     #[arg(long, short, value_name = "ID")]
     pub(crate) session: Option<String>,
+    /// Have another agent's program do the work: codex, claude, opencode, pi; `--model` is then one of its models
+    #[arg(long, short, value_name = "NAME", conflicts_with_all = ["demo", "base_url"])]
+    pub(crate) engine: Option<String>,
     /// Allow every tool without asking
     #[arg(long, short)]
     pub(crate) yes: bool,

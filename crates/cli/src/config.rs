@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::args::{Cli, ConfigArgs, Global, ModelArgs};
+use crate::engines::EngineTable;
 use crate::terminal;
 
 /// The configuration file, as people write it.
@@ -21,6 +22,7 @@ struct File {
     log_level: Option<String>,
     durability: Option<String>,
     model: ModelTable,
+    engines: BTreeMap<String, EngineTable>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -47,6 +49,7 @@ pub(crate) struct Config {
     pub(crate) durability: Sourced<Durability>,
     pub(crate) endpoint: Sourced<Endpoint>,
     pub(crate) model: Option<Sourced<String>>,
+    pub(crate) engines: BTreeMap<String, EngineTable>,
     pub(crate) file: PathBuf,
     pub(crate) file_found: bool,
 }
@@ -114,6 +117,7 @@ pub(crate) fn load(
         durability: Sourced { value: parse_durability(&durability.value)?, source: durability.source },
         endpoint: endpoint(model, token_variable, environment, &file.model, &file_source),
         model: (!name.value.is_empty()).then_some(name),
+        engines: file.engines,
         file: path,
         file_found,
     })

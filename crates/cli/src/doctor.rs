@@ -34,13 +34,17 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
     let findings = setup::runtime()?.block_on(async {
-        vec![
+        let mut findings = vec![
             home(&config.home.value),
             store(&config).await,
             model(&config, &environment).await,
             program("bash", "the shell tool falls back to sh", &environment),
             program("git", "sessions do not need it, but models like to use it", &environment),
-        ]
+        ];
+        if let Ok(options) = setup::options(&config, &environment) {
+            findings.extend(baton_server::probe_engines(&options).await.into_iter().map(engine));
+        }
+        findings
     });
     let bad = findings.iter().any(|finding| finding.state == State::Bad);
     if args.json {
@@ -124,6 +128,17 @@ async fn model(config: &Config, environment: &Environment) -> Finding {
         },
         Err(error) => Finding { what, state: State::Bad, detail, advice: Some(error.to_string()) },
     }
+}
+
+/// Another agent's program. That it is not there is not bad: nobody needs all of them.
+fn engine((what, probe): (&'static str, baton_engines::Probe)) -> Finding {
+    let detail = match (&probe.version, &probe.path) {
+        (Some(version), Some(path)) => format!("{version} ({})", path.display()),
+        (None, Some(path)) => path.display().to_string(),
+        (_, None) => "not installed".into(),
+    };
+    let state = if probe.problem.is_none() { State::Good } else { State::Note };
+    Finding { what, state, detail, advice: probe.problem }
 }
 
 fn program(name: &'static str, without: &str, environment: &Environment) -> Finding {

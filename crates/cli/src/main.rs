@@ -3,6 +3,7 @@
 mod args;
 mod config;
 mod doctor;
+mod engines;
 mod run;
 mod sdk;
 mod serve;

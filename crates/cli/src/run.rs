@@ -24,6 +24,14 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let config = config::load(&cli.global, &args.model, None, &environment)?;
     setup::log(&config);
     let options = setup::options(&config, &environment)?;
+    if let Some(engine) = &args.engine {
+        let known = baton_server::engine_names(&options);
+        anyhow::ensure!(
+            known.contains(&engine.as_str()),
+            "there is no engine named {engine:?}; there are {}",
+            known.join(", ")
+        );
+    }
     let prompt = prompt(args)?;
     setup::runtime()?.block_on(async {
         let store = setup::store(&config);
@@ -62,6 +70,7 @@ async fn converse(
     let mut session = server.join(joint).await?;
     if !args.quiet && !args.json {
         let model = match &config.endpoint.value {
+            _ if args.engine.is_some() => model(config, args).unwrap_or_default(),
             Endpoint::Demo => {
                 "demo model, no AI: set OPENAI_API_KEY or OPENAI_BASE_URL for a real one".to_owned()
             }
@@ -85,11 +94,22 @@ async fn converse(
     Ok(code)
 }
 
+/// The model that the session is to use. An engine's model is the engine's name, with one of its own models after it.
+fn model(config: &Config, args: &RunArgs) -> Option<String> {
+    match &args.engine {
+        Some(engine) => Some(match &args.model.model {
+            Some(model) => format!("{engine}/{model}"),
+            None => engine.clone(),
+        }),
+        None => config.model.as_ref().map(|model| model.value.clone()),
+    }
+}
+
 /// Which session to use.
 async fn joint(store: &Arc<SqliteStore>, config: &Config, args: &RunArgs) -> anyhow::Result<Joint> {
     let cwd = std::env::current_dir()?.display().to_string();
     let params = SessionParams {
-        model: config.model.as_ref().map(|model| model.value.clone()),
+        model: model(config, args),
         working_directory: Some(cwd.clone()),
         streaming: Some(true),
         client_name: Some("baton-run".into()),

@@ -48,6 +48,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         home: config.home.value.clone(),
         cwd: std::env::current_dir().context("cannot tell the current directory")?,
         endpoint: config.endpoint.value.clone(),
+        engines: config.engines.clone().into_iter().map(|(name, table)| (name, table.into())).collect(),
         account,
         environment: command_environment(),
         connection_token: environment.get("COPILOT_CONNECTION_TOKEN").map(str::to_owned),
@@ -89,7 +90,7 @@ pub(crate) fn log(config: &Config) {
         other => other,
     };
     let filter = EnvFilter::try_new(format!(
-        "off,baton={level},baton_server={level},baton_store={level},baton_model={level},baton_agent={level}"
+        "off,baton={level},baton_server={level},baton_store={level},baton_model={level},baton_agent={level},baton_engines={level}"
     ));
     let filter = filter.unwrap_or_else(|_| EnvFilter::new("warn"));
     // A second subscriber in the same process is refused; the first one stays.

@@ -58,6 +58,7 @@ impl Durable {
             Body::ModeChanged(change) => self.facts.mode = change.new_mode,
             Body::PermissionsChanged(change) => self.facts.permissions = change.mode,
             Body::ContextChanged(change) => self.facts.context = change.0.clone(),
+            Body::EngineUsage(usage) => self.totals.count(&usage.model, usage.tokens),
             Body::EngineThread(thread) => {
                 self.facts.threads.insert(thread.engine.clone(), thread.token.clone());
             }

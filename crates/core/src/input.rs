@@ -343,6 +343,18 @@ pub enum EngineReport {
         /// The question.
         question: Question,
     },
+    /// It does not wait for this answer any more.
+    Withdrawn {
+        /// Its name for the question.
+        reference: String,
+    },
+    /// What it has used since it last said so.
+    Used {
+        /// Which model; the engine's name where it does not say.
+        model: Option<String>,
+        /// How much.
+        tokens: TokenCounts,
+    },
     /// Something worth knowing.
     Note {
         /// Whether it needs attention.

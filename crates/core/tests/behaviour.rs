@@ -527,6 +527,30 @@ mod engine {
     }
 
     #[test]
+    fn what_it_does_not_wait_for_any_more_is_not_asked_any_more() {
+        let mut world = driven();
+        let call = begin_call(&mut world);
+        for call in [Some(call), None] {
+            let wants = Box::new(wish(&"item_1".into(), Route::BuiltIn));
+            world.report(drive(&world), EngineReport::Wants { reference: "r".into(), call, wants });
+            let request = only_request(&world);
+            world.report(drive(&world), EngineReport::Withdrawn { reference: "r".into() });
+            assert!(world.open_requests().is_empty());
+            let late = world.answer(&request, approve());
+            assert_eq!(world.replies[&late], Reply::TooLate);
+        }
+        world.report(drive(&world), EngineReport::Withdrawn { reference: "never".into() });
+    }
+
+    #[test]
+    fn what_it_uses_is_counted() {
+        let mut world = driven();
+        let tokens = baton_protocol::event::TokenCounts { input: 7, ..Default::default() };
+        world.report(drive(&world), EngineReport::Used { model: Some("m".into()), tokens });
+        assert_eq!(world.session.durable.totals.models["m"].1.input, 7);
+    }
+
+    #[test]
     fn a_grant_answers_for_the_user() {
         let mut world = driven();
         world.take(Input::Change {

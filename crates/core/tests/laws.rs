@@ -1,5 +1,5 @@
 //! Laws of a session under any sequence of inputs, results, crashes and returns: P2, P3 and P5 of the promises.
-#![allow(clippy::panic, reason = "a law that is broken must be loud")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a law that is broken must be loud")]
 
 mod world;
 
@@ -146,7 +146,7 @@ impl Run {
         let (id, call) = (*id, ToolCallId(format!("engine-{}", what % 3)));
         let wants = Box::new(wish(&call, Route::BuiltIn));
         let reference = format!("ref-{}", self.rounds);
-        let report = match what % 8 {
+        let report = match what % 10 {
             0 => EngineReport::Thread(format!("thread-{}", what % 2)),
             1 => EngineReport::Said {
                 message_id: "m".into(),
@@ -158,6 +158,8 @@ impl Run {
             4 => EngineReport::CallFinished { call, result: ToolResult::success("ok") },
             5 => EngineReport::Wants { reference, wants, call: Some(call) },
             6 => EngineReport::Wants { reference, wants, call: None },
+            8 => EngineReport::Withdrawn { reference: format!("ref-{}", self.rounds - 1) },
+            9 => EngineReport::Used { model: None, tokens: Default::default() },
             _ => {
                 let question =
                     Question::UserInput { question: "?".into(), choices: None, allow_freeform: None };

@@ -9,10 +9,12 @@
 //! * `rpc`: the JSON-RPC door, for the official SDKs.
 //! * `wire`: bytes in and out.
 //! * `models`: which model endpoint a session talks to.
+//! * `engines`: other agents' programs, which sessions choose as their model.
 //! * `mirror`: files beside the store, for tools that expect them.
 
 mod context;
 mod crash;
+mod engines;
 mod git;
 mod http;
 mod lifecycle;
@@ -66,6 +68,17 @@ pub async fn list_models(options: &Options) -> Result<Vec<serde_json::Value>, ba
     Models::new(options).list().await
 }
 
+/// Which other agents' programs are there: name and state.
+pub async fn probe_engines(options: &Options) -> Vec<(&'static str, baton_engines::Probe)> {
+    engines::probe(&engines::registry(options)).await
+}
+
+/// The names of all programs that can work in sessions, installed or not.
+#[must_use]
+pub fn engine_names(options: &Options) -> Vec<&'static str> {
+    engines::registry(options).all().map(|engine| engine.name()).collect()
+}
+
 /// A server: one for each process.
 pub struct Server {
     pub(crate) options: Options,
@@ -74,6 +87,7 @@ pub struct Server {
     pub(crate) registry: Registry,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) models: Models,
+    pub(crate) engines: baton_engines::Registry,
     pub(crate) mirror: MirrorThread,
     pub(crate) ledger: Ledger,
     pub(crate) toolbox: Toolbox,
@@ -89,6 +103,7 @@ impl Server {
         let owner = owner::this_process();
         Arc::new(Self {
             models: Models::new(&options),
+            engines: engines::registry(&options),
             ledger: Ledger::new(&options.home, owner.clone()),
             owner,
             options,

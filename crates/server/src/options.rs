@@ -1,8 +1,11 @@
 //! What the program tells the server.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use baton_engines::EngineSettings;
 
 use crate::crash::CrashPlan;
 
@@ -17,6 +20,8 @@ pub struct Options {
     pub cwd: PathBuf,
     /// Where models are asked when a session brings no provider of its own.
     pub endpoint: Endpoint,
+    /// How other agents' programs are to be run, by name.
+    pub engines: BTreeMap<String, EngineSettings>,
     /// Who pays for it.
     pub account: Account,
     /// The variables that commands of sessions see. Must hold no secret of ours.

@@ -18,11 +18,11 @@ pub fn compose(
     prompt: &str,
     attachments: &[Attachment],
     cwd: &Path,
-    now: Timestamp,
+    now: Option<Timestamp>,
     tools_gone: &[String],
 ) -> String {
     let mut before = selections(attachments);
-    before.push(format!("<current_datetime>{now}</current_datetime>"));
+    before.extend(now.map(|now| format!("<current_datetime>{now}</current_datetime>")));
     if !tools_gone.is_empty() {
         before.push(tools_changed(tools_gone));
     }
@@ -147,7 +147,7 @@ mod tests {
 
     fn compose_json(prompt: &str, attachments: &str, cwd: &Path) -> String {
         let attachments: Vec<Attachment> = serde_json::from_str(attachments).unwrap();
-        compose(prompt, &attachments, cwd, Timestamp(1_794_774_653_223), &[])
+        compose(prompt, &attachments, cwd, Some(Timestamp(1_794_774_653_223)), &[])
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn tools_that_left_are_named() {
-        let text = compose("Go", &[], Path::new("/"), Timestamp(0), &["a".into(), "b".into()]);
+        let text = compose("Go", &[], Path::new("/"), Some(Timestamp(0)), &["a".into(), "b".into()]);
         assert!(
             text.contains("no longer available: a, b\n") && text.ends_with("</tools_changed_notice>\n\nGo")
         );

@@ -31,7 +31,7 @@ async fn five_thousand_calls_at_once_get_one_answer_each() {
             Ok(result) => assert!(n % 5 != 2, "{result}"),
             // More than is good for the server is refused, with a reason.
             Err(error) if n % 5 != 2 => {
-                assert!(error["message"].as_str().unwrap().contains("under way"), "{error}")
+                assert!(error["message"].as_str().unwrap().contains("under way"), "{error}");
             }
             Err(error) => assert_eq!(error["message"], "Unhandled method nope"),
         }

@@ -6,8 +6,8 @@
 //! of the conversation is kept, so that the next prompt goes on with it.
 
 use baton_protocol::event::{
-    AssistantMessage, EngineThread, EngineTurn, Outcome, Question, Reasoning, RequestOpened, SessionError,
-    SessionInfo, SessionWarning, ToolStart, TurnEnd, TurnStart,
+    AssistantMessage, EngineThread, EngineTurn, EngineUsage, Outcome, Question, Reasoning, RequestOpened,
+    SessionError, SessionInfo, SessionWarning, ToolStart, TurnEnd, TurnStart,
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::ToolResult;
@@ -16,6 +16,7 @@ use baton_protocol::{Json, RequestId, ToolCallId};
 use super::Step;
 use crate::input::EngineReport;
 use crate::output::{EngineControl, Output, Work, WorkId, denial};
+use crate::state::Call;
 
 impl Step<'_> {
     /// Whether an engine works on the running turn.
@@ -60,6 +61,10 @@ impl Step<'_> {
             EngineReport::CallFinished { call, result } => self.call_over(&call, result),
             EngineReport::Wants { reference, call, wants } => self.engine_wants(reference, call, *wants),
             EngineReport::Asks { reference, question } => self.engine_asks(reference, &question),
+            EngineReport::Withdrawn { reference } => self.engine_withdraws(&reference),
+            EngineReport::Used { model, tokens } => {
+                self.record(EngineUsage { model: model.unwrap_or(engine), tokens });
+            }
             EngineReport::Note { warning: true, text } => {
                 self.record(SessionWarning { warning_type: engine, message: text, url: None });
             }
@@ -144,6 +149,21 @@ impl Step<'_> {
         self.session.live.references.insert(request_id.clone(), reference);
         self.show_question(&request_id, &call, question);
         self.deliver_questions();
+    }
+
+    /// The engine has gone on without an answer: nobody needs to give one any more.
+    fn engine_withdraws(&mut self, reference: &str) {
+        let references = &mut self.session.live.references;
+        let Some((request, _)) = references.iter().find(|(_, known)| *known == reference) else { return };
+        let request = request.clone();
+        references.remove(&request);
+        let waiting = |call: &&Call| call.stage.request() == Some(&request);
+        let Some(call) = self.turn().and_then(|turn| turn.calls.iter().find(waiting)).cloned() else {
+            return;
+        };
+        let reason = "the engine went on without an answer";
+        self.close_request(&call.stage, &call.id, reason);
+        self.finish_stand_in(&call.id, ToolResult::failure(reason));
     }
 
     /// A call that stands for a question, where the engine has begun none of its own.

@@ -163,7 +163,7 @@ impl CodexAppServer {
                 steps.fail(format!("codex cannot open the conversation: {why}. Start a new session."));
             }
             (Asked::Greeting | Asked::Turn, Some(why)) => {
-                steps.fail(format!("codex refuses to work: {why}."))
+                steps.fail(format!("codex refuses to work: {why}."));
             }
         }
         self.end_if_over(steps);

@@ -127,6 +127,13 @@ pub struct EngineThread {
     pub token: String,
 }
 
+/// What the program has used since it last said so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineUsage {
+    pub model: String,
+    pub tokens: TokenCounts,
+}
+
 /// A person has run a command in the session's directory. The model is told with the next prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -170,6 +170,7 @@ vocabulary! {
         RequestClosed = "baton.request_closed",
         EngineTurn = "baton.engine_turn",
         EngineThread = "baton.engine_thread",
+        EngineUsage = "baton.engine_usage",
         CallAmended = "baton.call_amended",
         ContextAdded = "baton.context_added",
         ApprovalsChanged = "baton.approvals_changed",

@@ -114,6 +114,8 @@ pub struct SessionError {
     pub error_type: String,
     pub message: String,
     pub error_code: Option<String>,
+    /// Where it comes from, for whoever looks closer: the end of what a program wrote to stderr, say.
+    pub stack: Option<String>,
     pub status_code: Option<u16>,
     pub provider_call_id: Option<String>,
     pub url: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_core::{Answer, Ask, Change, Profile, Reply, Session, Withdrawn, WorkId, WorkResult};
+use baton_core::{Answer, Ask, Change, EngineReport, Profile, Reply, Session, Withdrawn, WorkId, WorkResult};
 use baton_protocol::event::{AbortReason, Prompt};
 use baton_protocol::params::SessionParams;
 use baton_protocol::{Body, ClientId, RequestId, SessionId};
@@ -66,6 +66,8 @@ pub(crate) enum Mail {
     Change(Box<Change>, Responder),
     /// Something for the record, from work.
     Note(Box<Body>),
+    /// An engine that works says what it does.
+    Report(WorkId, Box<EngineReport>),
     /// Work has come back.
     Finished(WorkId, Box<WorkResult>),
     /// A look at the state.
@@ -92,7 +94,12 @@ impl Mail {
             | Self::Suspend(respond)
             | Self::Change(_, respond) => respond(Err(failure)),
             Self::Stop(done) | Self::Vanish(done) => drop(done.send(())),
-            Self::Leave(_) | Self::Note(_) | Self::Finished(..) | Self::Look(_) | Self::Adjust(_) => {}
+            Self::Leave(_)
+            | Self::Note(_)
+            | Self::Report(..)
+            | Self::Finished(..)
+            | Self::Look(_)
+            | Self::Adjust(_) => {}
         }
     }
 }

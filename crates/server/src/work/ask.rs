@@ -224,7 +224,7 @@ async fn failed(bench: &Bench, error: &ModelError) -> WorkResult {
         error_code: error.code.as_deref().map(str::to_owned),
         status_code: error.status,
         provider_call_id: error.request_id.as_deref().map(str::to_owned),
-        url: None,
+        ..SessionError::default()
     })
 }
 

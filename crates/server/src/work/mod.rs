@@ -4,6 +4,8 @@
 //! what its result means is the core's business. Work that panics fails; it never takes its session along.
 
 mod ask;
+mod drive;
+mod engine_room;
 mod hooks;
 mod prompt;
 mod question;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::{Prepared, PreparedPrompt, Session, Work, WorkId, WorkResult};
+use baton_engines::Control;
 use baton_protocol::ClientId;
 use baton_protocol::event::{Body, SessionError};
 use baton_protocol::tool::ToolResult;
@@ -21,6 +24,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::engine_room::EngineRoom;
 pub(crate) use self::tools::{ToolRoom, offered};
 use crate::Server;
 use crate::session::actor::transcript::Conversation;
@@ -35,6 +39,9 @@ pub(crate) struct Bench {
     pub(crate) mailbox: mpsc::UnboundedSender<Mail>,
     pub(crate) conversation: Conversation,
     pub(crate) tools: Arc<ToolRoom>,
+    pub(crate) engine: Arc<EngineRoom>,
+    /// What is said to an engine while it works.
+    pub(crate) control: Option<mpsc::UnboundedReceiver<Control>>,
     /// Cancelled when nobody wants the result any more.
     pub(crate) cancel: CancellationToken,
 }
@@ -56,10 +63,11 @@ pub(crate) fn spawn(bench: Bench, mailbox: mpsc::UnboundedSender<Mail>, id: Work
     let tasks = bench.server.tasks.clone();
     tasks.spawn(async move {
         let cancel = bench.cancel.clone();
-        // A tool ends itself when it is cancelled, and takes its processes along. Everything else can just be dropped.
-        let ends_itself = matches!(work, Work::RunTool { .. });
+        // Tools and engines end themselves when they are cancelled, and take their processes along. Everything else can
+        // just be dropped.
+        let ends_itself = matches!(work, Work::RunTool { .. } | Work::Drive { .. });
         let failed = failure_of(&work);
-        let perform = AssertUnwindSafe(perform(bench, work)).catch_unwind();
+        let perform = AssertUnwindSafe(perform(bench, id, work)).catch_unwind();
         let result = if ends_itself {
             perform.await
         } else {
@@ -90,7 +98,7 @@ pub(crate) fn say_farewell(bench: Bench, client: ClientId, respond: Responder) {
     });
 }
 
-async fn perform(bench: Bench, work: Work) -> WorkResult {
+async fn perform(bench: Bench, id: WorkId, work: Work) -> WorkResult {
     match work {
         Work::PreparePrompt { prompt, tools_gone } => {
             WorkResult::PreparePrompt(prompt::prepare(&bench, prompt, &tools_gone).await)
@@ -103,13 +111,8 @@ async fn perform(bench: Bench, work: Work) -> WorkResult {
         }
         Work::DeliverQuestion { client, request } => question::deliver(&bench, client, &request).await,
         Work::Review => WorkResult::Review(hooks::review(&bench).await),
-        Work::Drive { engine, .. } => WorkResult::Drive(Err(no_engine(&engine))),
+        Work::Drive { engine, prompt, token } => drive::drive(bench, id, &engine, prompt, token).await,
     }
-}
-
-fn no_engine(name: &str) -> SessionError {
-    let message = format!("there is no engine named {name:?} here");
-    SessionError { error_type: "engine".into(), message, ..SessionError::default() }
 }
 
 /// The result of work that failed from within.
@@ -126,10 +129,6 @@ fn failure_of(work: &Work) -> WorkResult {
         Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::failure(WHY)),
         Work::DeliverQuestion { .. } => WorkResult::Undelivered,
         Work::Review => WorkResult::Review(None),
-        Work::Drive { .. } => WorkResult::Drive(Err(SessionError {
-            error_type: "internal".into(),
-            message: WHY.into(),
-            ..SessionError::default()
-        })),
+        Work::Drive { .. } => WorkResult::Drive(Err(drive::failure(WHY.into()))),
     }
 }

@@ -24,7 +24,12 @@ pub(super) async fn prepare(bench: &Bench, id: PromptId, tools_gone: &[String]) 
             output.text("additionalContext").map(|advice| ("userPromptSubmitted".to_owned(), advice)),
         );
     }
-    let transformed = compose(bench, &text, &accepted.prompt, tools_gone).await;
+    let engine = crate::engines::named(&bench.server, &bench.settings, &bench.session).map(str::to_owned);
+    let transformed = match &engine {
+        // A program has a date and tools of its own.
+        Some(_) => compose(bench, &text, &accepted.prompt, None, &[]).await,
+        None => compose(bench, &text, &accepted.prompt, Some(Timestamp::now()), tools_gone).await,
+    };
     let input = json!({ "prompt": text, "transformedPrompt": transformed });
     let transformed = match hooks::invoke(bench, "userPromptTransformed", input).await {
         Some(output) => output.text("modifiedTransformedPrompt").unwrap_or(transformed),
@@ -38,6 +43,12 @@ pub(super) async fn prepare(bench: &Bench, id: PromptId, tools_gone: &[String]) 
         context.extend(advice.map(|advice| ("sessionStart".to_owned(), advice)));
     }
     let content = accepted.prompt.display.clone().unwrap_or(text);
+    if engine.is_some() {
+        let advice = context.iter().map(|(_, advice)| advice.as_str());
+        let transformed =
+            std::iter::once(transformed.as_str()).chain(advice).collect::<Vec<_>>().join("\n\n");
+        return PreparedPrompt { content, transformed: Some(transformed), context, system: None, engine };
+    }
     let system = system_text(bench).await;
     let changed = bench.conversation.system.as_deref() != Some(system.as_str());
     PreparedPrompt {
@@ -53,11 +64,11 @@ async fn compose(
     bench: &Bench,
     text: &str,
     prompt: &baton_protocol::event::Prompt,
+    now: Option<Timestamp>,
     tools_gone: &[String],
 ) -> String {
     let (text, attachments) = (text.to_owned(), prompt.attachments.clone());
     let (cwd, gone) = (cwd(bench), tools_gone.to_owned());
-    let now = Timestamp::now();
     let compose = move || user::compose(&text, &attachments, &cwd, now, &gone);
     // Attachments are files, and files may be slow.
     tokio::task::spawn_blocking(compose).await.unwrap_or_default()

@@ -43,7 +43,7 @@ pub(super) async fn metrics(State(door): State<Shared>) -> Response {
 pub(super) async fn models(State(door): State<Shared>) -> Result<Json<Value>, ApiError> {
     let failed =
         |error: baton_model::ModelError| ApiError::new(StatusCode::BAD_GATEWAY, "model", error.to_string());
-    Ok(Json(json!({ "models": door.server.models.list().await.map_err(failed)? })))
+    Ok(Json(json!({ "models": crate::engines::all_models(&door.server).await.map_err(failed)? })))
 }
 
 /// The description of this API.

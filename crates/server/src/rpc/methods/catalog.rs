@@ -11,7 +11,8 @@ use crate::work;
 pub(super) fn models(call: &Call<'_>) -> Handling {
     let (server, method) = (call.connection.server.clone(), call.method.to_owned());
     call.later(async move {
-        let models = server.models.list().await.map_err(|error| errors::failed(&method, error))?;
+        let models =
+            crate::engines::all_models(&server).await.map_err(|error| errors::failed(&method, error))?;
         Ok(json!({ "models": models }))
     })
 }
@@ -21,7 +22,8 @@ pub(super) fn session_models(call: &Call<'_>) -> Handling {
     call.session()?;
     let (server, method) = (call.connection.server.clone(), call.method.to_owned());
     call.later(async move {
-        let models = server.models.list().await.map_err(|error| errors::failed(&method, error))?;
+        let models =
+            crate::engines::all_models(&server).await.map_err(|error| errors::failed(&method, error))?;
         Ok(json!({ "list": models }))
     })
 }

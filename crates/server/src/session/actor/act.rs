@@ -1,9 +1,11 @@
 //! What follows once a step is durable: clients see it, callers hear of it, work starts and stops.
 
-use baton_core::{Output, Work, WorkId, WorkResult};
+use baton_core::{EngineControl, Output, Work, WorkId, WorkResult};
+use baton_engines::Control;
 use baton_protocol::event::{Body, Event, Outcome, SessionError};
 use baton_store::{Seq, StoreError};
 use bytes::Bytes;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Actor, Running};
@@ -51,7 +53,8 @@ impl Actor {
                     self.start(id, work).await;
                     self.server.crash_point(CrashPoint::AfterStart);
                 }
-                Output::Tell(..) | Output::Stop(_) => {}
+                Output::Tell(work, control) => self.tell(work, control),
+                Output::Stop(_) => {}
             }
         }
         if recorded {
@@ -76,17 +79,37 @@ impl Actor {
         if let Work::PreparePrompt { prompt, .. } = &work {
             self.conversation.take_headers(&self.session, *prompt);
         }
-        if work == Work::Ask
+        if matches!(work, Work::Ask | Work::Drive { token: None, .. })
             && let Err(error) = self.conversation.load(&self.server, &self.session.id, self.head).await
         {
             // Asking without the history would be worse than not asking: the model would answer as if to a stranger.
-            let failed = WorkResult::AskFailed(storage_error(&error));
+            let error = storage_error(&error);
+            let failed =
+                if work == Work::Ask { WorkResult::AskFailed(error) } else { WorkResult::Drive(Err(error)) };
             return drop(self.mailbox.send(Mail::Finished(id, Box::new(failed))));
         }
         let token = CancellationToken::new();
         let is_tool = matches!(work, Work::RunTool { .. });
-        self.running.insert(id, Running { token: token.clone(), is_tool });
-        work::spawn(self.work_bench(token), self.mailbox.clone(), id, work);
+        let (control, controlled) = mpsc::unbounded_channel();
+        let is_driven = matches!(work, Work::Drive { .. });
+        let running = Running { token: token.clone(), is_tool, control: is_driven.then_some(control) };
+        self.running.insert(id, running);
+        let bench = work::Bench { control: is_driven.then_some(controlled), ..self.work_bench(token) };
+        work::spawn(bench, self.mailbox.clone(), id, work);
+    }
+
+    /// Passes something on to an engine that works. One that has just ended does not need it any more.
+    fn tell(&self, work: WorkId, control: EngineControl) {
+        let control = match control {
+            EngineControl::Decide { reference, verdict } => Control::Decide { reference, verdict },
+            EngineControl::Answer { reference, answer, was_freeform } => {
+                Control::Answer { reference, answer, was_freeform }
+            }
+            EngineControl::Steer(prompt) => Control::Steer(prompt),
+        };
+        if let Some(sender) = self.running.get(&work).and_then(|running| running.control.as_ref()) {
+            drop(sender.send(control));
+        }
     }
 
     /// What work may use of this session: copies, so that work never sees the session change under it.
@@ -99,6 +122,8 @@ impl Actor {
             mailbox: self.mailbox.clone(),
             conversation: self.conversation.clone(),
             tools: self.tools.clone(),
+            engine: self.engine.clone(),
+            control: None,
             cancel,
         }
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::{Input, Output, ReplyTo, Session, Stamp, WorkId};
+use baton_engines::Control;
 use baton_protocol::{ClientId, Timestamp};
 use baton_store::{Append, Lease, NewRecord, Seq, StoreError};
 use bytes::Bytes;
@@ -26,7 +27,7 @@ use super::settings::Settings;
 use crate::Server;
 use crate::crash::CrashPoint;
 use crate::mirror::Mirror;
-use crate::work::{self, ToolRoom};
+use crate::work::{self, EngineRoom, ToolRoom};
 
 /// How many messages are answered with one write at most.
 const BATCH: usize = 64;
@@ -68,6 +69,7 @@ pub(crate) struct Actor {
     returned: Vec<CancellationToken>,
     conversation: Conversation,
     tools: Arc<ToolRoom>,
+    engine: Arc<EngineRoom>,
     mirror: Mirror,
     /// Whether hooks have been told that the session ends.
     farewell_said: bool,
@@ -79,6 +81,8 @@ pub(crate) struct Actor {
 struct Running {
     token: CancellationToken,
     is_tool: bool,
+    /// A way to talk to it, if it is an engine.
+    control: Option<mpsc::UnboundedSender<Control>>,
 }
 
 /// Steps that have been taken and wait for their write.
@@ -174,6 +178,7 @@ impl Actor {
                 (Input::Change { reply: self.expect_reply(respond), change: *change }, false)
             }
             Mail::Note(body) => (Input::Note(body), true),
+            Mail::Report(work, report) => (Input::Reported { work, report }, true),
             Mail::Finished(work, result) => {
                 self.server.crash_point(CrashPoint::WorkReturned);
                 if let Some(running) = self.running.remove(&work)
@@ -213,7 +218,7 @@ impl Actor {
             Mail::Adjust(adjust) => adjust(&mut self.settings),
             Mail::Stop(done) | Mail::Vanish(done) => {
                 self.stop_everything();
-                self.tools.close().await;
+                self.close_rooms().await;
                 let _ = done.send(());
                 return ControlFlow::Break(());
             }
@@ -226,6 +231,7 @@ impl Actor {
             | Mail::Suspend(_)
             | Mail::Change(..)
             | Mail::Note(_)
+            | Mail::Report(..)
             | Mail::Finished(..) => {}
         }
         ControlFlow::Continue(())
@@ -375,8 +381,13 @@ impl Actor {
         }
     }
 
+    /// Ends every process of the session.
+    async fn close_rooms(&mut self) {
+        tokio::join!(self.tools.close(), self.engine.close());
+    }
+
     async fn end_before_answer(&mut self) {
-        self.tools.close().await;
+        self.close_rooms().await;
         self.mirror.finish().await;
         self.server.crash_point(CrashPoint::BeforeRelease);
         if let Err(error) = self.server.store.release(self.lease.clone()).await {

@@ -163,6 +163,7 @@ impl Nascent {
     ) -> Actor {
         let directory = self.server.session_directory(&self.id, settings.config_dir.as_deref());
         Actor {
+            engine: Arc::default(),
             tools: Arc::new(ToolRoom::new(&self.server, &self.hub, directory.clone())),
             mirror: Mirror::new(&self.server, directory),
             server: self.server,

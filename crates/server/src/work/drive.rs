@@ -1,0 +1,184 @@
+//! A turn that another agent's program works on: its reports become the session's events, what clients say reaches it.
+
+use baton_core::{EngineReport, WorkId, WorkResult};
+use baton_engines::{Outcome, Report};
+use baton_model::{Message, Part};
+use baton_protocol::ToolCallId;
+use baton_protocol::event::{
+    AssistantUsage, MessageDelta, MessageStart, ReasoningDelta, SessionError, TokenCounts, ToolPartialResult,
+};
+use tokio::sync::mpsc;
+
+use super::engine_room::{Run, Wanted};
+use super::{Bench, prompt};
+use crate::session::Mail;
+
+/// How much of an earlier conversation a program is told that joins it, in tokens.
+const ACCOUNT: u64 = 8_000;
+
+/// Has an engine work on the running turn.
+pub(super) async fn drive(
+    mut bench: Bench,
+    work: WorkId,
+    name: &str,
+    prompt: String,
+    token: Option<String>,
+) -> WorkResult {
+    let server = bench.server.clone();
+    let (Some(engine), Some(control)) = (server.engines.get(name), bench.control.take()) else {
+        return WorkResult::Drive(Err(failure(format!("There is no engine named {name:?} here."))));
+    };
+    let facts = &bench.session.durable.facts;
+    let wanted = Wanted {
+        engine: engine.name(),
+        model: facts.model.as_deref().and_then(|model| Some(model.split_once('/')?.1.to_owned())),
+        reasoning_effort: facts.reasoning_effort.clone(),
+        cwd: prompt::cwd(&bench),
+        allow_all: server.options.allow_all,
+    };
+    let prompt = match (&token, account(&bench)) {
+        (None, Some(account)) => format!("{account}\n\n{prompt}"),
+        _ => prompt,
+    };
+    let (reports, mut heard) = mpsc::unbounded_channel();
+    let run = Run { prompt, reports, control, interrupt: bench.cancel.clone() };
+    let room = bench.engine.clone();
+    let mut running = std::pin::pin!(room.run(&**engine, wanted, token, &server.ledger, run));
+    let mut scribe = Scribe::new(&bench, work);
+    let outcome = loop {
+        tokio::select! {
+            biased;
+            Some(report) = heard.recv() => scribe.take(report),
+            outcome = &mut running => break outcome,
+        }
+    };
+    while let Ok(report) = heard.try_recv() {
+        scribe.take(report);
+    }
+    WorkResult::Drive(match outcome {
+        Outcome::Completed => Ok(()),
+        Outcome::Interrupted => Err(failure(format!("{name} was interrupted."))),
+        Outcome::Failed { message, diagnostics } => {
+            Err(SessionError { stack: diagnostics, ..failure(message) })
+        }
+    })
+}
+
+pub(super) fn failure(message: String) -> SessionError {
+    SessionError { error_type: "engine".into(), message, ..SessionError::default() }
+}
+
+/// What was said before a program joined the conversation, for it to go on from; none if it is there from the start.
+fn account(bench: &Bench) -> Option<String> {
+    let messages = bench.conversation.transcript().messages(false, ACCOUNT);
+    let now = messages.iter().rposition(|message| matches!(**message, Message::User(_)))?;
+    let lines: Vec<String> = messages[..now].iter().filter_map(|message| line(message)).collect();
+    (!lines.is_empty()).then(|| {
+        format!(
+            "<conversation_so_far>\nYou take over from another agent. This was said before:\n\n{}\n</conversation_so_far>",
+            lines.join("\n\n")
+        )
+    })
+}
+
+fn line(message: &Message) -> Option<String> {
+    match message {
+        Message::User(parts) => {
+            let texts = parts.iter().filter_map(|part| match part {
+                Part::Text(text) => Some(text.as_str()),
+                Part::Image { .. } => None,
+            });
+            Some(format!("User: {}", texts.collect::<Vec<_>>().join("\n")))
+        }
+        Message::Assistant { text, .. } if !text.is_empty() => Some(format!("Assistant: {text}")),
+        Message::Assistant { .. } | Message::System(_) | Message::Tool { .. } => None,
+    }
+}
+
+/// Passes on what a program reports: pieces are shown as they come, what is whole goes through the core.
+struct Scribe<'a> {
+    bench: &'a Bench,
+    work: WorkId,
+    /// The name of the message that is being said.
+    message_id: String,
+    reasoning_id: String,
+    speaking: bool,
+    model: Option<String>,
+}
+
+impl<'a> Scribe<'a> {
+    fn new(bench: &'a Bench, work: WorkId) -> Self {
+        Self { bench, work, message_id: new_id(), reasoning_id: new_id(), speaking: false, model: None }
+    }
+
+    fn take(&mut self, report: Report) {
+        let report = match report {
+            Report::TextDelta(delta_content) => return self.show_text(delta_content),
+            Report::ReasoningDelta(delta_content) => return self.show_reasoning(delta_content),
+            Report::CallOutput { id, output } => {
+                let partial = ToolPartialResult { tool_call_id: ToolCallId(id), partial_output: output };
+                return self.bench.show(partial);
+            }
+            Report::Started { token, model } => {
+                self.model = model;
+                EngineReport::Thread(token.0)
+            }
+            Report::Message { text, reasoning } => self.said(text, reasoning),
+            Report::Usage(usage) => self.used(*usage),
+            Report::CallStarted { id, tool, arguments } => {
+                EngineReport::CallStarted { call: ToolCallId(id), tool, arguments }
+            }
+            Report::CallFinished { id, result } => {
+                EngineReport::CallFinished { call: ToolCallId(id), result }
+            }
+            Report::Wants { reference, call, wants } => {
+                EngineReport::Wants { reference, call: call.map(ToolCallId), wants }
+            }
+            Report::Asks { reference, question } => EngineReport::Asks { reference, question },
+            Report::Withdrawn { reference } => EngineReport::Withdrawn { reference },
+            Report::Note { warning, text } => EngineReport::Note { warning, text },
+        };
+        drop(self.bench.mailbox.send(Mail::Report(self.work, Box::new(report))));
+    }
+
+    fn show_text(&mut self, delta_content: String) {
+        if !self.bench.settings.streaming {
+            return;
+        }
+        if !std::mem::replace(&mut self.speaking, true) {
+            self.bench.show(MessageStart { message_id: self.message_id.clone() });
+        }
+        self.bench.show(MessageDelta { message_id: self.message_id.clone(), delta_content });
+    }
+
+    fn show_reasoning(&self, delta_content: String) {
+        if self.bench.settings.streaming {
+            self.bench.show(ReasoningDelta { reasoning_id: self.reasoning_id.clone(), delta_content });
+        }
+    }
+
+    fn said(&mut self, text: String, reasoning: Option<String>) -> EngineReport {
+        self.speaking = false;
+        self.reasoning_id = new_id();
+        let message_id = std::mem::replace(&mut self.message_id, new_id());
+        EngineReport::Said { message_id, text, reasoning, model: self.model.clone() }
+    }
+
+    fn used(&self, usage: AssistantUsage) -> EngineReport {
+        let model = Some(usage.model.clone()).filter(|model| !model.is_empty()).or(self.model.clone());
+        let tokens = TokenCounts {
+            input: usage.input_tokens.unwrap_or_default(),
+            output: usage.output_tokens.unwrap_or_default(),
+            cache_read: usage.cache_read_tokens.unwrap_or_default(),
+            cache_write: usage.cache_write_tokens.unwrap_or_default(),
+            reasoning: usage.reasoning_tokens.unwrap_or_default(),
+            duration_ms: usage.duration.unwrap_or_default(),
+        };
+        self.bench.show(AssistantUsage { model: model.clone().unwrap_or_default(), ..usage });
+        EngineReport::Used { model, tokens }
+    }
+}
+
+fn new_id() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
