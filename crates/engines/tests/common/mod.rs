@@ -124,9 +124,8 @@ pub(crate) async fn run(
         }
     };
     let both = async { tokio::join!(running, listening).0 };
-    let outcome = match tokio::time::timeout(LIMIT, both).await {
-        Ok(outcome) => outcome,
-        Err(_) => panic!("the run did not end within {LIMIT:?}; reports: {reports:#?}"),
+    let Ok(outcome) = tokio::time::timeout(LIMIT, both).await else {
+        panic!("the run did not end within {LIMIT:?}; reports: {reports:#?}")
     };
     Told { reports, outcome }
 }

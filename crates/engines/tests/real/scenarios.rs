@@ -139,7 +139,7 @@ pub(crate) async fn listens(name: &str) {
             match report {
                 Report::Wants { reference, .. } => desk.decide(reference, Verdict::ApproveOnce),
                 Report::CallStarted { .. } if !std::mem::replace(&mut said, true) => {
-                    desk.steer("two [[text:heard]]")
+                    desk.steer("two [[text:heard]]");
                 }
                 _ => {}
             }
