@@ -191,7 +191,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_to_the_end(bytes: Vec<u8>, piece in 1usize..64) {
-            let mut text = bytes.clone();
+            let mut text = bytes;
             text.extend_from_slice(b"\n\"end\"\n");
             let lines = read(&text, piece);
             prop_assert_eq!(lines.last(), Some(&Line::Json(json!("end"))));
