@@ -52,7 +52,7 @@ async fn a_cancel_ends_the_whole_tree() {
 #[tokio::test]
 async fn the_end_of_a_session_ends_the_whole_tree() {
     let (program, _model) = scripted().await;
-    for method in ["session.destroy", "session.delete"] {
+    for method in ["session.detach", "session.destroy", "session.delete"] {
         let marker = Marker::new();
         let (mut server, client) = busy(&program, &marker).await;
         client.ok(method, json!({"sessionId": "busy"})).await;

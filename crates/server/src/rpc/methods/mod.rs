@@ -92,7 +92,7 @@ fn route(call: &Call<'_>) -> Handling {
         "session.send" => sessions::send(call),
         "session.abort" => sessions::abort(call),
         "session.suspend" => sessions::suspend(call),
-        "session.destroy" => sessions::destroy(call),
+        "session.destroy" | "session.detach" => sessions::leave(call),
         "session.delete" | "sessions.delete" => sessions::delete(call),
         "sessions.close" => sessions::close(call),
 

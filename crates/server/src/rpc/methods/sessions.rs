@@ -117,8 +117,9 @@ pub(super) fn suspend(call: &Call<'_>) -> Handling {
     call.by_responder(&handle, Mail::Suspend, |_| Ok(void()))
 }
 
-/// The client is done with the session; nobody else loses it. Doing it twice is fine.
-pub(super) fn destroy(call: &Call<'_>) -> Handling {
+/// The client is done with the session; nobody else loses it. Doing it twice is fine. SDKs have two names for it: one of
+/// the days when a session had one client, one of today.
+pub(super) fn leave(call: &Call<'_>) -> Handling {
     let id = call.parse::<OnlySession>()?.session_id;
     let client = call.connection.client;
     match call.connection.detach(&id) {

@@ -14,7 +14,7 @@ async fn a_session_is_created_and_disconnected() {
     assert_eq!(history[0].data["selectedModel"], "claude-sonnet-4.5");
     session.disconnect().await.unwrap();
     let error = session.get_events().await.unwrap_err().to_string();
-    assert!(error.contains("Session not found"), "{error}");
+    assert!(error.contains("session not found"), "{error}");
     served.client.stop().await.unwrap();
 }
 
@@ -37,7 +37,7 @@ async fn what_never_was_cannot_be_resumed() {
     let served = world.serve().await;
     let resumed = served.client.resume_session(resume(&SessionId::from("never-was"))).await;
     let error = resumed.err().unwrap().to_string();
-    assert!(error.contains("Session not found"), "{error}");
+    assert!(error.contains("session not found"), "{error}");
 }
 
 #[tokio::test]
