@@ -20,7 +20,6 @@ pub(crate) struct Opening<'a> {
     /// The conversation to go on with.
     pub(crate) token: Option<&'a ResumeToken>,
     /// Where files may be left for the program.
-    #[expect(dead_code, reason = "the engines that write settings files follow")]
     pub(crate) scratch: &'a Path,
 }
 

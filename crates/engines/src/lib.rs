@@ -5,17 +5,18 @@
 //! in one vocabulary, [`Report`], whatever the program prints. It never talks to clients and never writes history: what a
 //! report means for a session is `baton-core`'s business.
 
+mod claude;
 mod codex;
 mod dialect;
 mod json;
 mod limits;
 mod locks;
+mod pi;
 mod probe;
 mod process;
 mod program;
 mod registry;
 mod thread;
-#[expect(dead_code, reason = "the engines that ask for these follow")]
 mod wants;
 
 use std::collections::BTreeMap;

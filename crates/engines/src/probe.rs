@@ -43,10 +43,10 @@ pub(crate) async fn probe(program: &Program, probed: &mut Option<Probed>) -> Pro
 }
 
 fn problem(program: &Program, path: &Path, version: Option<&str>) -> Option<String> {
-    let facts = program.facts;
+    let facts = &program.facts;
     let Some(version) = version else {
         return Some(format!(
-            "{} does not say its version. Try `{} --version`; if it fails, install it again with `{}`.",
+            "{} does not say its version. Try `{} --version`. {}",
             facts.name,
             path.display(),
             facts.install
@@ -55,7 +55,7 @@ fn problem(program: &Program, path: &Path, version: Option<&str>) -> Option<Stri
     if numbers(version).is_some_and(|version| version < facts.oldest) {
         let [major, minor, patch] = facts.oldest;
         return Some(format!(
-            "{} {version} is too old; {major}.{minor}.{patch} or newer is needed. Update it with `{}`.",
+            "{} {version} is too old; {major}.{minor}.{patch} or newer is needed. {}",
             facts.name, facts.install
         ));
     }

@@ -4,47 +4,99 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::claude::{ClaudeControl, ClaudeExec};
 use crate::codex::{CodexAppServer, CodexExec};
 use crate::dialect::Dialect;
 use crate::locks::Locks;
+use crate::pi::{PiExec, PiRpc};
 use crate::{EngineSettings, Mode, Surroundings};
 
 /// What is known about a program.
+#[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub(crate) name: &'static str,
     /// What it is called on the PATH.
     pub(crate) command: &'static str,
-    /// How to get it.
+    /// How to get it, in a sentence.
     pub(crate) install: &'static str,
-    /// How to log in.
+    /// How to log in, in a sentence.
     pub(crate) login: &'static str,
     /// The oldest version that speaks as we expect.
     pub(crate) oldest: [u64; 3],
     /// Arguments that Baton gives itself, or that would change what it hears.
     refused: &'static [&'static str],
-    dialect: fn(Mode) -> Box<dyn Dialect>,
+    dialect: fn(&Facts, Mode) -> Box<dyn Dialect>,
 }
 
-/// All programs that can be engines.
-pub(crate) const PROGRAMS: [Facts; 1] = [Facts {
-    name: "codex",
-    command: "codex",
-    install: "npm install -g @openai/codex",
-    login: "Log in with `codex login`.",
-    oldest: [0, 100, 0],
-    refused: &[
-        "--json",
-        "--skip-git-repo-check",
-        "--output-schema",
-        "--output-last-message",
-        "--color",
-        "-o",
-    ],
-    dialect: |mode| match mode {
-        Mode::Interactive => Box::<CodexAppServer>::default(),
-        Mode::Exec => Box::<CodexExec>::default(),
+/// All programs that can be engines without being described in the settings.
+pub(crate) const PROGRAMS: [Facts; 3] = [
+    Facts {
+        name: "codex",
+        command: "codex",
+        install: "Install it with `npm install -g @openai/codex`.",
+        login: "Log in with `codex login`.",
+        oldest: [0, 100, 0],
+        refused: &[
+            "--json",
+            "--skip-git-repo-check",
+            "--output-schema",
+            "--output-last-message",
+            "--color",
+            "-o",
+        ],
+        dialect: |_, mode| match mode {
+            Mode::Interactive => Box::<CodexAppServer>::default(),
+            Mode::Exec => Box::<CodexExec>::default(),
+        },
     },
-}];
+    Facts {
+        name: "claude",
+        command: "claude",
+        install: "Install it with `npm install -g @anthropic-ai/claude-code`.",
+        login: "Log in by running `claude` once, or set ANTHROPIC_API_KEY.",
+        oldest: [2, 0, 0],
+        refused: &[
+            "-p",
+            "--print",
+            "--input-format",
+            "--output-format",
+            "--permission-prompt-tool",
+            "--resume",
+            "-r",
+            "--continue",
+            "-c",
+            "--session-id",
+            "--fork-session",
+        ],
+        dialect: |_, mode| match mode {
+            Mode::Interactive => Box::<ClaudeControl>::default(),
+            Mode::Exec => Box::<ClaudeExec>::default(),
+        },
+    },
+    Facts {
+        name: "pi",
+        command: "pi",
+        install: "Install it with `npm install -g @mariozechner/pi-coding-agent`.",
+        login: "Log in with `/login` in `pi`, or set the provider's API key.",
+        oldest: [0, 70, 0],
+        refused: &[
+            "-p",
+            "--print",
+            "--mode",
+            "--session",
+            "--resume",
+            "-r",
+            "--continue",
+            "-c",
+            "--fork",
+            "--no-session",
+        ],
+        dialect: |_, mode| match mode {
+            Mode::Interactive => Box::<PiRpc>::default(),
+            Mode::Exec => Box::<PiExec>::default(),
+        },
+    },
+];
 
 impl Facts {
     /// What a person can do about a failure, if it is one of the usual ones.
@@ -59,7 +111,7 @@ impl Facts {
 
 /// A program as it is set up here.
 pub(crate) struct Program {
-    pub(crate) facts: &'static Facts,
+    pub(crate) facts: Facts,
     pub(crate) settings: EngineSettings,
     pub(crate) surroundings: Arc<Surroundings>,
     pub(crate) locks: Locks,
@@ -67,7 +119,7 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn dialect(&self) -> Box<dyn Dialect> {
-        (self.facts.dialect)(self.settings.mode)
+        (self.facts.dialect)(&self.facts, self.settings.mode)
     }
 
     /// Where it is, if it is there.
@@ -95,13 +147,12 @@ impl Program {
     }
 
     pub(crate) fn not_installed(&self) -> String {
-        let Facts { name, install, .. } = self.facts;
+        let Facts { name, install, .. } = &self.facts;
         match &self.settings.program {
-            Some(path) => format!(
-                "{name} is not at {}. Correct the engine's `program`, or install it with `{install}`.",
-                path.display()
-            ),
-            None => format!("{name} is not installed. Install it with `{install}`."),
+            Some(path) => {
+                format!("{name} is not at {}. Correct the engine's `program`. {install}", path.display())
+            }
+            None => format!("{name} is not installed. {install}"),
         }
     }
 

@@ -34,12 +34,12 @@ impl Registry {
     #[must_use]
     pub fn new(mut settings: BTreeMap<String, EngineSettings>, surroundings: Surroundings) -> Self {
         let surroundings = Arc::new(surroundings);
-        let engines = PROGRAMS.iter().map(|facts| {
+        let engines = PROGRAMS.into_iter().map(|facts| {
             let program = Program {
-                facts,
                 settings: settings.remove(facts.name).unwrap_or_default(),
                 surroundings: Arc::clone(&surroundings),
                 locks: Locks::default(),
+                facts,
             };
             Arc::new(Installed { program: Arc::new(program), probed: Mutex::default() }) as Arc<dyn Engine>
         });
@@ -55,6 +55,17 @@ impl Registry {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Engine>> {
         self.all().find(|engine| engine.name() == name)
+    }
+
+    /// The engine that a session's model names, and the model in that engine's own words: `claude/opus` is claude with
+    /// its model `opus`, `claude` is claude with its default. None: no engine is meant.
+    #[must_use]
+    pub fn of_model<'a>(&self, model: &'a str) -> Option<(&Arc<dyn Engine>, Option<&'a str>)> {
+        let (name, rest) = match model.split_once('/') {
+            Some((name, rest)) => (name, Some(rest).filter(|rest| !rest.is_empty())),
+            None => (model, None),
+        };
+        Some((self.get(name)?, rest))
     }
 }
 

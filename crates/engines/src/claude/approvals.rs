@@ -49,7 +49,7 @@ impl Approvals {
     pub(super) fn asked(&mut self, id: &str, request: &Value, steps: &mut Steps) {
         if request["subtype"] != "can_use_tool" {
             let what = text(request, "/subtype").unwrap_or("that");
-            return respond(id, &Err(format!("Baton does not do {what}")), steps);
+            return refuse(id, &format!("Baton does not do {what}."), steps);
         }
         let name = text(request, "/tool_name").unwrap_or_default();
         if name == "AskUserQuestion" && list(&request["input"], "/questions").next().is_some() {
@@ -78,7 +78,7 @@ impl Approvals {
                 (json!({"behavior": "deny", "message": message}), Some(call))
             }
         };
-        respond(reference, &Ok(answer), steps);
+        respond(reference, &answer, steps);
         denied
     }
 
@@ -108,7 +108,7 @@ impl Approvals {
             && let Some(Asked { mut input, answers, .. }) = self.asked.remove(id)
         {
             input["answers"] = Value::Object(answers);
-            respond(id, &Ok(json!({"behavior": "allow", "updatedInput": input})), steps);
+            respond(id, &json!({"behavior": "allow", "updatedInput": input}), steps);
         }
     }
 
@@ -135,11 +135,14 @@ fn for_session(suggestions: Vec<Value>) -> Vec<Value> {
     if rules.is_empty() { modes } else { rules }
 }
 
-fn respond(id: &str, answer: &Result<Value, String>, steps: &mut Steps) {
-    let response = match answer {
-        Ok(answer) => json!({"subtype": "success", "request_id": id, "response": answer}),
-        Err(error) => json!({"subtype": "error", "request_id": id, "error": error}),
-    };
+fn respond(id: &str, answer: &Value, steps: &mut Steps) {
+    let response = json!({"subtype": "success", "request_id": id, "response": answer});
+    steps.say(&json!({"type": "control_response", "response": response}));
+}
+
+/// Claude cannot have what it asks for.
+pub(super) fn refuse(id: &str, why: &str, steps: &mut Steps) {
+    let response = json!({"subtype": "error", "request_id": id, "error": why});
     steps.say(&json!({"type": "control_response", "response": response}));
 }
 
@@ -152,7 +155,8 @@ fn wanted(call: &str, cwd: &Path, name: &str, request: &Value) -> PermissionRequ
         "bash" => wants::shell(call, cwd, field("/command"), field("/description")),
         "create" => wants::replace(call, cwd, path.unwrap_or_default(), field("/content"), ""),
         "edit" => {
-            let part = |part| (text(part, "/old_string").unwrap_or(""), text(part, "/new_string").unwrap_or(""));
+            let part =
+                |part| (text(part, "/old_string").unwrap_or(""), text(part, "/new_string").unwrap_or(""));
             let mut parts: Vec<(&str, &str)> = list(input, "/edits").map(part).collect();
             if parts.is_empty() {
                 let new = text(input, "/new_string").or(text(input, "/new_source")).unwrap_or_default();

@@ -10,7 +10,7 @@ use baton_protocol::permission::Verdict;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::approvals::Approvals;
+use super::approvals::{self, Approvals};
 use super::common_args;
 use super::messages::Messages;
 use crate::dialect::{Dialect, Ending, Launch, Opening, Steps};
@@ -64,7 +64,12 @@ impl Dialect for ClaudeControl {
         match text(line, "/type").unwrap_or_default() {
             "control_request" => {
                 let id = text(line, "/request_id").unwrap_or_default();
-                self.approvals.asked(id, &line["request"], steps);
+                if self.running {
+                    self.approvals.asked(id, &line["request"], steps);
+                } else {
+                    // It goes on by itself after a run, for example when something in the background is done.
+                    approvals::refuse(id, "Nobody has asked for this. Wait for the next prompt.", steps);
+                }
             }
             "control_cancel_request" => {
                 self.approvals.withdrawn(text(line, "/request_id").unwrap_or_default(), steps);
@@ -117,13 +122,16 @@ impl ClaudeControl {
     }
 
     fn result(&mut self, ending: Ending, steps: &mut Steps) {
-        if ending == Ending::Completed && !self.steers.is_empty() {
+        // What it has not taken yet is its next turn, and belongs to this run.
+        if ending != Ending::Interrupted && !self.steers.is_empty() {
+            if let Ending::Failed(why) = ending {
+                steps.warn(why);
+            }
             return;
         }
         self.running = false;
         self.prompt = None;
         self.approvals.forget();
-        // What was not taken by a run that failed is not lost.
         steps.end(ending);
     }
 }

@@ -19,7 +19,8 @@ impl Dialect for ClaudeExec {
 
     fn launch(&mut self, opening: &Opening<'_>) -> Launch {
         self.messages = Messages::new(opening.spec);
-        let mut args: Vec<String> = ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).into();
+        let mut args: Vec<String> =
+            ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).into();
         if opening.spec.allow_all {
             args.push("--dangerously-skip-permissions".to_owned());
         }

@@ -70,9 +70,15 @@ impl Messages {
                 }
                 "tool_use" | "server_tool_use" | "mcp_tool_use" => {
                     let id = text(block, "/id").unwrap_or_default();
-                    steps.call_started(id, tool(text(block, "/name").unwrap_or("tool")), block["input"].clone());
+                    steps.call_started(
+                        id,
+                        tool(text(block, "/name").unwrap_or("tool")),
+                        block["input"].clone(),
+                    );
                 }
-                kind if kind.ends_with("_tool_result") => self.results(&Value::from(vec![block.clone()]), steps),
+                kind if kind.ends_with("_tool_result") => {
+                    self.results(&Value::from(vec![block.clone()]), steps);
+                }
                 _ => {}
             }
         }
@@ -120,7 +126,7 @@ impl Messages {
         if line["is_error"] == true {
             let errors = list(line, "/errors").filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
             let subtype = text(line, "/subtype").unwrap_or("no reason given");
-            let why = said.map(str::to_owned).unwrap_or(errors);
+            let why = said.map_or(errors, str::to_owned);
             let why = if why.is_empty() { format!("claude failed ({subtype}).") } else { why };
             return Ending::Failed(why);
         }

@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
     }
 
     fn overdue(&self, overdue: Overdue, attempt: &mut Attempt) -> Stop {
-        match outcome::too_late(self.conversation.program.facts, overdue) {
+        match outcome::too_late(&self.conversation.program.facts, overdue) {
             Some(why) => Stop::ByForce(Ending::Failed(why)),
             None if attempt.stopping => Stop::ByForce(Ending::Interrupted),
             None => Stop::Silence(Duration::ZERO),
@@ -307,6 +307,6 @@ impl<'a> Run<'a> {
         }
         // Whatever a program says when it is stopped: somebody wanted it to stop.
         let ending = if stopping { Ending::Interrupted } else { ending };
-        outcome::outcome(self.conversation.program.facts, ending, diagnostics)
+        outcome::outcome(&self.conversation.program.facts, ending, diagnostics)
     }
 }

@@ -6,6 +6,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod claude;
 mod codex;
+mod pi;
 mod scenarios;
 mod setup;

@@ -1,6 +1,6 @@
 //! What every program must be able to do. Each scenario is one test for each program and mode.
 
-use baton_engines::{Mode, Outcome, Report};
+use baton_engines::{Mode, Outcome, Report, ThreadSpec};
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::ResultType;
 
@@ -64,7 +64,8 @@ pub(crate) async fn asks(name: &str) {
 /// A run is cancelled in the middle of a command, which is gone at once. The conversation goes on.
 pub(crate) async fn cancels(name: &str, mode: Mode) {
     let real = Real::new(name, mode).await;
-    let mut thread = real.thread();
+    // Where nobody can be asked, nothing that matters is done without this.
+    let mut thread = real.engine.thread(ThreadSpec { allow_all: mode == Mode::Exec, ..real.spec() });
     say(thread.as_mut(), "first").await.completed();
     let prompt = "[[shell:cat /dev/null; sleep 1234]] [[text:done]]";
     let (sender, mut reports) = tokio::sync::mpsc::unbounded_channel();
@@ -112,21 +113,17 @@ pub(crate) async fn vanishes(name: &str, mode: Mode) {
     real.nothing_is_left("drop").await;
 }
 
-/// What the model's provider says when it fails reaches a person, and the conversation goes on.
+/// What the model's provider says when it fails reaches a person; what passes is tried again.
 pub(crate) async fn fails(name: &str, mode: Mode) {
     let real = Real::new(name, mode).await;
     let mut thread = real.thread();
-    say(thread.as_mut(), "first").await.completed();
+    let told = say(thread.as_mut(), "[[error:500*1]] first").await.completed();
+    assert!(told.answer().ends_with("first"), "{told:#?}");
     let told = say(thread.as_mut(), "[[error:400]]").await;
     assert!(told.failure().contains("scripted failure 400"), "{told:#?}");
-    let told = say(thread.as_mut(), "[[error:401]]").await;
-    assert!(
-        told.failure().contains("401") && told.failure().contains("Log in")
-            || told.failure().contains("log in"),
-        "{told:#?}"
-    );
-    let told = say(thread.as_mut(), "[[error:500*1]] after").await.completed();
-    assert!(told.answer().ends_with("after"), "{told:#?}");
+    // Another conversation: some programs repeat what was not answered together with what is said next.
+    let told = say(real.thread().as_mut(), "[[error:401]]").await;
+    assert!(told.failure().contains("401") && told.failure().contains("Log in"), "{told:#?}");
 }
 
 /// What is said in the middle of a run reaches the agent at its next step.
@@ -135,16 +132,20 @@ pub(crate) async fn listens(name: &str) {
     let mut thread = real.thread();
     let mut said = false;
     let told =
-        run(thread.as_mut(), "one [[shell:cat /dev/null; sleep 1]] [[text:unheard]]", |report, desk| {
-            match report {
+        run(
+            thread.as_mut(),
+            "one [[shell:cat /dev/null; sleep 1]] [[text:done]]",
+            |report, desk| match report {
                 Report::Wants { reference, .. } => desk.decide(reference, Verdict::ApproveOnce),
-                Report::CallStarted { .. } if !std::mem::replace(&mut said, true) => {
-                    desk.steer("two [[text:heard]]");
-                }
+                Report::CallStarted { .. } if !std::mem::replace(&mut said, true) => desk.steer("and two"),
                 _ => {}
-            }
-        })
+            },
+        )
         .await
         .completed();
-    assert_eq!(told.answer(), "heard", "{told:#?}");
+    // Each program wraps it in its own way, so that our model does not recognise it as a prompt.
+    let asked = real.model.requests();
+    let asked: Vec<_> = asked.iter().filter(|request| request.body.is_object()).collect();
+    let heard = asked.iter().filter(|request| request.body.to_string().contains("and two"));
+    assert_eq!((asked.len(), heard.count()), (2, 1), "{told:#?}");
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use baton_engines::{EngineSettings, Mode};
 use baton_testkit::model_server::ModelServer;
+use serde_json::json;
 
 use crate::common::Bench;
 
@@ -28,6 +29,8 @@ impl Real {
         let bench = Bench::new(name, |directory| {
             let (environment, extra_args) = match name {
                 "codex" => codex(directory, &model),
+                "claude" => claude(&model),
+                "pi" => pi(directory, &model),
                 other => panic!("nobody knows how to set up {other}"),
             };
             EngineSettings {
@@ -68,5 +71,38 @@ fn codex(directory: &Path, model: &ModelServer) -> Setup {
     std::fs::write(home.join("config.toml"), config).unwrap();
     let environment =
         variables([("CODEX_HOME", home.display().to_string()), ("SCRIPTED_KEY", "dummy".to_owned())]);
+    (environment, Vec::new())
+}
+
+fn claude(model: &ModelServer) -> Setup {
+    let environment = variables([
+        ("ANTHROPIC_BASE_URL", format!("http://{}", model.address())),
+        ("ANTHROPIC_API_KEY", "dummy".to_owned()),
+        ("ANTHROPIC_MODEL", "claude-sonnet-4-5".to_owned()),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+        ("CLAUDE_CODE_MAX_RETRIES", "1".to_owned()),
+        // It does not work for root without questions, unless it believes to be in a box of its own.
+        ("IS_SANDBOX", "1".to_owned()),
+        ("DISABLE_AUTOUPDATER", "1".to_owned()),
+    ]);
+    (environment, Vec::new())
+}
+
+fn pi(directory: &Path, model: &ModelServer) -> Setup {
+    let home = directory.join(".pi/agent");
+    std::fs::create_dir_all(&home).unwrap();
+    let models = json!({"providers": {"scripted": {
+        "baseUrl": model.base_url(),
+        "api": "openai-completions",
+        "apiKey": "SCRIPTED_KEY",
+        "models": [{"id": "scripted", "name": "Scripted", "contextWindow": 100_000, "maxTokens": 8000,
+            "reasoning": false, "input": ["text"],
+            "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}}],
+    }}});
+    std::fs::write(home.join("models.json"), models.to_string()).unwrap();
+    let settings = json!({"defaultProvider": "scripted", "defaultModel": "scripted",
+        "retry": {"baseDelayMs": 100}});
+    std::fs::write(home.join("settings.json"), settings.to_string()).unwrap();
+    let environment = variables([("SCRIPTED_KEY", "dummy".to_owned()), ("PI_OFFLINE", "1".to_owned())]);
     (environment, Vec::new())
 }
