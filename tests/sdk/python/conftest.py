@@ -15,6 +15,9 @@ import pytest
 import pytest_asyncio
 from support import PATIENCE, Model, Server, Watch, processes_of, program, until
 
+#: The real programs are large, and installed by a group of tests of their own.
+collect_ignore = [] if "BATON_ENGINES" in os.environ else ["engines"]
+
 
 @pytest.fixture(scope="session")
 def sdk() -> adapters.Sdk:

@@ -19,7 +19,7 @@ from copilot.tools import Tool, ToolResult
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 #: How long anything may take that should happen at once. Only failing tests ever wait that long.
-PATIENCE = 15.0
+PATIENCE = float(os.environ.get("BATON_PATIENCE", "15"))
 
 
 def program(name: str) -> str:
