@@ -107,6 +107,11 @@ Examples:
   baton serve --port 8421                       SDK clients (JSON-RPC) on 127.0.0.1:8421
   baton serve --http 127.0.0.1:8080             browsers and scripts, with a token
   baton serve --socket /run/user/1000/baton.sock  HTTP on a socket file that only you can open
+  baton serve --http 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem --allow-host baton.example
+                                                other machines, with a token and TLS
+
+Without any address there is a port for SDKs, and a socket file in the home directory for `baton attach`.
+Limits of the HTTP door are set in the table [http] of the configuration file; see docs/http.md.
 
 Each address is printed on stdout as `listening on URL` when the server is ready. Ctrl-C stops it; nothing that was
 acknowledged is lost.";
@@ -124,6 +129,12 @@ pub(crate) struct ServeArgs {
     /// Socket file for HTTP clients; only its owner can open it, so no token is needed
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
+    /// Certificate with which to speak TLS on the HTTP address, as PEM
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key, as PEM
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// File with the token that clients must bring; made if it is not there [default: token in the home directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::args::{Cli, ConfigArgs, Global, ModelArgs};
+use crate::door::HttpTable;
 use crate::engines::EngineTable;
 use crate::terminal;
 
@@ -23,6 +24,7 @@ struct File {
     durability: Option<String>,
     model: ModelTable,
     engines: BTreeMap<String, EngineTable>,
+    http: HttpTable,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -50,6 +52,7 @@ pub(crate) struct Config {
     pub(crate) endpoint: Sourced<Endpoint>,
     pub(crate) model: Option<Sourced<String>>,
     pub(crate) engines: BTreeMap<String, EngineTable>,
+    pub(crate) http: HttpTable,
     pub(crate) file: PathBuf,
     pub(crate) file_found: bool,
 }
@@ -118,6 +121,7 @@ pub(crate) fn load(
         endpoint: endpoint(model, token_variable, environment, &file.model, &file_source),
         model: (!name.value.is_empty()).then_some(name),
         engines: file.engines,
+        http: file.http,
         file: path,
         file_found,
     })

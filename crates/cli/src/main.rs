@@ -1,8 +1,10 @@
 //! The program `baton`: it reads flags, files and the environment, wires the parts together and prints. Nothing else.
 
 mod args;
+mod beacon;
 mod config;
 mod doctor;
+mod door;
 mod engines;
 mod run;
 mod sdk;

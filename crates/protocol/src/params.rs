@@ -34,6 +34,10 @@ pub fn parse<T: DeserializeOwned>(method: &str, params: &Json) -> Result<T, RpcE
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SessionParams {
+    /// Whether what is said here is kept with the session. Not on the wire: SDKs say it again when they resume; a door
+    /// whose clients never do sets it.
+    #[serde(skip)]
+    pub keep: bool,
     pub session_id: Option<SessionId>,
     pub client_name: Option<String>,
     pub model: Option<String>,

@@ -2,7 +2,7 @@
 
 use baton_core::Session;
 use baton_protocol::event::WorkContext;
-use baton_protocol::params::SessionMetadata;
+use baton_protocol::params::{SessionMetadata, SystemMessageConfig};
 use baton_store::Summary;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,30 @@ pub(crate) struct Metadata {
     pub(crate) name: Option<String>,
     pub(crate) client_name: Option<String>,
     pub(crate) context: WorkContext,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept: Option<Kept>,
+}
+
+/// What the maker of a session has set up for good. Sessions of SDKs have none: an SDK says it again when it resumes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Kept {
+    /// What was added to the system prompt.
+    instructions: Option<String>,
+    available_tools: Option<Vec<String>>,
+    excluded_tools: Vec<String>,
+    questions: bool,
+}
+
+impl Kept {
+    fn of(settings: &Settings) -> Self {
+        Self {
+            instructions: settings.system_message.as_ref().and_then(|message| message.content.clone()),
+            available_tools: settings.available_tools.clone(),
+            excluded_tools: settings.excluded_tools.clone(),
+            questions: settings.questions,
+        }
+    }
 }
 
 pub(crate) fn encode(session: &Session, settings: &Settings) -> Bytes {
@@ -26,6 +50,7 @@ pub(crate) fn encode(session: &Session, settings: &Settings) -> Bytes {
         name: facts.name.clone(),
         client_name: settings.client_name.clone(),
         context: facts.context.clone(),
+        kept: settings.keep.then(|| Kept::of(settings)),
     };
     serde_json::to_vec(&metadata).unwrap_or_default().into()
 }
@@ -33,6 +58,22 @@ pub(crate) fn encode(session: &Session, settings: &Settings) -> Bytes {
 /// Metadata that cannot be read is no reason to hide a session.
 pub(crate) fn decode(bytes: &[u8]) -> Metadata {
     serde_json::from_slice(bytes).unwrap_or_default()
+}
+
+/// The settings that a session comes back into memory with.
+pub(crate) fn settings(bytes: &[u8]) -> Settings {
+    let Metadata { kept: Some(kept), client_name, .. } = decode(bytes) else { return Settings::default() };
+    let append = |content| SystemMessageConfig { content: Some(content), ..SystemMessageConfig::default() };
+    Settings {
+        client_name,
+        system_message: kept.instructions.map(append),
+        available_tools: kept.available_tools,
+        excluded_tools: kept.excluded_tools,
+        questions: kept.questions,
+        streaming: true,
+        keep: true,
+        ..Settings::default()
+    }
 }
 
 /// What clients are told about a session that may not be in memory.
@@ -46,5 +87,30 @@ pub(crate) fn of(summary: &Summary) -> SessionMetadata {
         summary: metadata.name.clone().or(metadata.title),
         name: metadata.name,
         context: Some(metadata.context).filter(|context| !context.cwd.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_will_say_again_is_kept() {
+        let session = Session::new("s".parse().unwrap());
+        let mut settings = Settings {
+            excluded_tools: vec!["bash".into()],
+            system_message: Some(SystemMessageConfig {
+                content: Some("be brief".into()),
+                ..SystemMessageConfig::default()
+            }),
+            ..Settings::default()
+        };
+        let back = super::settings(&encode(&session, &settings));
+        assert!(back.excluded_tools.is_empty(), "an SDK says it again");
+        settings.keep = true;
+        let back = super::settings(&encode(&session, &settings));
+        assert_eq!(back.excluded_tools, ["bash"]);
+        assert_eq!(back.system_message, settings.system_message);
+        assert!(back.keep && back.streaming);
     }
 }

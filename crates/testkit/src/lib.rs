@@ -3,6 +3,7 @@
 //! * [`model_server`]: a model provider that says what the test wants it to say.
 //! * [`program`]: the built program, with a home of its own.
 //! * [`client`], [`chat`]: an SDK-like client, and a session as it uses one.
+//! * [`http`]: a client of the HTTP door that can also misbehave.
 //! * [`processes`]: what a test has started, and whether it still runs.
 //! * [`terminal`]: a terminal that a test sits at.
 
@@ -15,6 +16,7 @@
 
 pub mod chat;
 pub mod client;
+pub mod http;
 pub mod model_server;
 pub mod processes;
 pub mod program;

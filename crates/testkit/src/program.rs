@@ -169,6 +169,35 @@ impl Program {
         running
     }
 
+    /// Starts it as a person does, with a port for SDKs and one for HTTP clients, and more flags; waits until it says
+    /// where it listens.
+    pub async fn serve_http(&self, more: &[&str]) -> Running {
+        let arguments = [&["serve", "--port", "0", "--http", "127.0.0.1:0", "--log-level", "info"], more];
+        let mut command = self.command(&arguments.concat());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = Running::spawn(command);
+        let mut lines = BufReader::new(running.child.stdout.take().expect("a pipe")).lines();
+        let address = async {
+            while let Ok(Some(line)) = lines.next_line().await {
+                if let Some((_, port)) = line.split_once("listening on port ") {
+                    running.port = port.trim().parse().ok()?;
+                } else if let Some((_, address)) = line.split_once("listening on http") {
+                    return address.trim_start_matches('s').trim_start_matches("://").parse().ok();
+                }
+            }
+            None
+        };
+        let address = tokio::time::timeout(LIMIT, address).await.ok().flatten();
+        running.http = address.or_else(|| panic!("it does not listen: {}", running.stderr()));
+        running
+    }
+
+    /// The token that a server of this home has made.
+    #[must_use]
+    pub fn token(&self) -> String {
+        std::fs::read_to_string(self.home.join("token")).expect("a token").trim().to_owned()
+    }
+
     /// Starts it as SDKs do, on pipes.
     pub async fn pipes(&self) -> (Running, Client) {
         let mut command = self.command(&["--headless", "--no-auto-update", "--log-level", "info", "--stdio"]);
@@ -187,6 +216,8 @@ pub struct Running {
     pub child: Child,
     /// Where it listens, if it does.
     pub port: u16,
+    /// Where it listens for HTTP clients, if it does.
+    pub http: Option<std::net::SocketAddr>,
     pid: u32,
     stderr: Arc<Mutex<String>>,
 }
@@ -207,7 +238,7 @@ impl Running {
             });
         }
         let pid = child.id().expect("a process");
-        Self { child, port: 0, pid, stderr }
+        Self { child, port: 0, http: None, pid, stderr }
     }
 
     /// Its process id.

@@ -15,6 +15,7 @@ mod admission;
 mod crash;
 mod crowd;
 mod door;
+mod http;
 mod model;
 mod order;
 mod processes;

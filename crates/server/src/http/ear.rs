@@ -1,30 +1,37 @@
 //! How a part of the door hears what happens in a session, without ever making the session wait.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use baton_protocol::SessionId;
+use baton_store::Seq;
 use tokio::sync::{Notify, mpsc};
 
 use crate::session::{CallFailed, Calling, Port, Published};
 
 /// The end that is attached to a session.
 pub(super) struct Ear {
-    events: mpsc::Sender<Arc<Published>>,
+    events: mpsc::Sender<(Arc<Published>, Seq)>,
+    /// The last durable event that was heard.
+    last: AtomicU64,
     shared: Arc<State>,
 }
 
 /// The end that listens.
 pub(super) struct Hearing {
-    events: mpsc::Receiver<Arc<Published>>,
+    events: mpsc::Receiver<(Arc<Published>, Seq)>,
     shared: Arc<State>,
 }
 
 /// What was heard.
 pub(super) enum Heard {
-    Event(Arc<Published>),
+    /// An event, and the last durable one before it (or itself). A streamed piece whose place has passed by the time it
+    /// is read, because the reader caught up from the store meanwhile, is of no use any more.
+    Event(Arc<Published>, Seq),
     /// Something had to be left out: the store has it, if it was durable.
     Missed,
+    /// The session has left the memory; nothing will be heard any more.
+    Silence,
 }
 
 #[derive(Default)]
@@ -33,11 +40,12 @@ struct State {
     wake: Notify,
 }
 
-/// An ear that keeps up to so many events for whoever listens.
-pub(super) fn ear(room: usize) -> (Arc<Ear>, Hearing) {
+/// An ear that keeps up to so many events for whoever listens. `head` is where the session stands.
+pub(super) fn ear(room: usize, head: Seq) -> (Arc<Ear>, Hearing) {
     let (sender, events) = mpsc::channel(room);
     let shared = Arc::<State>::default();
-    (Arc::new(Ear { events: sender, shared: shared.clone() }), Hearing { events, shared })
+    let ear = Ear { events: sender, last: AtomicU64::new(head.0), shared: shared.clone() };
+    (Arc::new(ear), Hearing { events, shared })
 }
 
 impl Hearing {
@@ -47,10 +55,9 @@ impl Hearing {
                 return Heard::Missed;
             }
             tokio::select! {
-                event = self.events.recv() => match event {
-                    Some(event) => return Heard::Event(event),
-                    // Nobody can speak into this ear any more.
-                    None => std::future::pending().await,
+                event = self.events.recv() => return match event {
+                    Some((event, place)) => Heard::Event(event, place),
+                    None => Heard::Silence,
                 },
                 () = self.shared.wake.notified() => {}
             }
@@ -60,7 +67,10 @@ impl Hearing {
 
 impl Port for Ear {
     fn deliver(&self, _: &SessionId, event: &Arc<Published>) {
-        if self.events.try_send(event.clone()).is_err() {
+        // A session speaks with one voice at a time, so this counts along without a race.
+        let place = event.seq.unwrap_or(Seq(self.last.load(Ordering::Relaxed)));
+        self.last.store(place.0, Ordering::Relaxed);
+        if self.events.try_send((event.clone(), place)).is_err() {
             self.shared.missed.store(true, Ordering::Release);
             self.shared.wake.notify_one();
         }

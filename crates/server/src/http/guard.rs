@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use subtle::ConstantTimeEq;
 
 use super::error::ApiError;
-use super::{HttpOptions, Shared};
+use super::{HttpOptions, Shared, cors};
 
 /// Where a request came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,15 @@ pub(crate) enum Peer {
     Tcp(IpAddr),
 }
 
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::SocketFile => f.write_str("socket"),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
 /// The cookie in which a browser keeps the token.
 pub(crate) const COOKIE: &str = "baton_token";
 
@@ -35,29 +44,42 @@ pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Ne
     let begun = Instant::now();
     let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Tcp(IpAddr::from([0, 0, 0, 0])));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let response = match check(&door, peer, &request) {
+    let origin = cors::configured_origin(&door.options, request.headers());
+    let mut response = match admit(&door, peer, &request) {
         Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
+        Err(instead) => instead,
     };
     let status = response.status();
     door.metrics.count(status);
-    // The query is left out: it may hold a token.
-    tracing::info!(target: "baton_server::access", %method, path, status = status.as_u16(), ms = begun.elapsed().as_millis() as u64);
-    with_safe_headers(response)
+    // The query is left out: it may hold a token. So is what the client says of itself: it may say anything.
+    let ms = begun.elapsed().as_millis() as u64;
+    tracing::info!(target: "baton_server::access", %peer, %method, path, status = status.as_u16(), ms);
+    add_safe_headers(response.headers_mut(), status);
+    if let Some(origin) = origin {
+        cors::permit(response.headers_mut(), origin);
+    }
+    response
 }
 
-fn check(door: &Shared, peer: Peer, request: &Request) -> Result<(), ApiError> {
+/// Whether a request may pass; if not, what it is answered instead.
+fn admit(door: &Shared, peer: Peer, request: &Request) -> Result<(), Response> {
     let Peer::Tcp(address) = peer else { return Ok(()) };
-    if !door.rate.allow(address) {
-        return Err(ApiError::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "rate_limited",
-            "too many requests; slow down",
-        ));
+    let options = &door.options;
+    let checked = check_rate(door, address)
+        .and_then(|()| check_host(options, request))
+        .and_then(|()| check_origin(options, request.headers()));
+    checked.map_err(IntoResponse::into_response)?;
+    if cors::is_preflight(request.method(), request.headers()) {
+        return Err(cors::preflight());
     }
-    check_host(&door.options, request)?;
-    check_origin(&door.options, request.headers())?;
-    check_token(&door.options, request)
+    check_token(options, request).map_err(IntoResponse::into_response)
+}
+
+fn check_rate(door: &Shared, address: IpAddr) -> Result<(), ApiError> {
+    if door.rate.allow(address) {
+        return Ok(());
+    }
+    Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", "too many requests; slow down"))
 }
 
 fn check_host(options: &HttpOptions, request: &Request) -> Result<(), ApiError> {
@@ -93,18 +115,18 @@ fn check_origin(options: &HttpOptions, headers: &HeaderMap) -> Result<(), ApiErr
             "a web page of another origin may not use this server; allow it with --allow-origin if it should";
         ApiError::new(StatusCode::FORBIDDEN, "cross_origin", message)
     };
-    if let Some(site) = headers.get("sec-fetch-site")
-        && site == "cross-site"
-        && headers.get(header::ORIGIN).is_none()
-    {
-        return Err(refused());
-    }
-    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
-    let origin = origin.to_str().unwrap_or_default();
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        // Images, scripts and links of other pages come without an origin, but not without this. A page of another port
+        // of this machine is of the same site, and no friend for that.
+        let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+        let foreign = matches!(site, Some(b"cross-site" | b"same-site"));
+        return if foreign { Err(refused()) } else { Ok(()) };
+    };
+    let origin_text = origin.to_str().unwrap_or_default();
     let own = headers.get(header::HOST).and_then(|host| host.to_str().ok()).is_some_and(|host| {
-        origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+        origin_text.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
     });
-    if own || options.origins.iter().any(|allowed| allowed == origin) { Ok(()) } else { Err(refused()) }
+    if own || cors::configured_origin(options, headers).is_some() { Ok(()) } else { Err(refused()) }
 }
 
 fn check_token(options: &HttpOptions, request: &Request) -> Result<(), ApiError> {
@@ -145,21 +167,28 @@ fn query(request: &Request) -> Option<String> {
     pairs.into_iter().find(|(name, _)| *name == "token").map(|(_, value)| value.to_owned())
 }
 
-/// Headers that keep a browser from doing something clever with an answer.
-fn with_safe_headers(mut response: Response) -> Response {
+/// Headers that keep a browser from doing something clever with an answer, and tell a program what to do about it.
+fn add_safe_headers(headers: &mut HeaderMap, status: StatusCode) {
     let set = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
-    let headers = response.headers_mut();
     for (name, value) in set {
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("default-src 'none'"));
-    response
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        _ => {}
+    }
 }
 
 /// How many requests each address may still make right now.
@@ -237,6 +266,8 @@ mod tests {
         assert!(!check(&[("host", "localhost:1"), ("origin", "http://localhost:2")]));
         assert!(!check(&[("host", "localhost:1"), ("origin", "null")]));
         assert!(!check(&[("host", "localhost:1"), ("sec-fetch-site", "cross-site")]));
+        assert!(!check(&[("host", "localhost:1"), ("sec-fetch-site", "same-site")]));
+        assert!(check(&[("host", "localhost:1"), ("sec-fetch-site", "none")]), "typed by a person");
     }
 
     #[test]

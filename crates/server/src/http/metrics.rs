@@ -12,6 +12,8 @@ use crate::Server;
 pub(crate) struct Metrics {
     /// Answers, by the first digit of their status.
     answers: [AtomicU64; 6],
+    /// Connections that are open now.
+    pub(super) connections: AtomicU64,
     /// Streams that are open now.
     pub(super) streams: AtomicU64,
 }
@@ -42,8 +44,12 @@ impl Metrics {
             "Answers of the HTTP door, by class of status.",
             &answers,
         );
+        let connections = self.connections.load(Ordering::Relaxed);
+        put("baton_http_connections", "gauge", "Connections that are open.", &plain(connections));
         let streams = self.streams.load(Ordering::Relaxed);
         put("baton_http_streams", "gauge", "Event streams that are open.", &plain(streams));
+        let version = format!("{{version=\"{}\"}}", server.options.version);
+        put("baton_build_info", "gauge", "The version that runs.", &[(version, 1)]);
         let live = server.registry.all().len() as u64;
         put("baton_sessions_live", "gauge", "Sessions in memory.", &plain(live));
         put("baton_resident_bytes", "gauge", "Memory of the process.", &plain(resident()));

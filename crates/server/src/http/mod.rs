@@ -1,20 +1,24 @@
 //! The HTTP door: for browsers, scripts and everything that is not an SDK.
 //!
-//! [`listen`] accepts and limits connections, [`guard`] decides who may pass, [`api`] is the session API, and [`sse`]
-//! streams events. What the door does with a session it does as any other client: through its mailbox, in the same order.
+//! [`listen`] accepts and limits connections, [`guard`] decides who may pass ([`cors`]: which pages), [`api`] is the
+//! session API, and [`sse`] streams events. What the door does with a session it does as any other client: through its mailbox, in the same order.
 
 mod api;
+mod body;
+mod cors;
 mod ear;
 mod error;
 mod guard;
 mod listen;
 mod metrics;
 mod sse;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use tokio::sync::Semaphore;
 
@@ -22,6 +26,7 @@ pub use self::api::openapi;
 use self::guard::RateLimit;
 pub use self::listen::HttpListener;
 use self::metrics::Metrics;
+pub use self::tls::{TlsError, TlsIdentity};
 use crate::Server;
 
 /// Who may use the door, and how much of it.
@@ -33,7 +38,7 @@ pub struct HttpOptions {
     /// Names, besides those of this machine, under which the door may be addressed. Anything else is a page somewhere
     /// else whose name was made to point here.
     pub hosts: Vec<String>,
-    /// Web pages, besides our own, that may use the door.
+    /// Web pages, besides our own, that may use the door, as `scheme://host:port`.
     pub origins: Vec<String>,
     /// The largest body of a request, in bytes.
     pub max_body: usize,
@@ -43,8 +48,10 @@ pub struct HttpOptions {
     pub max_streams: usize,
     /// How many requests a second from one address, on average.
     pub requests_per_second: u32,
-    /// How long a client may take to say what it wants.
+    /// How long a client may take to say what it wants, or to say nothing between two requests.
     pub header_time: Duration,
+    /// How long the body of a request may take to arrive.
+    pub body_time: Duration,
 }
 
 impl Default for HttpOptions {
@@ -58,6 +65,7 @@ impl Default for HttpOptions {
             max_streams: 2048,
             requests_per_second: 2000,
             header_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(60),
         }
     }
 }
@@ -94,6 +102,7 @@ impl HttpDoor {
         let routes = Router::new()
             .merge(api::routes())
             .fallback(error::no_such_place)
+            .layer(DefaultBodyLimit::max(door.options.max_body))
             .layer(from_fn_with_state(door.clone(), guard::guard))
             .with_state(door.clone());
         Self { door, routes }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_protocol::SessionId;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::actor::{Mailbox, Nascent};
 use super::hub::Hub;
@@ -15,6 +15,7 @@ use crate::Server;
 #[derive(Default)]
 pub(crate) struct Registry {
     live: Mutex<HashMap<SessionId, Handle>>,
+    arrivals: watch::Sender<()>,
 }
 
 impl Registry {
@@ -28,6 +29,11 @@ impl Registry {
         self.lock().values().cloned().collect()
     }
 
+    /// Tells whenever a session comes into memory.
+    pub(crate) fn arrivals(&self) -> watch::Receiver<()> {
+        self.arrivals.subscribe()
+    }
+
     /// The session, read back from the store if need be. Messages may be sent at once: they wait until it is open, and
     /// are refused with the reason if it cannot be opened.
     pub(crate) fn open(&self, server: &Arc<Server>, id: &SessionId) -> Handle {
@@ -38,6 +44,7 @@ impl Registry {
         }
         let (handle, nascent) = conceive(server, id);
         live.insert(id.clone(), handle.clone());
+        self.arrivals.send_replace(());
         server.tasks.spawn(nascent.open());
         handle
     }
@@ -59,6 +66,7 @@ impl Registry {
             }
             live.insert(id.clone(), handle.clone());
         }
+        self.arrivals.send_replace(());
         let (sender, receiver) = oneshot::channel();
         server.tasks.spawn(nascent.create(joining, sender));
         let joined = receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(id.clone())))?;

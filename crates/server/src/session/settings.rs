@@ -23,6 +23,10 @@ pub(crate) struct Settings {
     pub(crate) instruction_directories: Vec<PathBuf>,
     pub(crate) skip_custom_instructions: bool,
     pub(crate) github_token: Option<String>,
+    /// Whether the model may ask questions although no client is there to show them: they wait for whoever comes.
+    pub(crate) questions: bool,
+    /// Whether they are kept with the session, because nobody will tell them again.
+    pub(crate) keep: bool,
     /// Whether the client speaks as SDKs did before `connect` existed; see [`crate::rpc::dialect`].
     pub(crate) legacy: bool,
 }
@@ -56,6 +60,10 @@ impl Settings {
         }
         if let Some(directories) = &params.instruction_directories {
             self.instruction_directories = directories.iter().map(PathBuf::from).collect();
+        }
+        if params.keep {
+            self.keep = true;
+            self.questions = params.request_user_input.unwrap_or(false);
         }
         self.streaming = params.streaming.unwrap_or(false);
         self.legacy = legacy;

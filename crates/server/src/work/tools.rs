@@ -91,7 +91,7 @@ pub(crate) fn offered(session: &Session, settings: &Settings, room: &ToolRoom) -
     let of_clients: Vec<&ToolSpec> = session.live.clients.values().flat_map(|client| &client.tools).collect();
     let overridden = |name: &str| of_clients.iter().any(|tool| tool.name == name);
     let mut tools: Vec<ToolSpec> = room.toolbox.specs().cloned().collect();
-    if session.live.clients.values().any(|client| client.user_input) {
+    if settings.questions || session.live.clients.values().any(|client| client.user_input) {
         tools.push(ask_user::ask_user_spec());
     }
     if settings.legacy && settings.available_tools.is_none() {

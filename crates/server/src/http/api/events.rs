@@ -21,6 +21,7 @@ use crate::http::sse::EventStream;
         (status = 200, description = "Events", content((EventPage = "application/json"), (String = "text/event-stream"))),
         (status = 400, description = "The query makes no sense", body = ErrorBody),
         (status = 404, description = "There is no such session", body = ErrorBody),
+        (status = 409, description = "The cursor is ahead of the session", body = ErrorBody),
         (status = 503, description = "Too many streams are open", body = ErrorBody)))]
 pub(super) async fn read(
     State(door): State<Shared>,
@@ -29,10 +30,12 @@ pub(super) async fn read(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let id = session_id(&id)?;
-    if door.server.store.summary(&id).await?.is_none() {
-        return Err(ApiError::not_found(format!("Session not found: {id}")));
-    }
+    let summary = door.server.store.summary(&id).await?;
+    let summary = summary.ok_or_else(|| ApiError::not_found(format!("Session not found: {id}")))?;
     let after = Seq(last_event_id(&headers)?.or(query.after).unwrap_or(0));
+    if after > summary.head {
+        return Err(cursor_ahead(after, summary.head));
+    }
     if !wants_stream(&headers) {
         return Ok(Json(page(&door, &id, after, query.limit.unwrap_or(200)).await?).into_response());
     }
@@ -47,6 +50,15 @@ pub(super) async fn read(
     });
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
     Ok((headers, Body::from_stream(pieces)).into_response())
+}
+
+/// A reader that has seen more than there is has seen another session of that name, or one that a power cut took back.
+/// To go on from its cursor would hide events from it.
+fn cursor_ahead(after: Seq, head: Seq) -> ApiError {
+    let message = format!(
+        "event {after} is ahead of this session, whose last event is {head}: read it from the beginning (after=0)"
+    );
+    ApiError::conflict("cursor_ahead", message)
 }
 
 fn wants_stream(headers: &HeaderMap) -> bool {

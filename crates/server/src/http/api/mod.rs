@@ -1,6 +1,6 @@
 //! The session API, under `/api`: plain resources, for people who write scripts and pages.
 //!
-//! `openapi.json` beside this file is generated from it and checked by a test.
+//! `docs/openapi.json` is generated from it and checked by a test.
 
 mod events;
 mod prompts;
@@ -29,11 +29,13 @@ use super::Shared;
         sessions::show,
         sessions::change,
         sessions::delete,
+        sessions::resume,
         prompts::send,
         prompts::show,
         prompts::cancel,
         events::read,
         requests::list,
+        requests::overview,
         requests::answer,
         system::health,
         system::ready,
@@ -74,10 +76,12 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/models", get(system::models))
         .route("/api/sessions", get(sessions::list).post(sessions::create))
         .route("/api/sessions/{id}", get(sessions::show).patch(sessions::change).delete(sessions::delete))
+        .route("/api/sessions/{id}/resume", post(sessions::resume))
         .route("/api/sessions/{id}/prompts", post(prompts::send))
         .route("/api/sessions/{id}/prompts/{prompt}", get(prompts::show))
         .route("/api/sessions/{id}/cancel", post(prompts::cancel))
         .route("/api/sessions/{id}/events", get(events::read))
+        .route("/api/requests", get(requests::overview))
         .route("/api/sessions/{id}/requests", get(requests::list))
         .route("/api/sessions/{id}/requests/{request}", post(requests::answer))
         .method_not_allowed_fallback(system::wrong_method)

@@ -5,7 +5,7 @@ use axum::extract::State;
 use baton_core::Reply;
 use baton_protocol::PromptId;
 use baton_protocol::event::{AbortReason, Body as EventBody, Event, Prompt, SendMode};
-use baton_store::{Seq, Span};
+use baton_store::Span;
 use http::{HeaderMap, StatusCode};
 
 use super::sessions::open;
@@ -67,22 +67,22 @@ pub(super) async fn show(
     let id = session_id(&id)?;
     let unknown = || ApiError::not_found(format!("no such prompt in session {id}: {prompt}"));
     let wanted: PromptId = prompt.parse().map_err(|_| unknown())?;
-    if door.server.store.summary(&id).await?.is_none() {
-        return Err(ApiError::not_found(format!("Session not found: {id}")));
-    }
-    let mut state = None;
-    let mut after = Seq::ZERO;
+    let summary = door.server.store.summary(&id).await?;
+    let summary = summary.ok_or_else(|| ApiError::not_found(format!("Session not found: {id}")))?;
+    // From the end, because people ask about recent prompts: what was said of one last is how it stands.
+    let mut before = summary.head.plus(1);
     loop {
-        let page = door.server.store.read(&id, Span::After { after, limit: 500 }).await?;
-        let Some(last) = page.last() else { break };
-        after = last.seq;
-        for record in page.iter().filter(|record| concerns_prompts(&record.kind)) {
+        let page = door.server.store.read(&id, Span::Before { before, limit: 500 }).await?;
+        let Some(first) = page.first() else { return Err(unknown()) };
+        before = first.seq;
+        let said = page.iter().rev().filter(|record| concerns_prompts(&record.kind)).find_map(|record| {
             let text = String::from_utf8_lossy(&record.body);
-            state = Event::parse(&text).ok().and_then(|event| state_after(&event.body, wanted)).or(state);
+            state_after(&Event::parse(&text).ok()?.body, wanted)
+        });
+        if let Some((state, reason)) = said {
+            return Ok(Json(PromptView { prompt_id: wanted.to_string(), state, reason }));
         }
     }
-    let (state, reason) = state.ok_or_else(unknown)?;
-    Ok(Json(PromptView { prompt_id: wanted.to_string(), state, reason }))
 }
 
 fn concerns_prompts(kind: &str) -> bool {

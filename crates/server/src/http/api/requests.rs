@@ -8,7 +8,10 @@ use baton_protocol::permission::Verdict;
 use baton_protocol::tool::ToolResult;
 
 use super::sessions::open;
-use super::types::{Body, Counted, Decision, Place, RequestAnswer, RequestList, RequestView, session_id};
+use super::types::{
+    Body, Counted, Decision, Place, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
+    session_id,
+};
 use crate::http::Shared;
 use crate::http::error::{ApiError, ErrorBody};
 use crate::session::Mail;
@@ -25,6 +28,24 @@ pub(super) async fn list(
     let handle = open(&door, &session_id(&id)?).await?;
     let requests = handle.look(|view| RequestView::all(view.session)).await?;
     Ok(Json(RequestList { requests }))
+}
+
+/// List what waits for an answer in any session, also in those that a stopped server has left behind.
+#[utoipa::path(get, path = "/api/requests", tag = "requests",
+    responses((status = 200, description = "What waits", body = RequestOverview)))]
+pub(super) async fn overview(State(door): State<Shared>) -> Result<Json<RequestOverview>, ApiError> {
+    let all = door.server.store.list().await?;
+    let busy = all.into_iter().filter(|summary| summary.holder.as_ref().is_some_and(|holder| holder.busy));
+    let mut requests = Vec::new();
+    for summary in busy {
+        let handle = door.server.registry.open(&door.server, &summary.session);
+        // Another server may hold it: what waits there is listed there.
+        let Ok(found) = handle.look(|view| RequestView::all(view.session)).await else { continue };
+        let session = summary.session.to_string();
+        requests
+            .extend(found.into_iter().map(|request| SessionRequest { session_id: session.clone(), request }));
+    }
+    Ok(Json(RequestOverview { requests }))
 }
 
 /// Answer something that waits. The first answer counts; a later one is told so.

@@ -80,18 +80,48 @@ fn joining(door: &Shared, new: NewSession) -> Joining {
         available_tools: new.available_tools,
         excluded_tools: new.excluded_tools,
         system_message,
-        streaming: Some(true),
-        client_name: Some("http".into()),
-        ..SessionParams::default()
+        request_user_input: Some(new.questions),
+        keep: true,
+        ..passing_by()
     };
+    visit(door, params, How::Made)
+}
+
+/// What every visitor of this door says.
+fn passing_by() -> SessionParams {
+    SessionParams { streaming: Some(true), client_name: Some("http".into()), ..SessionParams::default() }
+}
+
+fn visit(door: &Shared, params: SessionParams, how: How) -> Joining {
     Joining {
         client: door.server.new_client(),
         port: Arc::new(Deaf),
         profile: Profile::default(),
         params: Box::new(params),
         legacy: false,
-        how: How::Made,
+        how,
     }
+}
+
+/// Go on with what a stopped server has left in the middle: waiting prompts run, requests wait for their answers again.
+/// A session that is in the middle of nothing, or that goes on already, is left alone.
+#[utoipa::path(post, path = "/api/sessions/{id}/resume", tag = "sessions", params(("id" = String, Path,)),
+    responses((status = 200, description = "It goes on", body = SessionView),
+        (status = 404, description = "There is none", body = ErrorBody),
+        (status = 409, description = "Another server holds it", body = ErrorBody)))]
+pub(super) async fn resume(
+    State(door): State<Shared>,
+    Place(id): Place<String>,
+) -> Result<Json<SessionView>, ApiError> {
+    let id = session_id(&id)?;
+    let handle = open(&door, &id).await?;
+    let params =
+        SessionParams { continue_pending_work: Some(true), disable_resume: Some(true), ..passing_by() };
+    let joining = visit(&door, params, How::Resumed);
+    let client = joining.client;
+    handle.join(joining).await?;
+    handle.send(Mail::Leave(client))?;
+    Ok(Json(view(&door, &id).await?))
 }
 
 /// Show a session.

@@ -5,9 +5,11 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query};
 use baton_core::{CallStage, Session};
 use baton_protocol::event::{AgentMode, Outcome, PermissionMode};
 use baton_protocol::{SessionId, Timestamp};
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::http::body;
 use crate::http::error::ApiError;
 use crate::metadata;
 
@@ -28,7 +30,7 @@ pub(super) struct SessionView {
     pub(super) updated_at: Timestamp,
     /// The sequence number of its last event.
     pub(super) head: u64,
-    /// Whether a turn runs or a prompt waits.
+    /// Whether a turn runs or a prompt waits. True also of one that a stopped server has left in the middle.
     pub(super) busy: bool,
     /// Which process holds it, if another server does.
     pub(super) held_by: Option<Holder>,
@@ -45,7 +47,10 @@ impl SessionView {
     pub(super) fn of(summary: &baton_store::Summary, me: &baton_store::Owner) -> Self {
         let shown = metadata::of(summary);
         let context = shown.context.unwrap_or_default();
-        let others = summary.holder.as_ref().filter(|holder| holder.owner.server != me.server);
+        let others = summary
+            .holder
+            .as_ref()
+            .filter(|holder| holder.owner.server != me.server && crate::owner::is_alive(&holder.owner));
         Self {
             id: summary.session.to_string(),
             title: shown.summary,
@@ -97,6 +102,8 @@ pub(super) struct NewSession {
     pub(super) excluded_tools: Option<Vec<String>>,
     /// Whether tools run without asking anybody.
     pub(super) allow_all_tools: bool,
+    /// Whether the model may ask the user questions. They wait until somebody answers.
+    pub(super) questions: bool,
 }
 
 /// What is to change about a session.
@@ -107,10 +114,33 @@ pub(super) struct SessionChange {
     pub(super) name: Option<String>,
     pub(super) model: Option<String>,
     pub(super) reasoning_effort: Option<String>,
-    #[schema(value_type = Option<String>, example = "interactive")]
+    /// How much the agent may do on its own.
+    #[schema(value_type = Option<ModeName>)]
     pub(super) mode: Option<AgentMode>,
-    #[schema(value_type = Option<String>, example = "manual")]
+    /// Whether tools are asked for, or allowed at once.
+    #[schema(value_type = Option<PermissionModeName>)]
     pub(super) permissions: Option<PermissionMode>,
+}
+
+/// The names of [`AgentMode`], for the description of the API.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase", as = Mode)]
+#[allow(dead_code, reason = "only described, never made")]
+pub(super) enum ModeName {
+    Interactive,
+    Plan,
+    Autopilot,
+    Shell,
+}
+
+/// The names of [`PermissionMode`], for the description of the API.
+#[derive(ToSchema)]
+#[schema(rename_all = "kebab-case", as = Permissions)]
+#[allow(dead_code, reason = "only described, never made")]
+pub(super) enum PermissionModeName {
+    Manual,
+    Assisted,
+    AllowAll,
 }
 
 /// A prompt.
@@ -213,6 +243,21 @@ pub(super) struct RequestList {
     pub(super) requests: Vec<RequestView>,
 }
 
+/// All that waits anywhere.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RequestOverview {
+    pub(super) requests: Vec<SessionRequest>,
+}
+
+/// Something that waits, and where.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionRequest {
+    pub(super) session_id: String,
+    #[serde(flatten)]
+    pub(super) request: RequestView,
+}
+
 /// An answer to something that waits. One of the three, according to what was asked.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind", deny_unknown_fields)]
@@ -289,10 +334,16 @@ impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequest<S> for Body<T> 
 
     async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, ApiError> {
         let read = axum::Json::<T>::from_request(request, state).await;
-        read.map(|axum::Json(body)| Self(body)).map_err(|rejection: JsonRejection| {
-            ApiError::new(rejection.status(), "bad_request", rejection.body_text())
-        })
+        read.map(|axum::Json(body)| Self(body)).map_err(|rejection: JsonRejection| refusal(&rejection))
     }
+}
+
+fn refusal(rejection: &JsonRejection) -> ApiError {
+    if let Some(error) = body::too_slow(rejection) {
+        return ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", error.to_string());
+    }
+    let code = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
+    ApiError::new(rejection.status(), code, rejection.body_text())
 }
 
 /// A query of a type.

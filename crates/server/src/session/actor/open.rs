@@ -90,7 +90,7 @@ impl Nascent {
                 };
                 self.hub.start_after(session.durable.last_public, opened.head);
                 let snapshot = opened.snapshot.as_ref().map_or(0, |(seq, _)| seq.0);
-                let settings = Settings::default();
+                let settings = crate::metadata::settings(&meta);
                 let mut actor = self.into_actor(
                     session,
                     settings,

@@ -1,0 +1,122 @@
+//! One set of sessions for all doors: what an SDK made is used over HTTP, and the other way round.
+
+use baton_testkit::chat::Chat;
+use baton_testkit::client::Client;
+use serde_json::{Value, json};
+
+use super::House;
+
+const WRITE: &str = r#"[[tool:bash {"command":"echo done > made"}]]"#;
+
+impl House {
+    /// A client of the other door.
+    async fn sdk(&self) -> Client {
+        let client = self.server.greetless().await;
+        client.ok("connect", json!({"token": self.program.token()})).await;
+        client
+    }
+}
+
+fn content(event: &Value) -> &str {
+    event["data"]["content"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_session_of_an_sdk_is_seen_prompted_approved_and_cancelled_over_http() {
+    let house = House::open().await;
+    let client = house.sdk().await;
+    let chat =
+        Chat::create(&client, json!({"sessionId": "s", "workingDirectory": house.program.work()})).await;
+    assert_eq!(chat.turn("[[text:from the SDK]]").await.text(), "from the SDK");
+
+    let listed = house.http.get("/api/sessions").await.expect(200);
+    assert_eq!((&listed["sessions"][0]["id"], &listed["sessions"][0]["busy"]), (&json!("s"), &json!(false)));
+    let mut events = house.http.events("s", 0).await;
+    assert_eq!(content(&events.kind("assistant.message").await.event), "from the SDK");
+
+    let from = client.count();
+    house.http.prompt("s", "[[text:from HTTP]]").await;
+    assert_eq!(chat.until_idle(from).await.text(), "from HTTP", "the SDK sees it");
+
+    let from = client.count();
+    chat.send(WRITE).await;
+    let request = house.http.pending("s").await["requestId"].as_str().unwrap().to_owned();
+    let path = format!("/api/sessions/s/requests/{request}");
+    let yes = json!({"kind": "permission", "decision": "approve"});
+    let _ = house.http.post(&path, yes).await.expect(200);
+    let (_, decided) = chat.event("permission.completed", from).await;
+    assert_eq!(decided["data"]["requestId"], request.as_str(), "the SDK sees the decision");
+    chat.until_idle(from).await;
+    assert!(house.program.work().join("made").exists());
+
+    let from = client.count();
+    chat.send("[[hold:never]]").await;
+    house.model.wait_for_hold("never").await;
+    let cancelled = house.http.post("/api/sessions/s/cancel", json!({})).await.expect(200);
+    assert_eq!(cancelled, json!({"hadWork": true}));
+    let turn = chat.until_idle(from).await;
+    assert!(turn.errors().is_empty(), "a cancel is not an error: {turn:?}");
+    assert_eq!(
+        house.http.post("/api/sessions/s/cancel", json!({})).await.expect(200),
+        json!({"hadWork": false})
+    );
+    chat.assert_usable().await;
+}
+
+#[tokio::test]
+async fn a_session_of_http_is_seen_prompted_approved_and_cancelled_by_an_sdk() {
+    let house = House::open().await;
+    house.http.create("s", json!({"cwd": house.program.work()})).await;
+    house.usable("s").await;
+    let client = house.sdk().await;
+    let listed = client.ok("session.list", json!({})).await;
+    assert_eq!(listed["sessions"][0]["sessionId"], "s");
+    let chat = Chat::resume(&client, "s", json!({})).await;
+    assert!(chat.history().await.iter().any(|event| event["type"] == "assistant.message"));
+
+    let mut events = house.http.events("s", house.history("s").await.len() as u64).await;
+    assert_eq!(chat.turn("[[text:from the SDK]]").await.text(), "from the SDK");
+    assert_eq!(content(&events.kind("assistant.message").await.event), "from the SDK");
+
+    let from = client.count();
+    let prompt = house.http.prompt("s", WRITE).await;
+    let (_, asked) = chat.event("permission.requested", from).await;
+    let answer = json!({"requestId": asked["data"]["requestId"], "result": {"kind": "approve-once"}});
+    chat.ok("session.permissions.handlePendingPermissionRequest", answer).await;
+    assert_eq!(house.http.outcome("s", &prompt).await, "completed");
+    assert!(house.program.work().join("made").exists());
+
+    let prompt = house.http.prompt("s", "[[hold:never]]").await;
+    house.model.wait_for_hold("never").await;
+    chat.ok("session.abort", json!({})).await;
+    assert_eq!(house.http.outcome("s", &prompt).await, "cancelled");
+    chat.assert_usable().await;
+}
+
+#[tokio::test]
+async fn a_run_goes_on_when_everybody_has_left() {
+    let house = House::open().await;
+    let client = house.sdk().await;
+    let chat = Chat::create(&client, json!({"sessionId": "s"})).await;
+    let prompt = chat.send("[[hold:gate]][[text:finished alone]]").await;
+    house.model.wait_for_hold("gate").await;
+    drop(client);
+    house.model.release("gate");
+    assert_eq!(house.http.outcome("s", &prompt).await, "completed");
+}
+
+#[tokio::test]
+async fn a_question_of_the_model_is_answered_over_http() {
+    let house = House::open().await;
+    house.http.create("s", json!({"questions": true})).await;
+    let prompt = house.http.prompt("s", r#"[[tool:ask_user {"question":"which colour?"}]]"#).await;
+    let request = house.http.pending("s").await;
+    assert_eq!(request["kind"], "question", "{request}");
+    assert_eq!(request["detail"]["question"], "which colour?");
+    let path = format!("/api/sessions/s/requests/{}", request["requestId"].as_str().unwrap());
+    let blue = json!({"kind": "question", "answer": "blue"});
+    let _ = house.http.post(&path, blue).await.expect(200);
+    assert_eq!(house.http.outcome("s", &prompt).await, "completed");
+    let said = house.history("s").await.into_iter().rfind(|(_, e)| e["type"] == "assistant.message").unwrap();
+    assert!(content(&said.1).contains("User responded: blue"), "{said:?}");
+}

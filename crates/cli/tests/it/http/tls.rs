@@ -1,0 +1,50 @@
+//! TLS, where it is configured.
+
+use std::process::Stdio;
+
+use crate::baton;
+
+/// Asks curl, which checks the certificate against the one that it is told to trust.
+async fn curl(arguments: &[&str]) -> (bool, String) {
+    let mut command = tokio::process::Command::new("curl");
+    command.args(["--silent", "--show-error", "--max-time", "20"]).args(arguments);
+    let output = command.stdin(Stdio::null()).output().await.expect("curl is installed");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[tokio::test]
+async fn other_machines_can_be_served_with_tls() {
+    let program = baton();
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (program.work().join("cert.pem"), program.work().join("key.pem"));
+    std::fs::write(&cert, pair.cert.pem()).unwrap();
+    std::fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
+    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+    let server = program.serve_http(&["--demo", "--tls-cert", cert, "--tls-key", key]).await;
+    let port = server.http.unwrap().port();
+    let (url, bearer) = (
+        format!("https://localhost:{port}/api/sessions"),
+        format!("Authorization: Bearer {}", program.token()),
+    );
+    let (fine, said) = curl(&["--cacert", cert, "-H", &bearer, &url]).await;
+    assert!(fine && said.contains("\"sessions\""), "{said}");
+    let (_, said) = curl(&["--cacert", cert, &url]).await;
+    assert!(said.contains("unauthorized"), "TLS does not replace the token: {said}");
+    let (fine, _) = curl(&[&url]).await;
+    assert!(!fine, "a stranger's certificate is not trusted");
+    let (fine, said) = curl(&[&format!("http://localhost:{port}/api/health")]).await;
+    assert!(!fine, "plain HTTP is not spoken there: {said}");
+
+    for (arguments, expected) in [
+        (&["--tls-cert", cert][..], "both a certificate and its key"),
+        (&["--tls-cert", key, "--tls-key", key], "certificate cannot be read"),
+        (&["--tls-cert", cert, "--tls-key", cert], "key cannot be read"),
+        (&["--tls-cert", "/nonexistent", "--tls-key", key], "/nonexistent"),
+    ] {
+        let serve = ["serve", "--demo", "--http", "127.0.0.1:0"];
+        let refused = program.run(&[&serve[..], arguments].concat()).await;
+        assert_eq!(refused.code(), Some(1), "{refused:?}");
+        assert!(refused.stderr.contains(expected), "{refused:?}");
+    }
+}

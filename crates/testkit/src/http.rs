@@ -1,0 +1,329 @@
+//! A client of the HTTP door. It sends exactly what a test tells it to, one connection for each request, and reads event
+//! streams as a browser does.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::client::LIMIT;
+use crate::program::{Program, Running};
+
+/// Both directions of a connection.
+pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
+
+/// A connection to a door, of any kind.
+pub type Connection = Box<dyn Duplex>;
+
+/// Where a door is.
+#[derive(Debug, Clone)]
+enum Place {
+    Tcp(SocketAddr),
+    Socket(PathBuf),
+}
+
+/// A client.
+#[derive(Debug, Clone)]
+pub struct Http {
+    place: Place,
+    token: Option<String>,
+}
+
+/// An answer, whole.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// The status, such as 200.
+    pub status: u16,
+    /// The head, as it came.
+    pub head: String,
+    /// The body, as text.
+    pub body: String,
+}
+
+/// One event of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Streamed {
+    /// Its place in the session's sequence; none if it is ephemeral.
+    pub id: Option<u64>,
+    /// Its type.
+    pub kind: String,
+    /// The event.
+    pub event: Value,
+}
+
+impl Response {
+    /// The body, which must be JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
+    }
+
+    /// A header's value.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
+        pairs.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The body of an answer with this status.
+    #[must_use]
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
+        if self.body.is_empty() { Value::Null } else { self.json() }
+    }
+
+    /// The code of an error with this status.
+    #[must_use]
+    pub fn refused(&self, status: u16) -> String {
+        self.expect(status)["error"]["code"].as_str().unwrap_or_else(|| panic!("{self:?}")).to_owned()
+    }
+}
+
+impl Http {
+    /// A client of a server's port, with the token of its home.
+    #[must_use]
+    pub fn new(program: &Program, server: &Running) -> Self {
+        Self { token: Some(program.token()), ..Self::anonymous(server) }
+    }
+
+    /// A client of a server's port, without a token.
+    #[must_use]
+    pub fn anonymous(server: &Running) -> Self {
+        Self { place: Place::Tcp(server.http.expect("a server with an HTTP door")), token: None }
+    }
+
+    /// A client of a socket file.
+    #[must_use]
+    pub fn socket(path: impl Into<PathBuf>) -> Self {
+        Self { place: Place::Socket(path.into()), token: None }
+    }
+
+    /// The same with another token.
+    #[must_use]
+    pub fn with_token(mut self, token: &str) -> Self {
+        self.token = Some(token.to_owned());
+        self
+    }
+
+    /// A bare connection.
+    pub async fn dial(&self) -> Connection {
+        match &self.place {
+            Place::Tcp(address) => {
+                Box::new(TcpStream::connect(address).await.expect("it accepts connections"))
+            }
+            Place::Socket(path) => Box::new(UnixStream::connect(path).await.expect("it accepts connections")),
+        }
+    }
+
+    /// The head of a request, without the empty line that ends it.
+    #[must_use]
+    pub fn head(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
+        let mut head = format!("{method} {path} HTTP/1.1\r\n");
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            head.push_str("Host: localhost\r\n");
+        }
+        if let Some(token) = &self.token {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Response {
+        let mut request = self.head(method, path, headers) + "Connection: close\r\n";
+        if let Some(body) = body {
+            let body = body.to_string();
+            request +=
+                &format!("Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        } else {
+            request += "\r\n";
+        }
+        self.exchange(request.as_bytes()).await
+    }
+
+    /// Sends bytes and reads one answer.
+    pub async fn exchange(&self, request: &[u8]) -> Response {
+        let mut connection = self.dial().await;
+        // A server that has had enough of a request hangs up while we still write.
+        let _ = connection.write_all(request).await;
+        read_response(connection).await
+    }
+
+    /// Reads.
+    pub async fn get(&self, path: &str) -> Response {
+        self.send("GET", path, &[], None).await
+    }
+
+    /// Does something.
+    pub async fn post(&self, path: &str, body: Value) -> Response {
+        self.send("POST", path, &[], Some(&body)).await
+    }
+
+    /// Makes a session of this name.
+    pub async fn create(&self, id: &str, mut more: Value) {
+        more["id"] = id.into();
+        let _ = self.post("/api/sessions", more).await.expect(201);
+    }
+
+    /// Sends a prompt; returns its name.
+    pub async fn prompt(&self, session: &str, text: &str) -> String {
+        let path = format!("/api/sessions/{session}/prompts");
+        let sent = self.post(&path, serde_json::json!({"text": text})).await.expect(202);
+        sent["promptId"].as_str().expect("a prompt id").to_owned()
+    }
+
+    /// Waits until a prompt has an outcome.
+    pub async fn outcome(&self, session: &str, prompt: &str) -> String {
+        let mut events = self.events(session, 0).await;
+        let settled = events.until(|streamed| {
+            let ids = streamed.event["data"]["promptIds"].as_array();
+            streamed.kind == "baton.turn_settled" && ids.is_some_and(|ids| ids.iter().any(|id| id == prompt))
+        });
+        settled.await.event["data"]["outcome"].as_str().expect("an outcome").to_owned()
+    }
+
+    /// Waits until something waits for an answer in a session, and returns it.
+    pub async fn pending(&self, session: &str) -> Value {
+        let mut events = self.events(session, 0).await;
+        loop {
+            let listed = self.get(&format!("/api/sessions/{session}/requests")).await.expect(200);
+            if let Some(first) = listed["requests"].get(0) {
+                return first.clone();
+            }
+            events.next().await.expect("the stream goes on");
+        }
+    }
+
+    /// Opens a stream of a session's events after this place.
+    pub async fn events(&self, session: &str, after: u64) -> Events {
+        let path = format!("/api/sessions/{session}/events");
+        let cursor = after.to_string();
+        let headers = [("Accept", "text/event-stream"), ("Last-Event-ID", cursor.as_str())];
+        let mut connection = self.dial().await;
+        let request = self.head("GET", &path, &headers) + "\r\n";
+        connection.write_all(request.as_bytes()).await.expect("a connection");
+        let mut reader = BufReader::new(connection);
+        let head = read_head(&mut reader).await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(head.to_lowercase().contains("content-type: text/event-stream"), "{head}");
+        Events { reader, text: String::new() }
+    }
+}
+
+/// A stream of events.
+pub struct Events {
+    reader: BufReader<Connection>,
+    text: String,
+}
+
+impl Events {
+    /// The next event; none when the stream is over.
+    ///
+    /// # Panics
+    /// When nothing comes in time.
+    pub async fn next(&mut self) -> Option<Streamed> {
+        loop {
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let streamed = parse(block);
+                self.text = rest.to_owned();
+                match streamed {
+                    Some(streamed) => return Some(streamed),
+                    None => continue,
+                }
+            }
+            let chunk = tokio::time::timeout(LIMIT, read_chunk(&mut self.reader)).await;
+            let chunk =
+                chunk.unwrap_or_else(|_| panic!("the stream says nothing; so far {:?}", self.text))?;
+            self.text.push_str(&String::from_utf8(chunk).expect("UTF-8"));
+        }
+    }
+
+    /// Waits for an event.
+    pub async fn until(&mut self, wanted: impl Fn(&Streamed) -> bool) -> Streamed {
+        loop {
+            let streamed = self.next().await.expect("the stream goes on until then");
+            if wanted(&streamed) {
+                return streamed;
+            }
+        }
+    }
+
+    /// Waits for an event of a type.
+    pub async fn kind(&mut self, kind: &str) -> Streamed {
+        self.until(|streamed| streamed.kind == kind).await
+    }
+}
+
+/// One block of a stream; a comment is none.
+fn parse(block: &str) -> Option<Streamed> {
+    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    let data = field("data")?;
+    Some(Streamed {
+        id: field("id").map(|id| id.parse().expect("a number")),
+        kind: field("event").expect("a type").to_owned(),
+        event: serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}")),
+    })
+}
+
+async fn read_head(reader: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut head = Vec::new();
+    let read = async {
+        while !head.ends_with(b"\r\n\r\n") {
+            match reader.read_u8().await {
+                Ok(byte) => head.push(byte),
+                Err(_) => break,
+            }
+        }
+    };
+    tokio::time::timeout(LIMIT, read).await.expect("an answer in time");
+    String::from_utf8(head).expect("UTF-8")
+}
+
+/// A chunk of a chunked body; none at its end.
+async fn read_chunk(reader: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
+    let mut size = String::new();
+    while !size.ends_with("\r\n") {
+        size.push(char::from(reader.read_u8().await.ok()?));
+    }
+    let size = usize::from_str_radix(size.trim(), 16).expect("the size of a chunk");
+    let mut chunk = vec![0; size + 2];
+    reader.read_exact(&mut chunk).await.ok()?;
+    chunk.truncate(size);
+    (size > 0).then_some(chunk)
+}
+
+/// Reads an answer to its end. No answer at all has the status 0.
+pub async fn read_response(connection: Connection) -> Response {
+    let mut reader = BufReader::new(connection);
+    let head = read_head(&mut reader).await;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let mut response = Response { status, head, body: String::new() };
+    let mut body = Vec::new();
+    let read = async {
+        if response.header("transfer-encoding") == Some("chunked") {
+            while let Some(chunk) = read_chunk(&mut reader).await {
+                body.extend(chunk);
+            }
+        } else if let Some(length) = response.header("content-length") {
+            body.resize(length.parse().expect("a length"), 0);
+            reader.read_exact(&mut body).await.expect("the whole body");
+        } else {
+            let _ = reader.read_to_end(&mut body).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, read).await.expect("the whole answer in time");
+    response.body = String::from_utf8(body).expect("UTF-8");
+    response
+}
