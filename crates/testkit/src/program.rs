@@ -253,6 +253,18 @@ impl Running {
         self.stderr.lock().unwrap().clone()
     }
 
+    /// Waits until it has written something to standard error.
+    ///
+    /// # Panics
+    /// When it does not come.
+    pub async fn until_stderr(&self, text: &str) {
+        let begun = std::time::Instant::now();
+        while !self.stderr().contains(text) {
+            assert!(begun.elapsed() < LIMIT, "{text:?} is not in:\n{}", self.stderr());
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+
     /// A bare connection to its port.
     pub async fn dial(&self) -> TcpStream {
         TcpStream::connect(("127.0.0.1", self.port)).await.expect("it accepts connections")
