@@ -45,9 +45,9 @@ pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Ne
     let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Tcp(IpAddr::from([0, 0, 0, 0])));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let origin = cors::configured_origin(&door.options, request.headers());
-    let mut response = match admit(&door, peer, &request) {
-        Ok(()) => next.run(request).await,
-        Err(instead) => instead,
+    let mut response = match stop(&door, peer, &request) {
+        None => next.run(request).await,
+        Some(instead) => instead,
     };
     let status = response.status();
     door.metrics.count(status);
@@ -61,18 +61,17 @@ pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Ne
     response
 }
 
-/// Whether a request may pass; if not, what it is answered instead.
-fn admit(door: &Shared, peer: Peer, request: &Request) -> Result<(), Response> {
-    let Peer::Tcp(address) = peer else { return Ok(()) };
+/// What a request is answered that may not pass, or need not.
+fn stop(door: &Shared, peer: Peer, request: &Request) -> Option<Response> {
+    let Peer::Tcp(address) = peer else { return None };
     let options = &door.options;
     let checked = check_rate(door, address)
         .and_then(|()| check_host(options, request))
         .and_then(|()| check_origin(options, request.headers()));
-    checked.map_err(IntoResponse::into_response)?;
-    if cors::is_preflight(request.method(), request.headers()) {
-        return Err(cors::preflight());
+    if checked.is_ok() && cors::is_preflight(request.method(), request.headers()) {
+        return Some(cors::preflight());
     }
-    check_token(options, request).map_err(IntoResponse::into_response)
+    checked.and_then(|()| check_token(options, request)).err().map(IntoResponse::into_response)
 }
 
 fn check_rate(door: &Shared, address: IpAddr) -> Result<(), ApiError> {
