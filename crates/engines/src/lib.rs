@@ -5,12 +5,14 @@
 //! in one vocabulary, [`Report`], whatever the program prints. It never talks to clients and never writes history: what a
 //! report means for a session is `baton-core`'s business.
 
+mod acp;
 mod claude;
 mod codex;
 mod dialect;
 mod json;
 mod limits;
 mod locks;
+mod opencode;
 mod pi;
 mod probe;
 mod process;
@@ -32,6 +34,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use limits::Limits;
+pub use program::ACP_PREFIX;
 pub use registry::{Registry, Surroundings};
 
 /// The program's own id of a conversation, with which it can be resumed.

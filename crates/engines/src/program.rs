@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::acp::{Acp, Speaker};
 use crate::claude::{ClaudeControl, ClaudeExec};
 use crate::codex::{CodexAppServer, CodexExec};
 use crate::dialect::Dialect;
 use crate::locks::Locks;
+use crate::opencode::{self, OpencodeExec};
 use crate::pi::{PiExec, PiRpc};
 use crate::{EngineSettings, Mode, Surroundings};
 
@@ -28,8 +30,11 @@ pub(crate) struct Facts {
     dialect: fn(&Facts, Mode) -> Box<dyn Dialect>,
 }
 
+/// Settings whose name begins like this describe a program that speaks ACP, such as `acp:goose`.
+pub const ACP_PREFIX: &str = "acp:";
+
 /// All programs that can be engines without being described in the settings.
-pub(crate) const PROGRAMS: [Facts; 3] = [
+pub(crate) const PROGRAMS: [Facts; 6] = [
     Facts {
         name: "codex",
         command: "codex",
@@ -96,9 +101,64 @@ pub(crate) const PROGRAMS: [Facts; 3] = [
             Mode::Exec => Box::<PiExec>::default(),
         },
     },
+    Facts {
+        name: "opencode",
+        command: "opencode",
+        install: "Install it with `npm install -g opencode-ai`.",
+        login: "Log in with `opencode auth login`.",
+        oldest: [1, 0, 0],
+        refused: &["run", "acp", "serve", "--format", "--session", "-s", "--continue", "-c", "--fork"],
+        dialect: |_, mode| match mode {
+            Mode::Interactive => Box::new(Acp::new(opencode::SPEAKER)),
+            Mode::Exec => Box::<OpencodeExec>::default(),
+        },
+    },
+    Facts {
+        name: "gemini",
+        command: "gemini",
+        install: "Install it with `npm install -g @google/gemini-cli`.",
+        login: "Log in by running `gemini` once, or set GEMINI_API_KEY.",
+        oldest: [0, 30, 0],
+        refused: &["--acp", "--experimental-acp", "--output-format", "-o", "--resume", "-r"],
+        dialect: |_, _| Box::new(Acp::new(Speaker { name: "gemini --acp", args: &["--acp"], asking: &[] })),
+    },
+    Facts {
+        name: "qwen",
+        command: "qwen",
+        install: "Install it with `npm install -g @qwen-code/qwen-code`.",
+        login: "Log in by running `qwen` once, or set OPENAI_API_KEY.",
+        oldest: [0, 10, 0],
+        refused: &[
+            "--acp",
+            "--experimental-acp",
+            "--output-format",
+            "-o",
+            "--resume",
+            "-r",
+            "--continue",
+            "-c",
+        ],
+        dialect: |_, _| Box::new(Acp::new(Speaker { name: "qwen --acp", args: &["--acp"], asking: &[] })),
+    },
 ];
 
 impl Facts {
+    /// A program that speaks ACP and that only the settings know. Its arguments are those of the settings.
+    pub(crate) fn configured(name: &str) -> Option<Self> {
+        let command = name.strip_prefix(ACP_PREFIX).filter(|command| !command.is_empty())?;
+        // Names are handed around for as long as the process lives, and there are as many as the settings have.
+        let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
+        Some(Self {
+            name: leak(name),
+            command: leak(command),
+            install: "Set the engine's `program` to where it is.",
+            login: "Log in as the program's own documentation says.",
+            oldest: [0, 0, 0],
+            refused: &[],
+            dialect: |facts, _| Box::new(Acp::new(Speaker { name: facts.name, args: &[], asking: &[] })),
+        })
+    }
+
     /// What a person can do about a failure, if it is one of the usual ones.
     pub(crate) fn advice(&self, why: &str) -> Option<&'static str> {
         let why = why.to_ascii_lowercase();

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use crate::locks::Locks;
 use crate::probe::{self, Probed};
-use crate::program::{PROGRAMS, Program};
+use crate::program::{Facts, PROGRAMS, Program};
 use crate::thread::Conversation;
 use crate::{Engine, EngineSettings, Probe, Thread, ThreadSpec};
 
@@ -30,11 +30,13 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Sets all engines up. Settings for names that are none of ours are left alone.
+    /// Sets all engines up: those that are known, and one for each name of the settings that begins with
+    /// [`ACP_PREFIX`](crate::ACP_PREFIX). Settings for other names are left alone.
     #[must_use]
     pub fn new(mut settings: BTreeMap<String, EngineSettings>, surroundings: Surroundings) -> Self {
         let surroundings = Arc::new(surroundings);
-        let engines = PROGRAMS.into_iter().map(|facts| {
+        let configured: Vec<Facts> = settings.keys().filter_map(|name| Facts::configured(name)).collect();
+        let engines = PROGRAMS.into_iter().chain(configured).map(|facts| {
             let program = Program {
                 settings: settings.remove(facts.name).unwrap_or_default(),
                 surroundings: Arc::clone(&surroundings),

@@ -8,6 +8,7 @@ mod common;
 
 mod claude;
 mod codex;
+mod opencode;
 mod pi;
 mod scenarios;
 mod setup;

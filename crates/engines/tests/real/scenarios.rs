@@ -4,7 +4,7 @@ use baton_engines::{Mode, Outcome, Report, ThreadSpec};
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::ResultType;
 
-use crate::common::{run, say, say_and_decide};
+use crate::common::{Told, run, say, say_and_decide};
 use crate::setup::Real;
 
 /// A prompt is answered; a follow-up remembers it, and so does another process later.
@@ -126,26 +126,32 @@ pub(crate) async fn fails(name: &str, mode: Mode) {
     assert!(told.failure().contains("401") && told.failure().contains("Log in"), "{told:#?}");
 }
 
+/// What is said in the middle of a run to a program that does not listen then reaches it afterwards, in the same run.
+pub(crate) async fn listens_afterwards(name: &str) {
+    let real = Real::new(name, Mode::Interactive).await;
+    let told = interrupted_by_a_remark(&real).await;
+    assert_eq!(told.answer(), "echo 2: and two", "{told:#?}");
+}
+
 /// What is said in the middle of a run reaches the agent at its next step.
 pub(crate) async fn listens(name: &str) {
     let real = Real::new(name, Mode::Interactive).await;
-    let mut thread = real.thread();
-    let mut said = false;
-    let told =
-        run(
-            thread.as_mut(),
-            "one [[shell:cat /dev/null; sleep 1]] [[text:done]]",
-            |report, desk| match report {
-                Report::Wants { reference, .. } => desk.decide(reference, Verdict::ApproveOnce),
-                Report::CallStarted { .. } if !std::mem::replace(&mut said, true) => desk.steer("and two"),
-                _ => {}
-            },
-        )
-        .await
-        .completed();
+    let told = interrupted_by_a_remark(&real).await;
     // Each program wraps it in its own way, so that our model does not recognise it as a prompt.
     let asked = real.model.requests();
     let asked: Vec<_> = asked.iter().filter(|request| request.body.is_object()).collect();
     let heard = asked.iter().filter(|request| request.body.to_string().contains("and two"));
     assert_eq!((asked.len(), heard.count()), (2, 1), "{told:#?}");
+}
+
+async fn interrupted_by_a_remark(real: &Real) -> Told {
+    let mut thread = real.thread();
+    let mut said = false;
+    run(thread.as_mut(), "one [[shell:cat /dev/null; sleep 1]] [[text:done]]", |report, desk| match report {
+        Report::Wants { reference, .. } => desk.decide(reference, Verdict::ApproveOnce),
+        Report::CallStarted { .. } if !std::mem::replace(&mut said, true) => desk.steer("and two"),
+        _ => {}
+    })
+    .await
+    .completed()
 }

@@ -30,6 +30,7 @@ impl Real {
             let (environment, extra_args) = match name {
                 "codex" => codex(directory, &model),
                 "claude" => claude(&model),
+                "opencode" => opencode(directory, &model),
                 "pi" => pi(directory, &model),
                 other => panic!("nobody knows how to set up {other}"),
             };
@@ -104,5 +105,25 @@ fn pi(directory: &Path, model: &ModelServer) -> Setup {
         "retry": {"baseDelayMs": 100}});
     std::fs::write(home.join("settings.json"), settings.to_string()).unwrap();
     let environment = variables([("SCRIPTED_KEY", "dummy".to_owned()), ("PI_OFFLINE", "1".to_owned())]);
+    (environment, Vec::new())
+}
+
+fn opencode(directory: &Path, model: &ModelServer) -> Setup {
+    let home = directory.join(".config/opencode");
+    std::fs::create_dir_all(&home).unwrap();
+    let config = json!({
+        "provider": {"scripted": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": model.base_url(), "apiKey": "dummy"},
+            "models": {"scripted": {"name": "Scripted", "limit": {"context": 100_000, "output": 8000}}},
+        }},
+        "model": "scripted/scripted",
+        "small_model": "scripted/scripted",
+    });
+    std::fs::write(home.join("opencode.json"), config.to_string()).unwrap();
+    let environment = variables([
+        ("OPENCODE_DISABLE_AUTOUPDATE", "1".to_owned()),
+        ("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned()),
+    ]);
     (environment, Vec::new())
 }

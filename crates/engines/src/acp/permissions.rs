@@ -1,0 +1,123 @@
+//! What an agent asks for before it uses a tool.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use agent_client_protocol_schema::v1::{
+    PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, SelectedPermissionOutcome, ToolCall, ToolCallContent, ToolKind,
+};
+use baton_agent::tools::unified_diff;
+use baton_protocol::permission::{PermissionRequest, Verdict};
+use serde_json::{Value, json};
+
+use crate::Report;
+use crate::dialect::Steps;
+use crate::json::text;
+use crate::wants::{self, Decision};
+
+#[derive(Debug, Default)]
+pub(super) struct Permissions {
+    pub(super) cwd: PathBuf,
+    /// What waits for a decision, by our reference.
+    open: HashMap<String, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    id: Value,
+    call: String,
+    options: Vec<PermissionOption>,
+}
+
+impl Permissions {
+    pub(super) fn read(params: &Value) -> Option<RequestPermissionRequest> {
+        serde_json::from_value(params.clone()).ok()
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.open.clear();
+    }
+
+    pub(super) fn asked(
+        &mut self,
+        id: &Value,
+        call: &ToolCall,
+        options: Vec<PermissionOption>,
+        steps: &mut Steps,
+    ) {
+        let reference = id.to_string();
+        let name = call.tool_call_id.0.to_string();
+        let wants = Box::new(wanted(&name, &self.cwd, call));
+        self.open.insert(reference.clone(), Open { id: id.clone(), call: name.clone(), options });
+        steps.report(Report::Wants { reference, call: Some(name), wants });
+    }
+
+    /// Tells the agent what was decided. Returns the call, if it was not allowed.
+    pub(super) fn decide(&mut self, reference: &str, verdict: Verdict, steps: &mut Steps) -> Option<String> {
+        use PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
+        let Open { id, call, options } = self.open.remove(reference)?;
+        // What is allowed for longer is known to us. For some agents it would be for ever.
+        let (kinds, denied) = match Decision::from(verdict) {
+            Decision::Once | Decision::Session => ([AllowOnce, AllowAlways], None),
+            Decision::No(_) => ([RejectOnce, RejectAlways], Some(call)),
+        };
+        let chosen = kinds.iter().find_map(|kind| options.iter().find(|option| option.kind == *kind));
+        match chosen {
+            Some(option) => {
+                let selected = SelectedPermissionOutcome::new(option.option_id.clone());
+                respond(&id, RequestPermissionOutcome::Selected(selected), steps);
+            }
+            None => cancel(&id, steps),
+        }
+        denied
+    }
+
+    /// Nobody will decide any more.
+    pub(super) fn cancel(&mut self, steps: &mut Steps) {
+        for Open { id, .. } in std::mem::take(&mut self.open).into_values() {
+            cancel(&id, steps);
+        }
+    }
+}
+
+pub(super) fn cancel(id: &Value, steps: &mut Steps) {
+    respond(id, RequestPermissionOutcome::Cancelled, steps);
+}
+
+fn respond(id: &Value, outcome: RequestPermissionOutcome, steps: &mut Steps) {
+    let result = RequestPermissionResponse::new(outcome);
+    steps.say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+}
+
+/// What the agent wants, in our words.
+fn wanted(id: &str, cwd: &Path, call: &ToolCall) -> PermissionRequest {
+    let nothing = Value::Null;
+    let input = call.raw_input.as_ref().unwrap_or(&nothing);
+    let diffs = call.content.iter().filter_map(|content| match content {
+        ToolCallContent::Diff(diff) => Some(diff),
+        _ => None,
+    });
+    let diffs: Vec<_> = diffs.collect();
+    if !diffs.is_empty() {
+        let files: Vec<String> = diffs.iter().map(|diff| diff.path.display().to_string()).collect();
+        let texts = diffs
+            .iter()
+            .map(|diff| unified_diff(&cwd.join(&diff.path), diff.old_text.as_deref(), &diff.new_text));
+        return wants::write(id, &files.join(", "), texts.collect::<Vec<_>>().join("\n"), &call.title);
+    }
+    let location = call.locations.first().map(|location| location.path.display().to_string());
+    let path = text(input, "/filepath").or(text(input, "/file_path")).or(text(input, "/path"));
+    let path = path.map(str::to_owned).or(location).unwrap_or_default();
+    match (call.kind, text(input, "/command")) {
+        (_, Some(command)) => wants::shell(id, cwd, command, text(input, "/description").unwrap_or("")),
+        (ToolKind::Execute, None) => wants::shell(id, cwd, &call.title, ""),
+        (ToolKind::Edit | ToolKind::Delete | ToolKind::Move, _) => {
+            let diff = text(input, "/diff").unwrap_or_default().to_owned();
+            wants::write(id, &path, diff, &call.title)
+        }
+        (ToolKind::Read | ToolKind::Search, _) => wants::read(id, &path, &call.title),
+        (ToolKind::Fetch, _) => wants::url(id, text(input, "/url").unwrap_or(&call.title), ""),
+        _ => wants::other(id, call.name.as_deref().unwrap_or(&call.title), &call.title, input),
+    }
+}
