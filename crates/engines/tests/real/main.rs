@@ -1,5 +1,5 @@
 //! The real programs against a scripted model. Ignored unless asked for, because the programs must be installed first:
-//! `crates/engines/tests/install-engines`, then `cargo test -p baton-engines --test real -- --ignored`.
+//! `scripts/test engines` installs and runs them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 

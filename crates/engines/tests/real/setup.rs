@@ -50,7 +50,7 @@ impl Real {
 fn program(name: &str) -> PathBuf {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/engines");
     let program = cache.join(name).join("node_modules/.bin").join(name);
-    assert!(program.exists(), "{} is not there: run crates/engines/tests/install-engines", program.display());
+    assert!(program.exists(), "{} is not there: run scripts/test engines", program.display());
     program
 }
 
