@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_server::Endpoint;
+use baton_server::{Endpoint, WorkspaceOptions};
 use baton_store::sqlite::Durability;
 use serde::Deserialize;
 use serde_json::json;
@@ -14,6 +14,7 @@ use crate::args::{Cli, ConfigArgs, Global, ModelArgs};
 use crate::door::HttpTable;
 use crate::engines::EngineTable;
 use crate::terminal;
+use crate::workspaces::{self, WorkspaceTable};
 
 /// The configuration file, as people write it.
 #[derive(Debug, Default, Deserialize)]
@@ -25,6 +26,7 @@ struct File {
     model: ModelTable,
     engines: BTreeMap<String, EngineTable>,
     http: HttpTable,
+    workspaces: WorkspaceTable,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -53,6 +55,7 @@ pub(crate) struct Config {
     pub(crate) model: Option<Sourced<String>>,
     pub(crate) engines: BTreeMap<String, EngineTable>,
     pub(crate) http: HttpTable,
+    pub(crate) workspaces: Sourced<WorkspaceOptions>,
     pub(crate) file: PathBuf,
     pub(crate) file_found: bool,
 }
@@ -122,6 +125,10 @@ pub(crate) fn load(
         model: (!name.value.is_empty()).then_some(name),
         engines: file.engines,
         http: file.http,
+        workspaces: Sourced {
+            source: if file.workspaces.is_set() { file_source.clone() } else { "default".into() },
+            value: file.workspaces.options()?,
+        },
         file: path,
         file_found,
     })
@@ -226,6 +233,7 @@ pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
         ("durability", durability.to_owned(), config.durability.source),
         ("model.base_url", describe(&config.endpoint.value), config.endpoint.source),
         ("model.name", model.value, model.source),
+        ("workspaces", workspaces::describe(&config.workspaces.value), config.workspaces.source),
     ];
     if args.json {
         let values: serde_json::Map<_, _> = rows
@@ -290,9 +298,12 @@ mod tests {
 
     #[test]
     fn mistakes_in_the_file_are_named() {
-        for (file, word) in
-            [("homme = 1", "homme"), ("durability = \"maybe\"", "maybe"), ("home = ", "c.toml")]
-        {
+        for (file, word) in [
+            ("workspaces.detach_grace_seconds = -1", "detach_grace"),
+            ("homme = 1", "homme"),
+            ("durability = \"maybe\"", "maybe"),
+            ("home = ", "c.toml"),
+        ] {
             let error = format!("{:#}", check(&[], file).unwrap_err());
             assert!(error.contains(word), "{error}");
         }

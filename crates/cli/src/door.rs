@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use baton_server::{HttpOptions, TlsIdentity};
+use baton_server::{HttpOptions, TlsIdentity, WorkspaceOptions};
 use serde::Deserialize;
 
 use crate::args::ServeArgs;
@@ -27,7 +27,12 @@ pub(crate) struct HttpTable {
 
 impl HttpTable {
     /// The options of the door.
-    pub(crate) fn options(&self, args: &ServeArgs, token: Option<&str>) -> anyhow::Result<HttpOptions> {
+    pub(crate) fn options(
+        &self,
+        args: &ServeArgs,
+        token: Option<&str>,
+        workspaces: WorkspaceOptions,
+    ) -> anyhow::Result<HttpOptions> {
         let default = HttpOptions::default();
         let seconds = |configured: Option<u64>, default| configured.map_or(default, Duration::from_secs);
         // A page cannot have its own name point at an address that is spelt out: whoever says the address means us.
@@ -45,6 +50,7 @@ impl HttpTable {
             requests_per_second: self.requests_per_second.unwrap_or(default.requests_per_second),
             header_time: seconds(self.header_seconds, default.header_time),
             body_time: seconds(self.body_seconds, default.body_time),
+            workspaces,
         })
     }
 

@@ -12,6 +12,7 @@ mod serve;
 mod sessions;
 mod setup;
 mod terminal;
+mod workspaces;
 
 use std::process::ExitCode;
 

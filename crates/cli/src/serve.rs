@@ -27,7 +27,8 @@ pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // A token that whoever started us has given is nowhere but with them.
     let token_file = options.connection_token.is_none().then_some(&*file);
     options.connection_token = admission(args, options.connection_token.take(), &file)?;
-    let http = config.http.options(args, options.connection_token.as_deref())?;
+    let workspaces = config.workspaces.value.clone();
+    let http = config.http.options(args, options.connection_token.as_deref(), workspaces)?;
     let tls = config.http.tls(args)?;
     allow_many_connections(http.max_connections);
     setup::runtime()?.block_on(async {

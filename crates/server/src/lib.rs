@@ -45,7 +45,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use self::crash::{CrashPlan, CrashPoint};
-pub use self::http::{HttpDoor, HttpListener, HttpOptions, TlsError, TlsIdentity, openapi};
+pub use self::http::{HttpDoor, HttpListener, HttpOptions, TlsError, TlsIdentity, WorkspaceOptions, openapi};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Arrived, Joint, LocalError, LocalSession};
 use self::mirror::MirrorThread;

@@ -56,7 +56,6 @@ impl Lifecycle {
         self.lock().remove(&client);
     }
 
-    #[expect(dead_code, reason = "the workspace API is the first witness")]
     pub(crate) fn add_witness(&self, witness: Weak<dyn Witness>) {
         self.witnesses.write().unwrap_or_else(PoisonError::into_inner).push(witness);
     }

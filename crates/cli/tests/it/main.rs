@@ -19,6 +19,10 @@ mod http;
 mod model;
 mod order;
 mod processes;
+mod v1_client;
+mod v1_requests;
+mod v1_runs;
+mod v1_workspaces;
 mod values;
 
 use baton_testkit::model_server::ModelServer;

@@ -1,7 +1,8 @@
 //! The HTTP door: for browsers, scripts and everything that is not an SDK.
 //!
 //! [`listen`] accepts and limits connections, [`guard`] decides who may pass ([`cors`]: which pages), [`api`] is the
-//! session API, and [`sse`] streams events. What the door does with a session it does as any other client: through its mailbox, in the same order.
+//! session API, [`sse`] streams events, and [`v1`] is the workspace API of crush's client. What the door does with a session
+//! it does as any other client: through its mailbox, in the same order.
 
 mod api;
 mod body;
@@ -13,6 +14,7 @@ mod listen;
 mod metrics;
 mod sse;
 mod tls;
+mod v1;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +29,8 @@ use self::guard::RateLimit;
 pub use self::listen::HttpListener;
 use self::metrics::Metrics;
 pub use self::tls::{TlsError, TlsIdentity};
+pub use self::v1::WorkspaceOptions;
+use self::v1::Workspaces;
 use crate::Server;
 
 /// Who may use the door, and how much of it.
@@ -52,6 +56,8 @@ pub struct HttpOptions {
     pub header_time: Duration,
     /// How long the body of a request may take to arrive.
     pub body_time: Duration,
+    /// How long workspaces live, and their runs.
+    pub workspaces: WorkspaceOptions,
 }
 
 impl Default for HttpOptions {
@@ -66,6 +72,7 @@ impl Default for HttpOptions {
             requests_per_second: 2000,
             header_time: Duration::from_secs(10),
             body_time: Duration::from_secs(60),
+            workspaces: WorkspaceOptions::default(),
         }
     }
 }
@@ -76,6 +83,7 @@ pub(crate) struct Door {
     pub(crate) options: HttpOptions,
     pub(crate) metrics: Metrics,
     pub(crate) streams: Arc<Semaphore>,
+    workspaces: Arc<Workspaces>,
     rate: RateLimit,
 }
 
@@ -97,10 +105,12 @@ impl HttpDoor {
             metrics: Metrics::default(),
             streams: Arc::new(Semaphore::new(options.max_streams)),
             rate: RateLimit::new(options.requests_per_second),
+            workspaces: Workspaces::new(server, &options.workspaces),
             options,
         });
         let routes = Router::new()
             .merge(api::routes())
+            .nest("/v1", v1::routes())
             .fallback(error::no_such_place)
             .layer(DefaultBodyLimit::max(door.options.max_body))
             .layer(from_fn_with_state(door.clone(), guard::guard))

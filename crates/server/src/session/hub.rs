@@ -119,6 +119,11 @@ impl Hub {
         self.lock().ports.clear();
     }
 
+    /// Whether anybody is attached besides these.
+    pub(crate) fn has_others(&self, than: &[ClientId]) -> bool {
+        self.lock().ports.keys().any(|client| !than.contains(client))
+    }
+
     pub(crate) fn port(&self, client: ClientId) -> Option<Arc<dyn Port>> {
         self.lock().ports.get(&client).cloned()
     }

@@ -62,7 +62,6 @@ impl ToolRoom {
 
     /// Runs a command for a person: at once, asking nobody, in the way the model's commands are run, so that it ends with
     /// the session at the latest. Dropping the future ends the command.
-    #[expect(dead_code, reason = "the workspace API runs commands for people")]
     pub(crate) async fn run_for_person(&self, cwd: PathBuf, command: &str) -> ToolResult {
         const LONGEST_WAIT: u64 = 600;
         let Some(bash) = self.toolbox.get("bash") else { return ToolResult::failure("There is no shell.") };
