@@ -1,5 +1,7 @@
 //! What can happen to a session.
 
+use std::collections::BTreeMap;
+
 use baton_protocol::event::{
     AbortReason, AgentMode, AssistantUsage, Body, PermissionMode, Prompt, Question, SessionError,
     TokenCounts, ToolRequest, WorkContext,
@@ -377,6 +379,8 @@ pub struct Said {
     pub reasoning_opaque: Option<String>,
     /// The calls it makes.
     pub tool_requests: Vec<ToolRequest>,
+    /// Those of them that name no tool: over as soon as they have begun, whatever happens next.
+    pub refused: BTreeMap<ToolCallId, ToolResult>,
     /// Which model.
     pub model: Option<String>,
     /// The provider's id of the answer.

@@ -270,6 +270,19 @@ fn cancel_ends_what_runs_and_what_waits_and_nothing_later() {
 }
 
 #[test]
+fn a_call_of_a_tool_that_is_not_there_is_over_before_a_cancel_can_reach_it() {
+    let mut world = asking();
+    let WorkResult::Ask(mut answer) = said(1, &["nothing", "bash"]) else { panic!() };
+    answer.refused.insert("call-1-0".into(), ToolResult::failure("there is no such tool"));
+    world.finish(world.only(is_ask), WorkResult::Ask(answer));
+    world.only(|w| matches!(w, Work::PrepareCall { call } if call.0 == "call-1-1"));
+    assert_eq!(last_result(&world), (false, "there is no such tool".into()));
+    world.abort();
+    let over = world.log.iter().filter(|event| matches!(&event.body, Body::ToolComplete(_)));
+    assert_eq!(over.count(), 2);
+}
+
+#[test]
 fn a_cancel_while_a_prompt_is_being_prepared_is_not_lost() {
     let mut world = World::new();
     world.prompt(SendMode::Enqueue);

@@ -24,7 +24,7 @@ impl Step<'_> {
     }
 
     /// The model has answered.
-    pub(super) fn answered(&mut self, said: Said) {
+    pub(super) fn answered(&mut self, mut said: Said) {
         let Some(turn) = self.turn() else { return };
         let (interaction_id, turn_id) = (Some(turn.interaction.clone()), Some(turn.round_name()));
         self.show(said.usage);
@@ -54,9 +54,14 @@ impl Step<'_> {
                 turn_id: turn_id.clone(),
                 model: said.model.clone(),
             });
+            if let Some(result) = said.refused.remove(&request.tool_call_id) {
+                self.complete_call(&request.tool_call_id, result);
+            }
         }
-        for request in said.tool_requests {
-            self.start(Work::PrepareCall { call: request.tool_call_id });
+        let open: Vec<_> =
+            self.turn().iter().flat_map(|turn| turn.open_calls()).map(|call| call.id.clone()).collect();
+        for call in open {
+            self.start(Work::PrepareCall { call });
         }
         self.end_round_if_over();
     }

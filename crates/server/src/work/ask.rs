@@ -1,5 +1,6 @@
 //! Asking the model.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use baton_protocol::event::{
 use baton_protocol::{Json, ToolCallId};
 use serde_json::{Value, json};
 
-use super::{Bench, hooks, offered, prompt};
+use super::{Bench, hooks, offered, prompt, tools};
 use crate::models::Chosen;
 
 /// Asks the model with the conversation so far, and tells clients what it says while it says it.
@@ -40,7 +41,11 @@ pub(super) async fn ask(bench: &Bench) -> WorkResult {
         .await
     };
     match answer {
-        Ok(answer) => WorkResult::Ask(Box::new(said(&stream, answer, &chosen, &usage, begun))),
+        Ok(answer) => {
+            let mut said = said(&stream, answer, &chosen, &usage, begun);
+            said.refused = tools::refuse_unknown(bench, &said.tool_requests);
+            WorkResult::Ask(Box::new(said))
+        }
         Err(error) => failed(bench, &error).await,
     }
 }
@@ -177,6 +182,7 @@ fn said(stream: &Stream<'_>, answer: Answer, chosen: &Chosen, sent: &UsageInfo, 
         reasoning: answer.reasoning,
         reasoning_opaque: answer.reasoning_opaque,
         tool_requests: answer.tool_calls.into_iter().map(tool_request).collect(),
+        refused: BTreeMap::new(),
         model: Some(model),
         api_call_id: answer.id,
         usage: shown,

@@ -1,5 +1,6 @@
 //! Tool calls: what they would do, doing it, and what is made of the result.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -7,7 +8,7 @@ use baton_agent::tools::shell::{NoProcessLog, ShellSettings, Shells};
 use baton_agent::tools::sql::Database;
 use baton_agent::tools::{self, Services, ToolContext, Toolbox, ask_user, spill};
 use baton_core::{Call, Prepared, Route, Session};
-use baton_protocol::event::{ContextAdded, Question, TodosChanged, ToolPartialResult};
+use baton_protocol::event::{ContextAdded, Question, TodosChanged, ToolPartialResult, ToolRequest};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult, ToolSpec};
 use baton_protocol::{Json, ToolCallId};
@@ -184,6 +185,13 @@ fn custom_tool(call: &Call, spec: &ToolSpec, arguments: &Json) -> PermissionRequ
         tool_description: spec.description.clone(),
         args: Some(arguments.clone()),
     }
+}
+
+/// Answers calls of tools that there are not.
+pub(super) fn refuse_unknown(bench: &Bench, calls: &[ToolRequest]) -> BTreeMap<ToolCallId, ToolResult> {
+    let offered = offered(&bench.session, &bench.settings, &bench.tools);
+    let unknown = calls.iter().filter(|call| offered.iter().all(|tool| tool.name != call.name));
+    unknown.map(|call| (call.tool_call_id.clone(), unknown_tool(&call.name, &offered))).collect()
 }
 
 fn unknown_tool(name: &str, offered: &[ToolSpec]) -> ToolResult {
