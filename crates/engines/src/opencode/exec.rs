@@ -94,7 +94,7 @@ impl OpencodeExec {
         if reason == Some("length") {
             steps.warn("The model stopped because it may not say more at once.");
         }
-        self.ending = (reason != Some("tool-calls")).then_some(Ending::Completed);
+        self.ending = reason.filter(|reason| *reason != "tool-calls").map(|_| Ending::Completed);
     }
 
     fn count(&self, part: &Value, steps: &mut Steps) {

@@ -31,12 +31,14 @@ pub(crate) struct Conversation {
     token: Option<ResumeToken>,
     /// The process, between runs, if it stays for the next.
     kept: Option<Child>,
+    /// Whether the program has forgotten what was said so far.
+    was_lost: bool,
 }
 
 impl Conversation {
     pub(crate) fn new(program: Arc<Program>, mut spec: ThreadSpec) -> Self {
         let dialect = program.dialect();
-        Self { program, token: spec.resume.take(), spec, dialect, kept: None }
+        Self { program, token: spec.resume.take(), spec, dialect, kept: None, was_lost: false }
     }
 
     /// The process that stayed after the last run, if it is still alive. What it has said since then counts for nothing.
@@ -47,6 +49,7 @@ impl Conversation {
                 Poll::Pending => return Some(child),
                 Poll::Ready(None) => {
                     child.finish(Duration::ZERO).await;
+                    self.process_has_gone();
                     return None;
                 }
                 Poll::Ready(Some(line)) => {
@@ -54,6 +57,13 @@ impl Conversation {
                     self.kept = Some(child);
                 }
             }
+        }
+    }
+
+    /// With some programs the conversation has gone, too.
+    fn process_has_gone(&mut self) {
+        if !self.dialect.can_be_resumed() {
+            self.was_lost |= self.token.take().is_some();
         }
     }
 
@@ -124,6 +134,7 @@ impl Thread for Conversation {
         Box::pin(async {
             if let Some(child) = self.kept.take() {
                 child.finish(Duration::ZERO).await;
+                self.process_has_gone();
             }
         })
     }

@@ -1,4 +1,5 @@
-//! The laws of reports, kept whatever a program says: a conversation is named once, every call begins once and ends once.
+//! The laws of reports, kept whatever a program says: a conversation is named once, before anything but notes; every call
+//! begins once and ends once.
 
 use std::collections::HashSet;
 
@@ -38,9 +39,18 @@ impl Reporter {
         }
     }
 
+    /// Whether the conversation has been named.
+    pub(super) fn has_started(&self) -> bool {
+        self.has_started
+    }
+
     pub(super) fn report(&mut self, report: Report) {
         let lawful = match &report {
+            Report::Note { .. } => true,
             Report::Started { .. } => false,
+            _ if !self.has_started => false,
+            Report::Message { text, reasoning } => !text.is_empty() || reasoning.is_some(),
+            Report::CallStarted { id, .. } if id.is_empty() => false,
             Report::CallStarted { id, .. } => {
                 let is_new = self.begun.insert(id.clone());
                 if is_new {
@@ -131,6 +141,16 @@ mod tests {
     }
 
     #[test]
+    fn before_it_is_named_there_are_only_notes() {
+        let told = collected(|reporter| {
+            reporter.report(begin("a"));
+            reporter.report(Report::TextDelta("x".into()));
+            reporter.warn("careful".into());
+        });
+        assert_eq!(told, [Report::Note { warning: true, text: "careful".into() }]);
+    }
+
+    #[test]
     fn a_flood_of_garbage_is_cut_short() {
         let told = collected(|reporter| {
             (0..1000).for_each(|n| reporter.unreadable(&Line::Garbage(format!("x{n}"))));
@@ -144,6 +164,7 @@ mod tests {
         #[test]
         fn every_call_begins_once_and_ends_once(script in prop::collection::vec((0..4usize, 0..3u8), 0..40)) {
             let told = collected(|reporter| {
+                reporter.started(ResumeToken("t".into()), None);
                 for (call, what) in &script {
                     let id = call.to_string();
                     reporter.report(match what {

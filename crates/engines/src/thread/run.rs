@@ -98,6 +98,10 @@ impl<'a> Run<'a> {
             }
             let kept = self.conversation.kept().await;
             let was_kept = kept.is_some();
+            if std::mem::take(&mut self.conversation.was_lost) {
+                let name = self.conversation.program.facts.name;
+                self.reporter.warn(format!("{name} did not keep the conversation, so a new one begins."));
+            }
             let child = match kept.map_or_else(|| self.conversation.start(), Ok) {
                 Ok(child) => child,
                 Err(message) => return Outcome::Failed { message, diagnostics: None },
@@ -110,6 +114,7 @@ impl<'a> Run<'a> {
                 return self.conclude(attempt, stop).await;
             }
             attempt.child.finish(Duration::ZERO).await;
+            self.conversation.process_has_gone();
         }
     }
 
@@ -242,6 +247,8 @@ impl<'a> Run<'a> {
 
     fn report(&mut self, report: Report, attempt: &mut Attempt, steps: &mut Steps) {
         match &report {
+            // Nobody would hear of it.
+            Report::Wants { .. } | Report::Asks { .. } if !self.reporter.has_started() => return,
             Report::Wants { reference, .. } if self.conversation.spec.allow_all => {
                 return self.conversation.dialect.decide(reference, Verdict::ApproveOnce, steps);
             }
@@ -302,9 +309,15 @@ impl<'a> Run<'a> {
                 (verdict.ending, diagnostics)
             }
         };
-        if self.conversation.kept.is_none() && !self.conversation.dialect.can_be_resumed() {
-            self.conversation.token = None;
+        if self.conversation.kept.is_none() {
+            self.conversation.process_has_gone();
         }
+        let ending = match ending {
+            Ending::Completed if !self.reporter.has_started() => {
+                Ending::Failed(format!("{} ended without a conversation.", self.conversation.dialect.name()))
+            }
+            ending => ending,
+        };
         // Whatever a program says when it is stopped: somebody wanted it to stop.
         let ending = if stopping { Ending::Interrupted } else { ending };
         outcome::outcome(&self.conversation.program.facts, ending, diagnostics)

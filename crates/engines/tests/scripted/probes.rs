@@ -1,0 +1,87 @@
+//! What people are told about programs that cannot be used, before and when somebody tries.
+
+use std::collections::BTreeMap;
+
+use baton_engines::{EngineSettings, Registry, Surroundings};
+
+use crate::common::{Bench, say};
+use crate::setup::{ALL, write_program};
+
+#[tokio::test]
+async fn a_missing_program_is_said_to_be_missing_with_what_to_do() {
+    for (name, mode) in ALL {
+        let bench = Bench::new(name, |directory| EngineSettings {
+            program: Some(directory.join("nowhere")),
+            mode,
+            ..EngineSettings::default()
+        });
+        let probe = bench.engine.probe().await;
+        assert_eq!((probe.path, probe.version), (None, None));
+        let problem = probe.problem.unwrap();
+        assert!(problem.contains("nowhere") && problem.contains("`program`"), "{problem}");
+        assert_eq!(say(bench.thread().as_mut(), "hi").await.failure(), problem);
+    }
+}
+
+fn registry(directory: &std::path::Path, environment: &[(&str, &str)]) -> Registry {
+    let variables = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+    let path = format!("{}:/usr/bin:/bin", directory.display());
+    let surroundings = Surroundings {
+        environment: variables
+            .chain([("PATH".into(), path.into()), ("HOME".into(), directory.into())])
+            .collect(),
+        scratch: directory.join("scratch"),
+    };
+    Registry::new(BTreeMap::new(), surroundings)
+}
+
+async fn problem(program: &str, says: &str, environment: &[(&str, &str)]) -> Option<String> {
+    let directory = tempfile::tempdir().unwrap();
+    write_program(&directory.path().join(program), &format!("#!/bin/sh\n{says}\n"));
+    let registry = registry(directory.path(), environment);
+    let probe = registry.get(program).unwrap().probe().await;
+    assert_eq!(probe.path, Some(directory.path().join(program)));
+    probe.problem
+}
+
+#[tokio::test]
+async fn versions_and_logins_are_looked_at() {
+    let key = [("OPENAI_API_KEY", "x")];
+    assert_eq!(problem("codex", "echo codex-cli 0.166.0", &key).await, None);
+    let old = problem("codex", "echo codex-cli 0.9.1", &key).await.unwrap();
+    assert!(old.contains("0.9.1 is too old") && old.contains("npm install"), "{old}");
+    let silent = problem("codex", "exit 1", &key).await.unwrap();
+    assert!(silent.contains("does not say its version"), "{silent}");
+    let stranger = problem("codex", "echo codex-cli 0.166.0", &[]).await.unwrap();
+    assert!(stranger.contains("not logged in") && stranger.contains("codex login"), "{stranger}");
+    let stranger = problem("claude", "echo 2.1.197 '(Claude Code)'", &[]).await.unwrap();
+    assert!(stranger.contains("not logged in"), "{stranger}");
+    assert_eq!(problem("pi", "echo 0.73.1", &[]).await, None);
+}
+
+#[tokio::test]
+async fn a_model_names_its_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = BTreeMap::from([
+        ("acp:goose".to_owned(), EngineSettings::default()),
+        ("nonsense".to_owned(), EngineSettings::default()),
+        ("acp:".to_owned(), EngineSettings::default()),
+    ]);
+    let surroundings = Surroundings { environment: Vec::new(), scratch: directory.path().join("scratch") };
+    let registry = Registry::new(settings, surroundings);
+    let names: Vec<_> = registry.all().map(|engine| engine.name()).collect();
+    assert_eq!(names, ["codex", "claude", "pi", "opencode", "gemini", "qwen", "acp:goose"]);
+    for (model, expected) in [
+        ("codex", Some(("codex", None))),
+        ("codex/", Some(("codex", None))),
+        ("claude/opus", Some(("claude", Some("opus")))),
+        ("opencode/provider/model", Some(("opencode", Some("provider/model")))),
+        ("acp:goose/x", Some(("acp:goose", Some("x")))),
+        ("nonsense", None),
+        ("claude-sonnet-4-5", None),
+        ("", None),
+    ] {
+        let named = registry.of_model(model).map(|(engine, model)| (engine.name(), model));
+        assert_eq!(named, expected, "{model}");
+    }
+}

@@ -1,0 +1,93 @@
+//! Scripts that pretend to be programs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use baton_engines::{EngineSettings, Limits, Mode};
+
+use crate::common::Bench;
+
+/// What every script may use. Files are those of the test's directory.
+const PRELUDE: &str = r#"#!/usr/bin/env python3
+import json, os, signal, subprocess, sys, time
+
+HOME = os.environ["HOME"]
+args = sys.argv[1:]
+
+def path(name): return os.path.join(HOME, name)
+def mark(name): open(path(name), "w").close()
+def is_marked(name): return os.path.exists(path(name))
+def wait_for(name):
+    for _ in range(12000):
+        if is_marked(name): return
+        time.sleep(0.005)
+    sys.exit("waited in vain for " + name)
+def send(line): print(json.dumps(line), flush=True)
+def say(**line): send(line)
+def hear():
+    line = sys.stdin.readline()
+    return json.loads(line) if line else sys.exit(0)
+
+# codex exec
+def started(thread="t-1"): say(type="thread.started", thread_id=thread)
+def item(id, type, what="completed", **more): say(type="item." + what, item={"id": id, "type": type, **more})
+def message(text, **more): item("item_9", "agent_message", text=text, **more)
+def completed(tokens=1):
+    say(type="turn.completed", usage={"input_tokens": tokens, "cached_input_tokens": 0, "output_tokens": 1})
+
+"#;
+
+/// An engine whose program is this script.
+pub(crate) fn engine(name: &str, mode: Mode, script: &str) -> Bench {
+    limited(name, mode, script, Limits::default())
+}
+
+/// An engine whose program is this script and may not take longer than this.
+pub(crate) fn limited(name: &str, mode: Mode, script: &str, limits: Limits) -> Bench {
+    configured(name, script, |settings| {
+        settings.mode = mode;
+        settings.limits = limits;
+    })
+}
+
+/// An engine whose program is this script, with settings.
+pub(crate) fn configured(name: &str, script: &str, set: impl FnOnce(&mut EngineSettings)) -> Bench {
+    Bench::new(name, |directory| {
+        let program = directory.join("program");
+        write_program(&program, &format!("{PRELUDE}{script}"));
+        let mut settings = EngineSettings { program: Some(program), ..EngineSettings::default() };
+        set(&mut settings);
+        settings
+    })
+}
+
+/// `codex exec` as a script.
+pub(crate) fn codex(script: &str) -> Bench {
+    engine("codex", Mode::Exec, script)
+}
+
+/// A file that can be run. Written by another process: one that we hold open could not be started while a test beside
+/// this one forks.
+pub(crate) fn write_program(path: &Path, text: &str) {
+    let draft = path.with_extension("draft");
+    fs::write(&draft, text).unwrap();
+    fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)).unwrap();
+    let copied = std::process::Command::new("cp").arg("-p").arg(&draft).arg(path).status().unwrap();
+    assert!(copied.success());
+}
+
+/// All engines in all their modes.
+pub(crate) const ALL: [(&str, Mode); 11] = [
+    ("codex", Mode::Interactive),
+    ("codex", Mode::Exec),
+    ("claude", Mode::Interactive),
+    ("claude", Mode::Exec),
+    ("opencode", Mode::Interactive),
+    ("opencode", Mode::Exec),
+    ("pi", Mode::Interactive),
+    ("pi", Mode::Exec),
+    ("gemini", Mode::Interactive),
+    ("qwen", Mode::Interactive),
+    ("acp:other", Mode::Interactive),
+];
