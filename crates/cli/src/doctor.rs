@@ -85,7 +85,7 @@ fn home(path: &Path) -> Finding {
 
 async fn store(config: &Config) -> Finding {
     let what = "sessions";
-    let store = setup::store(config);
+    let store = setup::store(config, None);
     let listed = store.list().await;
     // It was only read; a close that fails changes nothing.
     let _ = store.close().await;

@@ -24,7 +24,7 @@ pub(crate) fn serve(cli: &Cli) -> anyhow::Result<ExitCode> {
         options.connection_token = None;
     }
     setup::runtime()?.block_on(async {
-        let store = setup::store(&config);
+        let store = setup::store(&config, options.crash.clone());
         let server = Server::new(options, store.clone());
         let serving = async {
             if stdio {

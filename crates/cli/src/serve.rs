@@ -32,7 +32,7 @@ pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let tls = config.http.tls(args)?;
     allow_many_connections(http.max_connections);
     setup::runtime()?.block_on(async {
-        let store = setup::store(&config);
+        let store = setup::store(&config, options.crash.clone());
         let server = Server::new(options, store.clone());
         let doors = Doors::open(args, &config, &server, http, tls).await?;
         let lit = doors.beacon(token_file).light(&config.home.value)?;

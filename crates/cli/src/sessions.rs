@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use baton_protocol::params::SessionMetadata;
 use baton_protocol::{Body, Event, SessionId};
-use baton_server::{metadata_of, transfer};
+use baton_server::{CrashPlan, metadata_of, transfer};
 use baton_store::{Seq, Span, Store};
 
 use crate::args::{Cli, ModelArgs, SessionsCommand};
@@ -17,16 +17,20 @@ use crate::config::{self, Environment};
 use crate::{setup, terminal};
 
 pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<ExitCode> {
-    let config = config::load(&cli.global, &ModelArgs::default(), None, &Environment::of_process())?;
+    let environment = Environment::of_process();
+    let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
     setup::log(&config);
+    let crash = setup::crash_plan(&environment)?;
     setup::runtime()?.block_on(async {
-        let sqlite = setup::store(&config);
+        let sqlite = setup::store(&config, crash.clone());
         let store: Arc<dyn Store> = sqlite.clone();
         let done = match command {
             SessionsCommand::List { here, limit, json } => list(&*store, *here, *limit, *json).await,
             SessionsCommand::Show { id, json } => show(&*store, id, *json).await,
             SessionsCommand::Export { id, output } => export(&*store, id, output.as_deref()).await,
-            SessionsCommand::Import { file, id } => import(&store, file, id.as_deref()).await,
+            SessionsCommand::Import { file, id } => {
+                import(&store, file, id.as_deref(), crash.as_deref()).await
+            }
             SessionsCommand::Delete { ids, yes } => delete(&*store, &config.home.value, ids, *yes).await,
         };
         sqlite.close().await?;
@@ -139,13 +143,18 @@ async fn export(store: &dyn Store, id: &str, output: Option<&Path>) -> anyhow::R
     Ok(ExitCode::SUCCESS)
 }
 
-async fn import(store: &Arc<dyn Store>, file: &Path, id: Option<&str>) -> anyhow::Result<ExitCode> {
+async fn import(
+    store: &Arc<dyn Store>,
+    file: &Path,
+    id: Option<&str>,
+    crash: Option<&CrashPlan>,
+) -> anyhow::Result<ExitCode> {
     let id = id.map(str::parse::<SessionId>).transpose()?;
     let imported = if file == Path::new("-") {
-        transfer::import(store, &mut BufReader::new(std::io::stdin()), id).await?
+        transfer::import(store, &mut BufReader::new(std::io::stdin()), id, crash).await?
     } else {
         let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-        transfer::import(store, &mut BufReader::new(opened), id).await?
+        transfer::import(store, &mut BufReader::new(opened), id, crash).await?
     };
     for repair in &imported.repairs {
         terminal::note(repair);

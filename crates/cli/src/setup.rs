@@ -5,8 +5,8 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use anyhow::Context;
-use baton_server::{Account, CrashPlan, Endpoint, Options, Server};
-use baton_store::sqlite::SqliteStore;
+use baton_server::{Account, CrashPlan, CrashPoint, Endpoint, Options, Server};
+use baton_store::sqlite::{Migration, SqliteStore};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -28,8 +28,22 @@ const SECRETS: [&str; 6] = [
 ];
 
 /// The store of a configuration. Opens nothing yet.
-pub(crate) fn store(config: &Config) -> Arc<SqliteStore> {
-    Arc::new(SqliteStore::new(config.home.value.join("baton.db"), config.durability.value))
+pub(crate) fn store(config: &Config, crash: Option<Arc<CrashPlan>>) -> Arc<SqliteStore> {
+    let (path, durability) = (config.home.value.join("baton.db"), config.durability.value);
+    Arc::new(match crash {
+        None => SqliteStore::new(path, durability),
+        Some(plan) => {
+            SqliteStore::watched(path, durability, Box::new(move |stage| plan.pass(migration_point(stage))))
+        }
+    })
+}
+
+fn migration_point(stage: Migration) -> CrashPoint {
+    match stage {
+        Migration::Begins => CrashPoint::BeforeMigration,
+        Migration::Written => CrashPoint::DuringMigration,
+        Migration::Done => CrashPoint::AfterMigration,
+    }
 }
 
 /// The options of a server.
@@ -59,8 +73,8 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
     })
 }
 
-/// Where a test wants the server to die: `BATON_CRASH_AT=after_append:3`. See the crash matrix in `tests/sdk`.
-fn crash_plan(environment: &Environment) -> anyhow::Result<Option<Arc<CrashPlan>>> {
+/// Where a test wants the server to die: `BATON_CRASH_AT=after_append:3`. See the crash matrix in `tests/crash`.
+pub(crate) fn crash_plan(environment: &Environment) -> anyhow::Result<Option<Arc<CrashPlan>>> {
     let plan = environment.get("BATON_CRASH_AT").map(CrashPlan::parse).transpose();
     Ok(plan.map_err(|error| anyhow::anyhow!("BATON_CRASH_AT: {error}"))?.map(Arc::new))
 }

@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say what has and what has not happened yet")]
 pub enum CrashPoint {
+    BeforeMigration,
+    DuringMigration,
+    AfterMigration,
     BeforeCreate,
     AfterCreate,
     AfterAcquire,
@@ -23,11 +26,15 @@ pub enum CrashPoint {
     AfterRelease,
     BeforeDelete,
     AfterDelete,
+    DuringImport,
 }
 
 impl CrashPoint {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 21] = [
+        Self::BeforeMigration,
+        Self::DuringMigration,
+        Self::AfterMigration,
         Self::BeforeCreate,
         Self::AfterCreate,
         Self::AfterAcquire,
@@ -45,6 +52,7 @@ impl CrashPoint {
         Self::AfterRelease,
         Self::BeforeDelete,
         Self::AfterDelete,
+        Self::DuringImport,
     ];
 
     /// The name by which tests know it, such as `before_append`.
@@ -84,9 +92,8 @@ impl CrashPlan {
     }
 
     /// Passes a place; dies if the plan says so. Killed, not ended: nothing is flushed, closed or said.
-    pub(crate) fn pass(plan: Option<&Self>, point: CrashPoint) {
-        let Some(plan) = plan.filter(|plan| plan.point == point) else { return };
-        if plan.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+    pub fn pass(&self, point: CrashPoint) {
+        if self.point == point && self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
             // The signal is on its way; nothing may happen until it arrives.
             loop {

@@ -17,6 +17,9 @@ pub(crate) struct Metadata {
     pub(crate) name: Option<String>,
     pub(crate) client_name: Option<String>,
     pub(crate) context: WorkContext,
+    /// Whether this is an import that has not come to its end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) importing: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     kept: Option<Kept>,
 }
@@ -44,15 +47,28 @@ impl Kept {
 }
 
 pub(crate) fn encode(session: &Session, settings: &Settings) -> Bytes {
+    stored(&known(session, settings))
+}
+
+/// The metadata of a session of which only a part has been imported.
+pub(crate) fn encode_importing(session: &Session) -> Bytes {
+    stored(&Metadata { importing: true, ..known(session, &Settings::default()) })
+}
+
+fn stored(metadata: &Metadata) -> Bytes {
+    serde_json::to_vec(metadata).unwrap_or_default().into()
+}
+
+fn known(session: &Session, settings: &Settings) -> Metadata {
     let facts = &session.durable.facts;
-    let metadata = Metadata {
+    Metadata {
         title: facts.title.clone(),
         name: facts.name.clone(),
         client_name: settings.client_name.clone(),
         context: facts.context.clone(),
+        importing: false,
         kept: settings.keep.then(|| Kept::of(settings)),
-    };
-    serde_json::to_vec(&metadata).unwrap_or_default().into()
+    }
 }
 
 /// Metadata that cannot be read is no reason to hide a session.

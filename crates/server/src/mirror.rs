@@ -16,17 +16,31 @@ use baton_protocol::{SessionId, Timestamp};
 use baton_store::{Record, Seq, Span};
 use bytes::Bytes;
 use serde::Deserialize;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::Server;
 
 const PAGE: usize = 512;
 
+/// How much is read first: after a crash, a few events are missing, or none.
+const FIRST_PAGE: usize = 32;
+
 enum Job {
     Prepare { directory: PathBuf, yaml: String },
-    Append { file: PathBuf, lines: Vec<Bytes> },
-    Write { file: PathBuf, lines: Vec<Bytes> },
+    CatchUp(CatchUp),
+    Append { file: PathBuf, line: Bytes },
     Flush(oneshot::Sender<()>),
+}
+
+/// Adds to a file what the store has up to `head` and the file has not. A job like any other, done in its turn: what is
+/// appended after it was asked for is after it in the file.
+struct CatchUp {
+    server: Arc<Server>,
+    runtime: Handle,
+    session: SessionId,
+    head: Seq,
+    file: PathBuf,
 }
 
 /// The thread that writes; started with the first job.
@@ -56,8 +70,8 @@ fn work(jobs: Receiver<Job>) {
     for job in jobs {
         let done = match job {
             Job::Prepare { directory, yaml } => prepare(&directory, &yaml),
-            Job::Append { file, lines } => append(&file, &lines),
-            Job::Write { file, lines } => replace(&file, &lines),
+            Job::CatchUp(behind) => behind.catch_up(),
+            Job::Append { file, line } => append(&file, &[line]),
             Job::Flush(done) => {
                 let _ = done.send(());
                 Ok(())
@@ -88,18 +102,19 @@ impl Mirror {
 
     /// Adds one event that SDK clients see.
     pub(crate) fn append(&self, event: Bytes) {
-        self.server.mirror.send(Job::Append { file: self.events(), lines: vec![event] });
+        self.server.mirror.send(Job::Append { file: self.events(), line: event });
     }
 
-    /// Brings the files up to date with a session that was just opened. Costs what the difference costs.
-    pub(crate) fn catch_up(&self, session: &Session, head: Seq) {
-        self.start(session);
-        let (server, id, file) = (self.server.clone(), session.id.clone(), self.events());
-        self.server.tasks.spawn(async move {
-            if let Err(error) = bring_up_to_date(&server, &id, head, file).await {
-                tracing::debug!(session = %id, %error, "the mirror stays behind");
-            }
-        });
+    /// Brings the file of events up to date with a session that is being opened, before anything is added to it. Costs
+    /// what the difference costs.
+    pub(crate) fn catch_up(&self, session: &SessionId, head: Seq) {
+        self.server.mirror.send(Job::CatchUp(CatchUp {
+            server: self.server.clone(),
+            runtime: Handle::current(),
+            session: session.clone(),
+            head,
+            file: self.events(),
+        }));
     }
 
     /// Waits until all that was handed over is written.
@@ -114,32 +129,35 @@ impl Mirror {
     }
 }
 
-/// Finds the last event that the file has, and writes what came after it; writes the file anew if it has none.
-async fn bring_up_to_date(
-    server: &Server,
-    session: &SessionId,
-    head: Seq,
-    file: PathBuf,
-) -> Result<(), baton_store::StoreError> {
-    let last = last_event_id(&file).ok().flatten();
-    let mut missing: Vec<Bytes> = Vec::new();
-    let mut before = head.plus(1);
-    while before.0 > 1 {
-        let page = server.store.read(session, Span::Before { before, limit: PAGE }).await?;
-        let Some(first) = page.first() else { break };
-        before = first.seq;
-        for record in page.into_iter().rev().filter(|record| is_public(&record.kind)) {
-            if last.is_some() && event_id(&record) == last {
-                missing.reverse();
-                server.mirror.send(Job::Append { file, lines: missing });
-                return Ok(());
-            }
-            missing.push(record.body);
-        }
+impl CatchUp {
+    /// Finds the last event that the file has, and writes what came after it; writes the file anew if it has none.
+    fn catch_up(self) -> io::Result<()> {
+        let last = last_event_id(&self.file).ok().flatten();
+        let (missing, is_end) =
+            self.runtime.block_on(self.missing(last.as_deref())).map_err(io::Error::other)?;
+        if is_end { append(&self.file, &missing) } else { replace(&self.file, &missing) }
     }
-    missing.reverse();
-    server.mirror.send(Job::Write { file, lines: missing });
-    Ok(())
+
+    /// The events after `last`, and whether it was found; all events if not.
+    async fn missing(&self, last: Option<&str>) -> Result<(Vec<Bytes>, bool), baton_store::StoreError> {
+        let mut missing: Vec<Bytes> = Vec::new();
+        let (mut before, mut limit) = (self.head.plus(1), FIRST_PAGE);
+        let mut is_end = false;
+        while before.0 > 1 && !is_end {
+            let page = self.server.store.read(&self.session, Span::Before { before, limit }).await?;
+            let Some(first) = page.first() else { break };
+            (before, limit) = (first.seq, PAGE);
+            for record in page.into_iter().rev().filter(|record| is_public(&record.kind)) {
+                is_end = last.is_some() && event_id(&record).as_deref() == last;
+                if is_end {
+                    break;
+                }
+                missing.push(record.body);
+            }
+        }
+        missing.reverse();
+        Ok((missing, is_end))
+    }
 }
 
 #[derive(Deserialize)]

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use baton_core::{Durable, Session};
 use baton_protocol::{Event, SessionId, Timestamp};
-use baton_store::{Append, NewRecord, NewSession, Seq, Span, Store, StoreError};
+use baton_store::{Append, Lease, NewRecord, NewSession, Seq, Span, Store, StoreError};
 use bytes::Bytes;
 
+use crate::crash::{CrashPlan, CrashPoint};
 use crate::metadata;
 use crate::owner;
 use crate::session::Settings;
@@ -69,7 +70,8 @@ pub async fn export(
     }
 }
 
-/// Reads a session in, under `name`, or under the name in the file, or under a new one.
+/// Reads a session in, under `name`, or under the name in the file, or under a new one. An import that died half way is
+/// replaced.
 ///
 /// # Errors
 /// When there is nothing to import, or the name is taken.
@@ -77,6 +79,7 @@ pub async fn import(
     store: &Arc<dyn Store>,
     lines: &mut dyn BufRead,
     name: Option<SessionId>,
+    crash: Option<&CrashPlan>,
 ) -> Result<Imported, TransferError> {
     let mut repairs = Vec::new();
     let mut read = Reader { lines, number: 0 };
@@ -88,20 +91,28 @@ pub async fn import(
     let session = name.or_else(|| named(&first)).unwrap_or_else(SessionId::random);
     let mut durable = Durable::default();
     let (records, created) = (fold(&mut durable, &first), first[0].0.timestamp);
-    let meta = |durable: &Durable| {
+    let meta = |durable: &Durable, done: bool| {
         let folded = Session { durable: durable.clone(), ..Session::new(session.clone()) };
-        metadata::encode(&folded, &Settings::default())
+        if done {
+            metadata::encode(&folded, &Settings::default())
+        } else {
+            metadata::encode_importing(&folded)
+        }
     };
     let new = NewSession {
         session: session.clone(),
         owner: owner::this_process(),
         created,
         records,
-        meta: meta(&durable),
-        busy: false,
+        meta: meta(&durable, false),
+        // Nobody takes it over while it grows.
+        busy: true,
     };
-    let lease = store.create(new).await?;
+    let lease = create(&**store, new).await?;
     loop {
+        if let Some(plan) = crash {
+            plan.pass(CrashPoint::DuringImport);
+        }
         let mut events = Vec::new();
         read.fill(&mut events, &mut repairs)?;
         let last = events.is_empty();
@@ -112,9 +123,9 @@ pub async fn import(
             expected,
             records,
             modified: events.last().map_or_else(Timestamp::now, |(event, _)| event.timestamp),
-            meta: Some(meta(&durable)),
+            meta: Some(meta(&durable, last)),
             snapshot: serde_json::to_vec(&durable).ok().map(Bytes::from),
-            busy: false,
+            busy: !last,
         };
         store.append(append).await?;
         if last {
@@ -128,6 +139,24 @@ pub async fn import(
         );
     }
     Ok(Imported { session, events: durable.seq, repairs })
+}
+
+/// Makes the session, in the place of what an import left behind that died half way.
+async fn create(store: &dyn Store, new: NewSession) -> Result<Lease, StoreError> {
+    match store.create(new.clone()).await {
+        Err(StoreError::Exists(session)) if is_left_behind(store, &session).await? => {
+            store.delete(&session).await?;
+            store.create(new).await
+        }
+        other => other,
+    }
+}
+
+async fn is_left_behind(store: &dyn Store, session: &SessionId) -> Result<bool, StoreError> {
+    Ok(store.summary(session).await?.is_some_and(|summary| {
+        let is_alive = summary.holder.as_ref().is_some_and(|holder| owner::is_alive(&holder.owner));
+        metadata::decode(&summary.meta).importing && !is_alive
+    }))
 }
 
 struct Reader<'a> {
@@ -181,6 +210,7 @@ fn named(events: &[(Event, Bytes)]) -> Option<SessionId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use baton_store::Owner;
     use baton_store::memory::MemoryStore;
 
     const START: &str = r#"{"type":"session.start","data":{"sessionId":"s1","version":1,"producer":"x","copilotVersion":"1","startTime":"2026-11-15T20:30:53.223Z"},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#;
@@ -195,7 +225,7 @@ mod tests {
     async fn what_goes_out_comes_in_again_the_same() {
         let text = format!("{START}\n{USER}\n{FUTURE}\n");
         let first = store();
-        let imported = import(&first, &mut text.as_bytes(), None).await.unwrap();
+        let imported = import(&first, &mut text.as_bytes(), None, None).await.unwrap();
         assert_eq!((imported.session.as_str(), imported.events, imported.repairs.len()), ("s1", 3, 0));
         let mut out = Vec::new();
         export(&*first, &imported.session, &mut out).await.unwrap();
@@ -209,7 +239,7 @@ mod tests {
     async fn damaged_lines_are_left_out_and_said() {
         let torn = &USER[..USER.len() - 20];
         let text = format!("{START}\nnot json\n\n{USER}\n{torn}\0\0\0");
-        let imported = import(&store(), &mut text.as_bytes(), None).await.unwrap();
+        let imported = import(&store(), &mut text.as_bytes(), None, None).await.unwrap();
         assert_eq!((imported.events, imported.repairs.len()), (2, 2));
         assert!(imported.repairs[0].starts_with("line 2") && imported.repairs[1].starts_with("line 5"));
     }
@@ -217,19 +247,40 @@ mod tests {
     #[tokio::test]
     async fn nothing_and_a_taken_name_are_refused() {
         let store = store();
-        assert!(matches!(import(&store, &mut "".as_bytes(), None).await, Err(TransferError::Nothing)));
-        import(&store, &mut START.as_bytes(), None).await.unwrap();
-        let again = import(&store, &mut START.as_bytes(), None).await;
+        assert!(matches!(import(&store, &mut "".as_bytes(), None, None).await, Err(TransferError::Nothing)));
+        import(&store, &mut START.as_bytes(), None, None).await.unwrap();
+        let again = import(&store, &mut START.as_bytes(), None, None).await;
         assert!(matches!(again, Err(TransferError::Store(StoreError::Exists(_)))));
-        let other = import(&store, &mut START.as_bytes(), Some("s2".parse().unwrap())).await.unwrap();
+        let other = import(&store, &mut START.as_bytes(), Some("s2".parse().unwrap()), None).await.unwrap();
         assert_eq!(other.session.as_str(), "s2");
+    }
+
+    #[tokio::test]
+    async fn an_import_that_died_half_way_is_made_again() {
+        let store = store();
+        for (importer, replaced) in
+            [(owner::this_process(), false), (Owner { pid: 0, ..owner::this_process() }, true)]
+        {
+            let half = NewSession {
+                session: importer.pid.to_string().parse().unwrap(),
+                owner: importer,
+                created: Timestamp::now(),
+                records: Vec::new(),
+                meta: metadata::encode_importing(&Session::new("s".parse().unwrap())),
+                busy: true,
+            };
+            let name = half.session.clone();
+            store.create(half).await.unwrap();
+            let again = import(&store, &mut START.as_bytes(), Some(name), None).await;
+            assert_eq!(again.is_ok(), replaced, "{again:?}: whoever lives may still finish");
+        }
     }
 
     #[tokio::test]
     async fn a_long_history_comes_in_pages() {
         let lines: Vec<String> =
             std::iter::once(START.to_owned()).chain((0..2500).map(|_| USER.to_owned())).collect();
-        let imported = import(&store(), &mut lines.join("\n").as_bytes(), None).await.unwrap();
+        let imported = import(&store(), &mut lines.join("\n").as_bytes(), None, None).await.unwrap();
         assert_eq!(imported.events, 2501);
     }
 }

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::Durability;
 use super::error::Fault;
+use super::{Durability, Migration, MigrationWatcher};
 use crate::StoreError;
 
 /// Where the store is, and what its writer and its readers must agree on.
 pub(super) struct Place {
     path: PathBuf,
     durability: Durability,
+    watcher: Option<MigrationWatcher>,
     /// Marks in the file which sessions are held through this store. A number of its own rather than the
     /// owner's name, because two stores in one process may well be given the same owner.
     instance: i64,
@@ -41,11 +42,12 @@ impl Identity {
 }
 
 impl Place {
-    pub(super) fn new(path: PathBuf, durability: Durability) -> Self {
+    pub(super) fn new(path: PathBuf, durability: Durability, watcher: Option<MigrationWatcher>) -> Self {
         let (instance, _) = uuid::Uuid::new_v4().as_u64_pair();
         Self {
             path,
             durability,
+            watcher,
             instance: instance.cast_signed(),
             opened: Mutex::default(),
             commits: AtomicU64::new(0),
@@ -58,6 +60,13 @@ impl Place {
 
     pub(super) fn durability(&self) -> Durability {
         self.durability
+    }
+
+    /// A migration has come so far.
+    pub(super) fn migration_is(&self, stage: Migration) {
+        if let Some(watcher) = &self.watcher {
+            watcher(stage);
+        }
     }
 
     pub(super) fn instance(&self) -> i64 {

@@ -46,6 +46,20 @@ pub enum Durability {
     Relaxed,
 }
 
+/// How far a migration of the file's format has come; making a new file is one, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Migration {
+    /// Nothing has been changed.
+    Begins,
+    /// Everything has been changed, and nothing is committed.
+    Written,
+    /// It is committed.
+    Done,
+}
+
+/// Is told how far migrations have come: a test may want to pull the plug there.
+pub type MigrationWatcher = Box<dyn Fn(Migration) + Send + Sync>;
+
 /// A [`Store`] in one file.
 pub struct SqliteStore {
     place: Arc<Place>,
@@ -64,7 +78,16 @@ impl SqliteStore {
     /// A store in this file, which is opened, or created together with its directories, when it is first
     /// needed.
     pub fn new(path: impl Into<PathBuf>, durability: Durability) -> Self {
-        let place = Arc::new(Place::new(path.into(), durability));
+        Self::at(Place::new(path.into(), durability, None))
+    }
+
+    /// The same, with somebody who is told of migrations.
+    pub fn watched(path: impl Into<PathBuf>, durability: Durability, watcher: MigrationWatcher) -> Self {
+        Self::at(Place::new(path.into(), durability, Some(watcher)))
+    }
+
+    fn at(place: Place) -> Self {
+        let place = Arc::new(place);
         let readers = Arc::new(Readers::new(Arc::clone(&place)));
         Self { place, readers, state: Mutex::new(State::Unopened) }
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::Durability;
 use super::error::Fault;
 use super::file::{Identity, Place};
+use super::{Durability, Migration};
 
 /// The history of the schema; `user_version` in the file counts how many of these it has been through. What
 /// is in a released migration is in people's files: **never edit one, append the next**.
@@ -60,7 +60,7 @@ pub(super) fn open_writer(place: &Place) -> Result<(Connection, Identity), Fault
          PRAGMA journal_size_limit = 8388608;
          PRAGMA temp_store = MEMORY;"
     ))?;
-    migrate(&mut connection)?;
+    migrate(&mut connection, place)?;
     Ok((connection, identity))
 }
 
@@ -109,15 +109,19 @@ fn version(connection: &Connection) -> Result<usize, Fault> {
     Ok(usize::try_from(version).unwrap_or(usize::MAX))
 }
 
-fn migrate(connection: &mut Connection) -> Result<(), Fault> {
+fn migrate(connection: &mut Connection, place: &Place) -> Result<(), Fault> {
     let done = version(connection)?;
     if done == MIGRATIONS.len() {
         return Ok(());
     }
+    place.migration_is(Migration::Begins);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for (number, migration) in MIGRATIONS.iter().enumerate().skip(done) {
         transaction.execute_batch(migration)?;
         transaction.execute_batch(&format!("PRAGMA user_version = {}", number + 1))?;
     }
-    Ok(transaction.commit()?)
+    place.migration_is(Migration::Written);
+    transaction.commit()?;
+    place.migration_is(Migration::Done);
+    Ok(())
 }

@@ -66,6 +66,8 @@ impl Nascent {
                 self.server.crash_point(CrashPoint::AfterCreate);
                 let head = Seq(session.durable.seq);
                 let mut actor = self.into_actor(session, settings, lease, head, meta, Conversation::new());
+                // A deletion that died half way may have left the files of a namesake.
+                actor.mirror.catch_up(&actor.session.id, Seq::ZERO);
                 actor.mirror.start(&actor.session);
                 actor.hub.attach(joining.client, joining.port);
                 actor.act(Seq(1), outputs, bodies).await;
@@ -100,6 +102,7 @@ impl Nascent {
                     Conversation::default(),
                 );
                 actor.last_snapshot = snapshot;
+                actor.mirror.catch_up(&actor.session.id, actor.head);
                 actor.live().await;
             }
             Err(error) => self.fail(error),
@@ -212,9 +215,10 @@ impl Actor {
         let bodies: Vec<Bytes> = records.iter().map(|record| record.body.clone()).collect();
         match self.write(records, false).await {
             Ok(first) => {
+                self.mirror.catch_up(&self.session.id, Seq(first.0.saturating_sub(1)));
                 self.hub.attach(joining.client, joining.port.clone());
                 self.act(first, outputs, bodies).await;
-                self.mirror.catch_up(&self.session, self.head);
+                self.mirror.start(&self.session);
                 Ok(self.joined())
             }
             Err(error) => {
