@@ -24,16 +24,16 @@ pub(crate) fn named(server: &Server, settings: &Settings, session: &Session) -> 
     if settings.provider.is_some() {
         return None;
     }
-    let model = session.durable.facts.model.as_deref()?;
-    let name = model.split_once('/').map_or(model, |(engine, _)| engine);
-    server.engines.get(name).map(|engine| engine.name())
+    let (engine, _) = server.engines.of_model(session.durable.facts.model.as_deref()?)?;
+    Some(engine.name())
 }
 
 /// All models that can be chosen from: the endpoint's, and the programs that are installed.
 pub(crate) async fn all_models(server: &Server) -> Result<Vec<Value>, ModelError> {
     let (models, engines) = tokio::join!(server.models.list(), probe(&server.engines));
     let mut models = models?;
-    models.extend(engines.iter().filter(|(_, probe)| probe.problem.is_none()).map(entry));
+    // Whether somebody is logged in is hard to tell from outside; that one is not is said when it is tried.
+    models.extend(engines.iter().filter(|(_, probe)| probe.version.is_some()).map(entry));
     Ok(models)
 }
 

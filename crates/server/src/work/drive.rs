@@ -31,7 +31,7 @@ pub(super) async fn drive(
     let facts = &bench.session.durable.facts;
     let wanted = Wanted {
         engine: engine.name(),
-        model: facts.model.as_deref().and_then(|model| Some(model.split_once('/')?.1.to_owned())),
+        model: facts.model.as_deref().and_then(|model| Some(server.engines.of_model(model)?.1?.to_owned())),
         reasoning_effort: facts.reasoning_effort.clone(),
         cwd: prompt::cwd(&bench),
         allow_all: server.options.allow_all,

@@ -55,7 +55,25 @@ def pi(home: Path, model: Model) -> Setup:
     return {"SCRIPTED_KEY": "dummy", "PI_OFFLINE": "1"}, ""
 
 
-PROGRAMS: dict[str, Callable[[Path, Model], Setup]] = {"codex": codex, "claude": claude, "pi": pi}
+def opencode(home: Path, model: Model) -> Setup:
+    directory = home / "config" / "opencode"
+    directory.mkdir(parents=True)
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{model.url}/v1", "apiKey": "dummy"},
+        "models": {"scripted": {"name": "Scripted", "limit": {"context": 100_000, "output": 8000}}},
+    }
+    config = {"provider": {"scripted": provider}, "model": "scripted/scripted", "small_model": "scripted/scripted"}
+    (directory / "opencode.json").write_text(json.dumps(config))
+    return {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}, ""
+
+
+PROGRAMS: dict[str, Callable[[Path, Model], Setup]] = {
+    "claude": claude,
+    "codex": codex,
+    "opencode": opencode,
+    "pi": pi,
+}
 
 
 def installed(name: str) -> Path:
