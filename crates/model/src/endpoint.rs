@@ -34,6 +34,8 @@ pub enum Auth {
     Bearer(Secret),
     /// `api-key: …`, as Azure has it.
     ApiKey(Secret),
+    /// `x-api-key: …`, as Anthropic has it.
+    XApiKey(Secret),
 }
 
 impl Auth {
@@ -49,14 +51,24 @@ impl Auth {
         Self::ApiKey(Secret::new(key))
     }
 
+    /// A key in the `x-api-key` header.
+    #[must_use]
+    pub fn x_api_key(key: &str) -> Self {
+        Self::XApiKey(Secret::new(key))
+    }
+
     fn header(&self) -> Option<(&'static str, String)> {
         match self {
             Self::None => None,
             Self::Bearer(Secret(token)) => Some(("authorization", format!("Bearer {token}"))),
             Self::ApiKey(Secret(key)) => Some(("api-key", key.clone())),
+            Self::XApiKey(Secret(key)) => Some(("x-api-key", key.clone())),
         }
     }
 }
+
+/// The paths of the wires below the base address.
+const PATHS: [&str; 3] = ["/chat/completions", "/responses", "/messages"];
 
 /// A provider's API, whatever wire it speaks.
 #[derive(Clone)]
@@ -75,14 +87,14 @@ pub struct Endpoint {
 impl Endpoint {
     /// The API at a base address, such as `https://api.openai.com/v1`.
     ///
-    /// The full address of chat completions is understood too, with a query (as in an Azure deployment
-    /// route), because this is what people copy from documentation.
+    /// The full address of a wire, such as that of chat completions, is understood too, with a query (as in an Azure
+    /// deployment route), because this is what people copy from documentation.
     ///
     /// # Errors
     /// When the address is none.
     pub fn new(base: &str) -> Result<Self, BadUrl> {
         Ok(Self {
-            base: Url::parse(base)?.without_end("/chat/completions"),
+            base: PATHS.iter().fold(Url::parse(base)?, |base, path| base.without_end(path)),
             auth: Auth::None,
             headers: Vec::new(),
             user_agent: concat!("baton/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -94,6 +106,15 @@ impl Endpoint {
     #[must_use]
     pub fn with_auth(self, auth: Auth) -> Self {
         Self { auth, ..self }
+    }
+
+    /// The same API, with a header unless it has one of that name.
+    #[must_use]
+    pub(crate) fn with_default_header(mut self, (name, value): (&str, &str)) -> Self {
+        if !self.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            self.headers.push((name.to_owned(), value.to_owned()));
+        }
+        self
     }
 
     /// The base address.
@@ -153,7 +174,9 @@ impl Endpoint {
             self.headers.iter().filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value.as_str());
         let own = match &self.auth {
             Auth::None => None,
-            Auth::Bearer(Secret(secret)) | Auth::ApiKey(Secret(secret)) => Some(secret.as_str()),
+            Auth::Bearer(Secret(secret)) | Auth::ApiKey(Secret(secret)) | Auth::XApiKey(Secret(secret)) => {
+                Some(secret.as_str())
+            }
         };
         secrets.chain(own).fold(text.to_owned(), |text, secret| {
             let secret = secret.rsplit(' ').next().unwrap_or_default();
@@ -188,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_who_one_is_in_three_ways() {
+    fn shows_who_one_is_in_four_ways() {
         let check = |auth: Auth, name: &str, expected: Option<&str>| {
             let headers = headers(&endpoint(auth), &[]);
             let found = headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
@@ -197,6 +220,7 @@ mod tests {
         check(Auth::None, "authorization", None);
         check(Auth::bearer(" sk-1234567\n"), "authorization", Some("Bearer sk-1234567"));
         check(Auth::api_key("k"), "api-key", Some("k"));
+        check(Auth::x_api_key("k"), "x-api-key", Some("k"));
     }
 
     #[test]

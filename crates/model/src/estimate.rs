@@ -19,6 +19,10 @@ use crate::{Message, Part, Request, ToolCall, ToolDef};
 /// What an image counts: providers say from 765 to 1600 for one of a common size, and we cannot see the size.
 const IMAGE: u64 = 1200;
 
+/// How many bytes of base64 a token of a document is, roughly. A page of a PDF counts 1,500 to 3,000 tokens, and has
+/// from ten kilobytes upwards; what it says cannot be seen from outside.
+const DOCUMENT_BYTES: u64 = 10;
+
 /// What a message costs beside its content: its role, its beginning and its end.
 const MESSAGE: u64 = 4;
 
@@ -72,6 +76,7 @@ fn part(part: &Part) -> u64 {
     match part {
         Part::Text(content) => text(content),
         Part::Image { .. } => IMAGE,
+        Part::Document { data, .. } => (data.len() as u64 / DOCUMENT_BYTES).max(IMAGE),
     }
 }
 

@@ -4,26 +4,33 @@
 //! meaning or clients: it turns messages into HTTP and back, and says clearly what went wrong when it did.
 //!
 //! * [`chat`]: OpenAI's chat completions, spoken by almost everybody.
+//! * [`responses`]: OpenAI's Responses.
+//! * [`messages`]: Anthropic's Messages.
 //! * [`demo`]: a built-in model without a network, so that a fresh machine has something to show.
 //! * [`retry`]: when to ask again, and when not.
 //! * [`estimate`]: how many tokens a text is, roughly.
 //! * [`catalog`]: which models an endpoint offers.
 //! * [`endpoint`] and [`http`]: where a provider is, and how it is reached.
-//!
-//! Responses and Messages, the other two wires, will be modules beside `chat`.
 
+mod calls;
 pub mod catalog;
 pub mod chat;
 pub mod demo;
 pub mod endpoint;
 mod error;
 pub mod estimate;
+mod exchange;
 mod failure;
 pub mod http;
+mod lenient;
+pub mod messages;
+mod opaque;
+pub mod responses;
 pub mod retry;
 pub mod sse;
 
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -46,6 +53,8 @@ pub struct Request {
     pub reasoning_effort: Option<String>,
     /// A limit for the answer, where one is set.
     pub max_output_tokens: Option<u64>,
+    /// Whether the model should say where in the documents it is given it found what it says.
+    pub citations: bool,
     /// Further HTTP headers of this request.
     pub headers: Vec<(String, String)>,
 }
@@ -72,6 +81,8 @@ pub enum Message {
         call_id: String,
         /// The text.
         content: String,
+        /// Whether the tool failed.
+        failed: bool,
     },
 }
 
@@ -84,6 +95,15 @@ pub enum Part {
     Image {
         /// Such as `image/png`.
         mime_type: String,
+        /// Base64.
+        data: Arc<str>,
+    },
+    /// A document, such as a PDF, in base64.
+    Document {
+        /// Such as `application/pdf`.
+        mime_type: String,
+        /// What people call it.
+        title: Option<String>,
         /// Base64.
         data: Arc<str>,
     },
@@ -122,6 +142,8 @@ pub struct Answer {
     pub reasoning_opaque: Option<String>,
     /// The calls it makes.
     pub tool_calls: Vec<ToolCall>,
+    /// Where it found what it says, where it says so.
+    pub citations: Vec<Citation>,
     /// Why it stopped.
     pub finish: Finish,
     /// What it cost, where the provider says so.
@@ -132,6 +154,21 @@ pub struct Answer {
     pub id: Option<String>,
     /// The provider's id of the HTTP request.
     pub request_id: Option<String>,
+}
+
+/// Where a piece of an answer was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Citation {
+    /// The piece: where it begins and ends in the answer's text, in characters.
+    pub span: Range<usize>,
+    /// What the source is called.
+    pub title: Option<String>,
+    /// Where the source is, if it is on the web.
+    pub url: Option<String>,
+    /// What stands there.
+    pub quote: Option<String>,
+    /// All of it, as the provider wrote it.
+    pub raw: Json,
 }
 
 /// Why a model stopped.

@@ -2,20 +2,18 @@
 
 use serde_json::Value;
 
-use super::calls::Calls;
-use super::wire::{self, CallPiece, Choice, Reply, WireUsage};
+use super::wire::{self, Choice, Reply, WireUsage};
+use crate::calls::{Calls, Piece};
 use crate::endpoint::Endpoint;
+use crate::exchange::{self, Assemble};
 use crate::sse::Event;
 use crate::{Answer, Delta, ModelError, Request, Sink, failure};
-
-/// More calls than this in one answer are not the work of a model that is well.
-const MOST_CALLS: usize = 1000;
 
 /// How choices are taken.
 struct Manner {
     /// Between the texts of two choices.
     separator: &'static str,
-    take_call: fn(&mut Calls, CallPiece, Option<&str>) -> Delta,
+    take_call: fn(&mut Calls, Piece, Option<&str>) -> Delta,
 }
 
 /// In a stream a choice is a piece.
@@ -46,82 +44,8 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// The text so far.
-    pub(super) fn text(&self) -> &str {
-        &self.answer.text
-    }
-
-    /// Whether the provider has said that this is all.
-    pub(super) fn has_end_mark(&self) -> bool {
-        self.has_end_mark
-    }
-
-    /// Whether all of the message is there, though the cost may still follow.
-    pub(super) fn is_complete(&self) -> bool {
-        self.has_end_mark || self.finish_reason.is_some()
-    }
-
-    /// Takes an event of a stream.
-    pub(super) fn take_event(&mut self, event: &Event, sink: Sink<'_>) -> Result<(), ModelError> {
-        let data = event.data.trim();
-        match data {
-            "" => return Ok(()),
-            "[DONE]" => {
-                self.has_end_mark = true;
-                return Ok(());
-            }
-            _ => {}
-        }
-        if event.name == "error" {
-            let complaint = serde_json::from_str(data).unwrap_or_else(|_| Value::from(data));
-            return Err(failure::in_answer(self.endpoint, &complaint));
-        }
-        let reply = self.read(data.as_bytes())?;
-        self.take_head(&reply);
-        // Choices beyond the first are alternatives in a stream, and nobody asked for any.
-        let choices = reply.choices.into_iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0);
-        for choice in choices {
-            self.take_choice(choice, &IN_PIECES, sink)?;
-        }
-        Ok(())
-    }
-
-    /// Takes a reply that is not streamed. Its choices together are one message: this is how GitHub's API
-    /// answers with a text and calls at once, and everybody else sends just one.
-    pub(super) fn take_whole(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), ModelError> {
-        let reply = self.read(body)?;
-        self.take_head(&reply);
-        for choice in reply.choices.into_iter().flatten() {
-            self.take_choice(choice, &WHOLE, sink)?;
-        }
-        if !self.has_choice {
-            return Err(failure::nonsense(self.endpoint, "sent an answer in which nothing is said"));
-        }
-        self.has_end_mark = true;
-        Ok(())
-    }
-
-    /// The answer, if it is one.
-    pub(super) fn finish(self) -> Result<Answer, ModelError> {
-        if !self.is_complete() {
-            return Err(failure::broke_off(self.endpoint));
-        }
-        if !self.has_choice {
-            return Err(failure::nonsense(self.endpoint, "sent a stream in which nothing is said"));
-        }
-        let finish = wire::finish(self.finish_reason.as_deref(), self.calls.len() > 0);
-        Ok(Answer { tool_calls: self.calls.finish(), finish, ..self.answer })
-    }
-
     fn read(&self, json: &[u8]) -> Result<Reply, ModelError> {
-        let nonsense = |error: serde_json::Error| {
-            let begin = failure::tidy(&String::from_utf8_lossy(json), 80);
-            failure::nonsense(
-                self.endpoint,
-                &format!("sent something else than an answer ({error}): {begin}"),
-            )
-        };
-        let reply: Reply = serde_json::from_slice(json).map_err(nonsense)?;
+        let reply: Reply = exchange::read_json(self.endpoint, json)?;
         match &reply.error {
             Some(error) if !error.is_null() => Err(failure::in_answer(self.endpoint, error)),
             _ if reply.is_complaint() => {
@@ -154,13 +78,8 @@ impl<'a> Assembler<'a> {
             sink(Delta::Text(text));
         }
         for call in said.tool_calls.into_iter().flatten() {
-            sink((manner.take_call)(&mut self.calls, call, self.answer.id.as_deref()));
-            if self.calls.len() > MOST_CALLS {
-                return Err(failure::nonsense(
-                    self.endpoint,
-                    &format!("made more than {MOST_CALLS} tool calls at once"),
-                ));
-            }
+            sink((manner.take_call)(&mut self.calls, call.into(), self.answer.id.as_deref()));
+            self.calls.check_number(self.endpoint)?;
         }
         self.finish_reason =
             choice.finish_reason.filter(|reason| !reason.is_empty()).or(self.finish_reason.take());
@@ -175,5 +94,69 @@ impl<'a> Assembler<'a> {
         if let Some(opaque) = opaque {
             self.answer.reasoning_opaque.get_or_insert_default().push_str(&opaque);
         }
+    }
+}
+
+impl Assemble for Assembler<'_> {
+    fn text(&self) -> &str {
+        &self.answer.text
+    }
+
+    fn has_end_mark(&self) -> bool {
+        self.has_end_mark
+    }
+
+    fn is_complete(&self) -> bool {
+        self.has_end_mark || self.finish_reason.is_some()
+    }
+
+    fn take_event(&mut self, event: &Event, sink: Sink<'_>) -> Result<(), ModelError> {
+        let data = event.data.trim();
+        match data {
+            "" => return Ok(()),
+            "[DONE]" => {
+                self.has_end_mark = true;
+                return Ok(());
+            }
+            _ => {}
+        }
+        if event.name == "error" {
+            let complaint = serde_json::from_str(data).unwrap_or_else(|_| Value::from(data));
+            return Err(failure::in_answer(self.endpoint, &complaint));
+        }
+        let reply = self.read(data.as_bytes())?;
+        self.take_head(&reply);
+        // Choices beyond the first are alternatives in a stream, and nobody asked for any.
+        let choices = reply.choices.into_iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0);
+        for choice in choices {
+            self.take_choice(choice, &IN_PIECES, sink)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a reply that is not streamed. Its choices together are one message: this is how GitHub's API
+    /// answers with a text and calls at once, and everybody else sends just one.
+    fn take_whole(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), ModelError> {
+        let reply = self.read(body)?;
+        self.take_head(&reply);
+        for choice in reply.choices.into_iter().flatten() {
+            self.take_choice(choice, &WHOLE, sink)?;
+        }
+        if !self.has_choice {
+            return Err(failure::nonsense(self.endpoint, "sent an answer in which nothing is said"));
+        }
+        self.has_end_mark = true;
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+        if !self.is_complete() {
+            return Err(failure::broke_off(self.endpoint));
+        }
+        if !self.has_choice {
+            return Err(failure::nonsense(self.endpoint, "sent a stream in which nothing is said"));
+        }
+        let finish = wire::finish(self.finish_reason.as_deref(), !self.calls.is_empty());
+        Ok(Answer { tool_calls: self.calls.finish(), finish, ..self.answer })
     }
 }

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use baton_protocol::Json;
 
 use super::Dialect;
-use crate::{Message, Part, Request, ToolCall, ToolDef};
+use crate::{Message, Part, Request, ToolCall, ToolDef, opaque};
 
 /// The body of a request.
 ///
@@ -85,6 +85,14 @@ enum UserContent<'a> {
 enum WirePart<'a> {
     Text { text: &'a str },
     ImageUrl { image_url: ImageUrl<'a> },
+    File { file: File<'a> },
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    filename: &'a str,
+    #[serde(serialize_with = "data_url")]
+    file_data: (&'a str, &'a str),
 }
 
 #[derive(Serialize)]
@@ -127,9 +135,9 @@ impl<'a> From<&'a Message> for WireMessage<'a> {
             Message::Assistant { text, tool_calls, reasoning_opaque } => Self::Assistant {
                 content: (!text.is_empty() || tool_calls.is_empty()).then_some(text),
                 tool_calls: tool_calls.iter().map(WireCall::from).collect(),
-                reasoning_opaque: reasoning_opaque.as_deref(),
+                reasoning_opaque: reasoning_opaque.as_deref().filter(|opaque| !opaque::is_tagged(opaque)),
             },
-            Message::Tool { call_id, content } => Self::Tool { tool_call_id: call_id, content },
+            Message::Tool { call_id, content, failed: _ } => Self::Tool { tool_call_id: call_id, content },
         }
     }
 }
@@ -151,6 +159,9 @@ impl<'a> From<&'a Part> for WirePart<'a> {
             Part::Image { mime_type, data } => {
                 Self::ImageUrl { image_url: ImageUrl { url: (mime_type, data) } }
             }
+            Part::Document { mime_type, title, data } => Self::File {
+                file: File { filename: title.as_deref().unwrap_or("document"), file_data: (mime_type, data) },
+            },
         }
     }
 }
@@ -174,7 +185,10 @@ impl<'a> From<&'a ToolDef> for WireTool<'a> {
 }
 
 /// Writes an image as an address that contains it, without building that long text first.
-fn data_url<S: Serializer>((mime_type, data): &(&str, &str), serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn data_url<S: Serializer>(
+    (mime_type, data): &(&str, &str),
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("data:{mime_type};base64,{data}"))
 }
 
@@ -201,14 +215,19 @@ mod tests {
             reasoning_opaque: opaque.map(Into::into),
         };
         let image = Part::Image { mime_type: "image/png".into(), data: "QUJD".into() };
+        let pdf = Part::Document {
+            mime_type: "application/pdf".into(),
+            title: Some("a.pdf".into()),
+            data: "QUJD".into(),
+        };
         let messages = [
             Message::System("be good".into()),
             Message::User(vec![Part::Text("hi".into())]),
             assistant("", vec![call.clone()], Some("opaque")),
-            Message::Tool { call_id: "c1".into(), content: "done".into() },
+            Message::Tool { call_id: "c1".into(), content: "done".into(), failed: false },
             assistant("both", vec![call], None),
             assistant("", vec![], None),
-            Message::User(vec![Part::Text("look".into()), image]),
+            Message::User(vec![Part::Text("look".into()), image, pdf]),
             Message::User(vec![]),
         ];
         let request = Request {
@@ -238,6 +257,9 @@ mod tests {
                     {"role": "user", "content": [
                         {"type": "text", "text": "look"},
                         {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}},
+                        {"type": "file", "file": {
+                            "filename": "a.pdf", "file_data": "data:application/pdf;base64,QUJD",
+                        }},
                     ]},
                     {"role": "user", "content": ""},
                 ],

@@ -2,10 +2,11 @@
 //! own idea of this API: fields that matter little are dropped when they have an unexpected type, instead of
 //! losing the answer.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::calls::Piece;
+use crate::lenient::{arguments, lenient};
 use crate::{Finish, Usage};
 
 /// A whole answer, or one piece of a stream.
@@ -125,22 +126,34 @@ impl Content {
 /// A tool call, or a piece of one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct CallPiece {
+pub(crate) struct CallPiece {
     #[serde(deserialize_with = "lenient")]
-    pub(super) index: Option<u64>,
+    index: Option<u64>,
     #[serde(deserialize_with = "lenient")]
-    pub(super) id: Option<String>,
-    pub(super) function: Option<Function>,
+    id: Option<String>,
+    function: Option<Function>,
+}
+
+impl From<CallPiece> for Piece {
+    fn from(piece: CallPiece) -> Self {
+        let function = piece.function.unwrap_or_default();
+        Self {
+            index: piece.index,
+            id: piece.id.unwrap_or_default(),
+            name: function.name.unwrap_or_default(),
+            arguments: function.arguments,
+        }
+    }
 }
 
 /// Which tool, with what.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Function {
+struct Function {
     #[serde(deserialize_with = "lenient")]
-    pub(super) name: Option<String>,
+    name: Option<String>,
     #[serde(deserialize_with = "arguments")]
-    pub(super) arguments: String,
+    arguments: String,
 }
 
 /// What it cost.
@@ -192,18 +205,4 @@ pub(super) fn finish(reason: Option<&str>, makes_calls: bool) -> Finish {
         Some("content_filter") => Finish::ContentFilter,
         Some(other) => Finish::Other(other.to_owned()),
     }
-}
-
-/// A value, or the default of its type when it is missing, `null` or of some other type.
-fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(deserializer: D) -> Result<T, D::Error> {
-    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
-}
-
-/// Arguments are a text that contains JSON; some providers send the JSON itself.
-fn arguments<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(match Value::deserialize(deserializer)? {
-        Value::String(text) => text,
-        Value::Null => String::new(),
-        json => json.to_string(),
-    })
 }

@@ -162,7 +162,7 @@ fn results_at_the_end(request: &Request) -> Vec<(String, &str)> {
         .iter()
         .rev()
         .map_while(|message| match &**message {
-            Message::Tool { call_id, content } => Some((tool_of(request, call_id), content.as_str())),
+            Message::Tool { call_id, content, .. } => Some((tool_of(request, call_id), content.as_str())),
             _ => None,
         })
         .collect();
@@ -193,7 +193,7 @@ fn last_prompt(request: &Request) -> String {
 fn text_of(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text(text) => Some(text.as_str()),
-        Part::Image { .. } => None,
+        Part::Image { .. } | Part::Document { .. } => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }

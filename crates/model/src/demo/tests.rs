@@ -107,7 +107,7 @@ async fn it_reports_what_the_tool_returned_truthfully() {
     let call = ToolCall { id: "c".into(), name: "bash".into(), arguments: "{}".into() };
     let calls = Message::Assistant { text: String::new(), tool_calls: vec![call], reasoning_opaque: None };
     let check = async |content: &str, expected: &str| {
-        let result = Message::Tool { call_id: "c".into(), content: content.into() };
+        let result = Message::Tool { call_id: "c".into(), content: content.into(), failed: false };
         let (answer, _) = ask(&request(vec![user("run `x`"), calls.clone(), result], &["bash"])).await;
         assert!(answer.tool_calls.is_empty(), "it does not call again");
         assert_eq!(answer.text, expected);
@@ -133,7 +133,7 @@ async fn ids_of_calls_do_not_repeat_in_a_conversation() {
             tool_calls: first.tool_calls.clone(),
             reasoning_opaque: None,
         },
-        Message::Tool { call_id: first.tool_calls[0].id.clone(), content: "ok".into() },
+        Message::Tool { call_id: first.tool_calls[0].id.clone(), content: "ok".into(), failed: false },
         user("run `b`"),
     ];
     let second = ask(&request(messages, &["bash"])).await.0;

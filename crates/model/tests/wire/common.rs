@@ -5,6 +5,8 @@ use std::sync::Arc;
 use baton_model::chat::{ChatModel, Dialect};
 use baton_model::endpoint::{Auth, Endpoint};
 use baton_model::http::HttpClient;
+use baton_model::messages::MessagesModel;
+use baton_model::responses::ResponsesModel;
 use baton_model::{Answer, Delta, Message, Model, ModelError, Part, Request};
 use baton_testkit::model_server::{ModelServer, Reply};
 
@@ -19,6 +21,38 @@ pub(crate) fn endpoint(server: &ModelServer) -> Endpoint {
 
 pub(crate) fn chat_model(endpoint: Endpoint) -> ChatModel {
     ChatModel::new(endpoint, Dialect::Compatible, Arc::new(HttpClient::new()))
+}
+
+/// The wires, for tests that hold for all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Chat,
+    Responses,
+    Messages,
+}
+
+impl Wire {
+    pub(crate) const ALL: [Self; 3] = [Self::Chat, Self::Responses, Self::Messages];
+
+    pub(crate) fn model(self, endpoint: Endpoint) -> Box<dyn Model> {
+        let transport = Arc::new(HttpClient::new());
+        match self {
+            Self::Chat => Box::new(ChatModel::new(endpoint, Dialect::Compatible, transport)),
+            Self::Responses => Box::new(ResponsesModel::new(endpoint, transport)),
+            Self::Messages => Box::new(MessagesModel::new(endpoint, transport)),
+        }
+    }
+
+    /// Asks a server that gives this one reply.
+    pub(crate) async fn ask_for(
+        self,
+        reply: Reply,
+        request: &Request,
+    ) -> (Result<Answer, ModelError>, Vec<Delta>) {
+        let server = ModelServer::start().await;
+        server.push(reply);
+        ask(&*self.model(endpoint(&server)), request).await
+    }
 }
 
 /// A request with one user message.

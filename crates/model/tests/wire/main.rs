@@ -3,9 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod bad_input;
 mod catalog;
 mod chat;
 mod common;
 mod environment;
 mod failures;
 mod laws;
+mod messages;
+mod responses;

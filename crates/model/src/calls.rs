@@ -6,11 +6,23 @@
 
 use std::collections::HashSet;
 
-use super::wire::CallPiece;
-use crate::{Delta, Message, Request, ToolCall};
+use crate::endpoint::Endpoint;
+use crate::{Delta, Message, ModelError, Request, ToolCall, failure};
+
+/// More calls than this in one answer are not the work of a model that is well.
+const MOST_CALLS: usize = 1000;
+
+/// A piece of a call, as a wire has it. What the provider does not say is `None`, or empty.
+#[derive(Debug, Default)]
+pub(crate) struct Piece {
+    pub(crate) index: Option<u64>,
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+}
 
 /// The calls of one answer.
-pub(super) struct Calls {
+pub(crate) struct Calls {
     calls: Vec<Call>,
     used_ids: HashSet<String>,
 }
@@ -24,7 +36,7 @@ struct Call {
 
 impl Calls {
     /// No calls yet. Ids of the conversation so far are taken: results would be matched with the wrong call.
-    pub(super) fn after(request: &Request) -> Self {
+    pub(crate) fn after(request: &Request) -> Self {
         let used_ids = request.messages.iter().filter_map(|message| match &**message {
             Message::Assistant { tool_calls, .. } => Some(tool_calls.iter().map(|call| call.id.clone())),
             _ => None,
@@ -33,11 +45,8 @@ impl Calls {
     }
 
     /// Takes a piece, and says what is new.
-    pub(super) fn take(&mut self, piece: CallPiece, answer_id: Option<&str>) -> Delta {
-        let index = piece.index;
-        let wire_id = piece.id.unwrap_or_default();
-        let function = piece.function.unwrap_or_default();
-        let name = function.name.unwrap_or_default();
+    pub(crate) fn take(&mut self, piece: Piece, answer_id: Option<&str>) -> Delta {
+        let Piece { index, id: wire_id, name, arguments } = piece;
         let position = match self.find(index, &wire_id, !name.is_empty()) {
             Some(position) => position,
             None => self.begin(index, wire_id, answer_id),
@@ -47,22 +56,30 @@ impl Calls {
         if call.name.is_empty() {
             call.name = name;
         }
-        call.arguments.push_str(&function.arguments);
-        Delta::ToolCall { id: call.id.clone(), name: call.name.clone(), arguments: function.arguments }
+        call.arguments.push_str(&arguments);
+        Delta::ToolCall { id: call.id.clone(), name: call.name.clone(), arguments }
     }
 
     /// Takes a call that is complete in itself, whatever index it claims.
-    pub(super) fn take_whole(&mut self, piece: CallPiece, answer_id: Option<&str>) -> Delta {
+    pub(crate) fn take_whole(&mut self, piece: Piece, answer_id: Option<&str>) -> Delta {
         // A fresh index of its own keeps it apart from all others.
         let index = Some(u64::MAX - self.calls.len() as u64);
-        self.take(CallPiece { index, ..piece }, answer_id)
+        self.take(Piece { index, ..piece }, answer_id)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.calls.len()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
     }
 
-    pub(super) fn finish(self) -> Vec<ToolCall> {
+    /// Fails with words for people when there are more than anybody can mean.
+    pub(crate) fn check_number(&self, endpoint: &Endpoint) -> Result<(), ModelError> {
+        if self.calls.len() <= MOST_CALLS {
+            return Ok(());
+        }
+        Err(failure::nonsense(endpoint, &format!("made more than {MOST_CALLS} tool calls at once")))
+    }
+
+    pub(crate) fn finish(self) -> Vec<ToolCall> {
         let calls = self.calls.into_iter().map(|call| call.call);
         // A tool without parameters is often called with no arguments at all. Sent back like that, it is
         // refused by servers that read the arguments as JSON, and the conversation would be stuck for ever.
@@ -129,12 +146,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::chat::CallPiece;
 
     /// Feeds pieces in; expects calls as `(id, name, arguments)`.
     fn check(pieces: &Value, expected: &[(&str, &str, &str)]) {
         let mut calls = Calls::after(&Request::default());
         let pieces: Vec<CallPiece> = serde_json::from_value(pieces.clone()).unwrap();
-        let deltas: Vec<Delta> = pieces.into_iter().map(|piece| calls.take(piece, Some("a"))).collect();
+        let deltas: Vec<Delta> =
+            pieces.into_iter().map(|piece| calls.take(piece.into(), Some("a"))).collect();
         let calls = calls.finish();
         let found: Vec<_> =
             calls.iter().map(|c| (c.id.as_str(), c.name.as_str(), c.arguments.as_str())).collect();
@@ -233,8 +252,10 @@ mod tests {
         let said = Message::Assistant { text: String::new(), tool_calls: vec![call], reasoning_opaque: None };
         let request = Request { messages: vec![Arc::new(said)], ..Request::default() };
         let mut calls = Calls::after(&request);
-        calls.take_whole(serde_json::from_value(piece(0, "x", "bash", "{}")).unwrap(), None);
-        calls.take_whole(serde_json::from_value(piece(0, "x", "bash", "{}")).unwrap(), None);
+        for _ in 0..2 {
+            let again: CallPiece = serde_json::from_value(piece(0, "x", "bash", "{}")).unwrap();
+            calls.take_whole(again.into(), None);
+        }
         let ids: Vec<_> = calls.finish().into_iter().map(|call| call.id).collect();
         assert_eq!(ids, ["x_2", "x_3"]);
     }

@@ -1,0 +1,56 @@
+//! Anthropic's Messages API.
+//!
+//! [`MessagesModel`] sends one request and reads one answer, streamed or not. Like the other wires it does not try
+//! again, and does not know what the tools do that it carries.
+
+mod assemble;
+mod request;
+mod thinking;
+mod wire;
+
+use std::sync::Arc;
+
+use crate::endpoint::Endpoint;
+use crate::http::Transport;
+use crate::{Answer, Asking, Model, ModelError, Request, Sink, exchange};
+use assemble::Assembler;
+
+/// The path below the base address.
+const PATH: &str = "messages";
+
+/// What the state of this wire is tagged with.
+const WIRE: &str = "messages";
+
+/// The version of the API that is spoken here; every request names it.
+const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
+
+/// A model behind the Messages API.
+pub struct MessagesModel {
+    endpoint: Endpoint,
+    transport: Arc<dyn Transport>,
+}
+
+impl MessagesModel {
+    /// A model at an endpoint whose base address ends before `/messages`, reached in some way.
+    #[must_use]
+    pub fn new(endpoint: Endpoint, transport: Arc<dyn Transport>) -> Self {
+        Self { endpoint: endpoint.with_default_header(VERSION), transport }
+    }
+
+    async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<Answer, ModelError> {
+        let body = request::body(request).map_err(|error| exchange::unwritable(&self.endpoint, &error))?;
+        let http_request = self.endpoint.post(PATH, exchange::accept(request), &request.headers, body.into());
+        let assembler = Box::new(Assembler::new(&self.endpoint, request));
+        exchange::run(&self.endpoint, &*self.transport, http_request, request.stream, assembler, sink).await
+    }
+}
+
+impl Model for MessagesModel {
+    fn ask<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Asking<'a> {
+        Box::pin(self.ask_once(request, sink))
+    }
+
+    fn endpoint(&self) -> &'static str {
+        "/v1/messages"
+    }
+}

@@ -1,0 +1,148 @@
+//! What comes in: the JSON of a message, whole or as events of a stream.
+
+use baton_protocol::Json;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::lenient::lenient;
+use crate::{Finish, Usage};
+
+/// A whole message, as a reply or at the beginning of a stream.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Message {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) model: Option<String>,
+    pub(super) content: Option<Vec<Block>>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) stop_reason: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) usage: WireUsage,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) error: Option<Value>,
+}
+
+/// An event of a stream. One shape for all of them: fields of other events are empty.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Event {
+    #[serde(rename = "type", deserialize_with = "lenient")]
+    pub(super) kind: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) index: u64,
+    pub(super) message: Option<Message>,
+    pub(super) content_block: Option<Block>,
+    pub(super) delta: Option<Delta>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) usage: WireUsage,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) error: Option<Value>,
+}
+
+/// A block of a message, or the beginning of one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Block {
+    #[serde(rename = "type", deserialize_with = "lenient")]
+    pub(super) kind: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) text: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) thinking: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) signature: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) data: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) id: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) name: String,
+    pub(super) input: Option<Json>,
+    #[serde(deserialize_with = "list")]
+    pub(super) citations: Vec<Json>,
+}
+
+impl Block {
+    /// The arguments of a call. The beginning of a streamed call has an empty object, which is not meant.
+    pub(super) fn arguments(&self, streamed: bool) -> String {
+        match &self.input {
+            Some(input) if streamed && input.as_str() == "{}" => String::new(),
+            Some(input) => input.as_str().to_owned(),
+            None => String::new(),
+        }
+    }
+}
+
+/// More of a block, or of the message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Delta {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) text: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) thinking: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) signature: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) partial_json: String,
+    pub(super) citation: Option<Json>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) stop_reason: Option<String>,
+}
+
+/// What it cost. The cached part of the input is counted beside the rest.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct WireUsage {
+    #[serde(deserialize_with = "lenient")]
+    input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    output_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    cache_creation_input_tokens: Option<u64>,
+}
+
+impl WireUsage {
+    /// Takes over what is said: the end of a stream may repeat what its beginning said, or leave it out.
+    pub(super) fn update(&mut self, newer: &Self) {
+        self.input_tokens = newer.input_tokens.or(self.input_tokens);
+        self.output_tokens = newer.output_tokens.or(self.output_tokens);
+        self.cache_read_input_tokens = newer.cache_read_input_tokens.or(self.cache_read_input_tokens);
+        self.cache_creation_input_tokens =
+            newer.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
+    }
+
+    /// `None` when all is zero: no answer costs nothing.
+    pub(super) fn counted(&self) -> Option<Usage> {
+        let cache_read = self.cache_read_input_tokens.unwrap_or(0);
+        let cache_write = self.cache_creation_input_tokens.unwrap_or(0);
+        let usage = Usage {
+            input: self.input_tokens.unwrap_or(0).saturating_add(cache_read).saturating_add(cache_write),
+            output: self.output_tokens.unwrap_or(0),
+            cache_read,
+            cache_write,
+            reasoning: 0,
+        };
+        (usage != Usage::default()).then_some(usage)
+    }
+}
+
+/// Why it stopped.
+pub(super) fn finish(reason: Option<&str>, makes_calls: bool) -> Finish {
+    match reason {
+        None | Some("" | "end_turn" | "stop_sequence" | "tool_use") if makes_calls => Finish::ToolCalls,
+        None | Some("" | "end_turn" | "stop_sequence" | "tool_use") => Finish::Stop,
+        Some("max_tokens" | "model_context_window_exceeded") => Finish::Length,
+        Some("refusal") => Finish::ContentFilter,
+        Some(other) => Finish::Other(other.to_owned()),
+    }
+}
+
+/// A list, or nothing.
+fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Json>, D::Error> {
+    Ok(Option::<Vec<Json>>::deserialize(deserializer)?.unwrap_or_default())
+}
