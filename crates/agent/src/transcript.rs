@@ -41,6 +41,7 @@ struct Call {
 #[derive(Debug, Clone)]
 struct CallResult {
     content: String,
+    failed: bool,
     images: Vec<Image>,
 }
 
@@ -167,6 +168,7 @@ fn render(item: &Item, vision: bool) -> Vec<Arc<Message>> {
             let results = calls.iter().map(|call| Message::Tool {
                 call_id: call.id.0.clone(),
                 content: call.result.as_ref().map_or_else(|| INTERRUPTED.to_owned(), |r| r.content.clone()),
+                failed: call.result.as_ref().is_none_or(|result| result.failed),
             });
             let images =
                 calls.iter().filter(|_| vision).flat_map(|call| &call.result).flat_map(|r| &r.images);
@@ -180,15 +182,14 @@ fn user_item(message: &UserMessage) -> Item {
     let text = message.transformed_content.as_ref().unwrap_or(&message.content);
     let mut parts = vec![Part::Text(text.clone())];
     for attachment in &message.attachments {
-        if let Attachment::Known(KnownAttachment::Blob { data, mime_type, display_name }) = attachment
-            && mime_type.starts_with("image/")
-        {
-            let image = Image {
-                caption: display_name.clone(),
-                mime_type: mime_type.clone(),
-                data: Arc::from(data.as_str()),
-            };
-            parts.extend(image_parts(&image));
+        let Attachment::Known(KnownAttachment::Blob { data, mime_type, display_name }) = attachment else {
+            continue;
+        };
+        let (mime_type, data) = (mime_type.clone(), Arc::from(data.as_str()));
+        if mime_type.starts_with("image/") {
+            parts.extend(image_parts(&Image { caption: display_name.clone(), mime_type, data }));
+        } else if mime_type == "application/pdf" {
+            parts.push(Part::Document { mime_type, title: display_name.clone(), data });
         }
     }
     let has_image = parts.iter().any(|part| matches!(part, Part::Image { .. }));
@@ -227,7 +228,11 @@ fn assistant_item(message: &AssistantMessage) -> Item {
 fn call_result(complete: &ToolComplete) -> CallResult {
     let error = complete.error.as_ref().map(|error| error.message.clone());
     let Some(result) = &complete.result else {
-        return CallResult { content: error.unwrap_or_default(), images: Vec::new() };
+        return CallResult {
+            content: error.unwrap_or_default(),
+            failed: !complete.success,
+            images: Vec::new(),
+        };
     };
     let image = |binary: &BinaryResult| Image {
         caption: binary.description.clone(),
@@ -235,7 +240,11 @@ fn call_result(complete: &ToolComplete) -> CallResult {
         data: Arc::from(binary.data.as_str()),
     };
     let images = result.binary_results_for_llm.iter().filter(|b| b.mime_type.starts_with("image/"));
-    CallResult { content: result.content.clone(), images: images.map(image).collect() }
+    CallResult {
+        content: result.content.clone(),
+        failed: !complete.success,
+        images: images.map(image).collect(),
+    }
 }
 
 fn image_parts(image: &Image) -> Vec<Part> {
@@ -247,7 +256,7 @@ fn image_parts(image: &Image) -> Vec<Part> {
 fn without_images(message: &Message) -> Message {
     match message {
         Message::User(parts) => {
-            Message::User(parts.iter().filter(|part| matches!(part, Part::Text(_))).cloned().collect())
+            Message::User(parts.iter().filter(|part| !matches!(part, Part::Image { .. })).cloned().collect())
         }
         other => other.clone(),
     }
@@ -275,6 +284,7 @@ mod tests {
                 let part = |part: &Part| match part {
                     Part::Text(text) => text.clone(),
                     Part::Image { .. } => "[image]".into(),
+                    Part::Document { title, .. } => format!("[document {title:?}]"),
                 };
                 format!("user: {}", parts.iter().map(part).collect::<Vec<_>>().join("|"))
             }
@@ -283,7 +293,7 @@ mod tests {
                     tool_calls.iter().map(|c| format!("{}{}", c.name, c.arguments)).collect();
                 format!("assistant: {text}{}", calls.join(" "))
             }
-            Message::Tool { call_id, content } => format!("tool {call_id}: {content}"),
+            Message::Tool { call_id, content, .. } => format!("tool {call_id}: {content}"),
         };
         transcript.messages(vision, u64::MAX).iter().map(one).collect()
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use baton_protocol::provider::{AzureConfig, ProviderConfig, ProviderKind, ProviderTransport, WireApi};
 use baton_server::{Endpoint, WorkspaceOptions};
 use baton_store::sqlite::Durability;
 use serde::Deserialize;
@@ -33,7 +34,18 @@ struct File {
 #[serde(deny_unknown_fields, default)]
 struct ModelTable {
     name: Option<String>,
+    /// `openai` (and all that is compatible with it), `azure` or `anthropic`.
+    provider: Option<ProviderKind>,
+    /// `completions` or `responses`.
+    wire_api: Option<WireApi>,
+    /// `http` or `websockets`.
+    transport: Option<ProviderTransport>,
     base_url: Option<String>,
+    /// Azure's older routes have a version.
+    api_version: Option<String>,
+    headers: Option<BTreeMap<String, String>>,
+    max_prompt_tokens: Option<u64>,
+    max_output_tokens: Option<u64>,
     /// The name of the variable that holds the key. Keys themselves do not belong into files that people share.
     api_key_env: Option<String>,
 }
@@ -157,6 +169,9 @@ fn parse_durability(text: &str) -> anyhow::Result<Durability> {
     }
 }
 
+const OPENAI: &str = "https://api.openai.com/v1";
+const ANTHROPIC: &str = "https://api.anthropic.com";
+
 /// Where models are asked: flags, else `COPILOT_API_URL`, else the usual variables, else the file, else the demo.
 fn endpoint(
     flags: &ModelArgs,
@@ -165,20 +180,21 @@ fn endpoint(
     file: &ModelTable,
     file_source: &str,
 ) -> Sourced<Endpoint> {
-    const OPENAI: &str = "https://api.openai.com/v1";
-    let key = environment.get("OPENAI_API_KEY").map(str::to_owned);
+    let openai_key = environment.get("OPENAI_API_KEY");
     let name = flags
         .model
         .clone()
         .or_else(|| environment.get("OPENAI_MODEL").map(str::to_owned))
         .or(file.name.clone());
-    let openai =
-        |url: &str, key: Option<String>| Endpoint::OpenAi { url: url.to_owned(), key, model: name.clone() };
+    let sourced = |provider: ProviderConfig, source: &str| Sourced {
+        value: Endpoint::Provider { provider: Box::new(provider), model: name.clone() },
+        source: source.to_owned(),
+    };
     if flags.demo {
         return Sourced { value: Endpoint::Demo, source: "flag".into() };
     }
     if let Some(url) = &flags.base_url {
-        return Sourced { value: openai(url, key), source: "flag".into() };
+        return sourced(provider(ProviderKind::OpenAi, url, openai_key), "flag");
     }
     if let Some(url) = environment.get("COPILOT_API_URL") {
         let variables =
@@ -190,17 +206,43 @@ fn endpoint(
         };
     }
     if let Some(url) = environment.get("OPENAI_BASE_URL") {
-        return Sourced { value: openai(url, key), source: "$OPENAI_BASE_URL".into() };
+        return sourced(provider(ProviderKind::OpenAi, url, openai_key), "$OPENAI_BASE_URL");
     }
-    if key.is_some() {
-        return Sourced { value: openai(OPENAI, key), source: "$OPENAI_API_KEY".into() };
+    if openai_key.is_some() {
+        return sourced(provider(ProviderKind::OpenAi, OPENAI, openai_key), "$OPENAI_API_KEY");
     }
-    if file.base_url.is_some() || file.api_key_env.is_some() {
-        let key = file.api_key_env.as_deref().and_then(|name| environment.get(name)).map(str::to_owned);
-        let url = file.base_url.as_deref().unwrap_or(OPENAI);
-        return Sourced { value: openai(url, key), source: file_source.to_owned() };
+    if file.provider.is_some() || file.base_url.is_some() || file.api_key_env.is_some() {
+        return sourced(of_file(file, environment), file_source);
+    }
+    if let Some(key) = environment.get("ANTHROPIC_API_KEY") {
+        let url = environment.get("ANTHROPIC_BASE_URL").unwrap_or(ANTHROPIC);
+        return sourced(provider(ProviderKind::Anthropic, url, Some(key)), "$ANTHROPIC_API_KEY");
     }
     Sourced { value: Endpoint::Demo, source: "default".into() }
+}
+
+fn provider(kind: ProviderKind, url: &str, key: Option<&str>) -> ProviderConfig {
+    ProviderConfig {
+        kind: Some(kind),
+        base_url: url.to_owned(),
+        api_key: key.map(str::to_owned),
+        ..ProviderConfig::default()
+    }
+}
+
+fn of_file(file: &ModelTable, environment: &Environment) -> ProviderConfig {
+    let kind = file.provider.unwrap_or_default();
+    let usual = if kind == ProviderKind::Anthropic { ANTHROPIC } else { OPENAI };
+    let key = file.api_key_env.as_deref().and_then(|name| environment.get(name));
+    ProviderConfig {
+        wire_api: file.wire_api,
+        transport: file.transport,
+        headers: file.headers.clone(),
+        max_prompt_tokens: file.max_prompt_tokens,
+        max_output_tokens: file.max_output_tokens,
+        azure: file.api_version.clone().map(|version| AzureConfig { api_version: Some(version) }),
+        ..provider(kind, file.base_url.as_deref().unwrap_or(usual), key)
+    }
 }
 
 /// What a model endpoint is, in words that name no secret.
@@ -209,8 +251,9 @@ pub(crate) fn describe(endpoint: &Endpoint) -> String {
         Endpoint::Copilot { url, token } => {
             format!("{url} ({})", if token.is_some() { "with token" } else { "no token" })
         }
-        Endpoint::OpenAi { url, key, .. } => {
-            format!("{url} ({})", if key.is_some() { "with key" } else { "no key" })
+        Endpoint::Provider { provider, .. } => {
+            let key = if provider.api_key.is_some() { "with key" } else { "no key" };
+            format!("{} ({key})", provider.base_url)
         }
         Endpoint::Demo => "built-in demo model".into(),
     }
@@ -288,12 +331,19 @@ mod tests {
         assert!(matches!(copilot.value, Endpoint::Copilot { url, token: Some(_) } if url == "http://c"));
         let openai =
             endpoint(&[("OPENAI_API_KEY", "k"), ("OPENAI_MODEL", "m")], "[model]\nbase_url = \"http://f\"");
-        assert!(
-            matches!(openai.value, Endpoint::OpenAi { url, key: Some(_), model: Some(_) } if url.contains("openai.com"))
-        );
+        let provider = |endpoint: Endpoint| match endpoint {
+            Endpoint::Provider { provider, model } => (*provider, model),
+            other => panic!("{other:?}"),
+        };
+        let (openai, model) = provider(openai.value);
+        assert_eq!((openai.base_url.as_str(), openai.api_key.as_deref()), (OPENAI, Some("k")));
+        assert_eq!(model.as_deref(), Some("m"));
         let filed =
             endpoint(&[("MY_KEY", "k")], "[model]\nbase_url = \"http://f\"\napi_key_env = \"MY_KEY\"");
-        assert!(matches!(filed.value, Endpoint::OpenAi { url, key: Some(_), .. } if url == "http://f"));
+        let (filed, _) = provider(filed.value);
+        assert_eq!((filed.base_url.as_str(), filed.api_key.as_deref()), ("http://f", Some("k")));
+        let (anthropic, _) = provider(endpoint(&[("ANTHROPIC_API_KEY", "k")], "").value);
+        assert_eq!((anthropic.kind, anthropic.base_url.as_str()), (Some(ProviderKind::Anthropic), ANTHROPIC));
     }
 
     #[test]

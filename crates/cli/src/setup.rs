@@ -52,7 +52,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         Endpoint::Copilot { token: Some(_), .. } => {
             Account { authenticated: true, kind: Some("token".into()) }
         }
-        Endpoint::OpenAi { key: Some(_), .. } => {
+        Endpoint::Provider { provider, .. } if provider.api_key.is_some() => {
             Account { authenticated: true, kind: Some("api-key".into()) }
         }
         _ => Account::default(),
@@ -63,6 +63,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         cwd: std::env::current_dir().context("cannot tell the current directory")?,
         endpoint: config.endpoint.value.clone(),
         engines: config.engines.clone().into_iter().map(|(name, table)| (name, table.into())).collect(),
+        reveal_endpoint: environment.get("COPILOT_ALLOW_GET_PROVIDER_ENDPOINT") == Some("true"),
         account,
         environment: command_environment(),
         connection_token: environment.get("COPILOT_CONNECTION_TOKEN").map(str::to_owned),

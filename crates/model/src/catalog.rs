@@ -47,8 +47,8 @@ pub struct ModelInfo {
 }
 
 /// The lists of all endpoints, each for everybody who may see it.
+#[derive(Default)]
 pub struct Catalog {
-    transport: Arc<dyn Transport>,
     shelves: Mutex<HashMap<(Url, Auth), Arc<Shelf>>>,
 }
 
@@ -57,23 +57,21 @@ pub struct Catalog {
 type Shelf = tokio::sync::Mutex<Option<(Instant, Arc<[ModelInfo]>)>>;
 
 impl Catalog {
-    /// An empty catalog.
-    #[must_use]
-    pub fn new(transport: Arc<dyn Transport>) -> Self {
-        Self { transport, shelves: Mutex::default() }
-    }
-
     /// The models of an endpoint, as it offers them to whoever asks with its credentials.
     ///
     /// # Errors
     /// When the endpoint cannot be asked, or gives no list.
-    pub async fn models(&self, endpoint: &Endpoint) -> Result<Arc<[ModelInfo]>, ModelError> {
+    pub async fn models(
+        &self,
+        transport: &dyn Transport,
+        endpoint: &Endpoint,
+    ) -> Result<Arc<[ModelInfo]>, ModelError> {
         let shelf = self.shelf(endpoint);
         let mut list = shelf.lock().await;
         if let Some((_, models)) = &*list {
             return Ok(Arc::clone(models));
         }
-        let models: Arc<[ModelInfo]> = fetch(&*self.transport, endpoint).await?.into();
+        let models: Arc<[ModelInfo]> = fetch(transport, endpoint).await?.into();
         *list = Some((Instant::now(), Arc::clone(&models)));
         Ok(models)
     }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
 use crate::endpoint::Endpoint;
-use crate::http::{self, Headers, HttpRequest, HttpResponse, Transport, TransportError};
+use crate::http::{self, Headers, HttpRequest, HttpResponse, Patience, Transport, TransportError};
 use crate::{Answer, Delta, ModelError, Request, Sink, failure, sse};
 
 /// The longest answer that is read, in bytes on the wire. The longest that models write are about a megabyte.
@@ -90,6 +90,69 @@ pub(crate) async fn run(
             Err(ModelError { request_id: request_id.map(Into::into), ..error.with_partial(&partial) })
         }
     }
+}
+
+/// Asks over a WebSocket: one message goes out, the events of a stream come back as messages.
+pub(crate) async fn run_on_socket(
+    endpoint: &Endpoint,
+    transport: &dyn Transport,
+    request: HttpRequest,
+    stream: bool,
+    mut assembler: Box<dyn Assemble + '_>,
+    sink: Sink<'_>,
+) -> Result<Answer, ModelError> {
+    let mut nobody = |_| {};
+    let sink: Sink<'_> = if stream { sink } else { &mut nobody };
+    let read = read_socket(endpoint, transport, request, &mut *assembler, sink).await;
+    let partial = assembler.text().to_owned();
+    let answer = read.map_err(|error| match error {
+        SocketError::Transport(error) => failure::of_transport(endpoint, &error),
+        SocketError::Model(error) => error,
+    });
+    answer.and_then(|()| assembler.finish()).map_err(|error| error.with_partial(&partial))
+}
+
+/// What ends the reading of a socket.
+enum SocketError {
+    Transport(TransportError),
+    Model(ModelError),
+}
+
+async fn read_socket(
+    endpoint: &Endpoint,
+    transport: &dyn Transport,
+    mut request: HttpRequest,
+    assembler: &mut dyn Assemble,
+    sink: Sink<'_>,
+) -> Result<(), SocketError> {
+    let message = String::from_utf8_lossy(&std::mem::take(&mut request.body)).into_owned();
+    let Patience { head, stall } = endpoint.patience;
+    let failed = SocketError::Transport;
+    let mut socket = within(head, transport.open(request)).await.map_err(failed)?;
+    within(stall, socket.send(message)).await.map_err(failed)?;
+    let mut bytes = 0;
+    // The first word may take as long as the head of a response.
+    let mut patience = head;
+    while let Some(data) = within(patience, socket.next()).await.map_err(failed)? {
+        patience = stall;
+        bytes += data.len() as u64;
+        if bytes > LONGEST_ANSWER as u64 {
+            return Err(failed(TransportError::TooLong(LONGEST_ANSWER)));
+        }
+        assembler.take_event(&sse::Event { name: String::new(), data }, sink).map_err(SocketError::Model)?;
+        sink(Delta::Progress { bytes });
+        if assembler.has_end_mark() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn within<T>(
+    limit: Duration,
+    future: impl Future<Output = Result<T, TransportError>>,
+) -> Result<T, TransportError> {
+    tokio::time::timeout(limit, future).await.unwrap_or(Err(TransportError::Stalled(limit)))
 }
 
 /// In what form an answer comes, which is not always the one that was asked for.

@@ -14,6 +14,7 @@ pub mod ids;
 pub mod json;
 pub mod params;
 pub mod permission;
+pub mod provider;
 pub mod rpc;
 pub mod time;
 pub mod tool;

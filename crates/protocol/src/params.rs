@@ -13,6 +13,7 @@ use crate::attachment::Attachment;
 use crate::event::{AgentMode, Prompt, SendMode};
 use crate::ids::SessionId;
 use crate::json::Json;
+use crate::provider::{ProviderConfig, ProviderModel};
 use crate::rpc::RpcError;
 use crate::tool::{Command, ToolSpec};
 
@@ -52,6 +53,9 @@ pub struct SessionParams {
     pub tool_filter_precedence: Option<String>,
     pub default_agent: Option<DefaultAgent>,
     pub provider: Option<ProviderConfig>,
+    pub providers: Option<Vec<ProviderConfig>>,
+    pub models: Option<Vec<ProviderModel>>,
+    pub enable_citations: Option<bool>,
     pub large_output: Option<LargeOutput>,
     pub request_permission: Option<bool>,
     pub request_user_input: Option<bool>,
@@ -116,44 +120,6 @@ pub enum SectionAction {
 #[serde(rename_all = "camelCase", default)]
 pub struct DefaultAgent {
     pub excluded_tools: Vec<String>,
-}
-
-/// A model endpoint that the client brings. Never stored.
-#[derive(Clone, PartialEq, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ProviderConfig {
-    #[serde(rename = "type")]
-    pub kind: Option<String>,
-    pub wire_api: Option<String>,
-    pub base_url: String,
-    pub api_key: Option<String>,
-    pub bearer_token: Option<String>,
-    pub headers: BTreeMap<String, String>,
-    pub model_id: Option<String>,
-    pub wire_model: Option<String>,
-    pub max_prompt_tokens: Option<u64>,
-    pub max_output_tokens: Option<u64>,
-    pub azure: Option<AzureConfig>,
-}
-
-/// What Azure's endpoints need besides.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AzureConfig {
-    pub api_version: Option<String>,
-}
-
-impl std::fmt::Debug for ProviderConfig {
-    /// Leaves credentials out: this may end up in a log.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ProviderConfig")
-            .field("kind", &self.kind)
-            .field("wire_api", &self.wire_api)
-            .field("base_url", &self.base_url)
-            .field("model_id", &self.model_id)
-            .field("wire_model", &self.wire_model)
-            .finish_non_exhaustive()
-    }
 }
 
 /// When the output of a tool goes to a file instead of to the model.
@@ -240,11 +206,5 @@ mod tests {
         let params = Json::from_text(r#"{"sessionId":"a","model":null,"somethingNew":{"x":1}}"#).unwrap();
         let parsed: SessionParams = parse("session.create", &params).unwrap();
         assert_eq!((parsed.session_id.unwrap().as_str(), parsed.model), ("a", None));
-    }
-
-    #[test]
-    fn credentials_do_not_reach_logs() {
-        let provider = ProviderConfig { api_key: Some("sk-secret".into()), ..ProviderConfig::default() };
-        assert!(!format!("{provider:?}").contains("sk-secret"));
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_engines::EngineSettings;
+use baton_protocol::provider::ProviderConfig;
 
 use crate::crash::CrashPlan;
 
@@ -22,6 +23,8 @@ pub struct Options {
     pub endpoint: Endpoint,
     /// How other agents' programs are to be run, by name.
     pub engines: BTreeMap<String, EngineSettings>,
+    /// Whether clients may be told the endpoint of their session, with the credentials for it.
+    pub reveal_endpoint: bool,
     /// Who pays for it.
     pub account: Account,
     /// The variables that commands of sessions see. Must hold no secret of ours.
@@ -48,12 +51,10 @@ pub enum Endpoint {
         /// The bearer token.
         token: Option<String>,
     },
-    /// Anything that speaks OpenAI's chat completions.
-    OpenAi {
-        /// The base URL, such as `https://api.openai.com/v1`.
-        url: String,
-        /// The API key.
-        key: Option<String>,
+    /// Any other provider.
+    Provider {
+        /// Where it is, how it speaks, and the key to it.
+        provider: Box<ProviderConfig>,
         /// The model to use unless a session says otherwise.
         model: Option<String>,
     },
@@ -66,7 +67,7 @@ impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Copilot { url, .. } => write!(f, "Copilot({url})"),
-            Self::OpenAi { url, .. } => write!(f, "OpenAi({url})"),
+            Self::Provider { provider, .. } => write!(f, "Provider({})", provider.base_url),
             Self::Demo => write!(f, "Demo"),
         }
     }

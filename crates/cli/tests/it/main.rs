@@ -19,6 +19,7 @@ mod http;
 mod model;
 mod order;
 mod processes;
+mod providers;
 mod v1_client;
 mod v1_requests;
 mod v1_runs;

@@ -24,7 +24,29 @@ pub use url::{BadUrl, Url};
 pub trait Transport: Send + Sync {
     /// Sends one request and waits for the head of the response.
     fn send(&self, request: HttpRequest) -> Sending<'_>;
+
+    /// Opens a WebSocket at an address. Not every way to a provider can.
+    fn open(&self, request: HttpRequest) -> Opening<'_> {
+        let host = request.url.host();
+        let why = format!("{host} cannot be spoken to over a WebSocket from here");
+        Box::pin(async { Err(TransportError::Invalid(why)) })
+    }
 }
+
+/// A connection for messages in both directions. Dropping it closes it.
+pub trait Socket: Send {
+    /// Sends a message.
+    fn send(
+        &mut self,
+        message: String,
+    ) -> Pin<Box<dyn Future<Output = Result<(), TransportError>> + Send + '_>>;
+
+    /// The next message; `None` when the other side has closed.
+    fn next(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<String>, TransportError>> + Send + '_>>;
+}
+
+/// A WebSocket, to be awaited.
+pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Socket>, TransportError>> + Send + 'a>>;
 
 /// The head of a response, to be awaited.
 pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, TransportError>> + Send + 'a>>;

@@ -61,6 +61,12 @@ impl Url {
         self.0.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
+    /// The same place, for a WebSocket.
+    #[must_use]
+    pub fn as_websocket(&self) -> String {
+        self.0.as_str().replacen("http", "ws", 1)
+    }
+
     /// The whole text, with any secret that is in it.
     #[must_use]
     pub fn as_str(&self) -> &str {

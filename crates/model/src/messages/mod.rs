@@ -21,7 +21,7 @@ const PATH: &str = "messages";
 /// What the state of this wire is tagged with.
 const WIRE: &str = "messages";
 
-/// The version of the API that is spoken here; every request names it.
+/// The version of the API that is spoken here.
 const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
 /// A model behind the Messages API.
@@ -34,7 +34,7 @@ impl MessagesModel {
     /// A model at an endpoint whose base address ends before `/messages`, reached in some way.
     #[must_use]
     pub fn new(endpoint: Endpoint, transport: Arc<dyn Transport>) -> Self {
-        Self { endpoint: endpoint.with_default_header(VERSION), transport }
+        Self { endpoint: versioned(endpoint), transport }
     }
 
     async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<Answer, ModelError> {
@@ -43,6 +43,12 @@ impl MessagesModel {
         let assembler = Box::new(Assembler::new(&self.endpoint, request));
         exchange::run(&self.endpoint, &*self.transport, http_request, request.stream, assembler, sink).await
     }
+}
+
+/// The endpoint with the version of this API, which every request must name, that for the list of models too.
+#[must_use]
+pub fn versioned(endpoint: Endpoint) -> Endpoint {
+    endpoint.with_default_header(VERSION)
 }
 
 impl Model for MessagesModel {

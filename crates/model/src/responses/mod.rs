@@ -25,20 +25,42 @@ const WIRE: &str = "responses";
 pub struct ResponsesModel {
     endpoint: Endpoint,
     transport: Arc<dyn Transport>,
+    carrier: Carrier,
+}
+
+/// What requests and answers travel on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Carrier {
+    /// A request each, answered with a stream of events.
+    #[default]
+    Http,
+    /// A WebSocket, on which events are messages. Saves the provider from starting anew with every request.
+    WebSocket,
 }
 
 impl ResponsesModel {
     /// A model at an endpoint, reached in some way.
     #[must_use]
-    pub fn new(endpoint: Endpoint, transport: Arc<dyn Transport>) -> Self {
-        Self { endpoint, transport }
+    pub fn new(endpoint: Endpoint, carrier: Carrier, transport: Arc<dyn Transport>) -> Self {
+        Self { endpoint, transport, carrier }
     }
 
     async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<Answer, ModelError> {
-        let body = request::body(request).map_err(|error| exchange::unwritable(&self.endpoint, &error))?;
-        let http_request = self.endpoint.post(PATH, exchange::accept(request), &request.headers, body.into());
+        let unwritable = |error| exchange::unwritable(&self.endpoint, &error);
+        let body = match self.carrier {
+            Carrier::Http => request::body(request),
+            Carrier::WebSocket => request::message(request),
+        };
+        let body = body.map_err(unwritable)?.into();
+        let http_request = self.endpoint.post(PATH, exchange::accept(request), &request.headers, body);
         let assembler = Box::new(Assembler::new(&self.endpoint, request));
-        exchange::run(&self.endpoint, &*self.transport, http_request, request.stream, assembler, sink).await
+        let (endpoint, transport, stream) = (&self.endpoint, &*self.transport, request.stream);
+        match self.carrier {
+            Carrier::Http => exchange::run(endpoint, transport, http_request, stream, assembler, sink).await,
+            Carrier::WebSocket => {
+                exchange::run_on_socket(endpoint, transport, http_request, stream, assembler, sink).await
+            }
+        }
     }
 }
 

@@ -15,6 +15,21 @@ pub(super) fn body(request: &Request) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Body::new(request))
 }
 
+/// The same as a message on a WebSocket, where everything is a stream.
+///
+/// # Errors
+/// As above.
+pub(super) fn message(request: &Request) -> serde_json::Result<Vec<u8>> {
+    #[derive(Serialize)]
+    struct Create<'a> {
+        r#type: &'static str,
+        #[serde(flatten)]
+        body: Body<'a>,
+    }
+    let body = Body { stream: false, ..Body::new(request) };
+    serde_json::to_vec(&Create { r#type: "response.create", body })
+}
+
 #[derive(Serialize)]
 struct Body<'a> {
     model: &'a str,

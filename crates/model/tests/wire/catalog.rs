@@ -1,6 +1,5 @@
 //! Lists of models: in all shapes, kept for a while, fetched once.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::endpoint;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 async fn list(models: Value) -> Vec<ModelInfo> {
     let server = ModelServer::start().await;
     server.set_models(models);
-    Catalog::new(Arc::new(HttpClient::new())).models(&endpoint(&server)).await.unwrap().to_vec()
+    Catalog::default().models(&HttpClient::new(), &endpoint(&server)).await.unwrap().to_vec()
 }
 
 #[tokio::test]
@@ -74,43 +73,43 @@ async fn gateways_and_local_servers_say_it_their_way() {
 #[tokio::test]
 async fn many_who_ask_at_once_cause_one_request() {
     let server = ModelServer::start().await;
-    let catalog = Catalog::new(Arc::new(HttpClient::new()));
-    let endpoint = endpoint(&server);
-    let (a, b, c) =
-        tokio::join!(catalog.models(&endpoint), catalog.models(&endpoint), catalog.models(&endpoint));
+    let catalog = Catalog::default();
+    let (endpoint, network) = (endpoint(&server), HttpClient::new());
+    let ask = || catalog.models(&network, &endpoint);
+    let (a, b, c) = tokio::join!(ask(), ask(), ask());
     assert!(a.is_ok() && b.is_ok() && c.is_ok());
     assert_eq!(server.requests().len(), 1);
     assert_eq!(server.requests()[0].path, "/v1/models");
-    catalog.models(&endpoint.clone().with_auth(Auth::None)).await.unwrap();
+    catalog.models(&HttpClient::new(), &endpoint.clone().with_auth(Auth::None)).await.unwrap();
     assert_eq!(server.requests().len(), 2, "others may be offered other models");
 }
 
 #[tokio::test]
 async fn a_list_is_good_for_half_an_hour() {
     let server = ModelServer::start().await;
-    let catalog = Catalog::new(Arc::new(HttpClient::new()));
+    let catalog = Catalog::default();
     let endpoint = endpoint(&server);
-    catalog.models(&endpoint).await.unwrap();
+    catalog.models(&HttpClient::new(), &endpoint).await.unwrap();
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(29 * 60)).await;
     tokio::time::resume();
-    catalog.models(&endpoint).await.unwrap();
+    catalog.models(&HttpClient::new(), &endpoint).await.unwrap();
     assert_eq!(server.requests().len(), 1);
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(2 * 60)).await;
     tokio::time::resume();
-    catalog.models(&endpoint).await.unwrap();
+    catalog.models(&HttpClient::new(), &endpoint).await.unwrap();
     assert_eq!(server.requests().len(), 2);
 }
 
 #[tokio::test]
 async fn what_is_no_list_is_an_error_and_not_kept() {
     let server = ModelServer::start().await;
-    let catalog = Catalog::new(Arc::new(HttpClient::new()));
+    let catalog = Catalog::default();
     server.set_models(json!({"data": "none"}));
-    let error = catalog.models(&endpoint(&server)).await.unwrap_err();
+    let error = catalog.models(&HttpClient::new(), &endpoint(&server)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Protocol);
     assert!(error.message.contains("something else than a list of models"), "{error}");
     server.set_models(json!({"data": []}));
-    assert!(catalog.models(&endpoint(&server)).await.unwrap().is_empty());
+    assert!(catalog.models(&HttpClient::new(), &endpoint(&server)).await.unwrap().is_empty());
 }

@@ -6,7 +6,7 @@ use baton_model::chat::{ChatModel, Dialect};
 use baton_model::endpoint::{Auth, Endpoint};
 use baton_model::http::HttpClient;
 use baton_model::messages::MessagesModel;
-use baton_model::responses::ResponsesModel;
+use baton_model::responses::{Carrier, ResponsesModel};
 use baton_model::{Answer, Delta, Message, Model, ModelError, Part, Request};
 use baton_testkit::model_server::{ModelServer, Reply};
 
@@ -38,7 +38,7 @@ impl Wire {
         let transport = Arc::new(HttpClient::new());
         match self {
             Self::Chat => Box::new(ChatModel::new(endpoint, Dialect::Compatible, transport)),
-            Self::Responses => Box::new(ResponsesModel::new(endpoint, transport)),
+            Self::Responses => Box::new(ResponsesModel::new(endpoint, Carrier::Http, transport)),
             Self::Messages => Box::new(MessagesModel::new(endpoint, transport)),
         }
     }

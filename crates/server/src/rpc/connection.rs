@@ -169,6 +169,7 @@ impl Connection {
         };
         drop(asked);
         self.server.lifecycle.forget(self.client);
+        self.server.models.tunnel.forget(self.client);
         for handle in attached.into_values() {
             drop(handle.send(Mail::Leave(self.client)));
         }

@@ -3,8 +3,9 @@
 
 use std::path::PathBuf;
 
-use baton_protocol::Json;
-use baton_protocol::params::{LargeOutput, ProviderConfig, SessionParams, SystemMessageConfig};
+use baton_protocol::params::{LargeOutput, SessionParams, SystemMessageConfig};
+use baton_protocol::provider::{ProviderConfig, ProviderModel};
+use baton_protocol::{ClientId, Json};
 
 /// See the module.
 #[derive(Debug, Clone, Default)]
@@ -15,7 +16,14 @@ pub(crate) struct Settings {
     pub(crate) excluded_tools: Vec<String>,
     /// Tools kept from the default agent only; the same thing as long as there is no other.
     pub(crate) default_agent_excludes: Vec<String>,
+    /// The endpoint that the session's client brought, if it brought just one.
     pub(crate) provider: Option<ProviderConfig>,
+    /// Endpoints with names, and their models.
+    pub(crate) providers: Vec<ProviderConfig>,
+    pub(crate) models: Vec<ProviderModel>,
+    /// Who brought the endpoints, and knows their tokens.
+    pub(crate) provider_owner: Option<ClientId>,
+    pub(crate) citations: bool,
     pub(crate) model_capabilities: Option<Json>,
     pub(crate) large_output: LargeOutput,
     pub(crate) streaming: bool,
@@ -34,7 +42,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Takes over what a client says. What it does not mention stays as it was: a second client that joins must not
     /// undo what the first one set up. `streaming` is the exception: it is always said, by being absent if false.
-    pub(crate) fn merge(&mut self, params: &SessionParams, legacy: bool) {
+    pub(crate) fn merge(&mut self, client: ClientId, params: &SessionParams, legacy: bool) {
         fn set<T: Clone>(slot: &mut Option<T>, value: &Option<T>) {
             if value.is_some() {
                 slot.clone_from(value);
@@ -44,6 +52,11 @@ impl Settings {
         set(&mut self.system_message, &params.system_message);
         set(&mut self.available_tools, &params.available_tools);
         set(&mut self.provider, &params.provider);
+        self.add_providers(params.providers.as_deref(), params.models.as_deref());
+        if params.provider.is_some() || params.providers.is_some() {
+            self.provider_owner = Some(client);
+        }
+        self.citations = params.enable_citations.unwrap_or(self.citations);
         set(&mut self.model_capabilities, &params.model_capabilities);
         set(&mut self.github_token, &params.git_hub_token);
         if let Some(excluded) = &params.excluded_tools {
@@ -67,6 +80,22 @@ impl Settings {
         }
         self.streaming = params.streaming.unwrap_or(false);
         self.legacy = legacy;
+    }
+
+    /// Adds endpoints and models to those that are there. One of the same name takes the place of the older one.
+    pub(crate) fn add_providers(
+        &mut self,
+        providers: Option<&[ProviderConfig]>,
+        models: Option<&[ProviderModel]>,
+    ) {
+        for provider in providers.unwrap_or_default() {
+            self.providers.retain(|other| other.name != provider.name);
+            self.providers.push(provider.clone());
+        }
+        for model in models.unwrap_or_default() {
+            self.models.retain(|other| other.selection() != model.selection());
+            self.models.push(model.clone());
+        }
     }
 
     /// Whether the model is offered a tool. A filter names a tool, or all of a kind (`builtin:*`), or everything (`*`);

@@ -15,12 +15,17 @@ use baton_protocol::{Json, ToolCallId};
 use serde_json::{Value, json};
 
 use super::{Bench, hooks, offered, prompt, tools};
-use crate::models::Chosen;
+use crate::models::{Asker, Chosen};
 
 /// Asks the model with the conversation so far, and tells clients what it says while it says it.
 pub(super) async fn ask(bench: &Bench) -> WorkResult {
-    let wanted = bench.session.durable.facts.model.as_deref();
-    let chosen = match bench.server.models.choose(&bench.settings, wanted).await {
+    let asker = Asker {
+        session: &bench.session.id,
+        settings: &bench.settings,
+        hub: &bench.hub,
+        model: bench.session.durable.facts.model.as_deref(),
+    };
+    let chosen = match bench.server.models.choose(&asker).await {
         Ok(chosen) => chosen,
         Err(error) => return failed(bench, &error).await,
     };
@@ -76,6 +81,7 @@ async fn request(bench: &Bench, chosen: &Chosen) -> Request {
         stream: bench.settings.streaming,
         reasoning_effort: bench.session.durable.facts.reasoning_effort.clone(),
         max_output_tokens: chosen.max_output_tokens,
+        citations: bench.settings.citations,
         headers: bench.conversation.headers.clone().into_iter().collect(),
     }
 }
@@ -170,7 +176,7 @@ fn said(stream: &Stream<'_>, answer: Answer, chosen: &Chosen, sent: &UsageInfo, 
         api_call_id: answer.id.clone(),
         provider_call_id: answer.request_id.clone(),
         api_endpoint: Some(chosen.model.endpoint().to_owned()),
-        transport: Some("http".into()),
+        transport: Some(chosen.transport.into()),
         finish_reason: Some(answer.finish.as_str().to_owned()),
         num_tool_calls: Some(answer.tool_calls.len() as u64),
         max_prompt_tokens: Some(chosen.token_limit),

@@ -46,7 +46,7 @@ impl ToolRoom {
             Services {
                 shells,
                 database: Database::new(database.clone(), todos_changed),
-                web: Arc::new(NetworkFetch::new(server.models.transport())),
+                web: Arc::new(NetworkFetch::new(server.models.network())),
             }
         };
         Self { directory, toolbox, services: OnceLock::new(), make: Box::new(make) }

@@ -4,6 +4,7 @@ use baton_protocol::tool::ToolSpec;
 use serde_json::{Value, json};
 
 use super::{Call, Handling};
+use crate::models;
 use crate::rpc::errors;
 use crate::work;
 
@@ -19,11 +20,13 @@ pub(super) fn models(call: &Call<'_>) -> Handling {
 
 /// The same, as a session sees them.
 pub(super) fn session_models(call: &Call<'_>) -> Handling {
-    call.session()?;
+    let handle = call.session()?;
     let (server, method) = (call.connection.server.clone(), call.method.to_owned());
     call.later(async move {
-        let models =
-            crate::engines::all_models(&server).await.map_err(|error| errors::failed(&method, error))?;
+        let brought = handle.look(|view| view.settings.models.clone()).await;
+        let brought = brought.map_err(|failure| errors::of(&method, &failure))?;
+        let ours = crate::engines::all_models(&server).await;
+        let models = models::with_brought(&brought, ours).map_err(|error| errors::failed(&method, error))?;
         Ok(json!({ "list": models }))
     })
 }

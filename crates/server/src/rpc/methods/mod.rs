@@ -9,7 +9,9 @@ mod catalog;
 mod events;
 mod files;
 mod greeting;
+mod inference;
 mod lists;
+mod providers;
 mod queue;
 mod sessions;
 mod settings;
@@ -86,6 +88,12 @@ fn route(call: &Call<'_>) -> Handling {
         "session.model.list" => catalog::session_models(call),
         "session.tools.getCurrentMetadata" => catalog::offered_tools(call),
         "session.commands.list" => catalog::commands(call),
+
+        "session.provider.add" => providers::add(call),
+        "session.provider.getEndpoint" => providers::endpoint(call),
+        "llmInference.setProvider" => inference::set_provider(call),
+        "llmInference.httpResponseStart" => inference::response_start(call),
+        "llmInference.httpResponseChunk" => inference::response_chunk(call),
 
         "session.create" => sessions::create(call),
         "session.resume" => sessions::resume(call),

@@ -1,10 +1,10 @@
 //! Settings of a session: model, mode, name, permissions, options; and notes for its log.
 
 use baton_core::{Change, LogLevel, Reply};
-use baton_protocol::SessionId;
 use baton_protocol::event::{AgentMode, PermissionMode};
-use baton_protocol::params::ProviderConfig;
+use baton_protocol::provider::ProviderConfig;
 use baton_protocol::rpc::RpcError;
+use baton_protocol::{Json, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -37,12 +37,18 @@ struct SwitchModel {
     session_id: SessionId,
     model_id: String,
     reasoning_effort: Option<String>,
+    model_capabilities: Option<Json>,
 }
 
 /// Another model, from the next model call on. Names that nobody knows are accepted: the provider decides.
 pub(super) fn switch_model(call: &Call<'_>) -> Handling {
     let params: SwitchModel = call.parse()?;
     let answer = json!({ "modelId": params.model_id });
+    if let Some(capabilities) = params.model_capabilities {
+        let handle = call.attached(&params.session_id)?;
+        let adjust = Mail::Adjust(Box::new(move |settings| settings.model_capabilities = Some(capabilities)));
+        handle.send(adjust).map_err(|failure| crate::rpc::errors::of(call.method, &failure))?;
+    }
     let to = Change::Model { model: params.model_id, reasoning_effort: params.reasoning_effort };
     change(call, &params.session_id, to, answer)
 }
@@ -186,7 +192,11 @@ pub(super) fn update_options(call: &Call<'_>) -> Handling {
         .model
         .clone()
         .map(|model| Change::Model { model, reasoning_effort: options.reasoning_effort.clone() });
+    let client = call.connection.client;
     let adjust = Mail::Adjust(Box::new(move |settings| {
+        if options.provider.is_some() {
+            settings.provider_owner = Some(client);
+        }
         settings.client_name = options.client_name.or(settings.client_name.take());
         settings.available_tools = options.available_tools.or(settings.available_tools.take());
         settings.provider = options.provider.or(settings.provider.take());

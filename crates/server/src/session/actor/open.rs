@@ -41,7 +41,7 @@ impl Nascent {
     pub(crate) async fn create(self, joining: Joining, answer: oneshot::Sender<Result<Joined, Failure>>) {
         let mut session = Session::new(self.id.clone());
         let mut settings = Settings::default();
-        settings.merge(&joining.params, joining.legacy);
+        settings.merge(joining.client, &joining.params, joining.legacy);
         let mut outputs = session.step(create_input(&self.server, &joining.params), stamp());
         let attach = Input::Attach {
             client: joining.client,
@@ -208,7 +208,7 @@ impl Actor {
             How::Resumed => self.resumed(&joining.params),
         };
         let before = (self.session.clone(), self.settings.clone());
-        self.settings.merge(&joining.params, joining.legacy);
+        self.settings.merge(joining.client, &joining.params, joining.legacy);
         let input = Input::Attach { client: joining.client, profile: joining.profile.clone(), arrival };
         let outputs = self.session.step(input, stamp());
         let records: Vec<NewRecord> = outputs.iter().filter_map(record_of).collect();

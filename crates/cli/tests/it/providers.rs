@@ -1,0 +1,212 @@
+//! Models that clients bring: every wire end to end, several providers in one session, tokens that a client is asked
+//! for, and a client that carries the requests itself.
+
+use baton_testkit::chat::{Chat, Turn};
+use baton_testkit::client::Client;
+use baton_testkit::model_server::ModelServer;
+use serde_json::{Value, json};
+
+use crate::{baton, scripted};
+
+/// A provider at a scripted server, for each wire, and the path it must be asked at.
+fn wires(model: &ModelServer) -> Vec<(Value, &'static str)> {
+    let (base, root) = (model.base_url(), format!("http://{}", model.address()));
+    vec![
+        (json!({"type": "openai", "baseUrl": base}), "/v1/chat/completions"),
+        (json!({"type": "openai", "wireApi": "responses", "baseUrl": base}), "/v1/responses"),
+        (json!({"type": "anthropic", "baseUrl": root}), "/v1/messages"),
+        (
+            json!({"type": "azure", "baseUrl": root, "azure": {"apiVersion": "1"}}),
+            "/openai/deployments/m/chat/completions?api-version=1",
+        ),
+        (json!({"type": "azure", "wireApi": "responses", "baseUrl": root}), "/openai/v1/responses"),
+    ]
+}
+
+#[tokio::test]
+async fn every_wire_carries_a_whole_turn() {
+    for streaming in [false, true] {
+        let model = ModelServer::start().await;
+        let program = baton();
+        let server = program.serve().await;
+        let client = server.connect().await;
+        for (mut provider, path) in wires(&model) {
+            provider["apiKey"] = json!("sk-geheim");
+            let before = model.requests().len();
+            let params = json!({"model": "m", "provider": provider, "streaming": streaming});
+            let chat = Chat::trusting(&client, params).await;
+            let turn = chat
+                .turn(r#"[[think:hm]][[text:I look. ]][[tool:bash {"command":"echo $((6*7))"}]][[text:it is there]]"#)
+                .await;
+            assert_eq!((turn.text(), turn.errors().len()), ("it is there", 0), "{path}: {turn:?}");
+            let requests = model.requests()[before..].to_vec();
+            assert_eq!(requests.len(), 2, "{path}");
+            assert!(requests.iter().all(|request| request.path == path), "{path}: {}", requests[0].path);
+            let second = requests[1].body.to_string();
+            assert!(second.contains("42"), "the result of the tool goes back: {second}");
+            check_turn(&turn, path, streaming);
+            assert_eq!(chat.turn("[[text:more]]").await.text(), "more", "{path}");
+            let exported = program.run(&["sessions", "export", &chat.id]).await;
+            assert!(!exported.stdout.contains("sk-geheim"), "credentials are not stored");
+        }
+    }
+}
+
+/// What clients are told, whatever the wire.
+fn check_turn(turn: &Turn, path: &str, streaming: bool) {
+    let first = turn.of("assistant.message")[0];
+    assert_eq!(first["data"]["content"], "I look. ", "{path}");
+    assert_eq!(first["data"]["reasoningText"], "hm", "{path}");
+    let call = &first["data"]["toolRequests"][0];
+    assert_eq!(call["arguments"], json!({"command": "echo $((6*7))"}), "{path}");
+    let usage = turn.of("assistant.usage")[0];
+    let numbers = ["inputTokens", "outputTokens", "cacheReadTokens"].map(|name| usage["data"][name].as_u64());
+    assert_eq!(numbers, [Some(100), Some(20), Some(40)], "{path}");
+    assert_eq!(usage["data"]["isByok"], true, "{path}");
+    let pieces = turn.of("assistant.message_delta").len();
+    assert_eq!(pieces > 0, streaming, "{path}: {:?}", turn.kinds());
+}
+
+#[tokio::test]
+async fn a_session_goes_from_one_provider_to_another() {
+    let (one, two) = (ModelServer::start().await, ModelServer::start().await);
+    let program = baton();
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let params = json!({
+        "model": "alpha/big",
+        "providers": [
+            {"name": "alpha", "type": "anthropic", "baseUrl": one.base_url(), "headers": {"X-Provider": "alpha"}},
+            {"name": "beta", "baseUrl": two.base_url(), "wireApi": "responses", "headers": {"X-Provider": "beta"}},
+        ],
+        "models": [
+            {"id": "big", "provider": "alpha", "wireModel": "claude-big"},
+            {"id": "small", "provider": "beta", "maxOutputTokens": 77},
+        ],
+    });
+    let chat = Chat::create(&client, params).await;
+    assert_eq!(chat.turn("[[think:secret signature]][[text:one]]").await.text(), "one");
+    chat.ok("session.model.switchTo", json!({"modelId": "beta/small"})).await;
+    assert_eq!(chat.turn("[[text:two]]").await.text(), "two");
+    let first = one.requests()[0].clone();
+    assert_eq!(
+        (first.body["model"].as_str(), first.header("x-provider")),
+        (Some("claude-big"), Some("alpha"))
+    );
+    let second = two.requests()[0].clone();
+    assert_eq!((second.body["model"].as_str(), second.header("x-provider")), (Some("small"), Some("beta")));
+    assert_eq!(second.body["max_output_tokens"], 77);
+    let input = second.body["input"].to_string();
+    assert!(
+        input.contains("one") && !input.contains("signature\\\""),
+        "the conversation moves, thoughts do not: {input}"
+    );
+    let listed = chat.ok("session.model.list", json!({})).await;
+    let ids: Vec<&str> = listed["list"].as_array().unwrap().iter().filter_map(|m| m["id"].as_str()).collect();
+    assert_eq!(ids[..2], ["alpha/big", "beta/small"]);
+}
+
+#[tokio::test]
+async fn a_provider_that_makes_no_sense_is_refused_at_once() {
+    let program = baton();
+    let server = program.serve().await;
+    let client = server.connect().await;
+    for (provider, word) in [
+        (json!({"type": "antropic", "baseUrl": "http://x"}), "antropic"),
+        (json!({"wireApi": "chat"}), "chat"),
+    ] {
+        let error = client.refused("session.create", json!({"provider": provider})).await;
+        assert!(error["message"].as_str().is_some_and(|text| text.contains(word)), "{error}");
+    }
+    let chat = Chat::create(&client, json!({"provider": {"type": "openai"}, "model": "m"})).await;
+    let turn = chat.turn("hello").await;
+    assert!(turn.errors()[0].contains("baseUrl"), "{:?}", turn.errors());
+}
+
+async fn answer(client: &Client, id: &Value, result: Value) {
+    client.send(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await;
+}
+
+#[tokio::test]
+async fn a_client_is_asked_for_a_token_before_every_request() {
+    let (program, model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let provider = json!({"baseUrl": model.base_url(), "hasBearerTokenProvider": true, "modelId": "m"});
+    let chat = Chat::create(&client, json!({"provider": provider})).await;
+    for n in 1..=2 {
+        let from = client.count();
+        chat.send("[[text:hello]]").await;
+        let (id, params) = client.asked("providerToken.getToken", from).await;
+        assert_eq!(params, json!({"sessionId": chat.id, "providerName": "default"}));
+        answer(&client, &id, json!({"token": format!("token-{n}")})).await;
+        assert_eq!(chat.until_idle(from).await.text(), "hello");
+        let sent = model.requests().pop().unwrap();
+        assert_eq!(sent.header("authorization"), Some(format!("Bearer token-{n}").as_str()));
+    }
+    let exported = program.run(&["sessions", "export", &chat.id]).await;
+    assert!(!exported.stdout.contains("token-1"), "tokens are not stored");
+
+    let from = client.count();
+    chat.send("hello").await;
+    let (id, _) = client.asked("providerToken.getToken", from).await;
+    let error = json!({"code": -32603, "message": "the vault is closed"});
+    client.send(&json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
+    let turn = chat.until_idle(from).await;
+    assert!(turn.errors()[0].contains("the vault is closed"), "{:?}", turn.errors());
+}
+
+/// Waits for the server to ask the client to carry a request, with its body; answers both calls.
+async fn carried(client: &Client, from: usize) -> (String, Value) {
+    let (id, start) = client.asked("llmInference.httpRequestStart", from).await;
+    answer(client, &id, json!({})).await;
+    let (id, chunk) = client.asked("llmInference.httpRequestChunk", from).await;
+    answer(client, &id, json!({})).await;
+    assert_eq!((&chunk["requestId"], &chunk["end"]), (&start["requestId"], &json!(true)));
+    (start["requestId"].as_str().unwrap().to_owned(), start)
+}
+
+#[tokio::test]
+async fn a_client_carries_the_requests_itself() {
+    let program = baton();
+    let server = program.serve().await;
+    let carrier = server.connect().await;
+    carrier.ok("llmInference.setProvider", json!({})).await;
+    let client = server.connect().await;
+    let provider = json!({"baseUrl": "https://nowhere.invalid/v1", "apiKey": "k", "modelId": "m"});
+    let chat = Chat::create(&client, json!({"provider": provider})).await;
+
+    let (here, there) = (client.count(), carrier.count());
+    chat.send("hello").await;
+    let (request, start) = carried(&carrier, there).await;
+    assert_eq!(start["url"], "https://nowhere.invalid/v1/chat/completions");
+    assert_eq!((&start["sessionId"], &start["transport"]), (&json!(chat.id), &json!("http")));
+    assert_eq!(start["headers"]["authorization"], json!(["Bearer k"]));
+    let headers = json!({"content-type": ["application/json"]});
+    let head = json!({"requestId": request, "status": 200, "headers": headers});
+    assert_eq!(carrier.ok("llmInference.httpResponseStart", head).await["accepted"], true);
+    let body = json!({"choices": [{"message": {"content": "carried"}, "finish_reason": "stop"}]});
+    let chunk = json!({"requestId": request, "data": body.to_string(), "end": true});
+    assert_eq!(carrier.ok("llmInference.httpResponseChunk", chunk.clone()).await["accepted"], true);
+    assert_eq!(chat.until_idle(here).await.text(), "carried");
+    assert_eq!(carrier.ok("llmInference.httpResponseChunk", chunk).await["accepted"], false, "it is over");
+
+    let (here, there) = (client.count(), carrier.count());
+    chat.send("stop me").await;
+    let (request, _) = carried(&carrier, there).await;
+    chat.ok("session.abort", json!({})).await;
+    let cancelled = |frame: &Value| {
+        (frame["params"]["requestId"] == request.as_str() && frame["params"]["cancel"] == true).then_some(())
+    };
+    carrier.find("the cancel of the request", there, cancelled).await;
+    assert_eq!(chat.until_idle(here).await.errors().len(), 0);
+
+    let here = client.count();
+    chat.send("is anybody there?").await;
+    drop(carrier);
+    let (_, failure) = chat.event("model.call_failure", here).await;
+    let text = failure["data"]["errorMessage"].as_str().unwrap();
+    assert!(text.contains("has left"), "{text}");
+    chat.ok("session.abort", json!({})).await;
+    chat.until_idle(here).await;
+}
