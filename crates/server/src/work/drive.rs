@@ -86,7 +86,7 @@ fn line(message: &Message) -> Option<String> {
         Message::User(parts) => {
             let texts = parts.iter().filter_map(|part| match part {
                 Part::Text(text) => Some(text.as_str()),
-                Part::Image { .. } => None,
+                Part::Image { .. } | Part::Document { .. } => None,
             });
             Some(format!("User: {}", texts.collect::<Vec<_>>().join("\n")))
         }
