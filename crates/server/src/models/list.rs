@@ -6,7 +6,7 @@ use baton_model::endpoint::Auth;
 use baton_protocol::provider::ProviderModel;
 use serde_json::{Value, json};
 
-use super::{DEFAULT_WINDOW, DEMO, Models};
+use super::{DEFAULT_WINDOW, DEMO, FALLBACK_MODEL, Models};
 use crate::options;
 use crate::session::Settings;
 
@@ -25,6 +25,16 @@ impl Models {
         };
         let models = self.catalog.models(&*self.transport(None), &endpoint).await?;
         Ok(models.iter().map(entry).collect())
+    }
+
+    /// The name of the model that is asked when nobody chooses one.
+    pub(crate) async fn usual(&self) -> String {
+        if let options::Endpoint::Provider { model: Some(model), .. } = self.default() {
+            return model;
+        }
+        let first =
+            self.list().await.ok().and_then(|models| Some(models.first()?["id"].as_str()?.to_owned()));
+        first.unwrap_or_else(|| FALLBACK_MODEL.to_owned())
     }
 }
 

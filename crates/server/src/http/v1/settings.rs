@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::fold::PROVIDER;
 use super::workspace::{Workspace, lock};
-use crate::session::Settings;
 
 /// How long the model endpoint may take to say which models there are.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,12 +49,11 @@ impl Offer {
     /// Asks the endpoint. One that does not answer in time leaves the model that would be asked.
     pub(super) async fn of(workspace: &Workspace) -> Self {
         let models = &workspace.server.models;
-        let chosen = async { models.choose(&Settings::default(), None).await.ok() };
-        let chosen = tokio::time::timeout(PATIENCE, chosen).await.ok().flatten();
+        let usual = tokio::time::timeout(PATIENCE, models.usual()).await.ok();
         let listed = tokio::time::timeout(PATIENCE, models.list()).await;
         let mut listed: Vec<Value> =
             listed.ok().and_then(Result::ok).unwrap_or_default().iter().map(model).collect();
-        let default = chosen.map_or_else(|| "default".to_owned(), |chosen| chosen.wire_name);
+        let default = usual.unwrap_or_else(|| "default".to_owned());
         if !listed.iter().any(|model| model["id"] == *default) {
             listed.push(model(&json!({ "id": default, "name": default })));
         }
