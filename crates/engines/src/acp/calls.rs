@@ -27,6 +27,18 @@ impl Calls {
         self.denied.insert(id);
     }
 
+    /// The prompt is done. Some do not speak of a call again that was not allowed.
+    pub(super) fn end(&mut self, steps: &mut Steps) {
+        for id in self.denied.drain() {
+            let result_type = ResultType::Denied;
+            let said = "It was not allowed.".to_owned();
+            steps.call_finished(
+                &id,
+                ToolResult { text_result_for_llm: said, result_type, ..ToolResult::default() },
+            );
+        }
+    }
+
     /// A call was announced, with its arguments or before they are known.
     pub(super) fn begun(&mut self, call: ToolCall, steps: &mut Steps) {
         let id = call.tool_call_id.0.to_string();
@@ -113,7 +125,11 @@ fn tool(call: &ToolCall) -> &str {
     }
 }
 
+/// What a tool has said: as it said it, if the agent tells us that, else as the agent shows it.
 fn output(call: &ToolCall) -> String {
+    if let Some(raw) = call.raw_output.as_ref().and_then(Value::as_str) {
+        return raw.to_owned();
+    }
     let content = call.content.iter().filter_map(|content| match content {
         ToolCallContent::Content(content) => Some(words(content.content.clone())),
         ToolCallContent::Diff(diff) => Some(diff.path.display().to_string()),
@@ -124,7 +140,7 @@ fn output(call: &ToolCall) -> String {
         return content;
     }
     let raw = call.raw_output.as_ref();
-    let said = raw.and_then(|raw| raw.as_str().or_else(|| text(raw, "/output").or(text(raw, "/error"))));
+    let said = raw.and_then(|raw| text(raw, "/output").or(text(raw, "/error")));
     said.unwrap_or_default().to_owned()
 }
 

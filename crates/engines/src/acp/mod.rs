@@ -25,6 +25,9 @@ use crate::json::{list, readable, text};
 use permissions::Permissions;
 use updates::Updates;
 
+/// JSON-RPC's word for what one does not do.
+const METHOD_NOT_FOUND: i64 = -32601;
+
 /// What is special about a program that speaks the protocol.
 #[derive(Debug, Clone)]
 pub(crate) struct Speaker {
@@ -59,7 +62,10 @@ pub(crate) struct Acp {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Asked {
     Greeting,
+    /// To begin a conversation, or to go on with one.
     Session,
+    /// To go on with a conversation, without being told what was said in it.
+    Resumed,
     /// To set what it is called.
     Setting(String),
     Prompt,
@@ -187,7 +193,7 @@ impl Acp {
     /// The agent asks something. What we do not offer is refused, so that it does not wait for ever.
     fn questioned(&mut self, method: &str, id: &Value, params: &Value, steps: &mut Steps) {
         if method != QUESTIONS.session_request_permission {
-            let error = json!({"code": -32601, "message": format!("Baton does not do {method}")});
+            let error = json!({"code": METHOD_NOT_FOUND, "message": format!("Baton does not do {method}")});
             return steps.say(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
         }
         let Some(request) = Permissions::read(params).filter(|_| self.is_prompted()) else {
@@ -208,7 +214,7 @@ impl Acp {
         let result = &line["result"];
         match asked {
             Asked::Greeting => self.greeted(result, steps),
-            Asked::Session => self.opened(result, steps),
+            Asked::Session | Asked::Resumed => self.opened(result, steps),
             Asked::Setting(_) => self.begin_when_set(steps),
             Asked::Prompt => {
                 let ending = self.updates.end(result, steps);
@@ -219,6 +225,10 @@ impl Acp {
     }
 
     fn refused(&mut self, asked: &Asked, error: &Value, steps: &mut Steps) {
+        // Some say that they can do this, and cannot.
+        if *asked == Asked::Resumed && error["code"] == METHOD_NOT_FOUND {
+            return self.load(steps);
+        }
         let name = self.name();
         let message = text(error, "/message").unwrap_or("no reason given");
         let details = ["/data/message", "/data/details", "/data/error", "/data"];
@@ -228,10 +238,10 @@ impl Acp {
         };
         let failure = match asked {
             Asked::Greeting => format!("{name} refuses to work: {why}"),
-            Asked::Session if self.resume.is_some() => {
+            Asked::Session | Asked::Resumed if self.resume.is_some() => {
                 format!("{name} cannot open the conversation: {why}. Start a new session.")
             }
-            Asked::Session => format!("{name} cannot begin a conversation: {why}"),
+            Asked::Session | Asked::Resumed => format!("{name} cannot begin a conversation: {why}"),
             Asked::Setting(what) => format!("{name} does not accept {what}: {why}"),
             Asked::Prompt => why,
         };
@@ -250,16 +260,20 @@ impl Acp {
             None => self.ask(Asked::Session, METHODS.session_new, NewSessionRequest::new(cwd), steps),
             Some(token) if can_resume => {
                 let params = ResumeSessionRequest::new(token.0, cwd);
-                self.ask(Asked::Session, METHODS.session_resume, params, steps);
+                self.ask(Asked::Resumed, METHODS.session_resume, params, steps);
             }
-            Some(token) if can.load_session => {
-                let params = LoadSessionRequest::new(token.0, cwd);
-                self.ask(Asked::Session, METHODS.session_load, params, steps);
-            }
+            Some(_) if can.load_session => self.load(steps),
             Some(_) => steps.fail(format!(
                 "{} cannot go on with a conversation after its process has ended. Start a new session.",
                 self.name()
             )),
+        }
+    }
+
+    fn load(&mut self, steps: &mut Steps) {
+        if let Some(token) = self.resume.clone() {
+            let params = LoadSessionRequest::new(token.0, self.cwd.clone());
+            self.ask(Asked::Session, METHODS.session_load, params, steps);
         }
     }
 

@@ -68,6 +68,7 @@ impl Updates {
     /// The prompt is done.
     pub(super) fn end(&mut self, result: &Value, steps: &mut Steps) -> Ending {
         self.flush(steps);
+        self.calls.end(steps);
         self.count(result, steps);
         super::ending(text(result, "/stopReason"), steps)
     }

@@ -10,5 +10,6 @@ mod claude;
 mod codex;
 mod opencode;
 mod pi;
+mod qwen;
 mod scenarios;
 mod setup;

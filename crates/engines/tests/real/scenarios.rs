@@ -12,21 +12,24 @@ pub(crate) async fn remembers(name: &str, mode: Mode) {
     let real = Real::new(name, mode).await;
     let mut thread = real.thread();
     let first = say(thread.as_mut(), "say hi").await.completed();
-    assert_eq!(first.answer(), "echo 1: say hi");
+    assert_eq!(first.answer(), real.echo(1, "say hi"));
     if mode == Mode::Interactive {
-        assert_eq!(first.streamed(), "echo 1: say hi");
+        assert_eq!(first.streamed(), real.echo(1, "say hi"));
     }
     let second = say(thread.as_mut(), "second").await.completed();
-    assert_eq!(second.answer(), "echo 2: second");
+    assert_eq!(second.answer(), real.echo(2, "second"));
     assert_eq!(second.token(), first.token());
     let used = |report: &&Report| matches!(report, Report::Usage(used) if used.input_tokens == Some(100));
-    assert_eq!(second.reports.iter().filter(used).count(), 1, "{second:#?}");
+    // Qwen does not say.
+    assert_eq!(second.reports.iter().filter(used).count(), usize::from(name != "qwen"), "{second:#?}");
 
     thread.close().await;
     real.nothing_is_left("close").await;
     let mut later = real.resumed(&first.token());
     let third = say(later.as_mut(), "third").await.completed();
-    assert_eq!((third.answer(), third.token()), ("echo 3: third", first.token()));
+    // What a program says first of its own may be said only once.
+    let remembers = [real.echo(3, "third").as_str(), "echo 3: third"].contains(&third.answer());
+    assert!(remembers && third.token() == first.token(), "{third:#?}");
     drop(later);
     real.nothing_is_left("drop").await;
 }
@@ -93,7 +96,7 @@ pub(crate) async fn cancels(name: &str, mode: Mode) {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     let told = say(thread.as_mut(), "after").await.completed();
-    assert!(told.answer().starts_with("echo 3: ") && told.answer().ends_with("after"), "{told:#?}");
+    assert!(told.answer().starts_with(&real.echo(3, "")) && told.answer().ends_with("after"), "{told:#?}");
     thread.close().await;
     real.nothing_is_left("close").await;
 }
@@ -130,7 +133,7 @@ pub(crate) async fn fails(name: &str, mode: Mode) {
 pub(crate) async fn listens_afterwards(name: &str) {
     let real = Real::new(name, Mode::Interactive).await;
     let told = interrupted_by_a_remark(&real).await;
-    assert_eq!(told.answer(), "echo 2: and two", "{told:#?}");
+    assert_eq!(told.answer(), real.echo(2, "and two"), "{told:#?}");
 }
 
 /// What is said in the middle of a run reaches the agent at its next step.

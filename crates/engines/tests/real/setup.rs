@@ -13,6 +13,8 @@ use crate::common::Bench;
 pub(crate) struct Real {
     pub(crate) bench: Bench,
     pub(crate) model: ModelServer,
+    /// Messages of its own that the program puts before the first prompt.
+    preamble: usize,
 }
 
 impl std::ops::Deref for Real {
@@ -31,6 +33,7 @@ impl Real {
                 "codex" => codex(directory, &model),
                 "claude" => claude(&model),
                 "opencode" => opencode(directory, &model),
+                "qwen" => qwen(&model),
                 "pi" => pi(directory, &model),
                 other => panic!("nobody knows how to set up {other}"),
             };
@@ -42,7 +45,12 @@ impl Real {
                 ..EngineSettings::default()
             }
         });
-        Self { bench, model }
+        Self { bench, model, preamble: usize::from(name == "qwen") }
+    }
+
+    /// What the model answers to the prompt of this number.
+    pub(crate) fn echo(&self, number: usize, prompt: &str) -> String {
+        format!("echo {}: {prompt}", number + self.preamble)
     }
 }
 
@@ -126,4 +134,13 @@ fn opencode(directory: &Path, model: &ModelServer) -> Setup {
         ("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned()),
     ]);
     (environment, Vec::new())
+}
+
+fn qwen(model: &ModelServer) -> Setup {
+    let environment = variables([
+        ("OPENAI_BASE_URL", model.base_url()),
+        ("OPENAI_API_KEY", "dummy".to_owned()),
+        ("OPENAI_MODEL", "scripted".to_owned()),
+    ]);
+    (environment, vec!["--auth-type".to_owned(), "openai".to_owned()])
 }

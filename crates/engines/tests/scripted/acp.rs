@@ -108,7 +108,7 @@ def work(request):
     call = dict(toolCallId='c', title='touch a', kind='execute', status='pending')
     answer = ask('q-1', 'session/request_permission', toolCall=call, options=OPTIONS)['result']['outcome']
     chosen = answer.get('optionId', answer['outcome'])
-    update('tool_call_update', toolCallId='c', status='completed' if chosen == 'yes' else 'failed')
+    if chosen == 'yes': update('tool_call_update', toolCallId='c', status='completed')
     chunk(chosen)
     respond(request, stopReason='end_turn')
 serve(work)";
@@ -167,6 +167,11 @@ serve(work)";
     let first = say(bench.thread().as_mut(), "hi").await.completed();
     let told = say(bench.resumed(&first.token()).as_mut(), "hi").await.completed();
     assert_eq!((told.streamed().as_str(), told.token()), ("new", first.token()));
+    let boastful = agent(&format!(
+        "can = dict(loadSession=True, sessionCapabilities={{'resume': {{}}}})\n\
+         refused = {{'session/resume': {{'code': -32601, 'message': 'Method not found'}}}}\n{script}"
+    ));
+    say(boastful.resumed(&first.token()).as_mut(), "hi").await.completed();
     let forgetful = agent(&format!("can = dict()\n{script}"));
     let told = say(forgetful.resumed(&first.token()).as_mut(), "hi").await;
     assert!(told.failure().contains("Start a new session"), "{told:#?}");
