@@ -13,6 +13,7 @@ pub(crate) struct WorkspaceTable {
     create_grace_seconds: Option<f64>,
     detach_grace_seconds: Option<f64>,
     keep_running: Option<bool>,
+    approve_runs: Option<bool>,
 }
 
 impl WorkspaceTable {
@@ -31,12 +32,15 @@ impl WorkspaceTable {
             create_grace: seconds("create_grace_seconds", self.create_grace_seconds, default.create_grace)?,
             detach_grace: seconds("detach_grace_seconds", self.detach_grace_seconds, default.detach_grace)?,
             keep_running: self.keep_running.unwrap_or(default.keep_running),
+            approve_runs: self.approve_runs.unwrap_or(default.approve_runs),
         })
     }
 }
 
 /// The table in force, in words.
 pub(crate) fn describe(options: &WorkspaceOptions) -> String {
-    let WorkspaceOptions { create_grace, detach_grace, keep_running } = options;
-    format!("keep_running {keep_running}, graces {create_grace:?} and {detach_grace:?}")
+    let WorkspaceOptions { create_grace, detach_grace, keep_running, approve_runs } = options;
+    format!(
+        "graces {create_grace:?} and {detach_grace:?}, keep_running {keep_running}, approve_runs {approve_runs}"
+    )
 }

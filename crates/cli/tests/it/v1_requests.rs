@@ -101,6 +101,19 @@ async fn permissions_that_are_skipped_are_not_asked() {
     assert_eq!(of_a.next("permission_request").await["session_id"], json!(session));
 }
 
+/// Nobody sits in front of `crush run`, and it has no way to say yes.
+#[tokio::test]
+async fn by_setting_a_run_that_a_script_waits_for_is_not_asked() {
+    let server = Served::configured("[workspaces]\napprove_runs = true").await;
+    let (a, mut of_a) = server.attached().await;
+    let session = a.session().await;
+    a.prompt(&session, TOOL, Some("r")).await;
+    assert!(of_a.run_complete("r").await["text"].as_str().unwrap().contains("it-ran"));
+    assert_eq!(of_a.count("permission_request"), 0);
+    a.prompt(&session, TOOL, None).await;
+    assert_eq!(of_a.next("permission_request").await["session_id"], json!(session), "a person is asked");
+}
+
 #[tokio::test]
 async fn what_an_sdk_session_waits_for_is_shown_to_who_comes_later_and_answered_there() {
     let server = Served::start().await;

@@ -14,7 +14,6 @@ use super::error::{Answer, V1Error};
 use super::extract::{Body, Here, SessionHere, find};
 use super::fold::RUN_KEY;
 use super::sessions::is_busy;
-use super::settings::Offer;
 use crate::metadata;
 use crate::session::{Handle, Mail};
 
@@ -23,7 +22,7 @@ const LONGEST_RUN_ID: usize = 256;
 
 /// Whether the agent can be prompted. It always can.
 pub(super) async fn state(here: Here) -> Json<Value> {
-    let offer = Offer::of(&here.workspace).await;
+    let offer = here.workspace.offer().await;
     let (large, _) = here.workspace.selected(&offer);
     let model = offer.find(&large.model);
     Json(json!({ "is_busy": here.workspace.is_busy(), "is_ready": true, "model": model, "model_cfg": large }))
@@ -35,7 +34,7 @@ pub(super) async fn ready(_: Here) -> StatusCode {
 }
 
 pub(super) async fn small_model(here: Here) -> Json<Value> {
-    let (_, small) = here.workspace.selected(&Offer::of(&here.workspace).await);
+    let (_, small) = here.workspace.selected(&*here.workspace.offer().await);
     Json(json!(small))
 }
 

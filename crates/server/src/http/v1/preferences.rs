@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 use super::error::{Answer, V1Error};
 use super::extract::{Body, Here, SessionHere};
-use super::settings::{Offer, SelectedModel};
+use super::settings::SelectedModel;
 use super::telling;
 use super::workspace::lock;
 
 pub(super) async fn config(here: Here) -> Json<Value> {
-    Json(here.workspace.config(&Offer::of(&here.workspace).await))
+    Json(here.workspace.config(&*here.workspace.offer().await))
 }
 
 pub(super) async fn providers(here: Here) -> Json<Value> {
-    Json(Offer::of(&here.workspace).await.providers())
+    Json(here.workspace.offer().await.providers())
 }
 
 #[derive(Deserialize)]

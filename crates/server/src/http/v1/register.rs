@@ -17,6 +17,9 @@ use super::workspace::{Founding, Workspace, lock, resolved};
 use crate::Server;
 use crate::lifecycle::Witness;
 
+/// How many workspaces there may be.
+const MOST_WORKSPACES: usize = 1024;
+
 /// How long workspaces live without anybody, and what becomes of their runs.
 #[derive(Debug, Clone)]
 pub struct WorkspaceOptions {
@@ -26,6 +29,8 @@ pub struct WorkspaceOptions {
     pub detach_grace: Duration,
     /// Whether runs go on when the last client has left.
     pub keep_running: bool,
+    /// Whether tools run without asking in a run that a script waits for, which nobody sits in front of.
+    pub approve_runs: bool,
 }
 
 impl Default for WorkspaceOptions {
@@ -34,6 +39,7 @@ impl Default for WorkspaceOptions {
             create_grace: Duration::from_secs(30),
             detach_grace: Duration::from_secs(10),
             keep_running: false,
+            approve_runs: false,
         }
     }
 }
@@ -44,6 +50,7 @@ pub(crate) enum Refusal {
     Retired,
     /// The workspace is there, with other channels.
     OtherChannels,
+    TooMany,
 }
 
 /// See the module.
@@ -98,6 +105,9 @@ impl Workspaces {
                 return Err(Refusal::OtherChannels);
             }
             let is_new = known.is_none();
+            if is_new && state.by_id.len() >= MOST_WORKSPACES {
+                return Err(Refusal::TooMany);
+            }
             let workspace = known.unwrap_or_else(|| Arc::new(Workspace::new(&self.server, key, founding)));
             state.claims.create(workspace.id, client, Instant::now()).map_err(|Retired| Refusal::Retired)?;
             state.by_id.insert(workspace.id, workspace.clone());

@@ -2,16 +2,20 @@
 //! never taken.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::fold::PROVIDER;
 use super::workspace::{Workspace, lock};
+use crate::models::Models;
 
 /// How long the model endpoint may take to say which models there are.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long its answer, or that it gave none, is good for: the client asks all the time.
+const FRESH: Duration = Duration::from_secs(30);
 
 /// A model that is chosen, in the client's form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,15 +44,14 @@ pub(crate) struct Preferences {
 }
 
 /// The models of the server, in the client's form.
-pub(super) struct Offer {
+pub(crate) struct Offer {
     pub(super) models: Vec<Value>,
     pub(super) default: String,
 }
 
 impl Offer {
     /// Asks the endpoint. One that does not answer in time leaves the model that would be asked.
-    pub(super) async fn of(workspace: &Workspace) -> Self {
-        let models = &workspace.server.models;
+    async fn ask(models: &Models) -> Self {
         let usual = tokio::time::timeout(PATIENCE, models.usual()).await.ok();
         let listed = tokio::time::timeout(PATIENCE, models.list()).await;
         let mut listed: Vec<Value> =
@@ -95,6 +98,19 @@ fn model(entry: &Value) -> Value {
 }
 
 impl Workspace {
+    /// The models of the server. Whoever comes while they are asked for waits for the same answer.
+    pub(super) async fn offer(&self) -> Arc<Offer> {
+        let mut offer = self.offer.lock().await;
+        match &*offer {
+            Some((asked, known)) if asked.elapsed() < FRESH => known.clone(),
+            _ => {
+                let new = Arc::new(Offer::ask(&self.server.models).await);
+                *offer = Some((Instant::now(), new.clone()));
+                new
+            }
+        }
+    }
+
     /// The models that are chosen: the large one, which runs, and the small one, which the client wants to see.
     pub(super) fn selected(&self, offer: &Offer) -> (SelectedModel, SelectedModel) {
         let preferences = lock(&self.preferences);

@@ -16,7 +16,6 @@ use super::error::{Answer, V1Error};
 use super::extract::{Body, ClientKey, Here, client_key};
 use super::feed::Reader;
 use super::register::{Attached, Refusal};
-use super::settings::Offer;
 use super::workspace::{Founding, Workspace};
 use crate::http::Shared;
 
@@ -71,7 +70,7 @@ pub(super) async fn list(State(door): State<Shared>) -> Json<Value> {
 }
 
 async fn view(workspace: &Workspace) -> Value {
-    workspace.shown(&Offer::of(workspace).await)
+    workspace.shown(&*workspace.offer().await)
 }
 
 /// A workspace that a client wants. It sends much more, its whole environment among it: that is not read.
@@ -102,10 +101,12 @@ pub(super) async fn create(State(door): State<Shared>, Body(new): Body<NewWorksp
         channels: new.channels.unwrap_or_default(),
         yolo: new.yolo,
         keep_running: new.keep_running.unwrap_or(door.options.workspaces.keep_running),
+        approve_runs: door.options.workspaces.approve_runs,
     };
     match door.workspaces.create(client, founding) {
         Ok(workspace) => Ok(Json(view(&workspace).await)),
         Err(Refusal::Retired) => Err(V1Error::conflict("this client has said goodbye; start a new one")),
+        Err(Refusal::TooMany) => Err(V1Error::conflict("too many workspaces are open; close some first")),
         Err(Refusal::OtherChannels) => Err(V1Error::conflict(
             "the workspace is in use with other channels; use the same, or wait for its end",
         )),

@@ -102,9 +102,10 @@ impl Workspace {
     }
 
     /// Something waits for an answer. One thing at a time is shown.
-    fn ask(&self, session: &SessionId, pending: Pending) {
+    fn ask(&self, session: &SessionId, pending: Pending, is_run: bool) {
+        let approved = self.skips_permissions() || (self.founding.approve_runs && is_run);
         if let Pending::Permission(request) = &pending
-            && self.skips_permissions()
+            && approved
             && self.drives(session)
         {
             return self.approve(session, RequestId(request.id.clone()));
@@ -125,9 +126,9 @@ impl Workspace {
         drop(handle.send(Mail::Answer(request, answer, Box::new(drop))));
     }
 
-    fn tell(&self, session: &SessionId, row: &Row, change: Change) {
+    fn tell(&self, session: &SessionId, row: &Row, is_run: bool, change: Change) {
         match change {
-            Change::Asked(pending) => self.ask(session, pending),
+            Change::Asked(pending) => self.ask(session, pending, is_run),
             Change::Closed(closed) => {
                 let mut desk = lock(&self.desk);
                 self.feed.tell(&telling::closed(&closed));
@@ -244,8 +245,11 @@ impl Follower {
             }
         }
         // What was open before anybody watched is still to be answered.
-        let open = lock(&self.watch.fold).pending().to_vec();
-        open.into_iter().for_each(|pending| self.workspace.ask(&self.session, pending));
+        let (open, is_run) = {
+            let fold = lock(&self.watch.fold);
+            (fold.pending().to_vec(), fold.is_run())
+        };
+        open.into_iter().for_each(|pending| self.workspace.ask(&self.session, pending, is_run));
         Ok(())
     }
 
@@ -259,10 +263,12 @@ impl Follower {
                 fold.pass_over(&event);
             } else {
                 let changes = fold.apply(&event);
-                let row = fold.row();
+                let (row, is_run) = (fold.row(), fold.is_run());
                 fold.forget_settled();
                 drop(fold);
-                changes.into_iter().for_each(|change| self.workspace.tell(&self.session, &row, change));
+                for change in changes {
+                    self.workspace.tell(&self.session, &row, is_run, change);
+                }
             }
         }
         self.cursor = seq.unwrap_or(self.cursor);
@@ -271,9 +277,9 @@ impl Follower {
 
     fn flush(&self) {
         let mut fold = lock(&self.watch.fold);
-        let (change, row) = (fold.flush(), fold.row());
+        let (change, row, is_run) = (fold.flush(), fold.row(), fold.is_run());
         drop(fold);
-        change.into_iter().for_each(|change| self.workspace.tell(&self.session, &row, change));
+        change.into_iter().for_each(|change| self.workspace.tell(&self.session, &row, is_run, change));
     }
 }
 

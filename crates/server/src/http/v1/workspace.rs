@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use baton_core::{Change, Profile, Reply};
 use baton_protocol::event::{AbortReason, Prompt};
@@ -20,7 +21,7 @@ use uuid::Uuid;
 use super::desk::Desk;
 use super::error::{Answer, V1Error};
 use super::feed::{Feed, Reader};
-use super::settings::Preferences;
+use super::settings::{Offer, Preferences};
 use super::telling;
 use super::watch::Watch;
 use crate::Server;
@@ -41,6 +42,8 @@ pub(crate) struct Founding {
     pub(crate) yolo: bool,
     /// Whether runs go on when the last client has left.
     pub(crate) keep_running: bool,
+    /// Whether tools of runs with a name run without asking: nobody sits in front of them.
+    pub(crate) approve_runs: bool,
 }
 
 /// See the module.
@@ -51,6 +54,8 @@ pub(crate) struct Workspace {
     pub(crate) founding: Founding,
     pub(crate) server: Arc<Server>,
     pub(crate) preferences: Mutex<Preferences>,
+    /// The models of the server, and when it was asked for them.
+    pub(super) offer: tokio::sync::Mutex<Option<(Instant, Arc<Offer>)>>,
     pub(super) feed: Arc<Feed>,
     pub(super) desk: Mutex<Desk>,
     pub(super) watches: Mutex<HashMap<SessionId, Arc<Watch>>>,
@@ -85,6 +90,7 @@ impl Workspace {
             key,
             server: server.clone(),
             preferences: Mutex::default(),
+            offer: tokio::sync::Mutex::default(),
             feed: Arc::default(),
             desk: Mutex::default(),
             watches: Mutex::default(),

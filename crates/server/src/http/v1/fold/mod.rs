@@ -232,6 +232,12 @@ impl Fold {
         }
     }
 
+    /// Whether somebody waits for the turn that runs by its run id.
+    pub(crate) fn is_run(&self) -> bool {
+        let prompts = self.turn.iter().flat_map(|turn| &turn.prompts);
+        prompts.into_iter().any(|prompt| self.runs.contains_key(prompt))
+    }
+
     /// The directory that the session works in.
     pub(crate) fn cwd(&self) -> &str {
         &self.row.context.cwd
