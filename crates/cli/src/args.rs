@@ -10,6 +10,7 @@ Examples:
   baton run \"what does this repository do?\"     one prompt, streamed to the terminal
   baton run --continue \"and its tests?\"         go on with the last session of this directory
   baton serve --port 8421                        serve SDK clients on 127.0.0.1:8421
+  baton attach                                   watch and steer a session of that server
   baton sessions list                            what is stored
   baton doctor                                   is everything in place?
 
@@ -82,6 +83,9 @@ pub(crate) enum Command {
     /// Send one prompt and stream the answer to the terminal
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Watch and steer a session of a running server
+    #[command(after_help = ATTACH_NOTES)]
+    Attach(AttachArgs),
     /// List, show, export, import and delete stored sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
@@ -100,6 +104,48 @@ pub(crate) enum Command {
         /// Where to write them
         directory: Option<PathBuf>,
     },
+}
+
+const ATTACH_NOTES: &str = "\
+Examples:
+  baton attach                                  the session that changed last, on the server of this home
+  baton attach 3f2a                             another one, by the beginning of its id
+  baton attach --new                            a new one, in this directory
+  baton attach --read-only                      only watch
+  echo 'run the tests' | baton attach 3f2a      send a prompt, follow it to its end
+  BATON_TOKEN=... baton attach --url https://baton.example:8443
+
+What you type is a prompt; while a turn runs, it steers that; when something is asked, it is the answer. Ctrl-C cancels
+the running turn, once more leaves. The server may be restarted meanwhile: nothing is missed.
+
+SSL_CERT_FILE names certificates to trust instead of the system's.";
+
+/// `baton attach`
+#[derive(Debug, Args)]
+pub(crate) struct AttachArgs {
+    /// The session (a unique beginning of its id will do) [default: the one that changed last]
+    pub(crate) session: Option<String>,
+    /// Make a new session in this directory
+    #[arg(long, conflicts_with_all = ["session", "read_only"])]
+    pub(crate) new: bool,
+    /// Only watch: send nothing, answer nothing, cancel nothing
+    #[arg(long, visible_alias = "watch")]
+    pub(crate) read_only: bool,
+    /// Print every event as a line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How many of the last events to show first
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) history: u64,
+    /// Address of the server's HTTP door [default: the server of this home]
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Socket file of the server's HTTP door
+    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    pub(crate) socket: Option<PathBuf>,
+    /// File with the server's token [env: BATON_TOKEN holds the token itself]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 const SERVE_NOTES: &str = "\

@@ -50,7 +50,6 @@ impl Beacon {
     }
 
     /// The servers that run, newest first.
-    #[allow(dead_code, reason = "`baton attach` comes next")]
     pub(crate) fn all(home: &Path) -> Vec<Self> {
         let files = std::fs::read_dir(directory(home)).into_iter().flatten().flatten();
         let mut found: Vec<Self> = files.filter_map(|file| read(&file.path())).collect();
@@ -63,7 +62,6 @@ fn directory(home: &Path) -> PathBuf {
     home.join("servers")
 }
 
-#[allow(dead_code, reason = "`baton attach` comes next")]
 fn read(path: &Path) -> Option<Beacon> {
     let beacon: Beacon = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     if owner::is_alive(&beacon.owner) {

@@ -1,6 +1,7 @@
 //! The program `baton`: it reads flags, files and the environment, wires the parts together and prints. Nothing else.
 
 mod args;
+mod attach;
 mod beacon;
 mod config;
 mod doctor;
@@ -11,6 +12,7 @@ mod sdk;
 mod serve;
 mod sessions;
 mod setup;
+mod show;
 mod terminal;
 mod workspaces;
 
@@ -42,6 +44,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         Some(Command::Serve(args)) => serve::serve(cli, args),
         Some(Command::Run(args)) => run::run(cli, args),
+        Some(Command::Attach(args)) => attach::attach(cli, args),
         Some(Command::Sessions(command)) => sessions::sessions(cli, command),
         Some(Command::Doctor(args)) => doctor::doctor(cli, args),
         Some(Command::Config(args)) => config::show(cli, args),

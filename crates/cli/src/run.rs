@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use baton_protocol::event::{Body, Outcome, Prompt, ToolStart};
+use baton_protocol::event::{Body, Outcome, Prompt};
 use baton_protocol::params::SessionParams;
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::{PromptId, RequestId};
@@ -14,7 +14,7 @@ use baton_store::sqlite::SqliteStore;
 
 use crate::args::{Cli, RunArgs};
 use crate::config::{self, Config, Environment};
-use crate::{sessions, setup, terminal};
+use crate::{sessions, setup, show, terminal};
 
 /// The exit code of a prompt that was cancelled, as shells have it for Ctrl-C.
 const CANCELLED: u8 = 130;
@@ -201,7 +201,7 @@ impl Watch<'_> {
                 }
                 self.end_line();
             }
-            Body::ToolStart(start) => self.say(&format!("▸ {}", describe_call(&start))),
+            Body::ToolStart(start) => self.say(&format!("▸ {}", show::call(&start))),
             Body::ToolComplete(complete) if !complete.success => {
                 let why = complete.error.map(|error| error.message).unwrap_or_default();
                 self.say(&format!("✗ {}", why.lines().next().unwrap_or_default()));
@@ -228,7 +228,7 @@ impl Watch<'_> {
     /// person cancels instead.
     async fn ask(&mut self, wants: &PermissionRequest) -> Option<Verdict> {
         self.end_line();
-        let question = format!("allow {}? [y]es, [n]o, [a]lways in this session:", describe_wish(wants));
+        let question = format!("allow {}? [y]es, [n]o, [a]lways in this session:", show::wish(wants));
         let answer = tokio::select! {
             answer = terminal::ask_aside(question) => answer,
             () = self.interrupts.next() => return None,
@@ -255,27 +255,5 @@ impl Watch<'_> {
         if std::mem::take(&mut self.wrote) {
             terminal::line("");
         }
-    }
-}
-
-fn describe_call(start: &ToolStart) -> String {
-    let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
-    let value: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
-    let telling = ["command", "path", "pattern", "url", "query", "question"];
-    let detail = telling.iter().find_map(|key| value.get(key)?.as_str()).unwrap_or(arguments);
-    let short: String = detail.lines().next().unwrap_or_default().chars().take(100).collect();
-    format!("{} {short}", start.tool_name)
-}
-
-fn describe_wish(wants: &PermissionRequest) -> String {
-    match wants {
-        PermissionRequest::Shell { full_command_text, .. } => format!("running `{full_command_text}`"),
-        PermissionRequest::Write { file_name, diff, .. } => format!("changing {file_name}\n{diff}\n"),
-        PermissionRequest::Read { path, .. } => format!("reading {path}"),
-        PermissionRequest::Url { url, .. } => format!("fetching {url}"),
-        PermissionRequest::CustomTool { tool_name, .. } => format!("the tool {tool_name}"),
-        PermissionRequest::Mcp { server_name, tool_name, .. } => format!("{tool_name} of {server_name}"),
-        PermissionRequest::Memory { .. } => "remembering something".into(),
-        PermissionRequest::Hook { tool_name, .. } => format!("{tool_name}, which a hook wants you to decide"),
     }
 }

@@ -18,7 +18,8 @@ const MAX_MESSAGE: usize = 256 << 20;
 const MAX_BACKLOG: usize = 64 << 20;
 
 /// Variables that are ours or an SDK's, and that no command of a session should see.
-const SECRETS: [&str; 6] = [
+const SECRETS: [&str; 7] = [
+    "BATON_TOKEN",
     "COPILOT_SDK_AUTH_TOKEN",
     "COPILOT_CONNECTION_TOKEN",
     "OPENAI_API_KEY",

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use tokio::sync::mpsc;
 
 use crate::args::Cli;
 
@@ -89,6 +90,61 @@ pub(crate) async fn ask_aside(question: String) -> Option<String> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || sender.send(ask(&question)));
     receiver.await.ok().flatten()
+}
+
+/// What was typed.
+pub(crate) enum Typed {
+    Line(String),
+    /// There is nothing more to come.
+    End,
+}
+
+/// Lines from standard input, beside what else goes on. Read in a thread of its own, which nobody waits for: there is no
+/// way to call back a read.
+pub(crate) struct Keyboard {
+    lines: Option<mpsc::UnboundedReceiver<String>>,
+}
+
+impl Keyboard {
+    /// Nobody types.
+    pub(crate) fn none() -> Self {
+        Self { lines: None }
+    }
+
+    pub(crate) fn listen() -> Self {
+        let (sender, lines) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            let lines = std::io::stdin().lines().map_while(Result::ok);
+            for line in lines {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { lines: Some(lines) }
+    }
+
+    /// Whether a person may be typing.
+    pub(crate) fn is_terminal(&self) -> bool {
+        std::io::stdin().is_terminal()
+    }
+
+    /// Whether more can come.
+    pub(crate) fn is_open(&self) -> bool {
+        self.lines.is_some()
+    }
+
+    /// The next line. The end is said once; after it, nothing comes.
+    pub(crate) async fn next(&mut self) -> Typed {
+        let Some(lines) = &mut self.lines else { return std::future::pending().await };
+        match lines.recv().await {
+            Some(line) => Typed::Line(line),
+            None => {
+                self.lines = None;
+                Typed::End
+            }
+        }
+    }
 }
 
 /// A completion script.

@@ -284,6 +284,12 @@ pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Sen
 /// [`Append::expected`] makes the question decidable: the same append, tried again, is refused as out of step
 /// if the first one was done.
 pub trait Store: Send + Sync + 'static {
+    /// How many transactions were committed through this store, if it counts them: with many sessions at work far
+    /// fewer than writes.
+    fn commits(&self) -> Option<u64> {
+        None
+    }
+
     /// Makes a session and takes it.
     fn create(&self, new: NewSession) -> Reply<'_, Lease>;
 

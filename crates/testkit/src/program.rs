@@ -15,6 +15,9 @@ use tokio::process::{Child, Command};
 use crate::client::{Client, LIMIT};
 use crate::model_server::ModelServer;
 
+/// The key for the scripted model. Nobody but the model should ever see it.
+pub const MODEL_KEY: &str = "key-for-the-scripted-model";
+
 /// How to start the program.
 #[derive(Clone)]
 pub struct Program {
@@ -98,7 +101,7 @@ impl Program {
     #[must_use]
     pub fn with_model(self, model: &ModelServer) -> Self {
         self.env("OPENAI_BASE_URL", model.base_url())
-            .env("OPENAI_API_KEY", "scripted")
+            .env("OPENAI_API_KEY", MODEL_KEY)
             .env("OPENAI_MODEL", "scripted")
     }
 
@@ -172,7 +175,7 @@ impl Program {
     /// Starts it as a person does, with a port for SDKs and one for HTTP clients, and more flags; waits until it says
     /// where it listens.
     pub async fn serve_http(&self, more: &[&str]) -> Running {
-        let arguments = [&["serve", "--port", "0", "--http", "127.0.0.1:0", "--log-level", "info"], more];
+        let arguments = [&["serve", "--port", "0", "--http", "127.0.0.1:0"], more];
         let mut command = self.command(&arguments.concat());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = Running::spawn(command);

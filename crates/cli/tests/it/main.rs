@@ -12,8 +12,10 @@
 )]
 
 mod admission;
+mod attach;
 mod crash;
 mod crowd;
+mod docs;
 mod door;
 mod http;
 mod model;

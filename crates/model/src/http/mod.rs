@@ -18,6 +18,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 
 pub use client::HttpClient;
+pub use tls::config as tls_config;
 pub use url::{BadUrl, Url};
 
 /// Sends requests.

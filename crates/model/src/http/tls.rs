@@ -17,7 +17,10 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
 /// A configuration that trusts whom the system trusts, and offers HTTP/2 and HTTP/1.1.
-pub(super) fn config() -> Result<ClientConfig, Error> {
+///
+/// # Errors
+/// When the cryptography below has no protocol version in common with itself, which does not happen.
+pub fn config() -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = LazyVerifier { provider: Arc::clone(&provider), loaded: OnceLock::new() };
     let mut config = ClientConfig::builder_with_provider(provider)

@@ -52,6 +52,9 @@ impl Metrics {
         put("baton_build_info", "gauge", "The version that runs.", &[(version, 1)]);
         let live = server.registry.all().len() as u64;
         put("baton_sessions_live", "gauge", "Sessions in memory.", &plain(live));
+        if let Some(commits) = server.store.commits() {
+            put("baton_store_commits_total", "counter", "Transactions of the store.", &plain(commits));
+        }
         put("baton_resident_bytes", "gauge", "Memory of the process.", &plain(resident()));
         text
     }

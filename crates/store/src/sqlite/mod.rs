@@ -165,6 +165,10 @@ fn weight(records: &[NewRecord]) -> usize {
 }
 
 impl Store for SqliteStore {
+    fn commits(&self) -> Option<u64> {
+        Some(self.place.commits())
+    }
+
     fn create(&self, new: NewSession) -> Reply<'_, Lease> {
         let instance = self.place.instance();
         Box::pin(self.write(weight(&new.records), move |file| write::create(file, &new, instance)))

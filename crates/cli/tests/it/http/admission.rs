@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use baton_testkit::http::Http;
+use baton_testkit::program::MODEL_KEY;
 use serde_json::{Value, json};
 
 use super::House;
@@ -193,10 +194,10 @@ async fn no_name_leads_out_of_its_place() {
 
 #[tokio::test]
 async fn no_answer_and_no_log_holds_a_secret() {
-    let house = House::open().await;
+    let house = House::open_with(&["--log-level", "info"]).await;
     house.http.create("s", json!({"instructions": "be kind"})).await;
     house.usable("s").await;
-    let secrets = [house.program.token(), "scripted-key-do-not-tell".into()];
+    let secrets = [house.program.token(), MODEL_KEY.to_owned()];
     for (method, path) in addresses().into_iter().filter(|(method, _)| method == "GET") {
         let answer = house.http.send(&method, &path, &[], None).await;
         assert!(answer.status < 500, "{path}: {answer:?}");

@@ -8,7 +8,7 @@ use baton_store::{Seq, Span};
 use futures_util::stream;
 use http::{HeaderMap, StatusCode, header};
 
-use super::types::{EventPage, EventsQuery, NumberedEvent, Params, Place, session_id};
+use super::types::{EventPage, EventsQuery, Limit, NumberedEvent, Params, Place, session_id};
 use crate::http::Shared;
 use crate::http::error::{ApiError, ErrorBody};
 use crate::http::sse::EventStream;
@@ -16,7 +16,7 @@ use crate::http::sse::EventStream;
 /// Read events. With `Accept: text/event-stream` they come as a stream that goes on for as long as you listen; durable
 /// events carry their sequence number as the stream's event id, so that a reconnect misses nothing.
 #[utoipa::path(get, path = "/api/sessions/{id}/events", tag = "events",
-    params(("id" = String, Path,), EventsQuery, ("Last-Event-ID" = Option<String>, Header, description = "Where a stream that broke had got to")),
+    params(("id" = String, Path,), EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "Where a stream that broke had got to")),
     responses(
         (status = 200, description = "Events", content((EventPage = "application/json"), (String = "text/event-stream"))),
         (status = 400, description = "The query makes no sense", body = ErrorBody),
@@ -37,7 +37,7 @@ pub(super) async fn read(
         return Err(cursor_ahead(after, summary.head));
     }
     if !wants_stream(&headers) {
-        return Ok(Json(page(&door, &id, after, query.limit.unwrap_or(200)).await?).into_response());
+        return Ok(Json(page(&door, &id, after, query.limit.map_or(200, Limit::get)).await?).into_response());
     }
     let busy = || {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", "too many event streams are open")
@@ -79,7 +79,6 @@ async fn page(
     after: Seq,
     limit: usize,
 ) -> Result<EventPage, ApiError> {
-    let limit = limit.clamp(1, 1000);
     let records = door.server.store.read(id, Span::After { after, limit }).await?;
     let next = records.last().map_or(after, |record| record.seq).0;
     let has_more = records.len() == limit;

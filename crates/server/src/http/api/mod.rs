@@ -2,6 +2,7 @@
 //!
 //! `docs/openapi.json` is generated from it and checked by a test.
 
+mod description;
 mod events;
 mod prompts;
 mod requests;
@@ -13,6 +14,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use utoipa::OpenApi;
 
+use self::description::{Guarded, WithoutNull};
 use super::Shared;
 
 /// The description of the API.
@@ -44,21 +46,9 @@ use super::Shared;
     ),
     components(schemas(super::error::ErrorBody)),
     security(("token" = [])),
-    modifiers(&Security),
+    modifiers(&Guarded, &WithoutNull),
 )]
 struct Description;
-
-struct Security;
-
-impl utoipa::Modify for Security {
-    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
-        use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
-        if let Some(components) = openapi.components.as_mut() {
-            components.add_security_scheme("token", SecurityScheme::Http(bearer));
-        }
-    }
-}
 
 /// The OpenAPI description of the session API, as JSON.
 #[must_use]

@@ -20,7 +20,7 @@ const LONGEST_KEY: usize = 256;
 ///
 /// With an `Idempotency-Key` the same prompt can be sent again after a connection broke: it is accepted once.
 #[utoipa::path(post, path = "/api/sessions/{id}/prompts", tag = "prompts", request_body = NewPrompt,
-    params(("id" = String, Path,), ("Idempotency-Key" = Option<String>, Header, description = "Your own name for this sending")),
+    params(("id" = String, Path,), ("Idempotency-Key" = Option<String>, Header, description = "Your own name for this sending", pattern = "^[ -~]{1,256}$")),
     responses((status = 202, description = "It is accepted", body = AcceptedPrompt),
         (status = 400, description = "The body makes no sense", body = ErrorBody),
         (status = 404, description = "There is no such session", body = ErrorBody),

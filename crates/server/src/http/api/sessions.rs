@@ -11,7 +11,7 @@ use baton_protocol::params::{SessionParams, SystemMessageConfig, SystemMessageMo
 use http::StatusCode;
 
 use super::types::{
-    Body, ListQuery, NewSession, Params, Place, SessionChange, SessionList, SessionView, session_id,
+    Body, Limit, ListQuery, NewSession, Params, Place, SessionChange, SessionList, SessionView, session_id,
 };
 use crate::http::Shared;
 use crate::http::ear::Deaf;
@@ -30,7 +30,7 @@ pub(super) async fn list(
     let wanted = |summary: &&baton_store::Summary| {
         query.cwd.as_ref().is_none_or(|cwd| metadata::decode(&summary.meta).context.cwd == *cwd)
     };
-    let shown = all.iter().filter(wanted).take(query.limit.unwrap_or(1000));
+    let shown = all.iter().filter(wanted).take(query.limit.map_or(1000, Limit::get));
     Ok(Json(SessionList { sessions: shown.map(|s| SessionView::of(s, &door.server.owner)).collect() }))
 }
 
@@ -38,7 +38,7 @@ pub(super) async fn list(
 #[utoipa::path(post, path = "/api/sessions", tag = "sessions", request_body = NewSession,
     responses((status = 201, description = "It is made", body = SessionView),
         (status = 400, description = "The body makes no sense", body = ErrorBody),
-        (status = 409, description = "There is one of that name", body = ErrorBody),
+        (status = 409, description = "There is one of that name, or there is no such directory", body = ErrorBody),
         (status = 415, description = "The body is not JSON", body = ErrorBody),
         (status = 422, description = "The body does not fit", body = ErrorBody)))]
 pub(super) async fn create(
@@ -52,7 +52,8 @@ pub(super) async fn create(
     if let Some(cwd) = &new.cwd
         && !std::path::Path::new(cwd).is_dir()
     {
-        return Err(ApiError::bad_request(format!("{cwd:?} is not a directory of the server's machine")));
+        let message = format!("{cwd:?} is not a directory of the server's machine");
+        return Err(ApiError::conflict("no_such_directory", message));
     }
     let allow_all = new.allow_all_tools;
     let joining = joining(&door, new);

@@ -79,8 +79,28 @@ pub(super) struct ListQuery {
     /// Only sessions of this directory.
     pub(super) cwd: Option<String>,
     /// At most so many.
-    #[param(minimum = 1, maximum = 10000)]
-    pub(super) limit: Option<usize>,
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 10000)]
+    pub(super) limit: Option<Limit<10_000>>,
+}
+
+/// How many of something: at least one, at most so many.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "usize")]
+pub(super) struct Limit<const MOST: usize>(usize);
+
+impl<const MOST: usize> Limit<MOST> {
+    pub(super) fn get(self) -> usize {
+        self.0
+    }
+}
+
+impl<const MOST: usize> TryFrom<usize> for Limit<MOST> {
+    type Error = String;
+
+    fn try_from(wanted: usize) -> Result<Self, String> {
+        let fits = (1..=MOST).contains(&wanted);
+        fits.then_some(Self(wanted)).ok_or_else(|| format!("the limit must be between 1 and {MOST}"))
+    }
 }
 
 /// A session to be made.
@@ -110,7 +130,7 @@ pub(super) struct NewSession {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct SessionChange {
-    #[schema(min_length = 1)]
+    #[schema(pattern = "\\S")]
     pub(super) name: Option<String>,
     pub(super) model: Option<String>,
     pub(super) reasoning_effort: Option<String>,
@@ -147,7 +167,7 @@ pub(super) enum PermissionModeName {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct NewPrompt {
-    #[schema(min_length = 1)]
+    #[schema(pattern = "\\S")]
     pub(super) text: String,
     /// Whether to join the running turn at its next model call, instead of waiting for its end.
     #[serde(default)]
@@ -260,7 +280,7 @@ pub(super) struct SessionRequest {
 
 /// An answer to something that waits. One of the three, according to what was asked.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind")]
 pub(super) enum RequestAnswer {
     /// To a permission.
     Permission {
@@ -304,8 +324,8 @@ pub(super) struct EventsQuery {
     /// Events after this sequence number; 0 for all. In a stream, `Last-Event-ID` goes before it.
     pub(super) after: Option<u64>,
     /// At most so many in one answer.
-    #[param(minimum = 1, maximum = 1000)]
-    pub(super) limit: Option<usize>,
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    pub(super) limit: Option<Limit<1000>>,
 }
 
 /// Some events of a session.

@@ -1,0 +1,126 @@
+//! What waits for an answer, as a person at a terminal is asked and answers.
+
+use baton_protocol::event::Question;
+use baton_protocol::permission::PermissionRequest;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::show;
+
+/// Something that waits, as the server lists it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Waiting {
+    pub(super) request_id: String,
+    kind: String,
+    tool_name: String,
+    detail: Value,
+}
+
+#[derive(Deserialize)]
+pub(super) struct WaitingList {
+    pub(super) requests: Vec<Waiting>,
+}
+
+impl Waiting {
+    /// Whether a person can answer it.
+    pub(super) fn is_for_people(&self) -> bool {
+        self.kind != "tool"
+    }
+
+    /// What it is about.
+    pub(super) fn describe(&self) -> String {
+        match self.kind.as_str() {
+            "permission" => match serde_json::from_value::<PermissionRequest>(self.detail.clone()) {
+                Ok(wants) => format!("allow {}?", show::wish(&wants)),
+                Err(_) => format!("allow {}?", self.tool_name),
+            },
+            "question" => match self.question() {
+                Some((question, choices)) => {
+                    let numbered = choices.iter().enumerate();
+                    let numbered = numbered.map(|(n, choice)| format!("\n  {}. {choice}", n + 1));
+                    question + &numbered.collect::<String>()
+                }
+                None => "the model asks something".into(),
+            },
+            _ => format!("the tool {} of a client is called", self.tool_name),
+        }
+    }
+
+    /// How it can be answered.
+    pub(super) fn hint(&self) -> &'static str {
+        match self.kind.as_str() {
+            "permission" => "[y]es, [n]o (and why), [a]lways in this session:",
+            _ => "your answer:",
+        }
+    }
+
+    fn question(&self) -> Option<(String, Vec<String>)> {
+        let Question::UserInput { question, choices, .. } =
+            serde_json::from_value(self.detail.clone()).ok()?;
+        Some((question, choices.unwrap_or_default()))
+    }
+
+    /// What the server is sent for a line that a person has typed; none if the line is no answer.
+    pub(super) fn answer(&self, line: &str) -> Option<Value> {
+        let line = line.trim();
+        if line.is_empty() {
+            return None;
+        }
+        if self.kind != "permission" {
+            let choices = self.question().map(|(_, choices)| choices).unwrap_or_default();
+            let chosen = line.parse::<usize>().ok().and_then(|n| choices.get(n.checked_sub(1)?));
+            let (answer, is_choice) = match chosen {
+                Some(choice) => (choice.as_str(), true),
+                None => (line, choices.iter().any(|choice| choice == line)),
+            };
+            return Some(json!({ "kind": "question", "answer": answer, "chosen": is_choice }));
+        }
+        let (word, why) = line.split_once([' ', ',']).unwrap_or((line, ""));
+        let decision = match word.to_lowercase().as_str() {
+            "y" | "yes" => "approve",
+            "a" | "always" => "approve-for-session",
+            "n" | "no" => {
+                let feedback = Some(why.trim()).filter(|why| !why.is_empty());
+                return Some(json!({ "kind": "permission", "decision": "reject", "feedback": feedback }));
+            }
+            _ => return None,
+        };
+        Some(json!({ "kind": "permission", "decision": decision }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(kind: &str, detail: Value) -> Waiting {
+        let all = json!({ "requestId": "r", "kind": kind, "toolName": "t", "detail": detail });
+        serde_json::from_value(all).unwrap()
+    }
+
+    #[test]
+    fn a_permission_is_answered_in_a_word_and_perhaps_a_reason() {
+        let asked = waiting("permission", json!({}));
+        let decision = |line: &str| asked.answer(line).map(|answer| answer["decision"].clone());
+        assert_eq!(decision("y"), Some(json!("approve")));
+        assert_eq!(decision(" YES "), Some(json!("approve")));
+        assert_eq!(decision("always"), Some(json!("approve-for-session")));
+        assert_eq!(asked.answer("n, not that file").unwrap()["feedback"], "not that file");
+        assert_eq!(asked.answer("no").unwrap()["feedback"], Value::Null);
+        for no_answer in ["", "maybe", "yesterday", "yy"] {
+            assert_eq!(decision(no_answer), None, "{no_answer}");
+        }
+    }
+
+    #[test]
+    fn a_question_is_answered_with_a_number_or_in_words() {
+        let detail = json!({ "kind": "user_input", "question": "colour?", "choices": ["red", "blue"] });
+        let asked = waiting("question", detail);
+        assert_eq!(asked.describe(), "colour?\n  1. red\n  2. blue");
+        assert_eq!(asked.answer("2").unwrap(), json!({"kind": "question", "answer": "blue", "chosen": true}));
+        assert_eq!(asked.answer("red").unwrap()["chosen"], true);
+        assert_eq!(asked.answer("3").unwrap(), json!({"kind": "question", "answer": "3", "chosen": false}));
+        assert_eq!(asked.answer("0").unwrap()["answer"], "0");
+    }
+}

@@ -1,0 +1,250 @@
+//! `baton attach`: a session of a running server, watched and steered from a terminal.
+
+use std::process::Stdio;
+
+use baton_testkit::http::Http;
+use baton_testkit::model_server::ModelServer;
+use baton_testkit::program::{Program, Running};
+use baton_testkit::terminal::Terminal;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+use crate::{baton, scripted};
+
+/// A server, as somebody at this machine has started it.
+struct Desk {
+    program: Program,
+    model: ModelServer,
+    server: Running,
+    http: Http,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let (program, model) = scripted().await;
+        let server = program.serve_http(&[]).await;
+        let http = Http::new(&program, &server);
+        let desk = Self { program, model, server, http };
+        let setup = json!({"questions": true, "cwd": desk.program.work()});
+        desk.http.create("s", setup).await;
+        desk
+    }
+
+    /// Somebody sits down and attaches.
+    async fn sit_down(&self, arguments: &[&str]) -> Terminal {
+        let command = self.program.command(&[&["attach"], arguments].concat());
+        let terminal = Terminal::start(&command).unwrap();
+        terminal.until("Ctrl-C").await;
+        terminal
+    }
+
+    async fn restart(&mut self) {
+        self.server.kill().await;
+        self.server = self.program.serve_http(&[]).await;
+        self.http = Http::new(&self.program, &self.server);
+    }
+}
+
+#[tokio::test]
+async fn a_person_sees_what_was_and_what_is_and_prompts() {
+    let desk = Desk::new().await;
+    let prompt = desk.http.prompt("s", "[[text:long ago]]").await;
+    desk.http.outcome("s", &prompt).await;
+    let mut terminal = desk.sit_down(&[]).await;
+    terminal.until("> [[text:long ago]]").await;
+    terminal.until("\r\nlong ago\r\n").await;
+    desk.http.prompt("s", "[[text:from elsewhere]]").await;
+    terminal.until("\r\nfrom elsewhere\r\n").await;
+    terminal.press("[[slow:3:5]]\r").unwrap();
+    terminal.until("word1 word2 word3").await;
+    desk.http.prompt("s", "[[text:the end]]").await;
+    terminal.until("\r\nthe end\r\n").await;
+    let screen = terminal.screen();
+    assert_eq!(screen.matches("word1").count(), 1, "streamed and whole, but once: {screen}");
+    assert_eq!(screen.matches("[[slow:3:5]]").count(), 1, "as typed, not again: {screen}");
+    terminal.press("\u{4}").unwrap();
+    assert!(terminal.running.ended().await.success(), "Ctrl-D leaves");
+}
+
+#[tokio::test]
+async fn a_person_answers_permissions_and_questions() {
+    let desk = Desk::new().await;
+    let mut terminal = desk.sit_down(&["s"]).await;
+    terminal.press("[[tool:bash {\"command\":\"echo one > made\"}]][[text:written]]\r").unwrap();
+    terminal.until("allow running `echo one > made`?").await;
+    terminal.press("what?\r").unwrap();
+    terminal.until("what?\r\n\u{1b}[2m[y]es").await;
+    assert!(!desk.program.work().join("made").exists());
+    terminal.press("y\r").unwrap();
+    terminal.until("\r\nwritten\r\n").await;
+    assert!(desk.program.work().join("made").exists());
+
+    terminal.press("[[tool:bash {\"command\":\"rm made\"}]]\r").unwrap();
+    terminal.until("allow running `rm made`?").await;
+    terminal.press("n, it is needed\r").unwrap();
+    terminal.until("it is needed").await;
+    desk.model.wait_for_requests(4).await;
+    assert!(desk.program.work().join("made").exists());
+
+    let ask = r#"[[tool:ask_user {"question":"which colour?","choices":["red","blue"]}]]"#;
+    terminal.press(&format!("{ask}\r")).unwrap();
+    terminal.until("2. blue").await;
+    terminal.press("2\r").unwrap();
+    terminal.until("User selected: blue").await;
+}
+
+#[tokio::test]
+async fn what_is_answered_elsewhere_is_not_asked_any_longer() {
+    let desk = Desk::new().await;
+    let terminal = desk.sit_down(&["s"]).await;
+    let prompt = desk.http.prompt("s", r#"[[tool:bash {"command":"echo one > made"}]]"#).await;
+    terminal.until("allow running").await;
+    let request = desk.http.pending("s").await["requestId"].as_str().unwrap().to_owned();
+    let yes = json!({"kind": "permission", "decision": "approve"});
+    let _ = desk.http.post(&format!("/api/sessions/s/requests/{request}"), yes).await.expect(200);
+    terminal.until("that is settled").await;
+    assert_eq!(desk.http.outcome("s", &prompt).await, "completed");
+}
+
+#[tokio::test]
+async fn ctrl_c_cancels_and_then_leaves() {
+    let desk = Desk::new().await;
+    let mut terminal = desk.sit_down(&["s"]).await;
+    terminal.press("[[text:half an]][[hold:never]]\r").unwrap();
+    desk.model.wait_for_hold("never").await;
+    terminal.press("\u{3}").unwrap();
+    terminal.until("press Ctrl-C again to leave").await;
+    // The turn is over, so the next Ctrl-C has nothing to cancel.
+    terminal.press("[[text:still here]]\r").unwrap();
+    terminal.until("\r\nstill here\r\n").await;
+    terminal.press("\u{3}").unwrap();
+    assert!(terminal.running.ended().await.success());
+}
+
+#[tokio::test]
+async fn a_prompt_typed_during_a_turn_steers_it() {
+    let desk = Desk::new().await;
+    let mut terminal = desk.sit_down(&["s"]).await;
+    terminal.press("[[hold:gate]][[tool:view {\"path\":\".\"}]][[text:first]]\r").unwrap();
+    desk.model.wait_for_hold("gate").await;
+    terminal.press("[[text:steered]]\r").unwrap();
+    let mut events = desk.http.events("s", 0).await;
+    let accepted = |text: &str| {
+        let text = text.to_owned();
+        move |e: &baton_testkit::http::Streamed| {
+            e.kind == "baton.prompt_accepted" && e.event["data"]["prompt"]["text"] == text.as_str()
+        }
+    };
+    let steering = events.until(accepted("[[text:steered]]")).await;
+    assert_eq!(steering.event["data"]["prompt"]["mode"], "immediate");
+    desk.model.release("gate");
+    terminal.until("allow reading").await;
+    terminal.press("y\r").unwrap();
+    terminal.until("\r\nsteered\r\n").await;
+}
+
+#[tokio::test]
+async fn nothing_is_missed_when_the_server_dies_and_comes_back_elsewhere() {
+    let mut desk = Desk::new().await;
+    let mut terminal = desk.sit_down(&["s"]).await;
+    terminal.press("[[tool:bash {\"command\":\"echo one > made\"}]][[text:after the crash]]\r").unwrap();
+    terminal.until("allow running").await;
+    desk.server.kill().await;
+    terminal.until("the connection is lost").await;
+    desk.restart().await;
+    // The question is still there, under the same name, and the same line answers it.
+    terminal.press("y\r").unwrap();
+    terminal.until("\r\nafter the crash\r\n").await;
+    desk.http.prompt("s", "[[text:and on]]").await;
+    terminal.until("\r\nand on\r\n").await;
+    let screen = terminal.screen();
+    for once in ["after the crash\r\n", "and on\r\n"] {
+        assert_eq!(screen.matches(&format!("\n{once}")).count(), 1, "{once:?}: {screen}");
+    }
+}
+
+#[tokio::test]
+async fn who_only_watches_changes_nothing() {
+    let desk = Desk::new().await;
+    let mut terminal = desk.sit_down(&["s", "--read-only"]).await;
+    let prompt = desk.http.prompt("s", r#"[[tool:bash {"command":"echo one > made"}]]"#).await;
+    terminal.until("waiting for an answer").await;
+    terminal.press("y\r").unwrap();
+    terminal.press("\u{3}").unwrap();
+    assert!(terminal.running.ended().await.success());
+    let path = format!("/api/sessions/s/prompts/{prompt}");
+    assert_eq!(desk.http.get(&path).await.expect(200)["state"], "running");
+    assert!(!desk.program.work().join("made").exists());
+}
+
+/// Runs `attach` with this on standard input.
+async fn piped(program: &Program, arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
+    let mut command = program.command(&[&["attach"], arguments].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).await.unwrap();
+    drop(stdin);
+    let output = tokio::time::timeout(baton_testkit::client::LIMIT, child.wait_with_output());
+    let output = output.await.expect("it ends").unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn a_script_sends_a_prompt_and_follows_it_to_its_end() {
+    let desk = Desk::new().await;
+    let (code, out, err) = piped(&desk.program, &["s"], "[[text:for a script]]\n").await;
+    assert_eq!((code, out.contains("for a script\n")), (Some(0), true), "{out} {err}");
+    let (code, out, _) = piped(&desk.program, &["s", "--json", "--history", "0"], "[[text:as JSON]]\n").await;
+    assert_eq!(code, Some(0));
+    let events: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said = events.iter().find(|event| event["type"] == "assistant.message").unwrap();
+    assert_eq!(said["data"]["content"], "as JSON");
+    assert!(
+        events.iter().all(|event| event["data"]["content"] != "for a script"),
+        "no history was asked for"
+    );
+    let (code, _, _) = piped(&desk.program, &["s"], "[[error:400]]\n").await;
+    assert_eq!(code, Some(1), "a prompt that failed is a command that failed");
+    let (code, _, _) = piped(&desk.program, &["--new"], "[[text:new]]\n").await;
+    assert_eq!(code, Some(0));
+    assert_eq!(desk.http.get("/api/sessions").await.expect(200)["sessions"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_server_is_found_by_its_home_its_address_or_its_socket() {
+    let program = baton();
+    let (code, _, err) = piped(&program, &[], "").await;
+    assert_eq!(code, Some(1));
+    assert!(err.contains("no server runs") && err.contains("baton serve"), "{err}");
+
+    let rpc_only = program.serve_with(&["serve", "--demo", "--port", "0"]).await;
+    let (_, _, err) = piped(&program, &[], "").await;
+    assert!(err.contains("has no HTTP door"), "{err}");
+    drop(rpc_only);
+
+    // With nothing said, there is a socket file for this.
+    let server = program.serve_with(&["serve", "--demo"]).await;
+    let (code, out, err) = piped(&program, &["--new"], "hello\n").await;
+    assert_eq!((code, out.is_empty()), (Some(0), false), "{out} {err}");
+    let socket = program.home().join("baton.sock");
+    let elsewhere = baton();
+    let (code, ..) = piped(&elsewhere, &["--socket", socket.to_str().unwrap()], "hello\n").await;
+    assert_eq!(code, Some(0));
+    drop(server);
+
+    let server = program.serve_http(&["--demo"]).await;
+    let url = format!("http://{}", server.http.unwrap());
+    let (code, _, err) = piped(&elsewhere, &["--url", &url], "hello\n").await;
+    assert!(code == Some(1) && err.contains("token"), "{err}");
+    let file = program.home().join("token");
+    let named = ["--url", &url, "--token-file", file.to_str().unwrap()];
+    let (code, ..) = piped(&elsewhere, &named, "hello\n").await;
+    assert_eq!(code, Some(0));
+    let token = elsewhere.clone().env("BATON_TOKEN", program.token());
+    let (code, ..) = piped(&token, &["--url", &url], "hello\n").await;
+    assert_eq!(code, Some(0));
+    let (code, _, err) = piped(&program, &["nobody"], "").await;
+    assert!(code == Some(1) && err.contains("no session \"nobody\""), "{err}");
+}
