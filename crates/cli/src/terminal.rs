@@ -34,9 +34,9 @@ pub(crate) fn error(text: &str) {
     complain(&format!("baton: {text}"));
 }
 
-/// A line on standard error. Not `eprintln`: that panics when nobody reads.
+/// A line on standard error, in one piece, so that nothing comes between. Not `eprintln`: that panics when nobody reads.
 fn complain(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Help, the version, or what is wrong with the flags.

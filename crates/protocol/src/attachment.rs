@@ -61,7 +61,12 @@ pub struct Position {
 
 impl<'de> Deserialize<'de> for Attachment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = Json::deserialize(deserializer)?;
-        Ok(json.parse().map_or(Self::Other(json), Self::Known))
+        Json::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl From<Json> for Attachment {
+    fn from(json: Json) -> Self {
+        json.parse().map_or(Self::Other(json), Self::Known)
     }
 }

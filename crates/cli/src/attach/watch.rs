@@ -262,7 +262,7 @@ impl<'a> Watch<'a> {
 
     async fn answer(&mut self, asked: Waiting, line: &str) -> Result<(), Failure> {
         let Some(answer) = asked.answer(line) else {
-            self.screen.note(asked.hint());
+            self.screen.note(&format!("that is no answer; {}", asked.hint()));
             self.asked = Some(asked);
             return Ok(());
         };

@@ -126,6 +126,22 @@ async fn the_stream_of_a_session_that_is_deleted_ends() {
 }
 
 #[tokio::test]
+async fn a_prompt_may_carry_more_than_words() {
+    let house = House::open().await;
+    house.http.create("s", json!({})).await;
+    let marked =
+        json!({"type": "selection", "filePath": "a.rs", "displayName": "a.rs", "text": "fn marked() {}"});
+    let body = json!({"text": "what is this?", "attachments": [marked]});
+    let sent = house.http.post("/api/sessions/s/prompts", body).await.expect(202);
+    house.http.outcome("s", sent["promptId"].as_str().unwrap()).await;
+    assert!(house.model.requests().last().unwrap().body.to_string().contains("fn marked()"));
+    for nonsense in [json!([]), json!([null]), json!("text"), json!({"text": "x", "attachments": [[1, 2]]})] {
+        let refused = house.http.post("/api/sessions/s/prompts", nonsense.clone()).await;
+        assert!(matches!(refused.status, 400 | 422), "{nonsense}: {refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_prompt_that_is_sent_again_with_its_key_is_accepted_once() {
     let mut house = House::open().await;
     house.http.create("s", json!({})).await;

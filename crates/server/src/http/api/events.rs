@@ -8,7 +8,8 @@ use baton_store::{Seq, Span};
 use futures_util::stream;
 use http::{HeaderMap, StatusCode, header};
 
-use super::types::{EventPage, EventsQuery, Limit, NumberedEvent, Params, Place, session_id};
+use super::extract::{Params, Place, session_id};
+use super::types::{Cursor, EventPage, EventsQuery, Limit, NumberedEvent};
 use crate::http::Shared;
 use crate::http::error::{ApiError, ErrorBody};
 use crate::http::sse::EventStream;
@@ -16,7 +17,7 @@ use crate::http::sse::EventStream;
 /// Read events. With `Accept: text/event-stream` they come as a stream that goes on for as long as you listen; durable
 /// events carry their sequence number as the stream's event id, so that a reconnect misses nothing.
 #[utoipa::path(get, path = "/api/sessions/{id}/events", tag = "events",
-    params(("id" = String, Path,), EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "Where a stream that broke had got to")),
+    params(("id" = String, Path,), EventsQuery, ("Last-Event-ID" = Option<i64>, Header, minimum = 0, description = "Where a stream that broke had got to")),
     responses(
         (status = 200, description = "Events", content((EventPage = "application/json"), (String = "text/event-stream"))),
         (status = 400, description = "The query makes no sense", body = ErrorBody),
@@ -32,7 +33,7 @@ pub(super) async fn read(
     let id = session_id(&id)?;
     let summary = door.server.store.summary(&id).await?;
     let summary = summary.ok_or_else(|| ApiError::not_found(format!("Session not found: {id}")))?;
-    let after = Seq(last_event_id(&headers)?.or(query.after).unwrap_or(0));
+    let after = Seq(last_event_id(&headers)?.or(query.after.map(Cursor::get)).unwrap_or(0));
     if after > summary.head {
         return Err(cursor_ahead(after, summary.head));
     }

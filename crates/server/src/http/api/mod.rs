@@ -4,6 +4,7 @@
 
 mod description;
 mod events;
+mod extract;
 mod prompts;
 mod requests;
 mod sessions;

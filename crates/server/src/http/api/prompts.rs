@@ -4,12 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use baton_core::Reply;
 use baton_protocol::PromptId;
+use baton_protocol::attachment::Attachment;
 use baton_protocol::event::{AbortReason, Body as EventBody, Event, Prompt, SendMode};
 use baton_store::Span;
 use http::{HeaderMap, StatusCode};
 
+use super::extract::{Body, Place, session_id};
 use super::sessions::open;
-use super::types::{AcceptedPrompt, Body, Cancelled, NewPrompt, Place, PromptView, session_id};
+use super::types::{AcceptedPrompt, Cancelled, NewPrompt, PromptView};
 use crate::http::Shared;
 use crate::http::error::{ApiError, ErrorBody};
 use crate::session::Mail;
@@ -45,7 +47,7 @@ pub(super) async fn send(
     let handle = open(&door, &session_id(&id)?).await?;
     let prompt = Prompt {
         text: prompt.text,
-        attachments: prompt.attachments,
+        attachments: prompt.attachments.into_iter().map(attachment).collect(),
         mode: if prompt.immediate { SendMode::Immediate } else { SendMode::Enqueue },
         key,
         ..Prompt::default()
@@ -54,6 +56,10 @@ pub(super) async fn send(
         Reply::Accepted(id) => Ok((StatusCode::ACCEPTED, Json(AcceptedPrompt { prompt_id: id.to_string() }))),
         other => Err(ApiError::internal(format!("unexpected answer {other:?}"))),
     }
+}
+
+fn attachment(object: serde_json::Map<String, serde_json::Value>) -> Attachment {
+    baton_protocol::Json::from(serde_json::Value::Object(object)).into()
 }
 
 /// Show where a prompt stands.

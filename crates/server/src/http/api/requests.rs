@@ -7,10 +7,10 @@ use baton_protocol::RequestId;
 use baton_protocol::permission::Verdict;
 use baton_protocol::tool::ToolResult;
 
+use super::extract::{Body, Place, session_id};
 use super::sessions::open;
 use super::types::{
-    Body, Counted, Decision, Place, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
-    session_id,
+    Counted, Decision, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
 };
 use crate::http::Shared;
 use crate::http::error::{ApiError, ErrorBody};

@@ -10,9 +10,8 @@ use baton_protocol::event::PermissionMode;
 use baton_protocol::params::{SessionParams, SystemMessageConfig, SystemMessageMode};
 use http::StatusCode;
 
-use super::types::{
-    Body, Limit, ListQuery, NewSession, Params, Place, SessionChange, SessionList, SessionView, session_id,
-};
+use super::extract::{Body, Params, Place, session_id};
+use super::types::{Limit, ListQuery, NewSession, SessionChange, SessionList, SessionView};
 use crate::http::Shared;
 use crate::http::ear::Deaf;
 use crate::http::error::{ApiError, ErrorBody};

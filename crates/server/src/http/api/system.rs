@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde_json::{Value, json};
 
-use super::types::Params;
+use super::extract::Params;
 use crate::http::Shared;
 use crate::http::error::{ApiError, ErrorBody};
 use crate::http::guard::COOKIE;

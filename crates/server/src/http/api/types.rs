@@ -1,16 +1,11 @@
 //! What the API takes and gives.
 
-use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query};
 use baton_core::{CallStage, Session};
+use baton_protocol::Timestamp;
 use baton_protocol::event::{AgentMode, Outcome, PermissionMode};
-use baton_protocol::{SessionId, Timestamp};
-use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::http::body;
-use crate::http::error::ApiError;
 use crate::metadata;
 
 /// A session, as the API shows it.
@@ -103,6 +98,25 @@ impl<const MOST: usize> TryFrom<usize> for Limit<MOST> {
     }
 }
 
+/// A place in a session's sequence, as clients name it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "u64")]
+pub(super) struct Cursor(u64);
+
+impl Cursor {
+    pub(super) fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl TryFrom<u64> for Cursor {
+    type Error = &'static str;
+
+    fn try_from(place: u64) -> Result<Self, &'static str> {
+        i64::try_from(place).map(|_| Self(place)).map_err(|_| "no session has so many events")
+    }
+}
+
 /// A session to be made.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -175,7 +189,7 @@ pub(super) struct NewPrompt {
     /// Files, directories, selections, blobs: as in `session.send` of the SDKs.
     #[serde(default)]
     #[schema(value_type = Vec<Object>)]
-    pub(super) attachments: Vec<baton_protocol::attachment::Attachment>,
+    pub(super) attachments: Vec<serde_json::Map<String, serde_json::Value>>,
 }
 
 /// A prompt that was accepted for good.
@@ -322,7 +336,8 @@ pub(super) struct Counted {
 #[into_params(parameter_in = Query)]
 pub(super) struct EventsQuery {
     /// Events after this sequence number; 0 for all. In a stream, `Last-Event-ID` goes before it.
-    pub(super) after: Option<u64>,
+    #[param(value_type = Option<i64>, minimum = 0)]
+    pub(super) after: Option<Cursor>,
     /// At most so many in one answer.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
     pub(super) limit: Option<Limit<1000>>,
@@ -344,55 +359,4 @@ pub(super) struct NumberedEvent {
     pub(super) seq: u64,
     #[schema(value_type = Object)]
     pub(super) event: Box<serde_json::value::RawValue>,
-}
-
-/// A body that must be JSON of a type; what is wrong with it is told in our own form.
-pub(super) struct Body<T>(pub(super) T);
-
-impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequest<S> for Body<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, ApiError> {
-        let read = axum::Json::<T>::from_request(request, state).await;
-        read.map(|axum::Json(body)| Self(body)).map_err(|rejection: JsonRejection| refusal(&rejection))
-    }
-}
-
-fn refusal(rejection: &JsonRejection) -> ApiError {
-    if let Some(error) = body::too_slow(rejection) {
-        return ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", error.to_string());
-    }
-    let code = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
-    ApiError::new(rejection.status(), code, rejection.body_text())
-}
-
-/// A query of a type.
-pub(super) struct Params<T>(pub(super) T);
-
-impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequestParts<S> for Params<T> {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, ApiError> {
-        let read = Query::<T>::from_request_parts(parts, state).await;
-        read.map(|Query(query)| Self(query))
-            .map_err(|rejection: QueryRejection| ApiError::bad_request(rejection.body_text()))
-    }
-}
-
-/// The parts of an address.
-pub(super) struct Place<T>(pub(super) T);
-
-impl<S: Send + Sync, T: serde::de::DeserializeOwned + Send> FromRequestParts<S> for Place<T> {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, ApiError> {
-        let read = Path::<T>::from_request_parts(parts, state).await;
-        read.map(|Path(path)| Self(path))
-            .map_err(|rejection: PathRejection| ApiError::bad_request(rejection.body_text()))
-    }
-}
-
-/// An id in an address. One that cannot be is one that is not.
-pub(super) fn session_id(text: &str) -> Result<SessionId, ApiError> {
-    text.parse().map_err(|_| ApiError::not_found(format!("Session not found: {text}")))
 }
