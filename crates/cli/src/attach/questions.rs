@@ -94,14 +94,14 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    fn waiting(kind: &str, detail: Value) -> Waiting {
+    fn waiting(kind: &str, detail: &Value) -> Waiting {
         let all = json!({ "requestId": "r", "kind": kind, "toolName": "t", "detail": detail });
         serde_json::from_value(all).unwrap()
     }
 
     #[test]
     fn a_permission_is_answered_in_a_word_and_perhaps_a_reason() {
-        let asked = waiting("permission", json!({}));
+        let asked = waiting("permission", &json!({}));
         let decision = |line: &str| asked.answer(line).map(|answer| answer["decision"].clone());
         assert_eq!(decision("y"), Some(json!("approve")));
         assert_eq!(decision(" YES "), Some(json!("approve")));
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_question_is_answered_with_a_number_or_in_words() {
         let detail = json!({ "kind": "user_input", "question": "colour?", "choices": ["red", "blue"] });
-        let asked = waiting("question", detail);
+        let asked = waiting("question", &detail);
         assert_eq!(asked.describe(), "colour?\n  1. red\n  2. blue");
         assert_eq!(asked.answer("2").unwrap(), json!({"kind": "question", "answer": "blue", "chosen": true}));
         assert_eq!(asked.answer("red").unwrap()["chosen"], true);
