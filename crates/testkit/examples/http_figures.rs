@@ -136,8 +136,8 @@ async fn post_for_a_while(mut stream: TcpStream, request: String) -> (TcpStream,
 /// How large the row of an accepted prompt is.
 async fn row_bytes(http: &Http) -> usize {
     let page = http.get("/api/sessions/session-0/events?limit=1000").await.expect(200);
-    let rows = page["events"].as_array().unwrap().iter().map(|entry| &entry["event"]);
-    rows.filter(|event| event["type"] == "baton.prompt_accepted").next_back().unwrap().to_string().len()
+    let mut rows = page["events"].as_array().unwrap().iter().map(|entry| &entry["event"]);
+    rows.rfind(|event| event["type"] == "baton.prompt_accepted").unwrap().to_string().len()
 }
 
 /// The least that SQLite could do for the same rows: one loop, one statement, no sessions, nobody to answer.
