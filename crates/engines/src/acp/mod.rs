@@ -239,7 +239,10 @@ impl Acp {
         let failure = match asked {
             Asked::Greeting => format!("{name} refuses to work: {why}"),
             Asked::Session | Asked::Resumed if self.resume.is_some() => {
-                format!("{name} cannot open the conversation: {why}. Start a new session.")
+                format!(
+                    "{name} cannot open the conversation: {}. Start a new session.",
+                    why.trim_end_matches('.')
+                )
             }
             Asked::Session | Asked::Resumed => format!("{name} cannot begin a conversation: {why}"),
             Asked::Setting(what) => format!("{name} does not accept {what}: {why}"),
