@@ -142,7 +142,15 @@ impl Crush {
 
     /// Sends a request and reads the whole answer.
     pub(crate) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answered {
-        let mut stream = self.send(method, path, body).await;
+        Self::read(self.send(method, path, body).await).await
+    }
+
+    /// The same with a body that says what it is, as other clients of the socket file send them.
+    pub(crate) async fn ask_json(&self, method: &str, path: &str, body: &Value) -> Answered {
+        Self::read(self.send_with("Content-Type: application/json\r\n", method, path, Some(body)).await).await
+    }
+
+    async fn read(mut stream: UnixStream) -> Answered {
         let mut answer = Vec::new();
         tokio::time::timeout(LIMIT, stream.read_to_end(&mut answer)).await.expect("an answer").unwrap();
         let answer = String::from_utf8(answer).unwrap();
@@ -153,10 +161,14 @@ impl Crush {
 
     /// Sends a request, and leaves the answer where it is.
     pub(crate) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> UnixStream {
-        let body = body.map(ToString::to_string).unwrap_or_default();
         // As the client does: a name that means nothing, and no content type.
+        self.send_with("", method, path, body).await
+    }
+
+    async fn send_with(&self, header: &str, method: &str, path: &str, body: Option<&Value>) -> UnixStream {
+        let body = body.map(ToString::to_string).unwrap_or_default();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: api.crush.localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: api.crush.localhost\r\nConnection: close\r\n{header}Content-Length: {}\r\n\r\n",
             body.len()
         );
         let mut stream = UnixStream::connect(&self.socket).await.unwrap();

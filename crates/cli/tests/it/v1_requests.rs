@@ -161,6 +161,34 @@ async fn a_session_made_here_is_driven_by_an_sdk() {
 }
 
 #[tokio::test]
+async fn a_session_made_here_is_seen_prompted_and_approved_over_the_session_api() {
+    let server = Served::start().await;
+    let (a, mut of_a) = server.attached().await;
+    let (session, request) = asked(&a, &mut of_a, "r").await;
+    let at = format!("/api/sessions/{session}");
+    // Its bodies must say that they are JSON; those of this client do not.
+    let (status, waiting) = a.ask("GET", &format!("{at}/requests"), None).await;
+    assert_eq!((status, &waiting["requests"][0]["requestId"]), (200, &request["id"]), "{waiting}");
+    let (status, counted) = a
+        .ask_json(
+            "POST",
+            &format!("{at}/requests/{}", request["id"].as_str().unwrap()),
+            &json!({
+                "kind": "permission", "decision": "approve",
+            }),
+        )
+        .await;
+    assert_eq!(status, 200, "{counted}");
+    assert!(of_a.run_complete("r").await["text"].as_str().unwrap().contains("it-ran"));
+    assert_eq!(grant(&a, &request, "deny").await, false, "answered at the other door");
+    let prompt = json!({"text": "[[text:from the other door]]"});
+    assert_eq!(a.ask_json("POST", &format!("{at}/prompts"), &prompt).await.0, 202);
+    of_a.finished("end_turn").await;
+    let last = a.messages(&session).await.pop().unwrap();
+    assert_eq!(last, "assistant from the other door end_turn");
+}
+
+#[tokio::test]
 async fn what_waits_survives_the_death_of_the_server() {
     let mut server = Served::start().await;
     let (a, mut of_a) = server.attached().await;
