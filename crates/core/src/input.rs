@@ -195,6 +195,8 @@ pub enum Answer {
         /// Whether they typed it, rather than chose it.
         was_freeform: bool,
     },
+    /// To a question to the user, by a client that could not ask them.
+    NoUser,
     /// To a form.
     Elicitation(Elicited),
     /// To a command: what went wrong, if anything.

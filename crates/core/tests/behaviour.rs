@@ -351,10 +351,32 @@ fn a_question_goes_to_the_newest_client_and_to_the_next_when_that_one_leaves() {
 }
 
 #[test]
+fn a_question_that_cannot_be_put_to_the_user_fails_and_the_turn_goes_on() {
+    let mut world = World::new();
+    world.prompt(SendMode::Enqueue);
+    world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
+    world.finish(world.only(is_ask), said(1, &["ask_user"]));
+    let question = Question::UserInput { question: "Which?".into(), choices: None, allow_freeform: None };
+    let prepare = world.only(|w| matches!(w, Work::PrepareCall { .. }));
+    world.finish(prepare, WorkResult::PrepareCall(Prepared::Question(question)));
+    let request = only_request(&world);
+    world.answer(&request, Answer::NoUser);
+    let (success, told) = last_result(&world);
+    assert!(!success);
+    assert!(told.contains("could not be asked"), "{told}");
+    world.only(is_ask);
+    world.answer(&request, Answer::UserInput { answer: "late".into(), was_freeform: true });
+    assert!(!last_result(&world).0, "the first answer counted");
+}
+
+#[test]
 fn a_client_that_leaves_takes_its_tools_and_the_model_is_told_once() {
     let mut world = World::new();
+    let updates = |world: &World| world.shown.iter().filter(|event| event.body.kind() == "session.tools_updated").count();
     world.attach(2, &["ephemeral_tool"]);
+    assert_eq!(updates(&world), 1, "everybody is told when tools come");
     world.detach(2);
+    assert_eq!(updates(&world), 2, "and when they go");
     world.prompt(SendMode::Enqueue);
     let gone = |world: &World| {
         world.running.values().find_map(|w| match w {

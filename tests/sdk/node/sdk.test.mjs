@@ -175,27 +175,56 @@ for (const sdk of SDKS) {
             assert.deepEqual(prompts.map((prompt) => prompt.split(" ")[0]), ["before", "remember", "after"]);
         });
 
-        check(
-            "an open tool call is answered by the next client",
-            async (world) => {
-                const token = "a token that both sides know";
-                const { port } = await world.server(token);
-                const first = await world.clientAt(port, token);
-                const session = await world.create(first, { tools: [lookup(() => new Promise(() => {}))] });
-                const before = new Watch(session);
-                await session.send({ prompt: `${call("lookup")}[[text:Done]]` });
-                const { requestId } = (await before.first("external_tool.requested")).data;
-                await first.forceStop();
-                const next = await world.clientAt(port, token);
-                const again = await world.resume(next, session.sessionId, { continuePendingWork: true });
-                const seen = new Watch(again);
-                const { success } = await again.rpc.tools.handlePendingToolCall({ requestId, result: "LATE BUT THERE" });
-                assert.ok(success);
-                await seen.first("session.idle");
-                assert.deepEqual(toolResults((await world.model.requests())[1]), ["LATE BUT THERE"]);
-            },
-            { skip: !sdk.continuesPendingWork && "this SDK cannot ask for it" },
-        );
+        check("who leaves takes its tools along", async (world) => {
+            const { port } = await world.server();
+            const [one, two] = [await world.clientAt(port), await world.clientAt(port)];
+            const mine = await world.create(one);
+            await world.resume(two, mine.sessionId, { tools: [lookup(() => "found")] });
+            const seen = new Watch(mine);
+            await ask(mine, `${call("lookup")}[[text:Done]]`);
+            await two.forceStop();
+            await seen.first("session.tools_updated");
+            await ask(mine, `${call("lookup")}[[text:Done]]`);
+            const last = (await world.model.requests()).at(-1);
+            assert.ok(!toolNames(last).includes("lookup"));
+            const [found, gone] = toolResults(last);
+            assert.equal(found, "found");
+            assert.match(gone, /does not exist/);
+        });
+
+        check("a client starts a server on a port", async (world) => {
+            const session = await world.create(await world.tcpClient());
+            assert.equal(await ask(session, "[[text:hello]]"), "hello");
+        });
+
+        for (const end of ["the client leaves", "the server is killed"]) {
+            check(
+                `an open tool call is answered by the next client when ${end}`,
+                async (world) => {
+                    const token = "a token that both sides know";
+                    let server = await world.server(token);
+                    const first = await world.clientAt(server.port, token);
+                    const session = await world.create(first, { tools: [lookup(() => new Promise(() => {}))] });
+                    const before = new Watch(session);
+                    await session.send({ prompt: `${call("lookup")}[[text:Done]]` });
+                    const { requestId } = (await before.first("external_tool.requested")).data;
+                    if (end === "the client leaves") {
+                        await first.forceStop();
+                    } else {
+                        await server.kill();
+                        server = await world.server(token);
+                    }
+                    const next = await world.clientAt(server.port, token);
+                    const again = await world.resume(next, session.sessionId, { continuePendingWork: true });
+                    const seen = new Watch(again);
+                    const late = { requestId, result: "LATE BUT THERE" };
+                    assert.ok((await again.rpc.tools.handlePendingToolCall(late)).success);
+                    await seen.first("session.idle");
+                    assert.deepEqual(toolResults((await world.model.requests())[1]), ["LATE BUT THERE"]);
+                },
+                { skip: !sdk.continuesPendingWork && "this SDK cannot ask for it" },
+            );
+        }
 
         check(
             "without the right token nobody comes in",

@@ -18,6 +18,7 @@ export const SDKS = [
         name: "0.3.0",
         ...april,
         stdio: (path, env, cwd) => new april.CopilotClient({ cliPath: path, env, cwd }),
+        tcp: (path, env, cwd) => new april.CopilotClient({ cliPath: path, env, cwd, useStdio: false }),
         at: (port) => new april.CopilotClient({ cliUrl: `localhost:${port}` }),
         history: (session) => session.getMessages(),
         continuesPendingWork: false,
@@ -28,6 +29,12 @@ export const SDKS = [
         stdio: (path, env, cwd) =>
             new newest.CopilotClient({
                 connection: newest.RuntimeConnection.forStdio({ path }),
+                env,
+                workingDirectory: cwd,
+            }),
+        tcp: (path, env, cwd) =>
+            new newest.CopilotClient({
+                connection: newest.RuntimeConnection.forTcp({ path }),
                 env,
                 workingDirectory: cwd,
             }),

@@ -63,6 +63,10 @@ export class World {
         return this.#entered(this.sdk.stdio(program("baton"), this.env, this.work));
     }
 
+    async tcpClient() {
+        return this.#entered(this.sdk.tcp(program("baton"), this.env, this.work));
+    }
+
     async clientAt(port, token) {
         return this.#entered(this.sdk.at(port, token));
     }

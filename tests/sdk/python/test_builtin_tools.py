@@ -6,15 +6,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-import adapters
 import pytest
 from support import call, processes_of, tool_results, until
-
-
-ends_in_words_of_the_newest_sdk = pytest.mark.xfail(
-    adapters.load().version != "1.0.27",
-    reason="tool.execution_complete carries shell_exit, which older SDKs do not know: the event is lost",
-)
 
 
 async def use(world, client, name: str, **arguments) -> str:
@@ -24,14 +17,12 @@ async def use(world, client, name: str, **arguments) -> str:
     return tool_results(world.model.requests()[-1])[-1]
 
 
-@ends_in_words_of_the_newest_sdk
 async def test_bash_gives_output_and_exit_code(world, client):
     told = await use(world, client, "bash", command="echo out; echo err >&2; exit 3", description="try")
     assert set(told.split("\n")[:2]) == {"out", "err"}
     assert "exit code 3" in told
 
 
-@ends_in_words_of_the_newest_sdk
 async def test_bash_works_in_the_session_s_directory_and_sees_no_secrets(world):
     client = await world.client(COPILOT_SDK_AUTH_TOKEN="secret-token", OPENAI_API_KEY="secret-key")
     told = await use(world, client, "bash", command="pwd; env", description="look around")
@@ -39,7 +30,6 @@ async def test_bash_works_in_the_session_s_directory_and_sees_no_secrets(world):
     assert "secret-" not in told
 
 
-@ends_in_words_of_the_newest_sdk
 async def test_the_middle_of_a_long_output_goes_to_a_file(world, client):
     told = await use(world, client, "bash", command="seq 1 20000", description="count")
     assert len(told) < 60_000
@@ -50,7 +40,6 @@ async def test_the_middle_of_a_long_output_goes_to_a_file(world, client):
     assert "\n10000\n" in Path(path.rstrip("].")).read_text()
 
 
-@ends_in_words_of_the_newest_sdk
 async def test_a_background_command_is_written_to(world, client):
     session = await world.create(client)
     start = call("bash", command="read line; echo got $line", description="wait", mode="async", shellId="tea")

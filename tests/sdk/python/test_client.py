@@ -67,15 +67,15 @@ async def test_without_a_token_everybody_on_this_machine_may_come(world):
     assert await world.ask(await world.create(client), "[[text:hello]]") == "hello"
 
 
-@pytest.mark.xfail(reason="every call waits some 45 ms: our delayed ACK meets the SDK's two small writes")
-async def test_a_call_through_a_port_is_as_quick_as_through_a_pipe(world):
+async def test_a_call_through_a_port_does_not_wait_for_an_acknowledgement(world):
+    """A kernel that delays acknowledgements makes every call take 40 ms or more, once a connection has warmed up."""
     client = await world.client_at(world.server().port)
     times = []
-    for _ in range(15):
+    for _ in range(40):
         start = time.perf_counter()
         await client.ping("x")
         times.append(time.perf_counter() - start)
-    assert sorted(times)[7] < 0.02
+    assert min(times[-10:]) < 0.03  # The quickest of them, so that a busy machine changes nothing.
 
 
 @pytest.mark.parametrize("token", ["wrong", None])

@@ -116,6 +116,24 @@ async def test_an_open_call_is_kept_while_its_owner_is_there(world):
     assert len(asked) == 1
 
 
+async def test_an_open_call_is_kept_for_who_does_not_bring_the_tool(world):
+    """Only a client that brings the tool itself starts over; one that does not may still know the answer."""
+    server = world.server()
+    first = await world.client_at(server.port)
+    original = await world.create(first, tools=[tool("lookup", world.never)])
+    before = world.watch(original)
+    await original.send(call("lookup", value="beta") + "[[text:Done]]")
+    request = await before.first("external_tool.requested")
+    await world.leave(first)
+
+    session, seen, resumed = await carried_on(world, original.session_id, server.port, continues=False)
+    assert (resumed["continuePendingWork"], resumed["sessionWasActive"]) == (False, True)
+    assert await world.sdk.answer_tool(session, request["requestId"], "WARM_BETA")
+    await seen.idle()
+    assert seen.said == "Done"
+    assert tool_results(world.model.requests()[-1]) == ["WARM_BETA"]
+
+
 async def test_what_nobody_carries_on_is_over(world):
     server = world.server()
     first = await world.client_at(server.port)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import adapters
-import pytest
-from support import system_message, text_of
+import base64
+
+from support import call, system_message, text_of, tool_results
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -67,6 +67,18 @@ async def test_an_image_is_attached_as_a_blob(world, client):
     assert images == [f"data:image/png;base64,{PIXEL}"]
 
 
+async def test_an_image_is_looked_at(world, client):
+    path = world.work / "test-pixel.png"
+    path.write_bytes(base64.b64decode(PIXEL))
+    session = await world.create(client)
+    await world.ask(session, "Look! " + call("view", path=str(path)) + "[[text:A pixel]]")
+    assert tool_results(world.model.requests()[1]) == ["Viewed image file successfully."]
+    shown = world.model.requests()[1]["messages"][-1]
+    assert shown["role"] == "user"
+    assert [part["type"] for part in shown["content"]] == ["text", "image_url"]
+    assert shown["content"][1]["image_url"]["url"] == f"data:image/png;base64,{PIXEL}"
+
+
 async def test_files_directories_and_selections_are_attached(world, client):
     (world.work / "notes.txt").write_text("one\ntwo\n")
     session = await world.create(client)
@@ -116,10 +128,6 @@ async def test_an_azure_provider_is_asked_in_its_own_way(world, client):
     assert exchange["headers"]["api-key"] == "key-of-the-client"
 
 
-@pytest.mark.xfail(
-    adapters.load().version == "1.0.27",
-    reason='session.model_change says source "resume", which the newest SDK does not know: the event is lost',
-)
 async def test_a_resumed_session_may_bring_a_provider(world, client):
     session = await world.create(client)
     await world.ask(session, "[[text:asked by default]]")

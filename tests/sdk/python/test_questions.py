@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import pytest
 from support import call, tool_names, tool_results
 
 
@@ -31,17 +28,13 @@ async def test_the_user_writes(world, client):
     assert tool_results(world.model.requests()[1]) == ["User responded: Rain water"]
 
 
-@pytest.mark.xfail(reason="an error in reply to userInput.request leaves the question open for ever")
 async def test_a_handler_that_fails_does_not_stop_the_turn(world, client):
     def fails(*_):
         raise RuntimeError("the terminal is gone")
 
     session = await world.create(client, on_user_input_request=fails)
-    seen = world.watch(session)
-    await session.send(call("ask_user", question="Well?") + "[[text:Never mind]]")
-    await asyncio.wait_for(seen.idle(), 2)
-    assert seen.said == "Never mind"
-    assert len(tool_results(world.model.requests()[1])) == 1
+    assert await world.ask(session, call("ask_user", question="Well?") + "[[text:Never mind]]") == "Never mind"
+    assert "could not be asked" in tool_results(world.model.requests()[1])[0]
 
 
 async def test_without_a_user_there_is_no_such_tool(world, client):

@@ -39,6 +39,10 @@ async def test_sessions_that_start_together_are_apart(world, client):
     for number, session in enumerate(sessions):
         prompts = [event["content"] for event in await world.history(session) if event.type == "user.message"]
         assert prompts == [f"[[text:I am {number}]]"]
+    await asyncio.gather(*(session.disconnect() for session in sessions))
+    for session in sessions:
+        with pytest.raises(Exception, match="Session not found"):
+            await world.history(session)
 
 
 async def test_the_same_client_resumes(world, client):

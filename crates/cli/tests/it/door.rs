@@ -171,6 +171,25 @@ async fn answers_that_nobody_waits_for_are_ignored() {
 }
 
 #[tokio::test]
+async fn a_question_that_its_client_cannot_put_does_not_stop_the_turn() {
+    let (program, _model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({"requestUserInput": true})).await;
+    for answer in
+        [json!({"error": {"code": -32603, "message": "the terminal is gone"}}), json!({"result": "not an answer"})]
+    {
+        let from = client.count();
+        chat.send(r#"[[tool:ask_user {"question":"which colour?"}]]"#).await;
+        let (id, _) = client.asked("userInput.request", from).await;
+        let mut reply = answer;
+        reply["id"] = id;
+        client.send(&reply).await;
+        assert!(chat.until_idle(from).await.text().contains("The user could not be asked"));
+    }
+}
+
+#[tokio::test]
 async fn a_client_may_stop_in_the_middle_of_anything() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;

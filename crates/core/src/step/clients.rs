@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_protocol::ClientId;
 use baton_protocol::event::{
-    CapabilitiesChanged, CommandsChanged, ModelChange, SessionResume, UiCapabilities,
+    CapabilitiesChanged, CommandsChanged, ModelChange, SessionResume, ToolsUpdated, UiCapabilities,
 };
 use baton_protocol::tool::Command;
 
@@ -61,7 +61,7 @@ impl Step<'_> {
             previous_reasoning_effort: facts.reasoning_effort.clone(),
             reasoning_effort,
             reasoning_summary: None,
-            source: Some("resume".into()),
+            source: Some("sdk".into()),
             cause: None,
         });
     }
@@ -90,6 +90,10 @@ impl Step<'_> {
     fn show_changed_offers(&mut self, before: &Offers) {
         let now = Offers::of(&self.session.live);
         self.session.live.tools_gone.retain(|name| !now.tools.contains(name));
+        if now.tools != before.tools {
+            let model = self.session.durable.facts.model.clone().unwrap_or_default();
+            self.show(ToolsUpdated { model });
+        }
         if now.commands != before.commands {
             self.show(CommandsChanged { commands: now.commands });
         }

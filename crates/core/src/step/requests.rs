@@ -13,6 +13,9 @@ use crate::input::{Answer, Route};
 use crate::output::{Reply, ReplyTo, Work, denial};
 use crate::state::{Call, CallStage};
 
+/// What the model is told when its question did not reach the user.
+const NO_USER: &str = "The user could not be asked. Go on without an answer, or say what you need to know.";
+
 impl Step<'_> {
     /// Somebody answers.
     pub(super) fn answer(&mut self, reply: ReplyTo, request: &RequestId, answer: Answer) {
@@ -38,6 +41,11 @@ impl Step<'_> {
             }
             (CallStage::AwaitingAnswer { .. }, Answer::UserInput { answer, was_freeform }) => {
                 self.user_answered(request, &call.id, answer, was_freeform);
+                self.reply_after_records(reply);
+            }
+            (CallStage::AwaitingAnswer { .. }, Answer::NoUser) => {
+                self.tell_answer(request, NO_USER, true);
+                self.question_is_over(request, &call.id, None, ToolResult::failure(NO_USER));
                 self.reply_after_records(reply);
             }
             _ => self.reply(reply, Reply::Mismatch),
@@ -95,19 +103,28 @@ impl Step<'_> {
     }
 
     fn user_answered(&mut self, request: &RequestId, call: &ToolCallId, answer: String, was_freeform: bool) {
-        let record = serde_json::json!({ "answer": answer, "wasFreeform": was_freeform });
-        self.record(RequestClosed { request_id: request.clone(), answer: Some(Json::from(record)) });
-        self.stop_where(|work| matches!(work, Work::DeliverQuestion { request: r, .. } if r == request));
-        self.settled(request);
         self.tell_answer(request, &answer, was_freeform);
         let verb = if was_freeform { "responded" } else { "selected" };
-        let text = format!("User {verb}: {answer}");
-        self.show(UserInputCompleted {
-            request_id: request.clone(),
-            answer: Some(answer),
-            was_freeform: Some(was_freeform),
-        });
-        self.tool_finished(call, ToolResult::success(text));
+        let result = ToolResult::success(format!("User {verb}: {answer}"));
+        self.question_is_over(request, call, Some((answer, was_freeform)), result);
+    }
+
+    fn question_is_over(
+        &mut self,
+        request: &RequestId,
+        call: &ToolCallId,
+        said: Option<(String, bool)>,
+        result: ToolResult,
+    ) {
+        let record = said
+            .as_ref()
+            .map(|(answer, was_freeform)| serde_json::json!({ "answer": answer, "wasFreeform": was_freeform }));
+        self.record(RequestClosed { request_id: request.clone(), answer: record.map(Json::from) });
+        self.stop_where(|work| matches!(work, Work::DeliverQuestion { request: r, .. } if r == request));
+        self.settled(request);
+        let (answer, was_freeform) = said.unzip();
+        self.show(UserInputCompleted { request_id: request.clone(), answer, was_freeform });
+        self.tool_finished(call, result);
     }
 
     /// Tells clients of a question.

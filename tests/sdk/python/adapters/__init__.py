@@ -1,10 +1,17 @@
 """One face for all generations of the SDK, so that every test is written once."""
 
 from importlib.metadata import version
+from pathlib import Path
 
 from .base import Event, Sdk
 
-__all__ = ["Event", "Sdk", "load"]
+__all__ = ["Event", "Sdk", "is_newest", "load"]
+
+
+def is_newest() -> bool:
+    """Whether the SDK that is on the path is the newest of those that are tried."""
+    tried = (Path(__file__).parent.parent / "sdk-versions.txt").read_text().splitlines()
+    return tried[-1].split()[0] == version("github-copilot-sdk")
 
 
 def load() -> Sdk:

@@ -203,9 +203,9 @@ pub(super) fn report(shell: &Shell) -> ToolResult {
                      them>"
                 );
             }
+            // Newer SDKs have another word for this and know this one too; older ones lose the event over the newer.
             let exit = json!([{
-                "type": "shell_exit", "shellId": id, "exitCode": code,
-                "cwd": shell.cwd.display().to_string(), "outputPreview": preview,
+                "type": "terminal", "text": preview, "exitCode": code, "cwd": shell.cwd.display().to_string(),
             }]);
             ToolResult { contents: Some(exit.into()), ..ToolResult::success(text) }
         }

@@ -75,10 +75,7 @@ async fn results_are_in_the_words_that_models_know() {
     let contents: Value = result.contents.unwrap().parse().unwrap();
     assert_eq!(
         contents,
-        json!([{
-            "type": "shell_exit", "shellId": "6", "exitCode": 2,
-            "cwd": bench.context.cwd, "outputPreview": "hi\n",
-        }])
+        json!([{ "type": "terminal", "text": "hi\n", "exitCode": 2, "cwd": bench.context.cwd }])
     );
     assert_eq!(bench.processes.running(), []);
 }

@@ -35,15 +35,31 @@ pub struct Served {
     pub server: Child,
 }
 
+/// A server on a port.
+pub struct Listening {
+    pub server: Child,
+    port: u16,
+    directory: PathBuf,
+}
+
+impl Listening {
+    /// A client of this server, if its token is the right one.
+    pub async fn client(&self, token: &str) -> Result<Client, Error> {
+        let (reader, writer) = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap().into_split();
+        let token = Some(token.to_owned());
+        let client =
+            Client::from_streams_with_connection_token(reader, writer, self.directory.clone(), token).unwrap();
+        client.verify_protocol_version().await.map(|()| client)
+    }
+}
+
 impl World {
     pub async fn open() -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("work")).unwrap();
         let mut model =
             Command::new(program("baton-scripted-model")).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(model.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
-        let model_address = line.split_whitespace().last().unwrap().to_owned();
+        let model_address = first_line(&mut model).await.split_whitespace().last().unwrap().to_owned();
         Self { directory, model, model_address }
     }
 
@@ -51,20 +67,31 @@ impl World {
         self.directory.path().join("work").canonicalize().unwrap()
     }
 
-    /// A client with a server of its own.
-    pub async fn serve(&self) -> Served {
-        let mut server = Command::new(program("baton"))
-            .args(["--server", "--stdio", "--no-auto-update", "--log-level", "info"])
+    fn baton(&self) -> Command {
+        let mut command = Command::new(program("baton"));
+        command
+            .args(["--server", "--no-auto-update", "--log-level", "info"])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())
             .env("COPILOT_HOME", self.directory.path().join("home"))
             .env("COPILOT_API_URL", format!("http://{}", self.model_address))
             .current_dir(self.work())
-            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
+            .kill_on_drop(true);
+        command
+    }
+
+    /// A server on a port, for whoever knows the token.
+    pub async fn listen(&self, token: &str) -> Listening {
+        let mut server =
+            self.baton().env("COPILOT_CONNECTION_TOKEN", token).stdin(Stdio::null()).spawn().unwrap();
+        let port = first_line(&mut server).await.split_whitespace().last().unwrap().parse().unwrap();
+        Listening { server, port, directory: self.work() }
+    }
+
+    /// A client with a server of its own.
+    pub async fn serve(&self) -> Served {
+        let mut server = self.baton().arg("--stdio").stdin(Stdio::piped()).spawn().unwrap();
         let (reader, writer) = (server.stdout.take().unwrap(), server.stdin.take().unwrap());
         let client = Client::from_streams(reader, writer, self.work()).unwrap();
         client.verify_protocol_version().await.unwrap();
@@ -100,6 +127,13 @@ impl Drop for World {
     fn drop(&mut self) {
         let _ = self.model.start_kill();
     }
+}
+
+/// The line with which a program says where it listens.
+async fn first_line(program: &mut Child) -> String {
+    let mut line = String::new();
+    BufReader::new(program.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
+    line
 }
 
 /// A program of this repository, as `scripts/test` has built it.
