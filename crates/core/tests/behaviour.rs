@@ -372,7 +372,9 @@ fn a_question_that_cannot_be_put_to_the_user_fails_and_the_turn_goes_on() {
 #[test]
 fn a_client_that_leaves_takes_its_tools_and_the_model_is_told_once() {
     let mut world = World::new();
-    let updates = |world: &World| world.shown.iter().filter(|event| event.body.kind() == "session.tools_updated").count();
+    let updates = |world: &World| {
+        world.shown.iter().filter(|event| event.body.kind() == "session.tools_updated").count()
+    };
     world.attach(2, &["ephemeral_tool"]);
     assert_eq!(updates(&world), 1, "everybody is told when tools come");
     world.detach(2);

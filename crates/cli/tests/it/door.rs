@@ -176,9 +176,10 @@ async fn a_question_that_its_client_cannot_put_does_not_stop_the_turn() {
     let server = program.serve().await;
     let client = server.connect().await;
     let chat = Chat::create(&client, json!({"requestUserInput": true})).await;
-    for answer in
-        [json!({"error": {"code": -32603, "message": "the terminal is gone"}}), json!({"result": "not an answer"})]
-    {
+    for answer in [
+        json!({"error": {"code": -32603, "message": "the terminal is gone"}}),
+        json!({"result": "not an answer"}),
+    ] {
         let from = client.count();
         chat.send(r#"[[tool:ask_user {"question":"which colour?"}]]"#).await;
         let (id, _) = client.asked("userInput.request", from).await;

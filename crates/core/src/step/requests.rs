@@ -116,9 +116,9 @@ impl Step<'_> {
         said: Option<(String, bool)>,
         result: ToolResult,
     ) {
-        let record = said
-            .as_ref()
-            .map(|(answer, was_freeform)| serde_json::json!({ "answer": answer, "wasFreeform": was_freeform }));
+        let record = said.as_ref().map(
+            |(answer, was_freeform)| serde_json::json!({ "answer": answer, "wasFreeform": was_freeform }),
+        );
         self.record(RequestClosed { request_id: request.clone(), answer: record.map(Json::from) });
         self.stop_where(|work| matches!(work, Work::DeliverQuestion { request: r, .. } if r == request));
         self.settled(request);
