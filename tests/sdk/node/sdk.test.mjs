@@ -180,8 +180,8 @@ for (const sdk of SDKS) {
             const [one, two] = [await world.clientAt(port), await world.clientAt(port)];
             const mine = await world.create(one);
             await world.resume(two, mine.sessionId, { tools: [lookup(() => "found")] });
-            const seen = new Watch(mine);
             await ask(mine, `${call("lookup")}[[text:Done]]`);
+            const seen = new Watch(mine); // Since the end of a turn, so that the news of tools that came are history.
             await two.forceStop();
             await seen.first("session.tools_updated");
             await ask(mine, `${call("lookup")}[[text:Done]]`);
