@@ -81,7 +81,7 @@ mod tests {
         assert!(Beacon::all(home.path()).is_empty());
         let beacon = Beacon::new(Some("http://127.0.0.1:1".into()), None, None);
         let mut dead = beacon.clone();
-        dead.owner.started += 1;
+        dead.owner.started += 1 << 40; // Far from now: the next process id may be somebody who started just after us.
         dead.owner.pid += 1;
         let left_behind = dead.light(home.path()).unwrap();
         let lit = beacon.light(home.path()).unwrap();

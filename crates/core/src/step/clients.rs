@@ -90,7 +90,7 @@ impl Step<'_> {
     fn show_changed_offers(&mut self, before: &Offers) {
         let now = Offers::of(&self.session.live);
         self.session.live.tools_gone.retain(|name| !now.tools.contains(name));
-        if now.tools != before.tools {
+        if before.somebody && now.tools != before.tools {
             let model = self.session.durable.facts.model.clone().unwrap_or_default();
             self.show(ToolsUpdated { model });
         }
@@ -106,6 +106,8 @@ impl Step<'_> {
 
 /// What the attached clients offer together.
 struct Offers {
+    /// Whether there was anybody to be told of changes.
+    somebody: bool,
     tools: BTreeSet<String>,
     commands: Vec<Command>,
     elicitation: bool,
@@ -115,6 +117,7 @@ impl Offers {
     fn of(live: &Live) -> Self {
         let clients = || live.clients.values();
         Self {
+            somebody: !live.clients.is_empty(),
             tools: clients().flat_map(|p| &p.tools).map(|tool| tool.name.clone()).collect(),
             commands: clients().flat_map(|p| p.commands.clone()).collect(),
             elicitation: clients().any(|p| p.elicitation),

@@ -1,6 +1,6 @@
 //! One step: an input comes in, and everything that follows from it at once is decided here.
 //!
-//! [`Step`] is the workbench of a step. Recording an event folds it into the state at the same moment, so that whatever
+//! `Step` is the workbench of a step. Recording an event folds it into the state at the same moment, so that whatever
 //! is decided next sees the session as it will be read back after a crash.
 
 pub mod asks;
