@@ -190,7 +190,7 @@ pub(crate) struct ServeArgs {
     /// Another name under which the server may be addressed over HTTP
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
-    /// A web page, besides our own, that may use the server, such as https://app.example
+    /// A web page, besides our own, that may use the server, such as `https://app.example`
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
     #[command(flatten)]
