@@ -86,6 +86,11 @@ pub(crate) enum Command {
     /// Watch and steer a session of a running server
     #[command(after_help = ATTACH_NOTES)]
     Attach(AttachArgs),
+    /// Run another command, and write down what models are asked and answer
+    #[command(after_help = RECORD_EXAMPLES)]
+    Record(RecordArgs),
+    /// Serve a recording as an OpenAI-compatible endpoint: offline, and the same every time
+    Replay(ReplayArgs),
     /// List, show, export, import and delete stored sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
@@ -146,6 +151,32 @@ pub(crate) struct AttachArgs {
     /// File with the server's token [env: BATON_TOKEN holds the token itself]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+}
+
+const RECORD_EXAMPLES: &str = "\
+Examples:
+  baton record hello.jsonl -- run \"Say hello\"   record one prompt
+  BATON_RECORD=hello.jsonl baton serve           the same, for every session of a server
+  BATON_REPLAY=hello.jsonl baton run \"Say hello\"  answer from the recording, without a model";
+
+/// `baton record`
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// Where to write the recording; it begins anew
+    pub(crate) file: PathBuf,
+    /// The command of this program that is to be recorded
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<String>,
+}
+
+/// `baton replay`
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The recording
+    pub(crate) file: PathBuf,
+    /// Which port of 127.0.0.1 to listen on; any that is free, unless it is said
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
 }
 
 const SERVE_NOTES: &str = "\

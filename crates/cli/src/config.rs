@@ -193,6 +193,9 @@ fn endpoint(
     if flags.demo {
         return Sourced { value: Endpoint::Demo, source: "flag".into() };
     }
+    if let Some(file) = environment.get("BATON_REPLAY") {
+        return sourced(provider(ProviderKind::Replay, file, None), "$BATON_REPLAY");
+    }
     if let Some(url) = &flags.base_url {
         return sourced(provider(ProviderKind::OpenAi, url, openai_key), "flag");
     }
@@ -344,6 +347,35 @@ mod tests {
         assert_eq!((filed.base_url.as_str(), filed.api_key.as_deref()), ("http://f", Some("k")));
         let (anthropic, _) = provider(endpoint(&[("ANTHROPIC_API_KEY", "k")], "").value);
         assert_eq!((anthropic.kind, anthropic.base_url.as_str()), (Some(ProviderKind::Anthropic), ANTHROPIC));
+    }
+
+    /// The blocks of a language in a page of the documentation.
+    fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+        let fence = format!("```{language}\n");
+        page.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_configurations_in_the_documentation_work() {
+        let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/providers");
+        let mut seen = 0;
+        for entry in std::fs::read_dir(pages).unwrap() {
+            let path = entry.unwrap().path();
+            let page = std::fs::read_to_string(&path).unwrap();
+            for block in blocks(&page, "toml") {
+                let config = check(&[], block).unwrap();
+                let Endpoint::Provider { provider, model } = config.endpoint.value else { panic!("{block}") };
+                assert!(provider.base_url.starts_with("http") && model.is_some(), "{block}");
+                seen += 1;
+            }
+            for block in blocks(&page, "json") {
+                let provider: serde_json::Value = serde_json::from_str(block).unwrap();
+                let parsed: ProviderConfig = serde_json::from_value(provider).unwrap();
+                assert!(!parsed.base_url.is_empty() && parsed.model_id.is_some(), "{block}");
+                seen += 1;
+            }
+        }
+        assert!(seen >= 16, "every page has a configuration for the program and one for SDKs: {seen}");
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use baton_model::catalog;
+use baton_model::http::{HttpClient, Patience};
 use baton_server::Endpoint;
 use baton_store::Store;
 use serde::Serialize;
@@ -38,6 +41,7 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             home(&config.home.value),
             store(&config).await,
             model(&config, &environment).await,
+            local().await,
             program("bash", "the shell tool falls back to sh", &environment),
             program("git", "sessions do not need it, but models like to use it", &environment),
         ];
@@ -139,6 +143,38 @@ fn engine((what, probe): (&'static str, baton_engines::Probe)) -> Finding {
     };
     let state = if probe.problem.is_none() { State::Good } else { State::Note };
     Finding { what, state, detail, advice: probe.problem }
+}
+
+/// Servers of models that people run on their own machine, and the ports that they listen on unless told otherwise.
+const LOCAL_SERVERS: [(&str, u16); 4] =
+    [("Ollama", 11434), ("LM Studio", 1234), ("vLLM", 8000), ("llama.cpp", 8080)];
+
+/// How long a server on the same machine may take to list its models.
+const LOCAL_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Which of them run here, and what they offer.
+async fn local() -> Finding {
+    let looks = LOCAL_SERVERS.map(|(name, port)| look_for(name, port));
+    let found: Vec<String> = futures_util::future::join_all(looks).await.into_iter().flatten().collect();
+    let what = "local";
+    if found.is_empty() {
+        let names = LOCAL_SERVERS.map(|(name, port)| format!("{name} ({port})")).join(", ");
+        let detail = format!("no model server on the usual ports: {names}");
+        return Finding { what, state: State::Note, detail, advice: None };
+    }
+    let advice = "to use one, set OPENAI_BASE_URL to its address and OPENAI_MODEL to one of its models";
+    Finding { what, state: State::Good, detail: found.join("; "), advice: Some(advice.into()) }
+}
+
+/// A server at its usual port, in words, if it lists models.
+async fn look_for(name: &str, port: u16) -> Option<String> {
+    let url = format!("http://127.0.0.1:{port}/v1");
+    let mut endpoint = baton_model::endpoint::Endpoint::new(&url).ok()?;
+    endpoint.patience = Patience { head: LOCAL_PATIENCE, stall: LOCAL_PATIENCE };
+    let models = catalog::fetch(&HttpClient::new(), &endpoint).await.ok()?;
+    let names: Vec<&str> = models.iter().map(|model| model.id.as_str()).take(8).collect();
+    let more = if models.len() > names.len() { ", …" } else { "" };
+    Some(format!("{name} at {url}: {}{more}", names.join(", ")))
 }
 
 fn program(name: &'static str, without: &str, environment: &Environment) -> Finding {

@@ -7,6 +7,7 @@ mod config;
 mod doctor;
 mod door;
 mod engines;
+mod record;
 mod run;
 mod sdk;
 mod serve;
@@ -45,6 +46,8 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Serve(args)) => serve::serve(cli, args),
         Some(Command::Run(args)) => run::run(cli, args),
         Some(Command::Attach(args)) => attach::attach(cli, args),
+        Some(Command::Record(args)) => record::record(args),
+        Some(Command::Replay(args)) => record::replay(args),
         Some(Command::Sessions(command)) => sessions::sessions(cli, command),
         Some(Command::Doctor(args)) => doctor::doctor(cli, args),
         Some(Command::Config(args)) => config::show(cli, args),

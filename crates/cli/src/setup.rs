@@ -64,6 +64,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         cwd: std::env::current_dir().context("cannot tell the current directory")?,
         endpoint: config.endpoint.value.clone(),
         engines: config.engines.clone().into_iter().map(|(name, table)| (name, table.into())).collect(),
+        record: environment.get(crate::record::RECORD).map(Into::into),
         reveal_endpoint: environment.get("COPILOT_ALLOW_GET_PROVIDER_ENDPOINT") == Some("true"),
         account,
         environment: command_environment(),

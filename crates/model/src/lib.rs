@@ -7,6 +7,7 @@
 //! * [`responses`]: OpenAI's Responses.
 //! * [`messages`]: Anthropic's Messages.
 //! * [`demo`]: a built-in model without a network, so that a fresh machine has something to show.
+//! * [`replay`]: answers from a recording, and how it is made.
 //! * [`retry`]: when to ask again, and when not.
 //! * [`estimate`]: how many tokens a text is, roughly.
 //! * [`catalog`]: which models an endpoint offers.
@@ -25,6 +26,7 @@ pub mod http;
 mod lenient;
 pub mod messages;
 mod opaque;
+pub mod replay;
 pub mod responses;
 pub mod retry;
 pub mod sse;

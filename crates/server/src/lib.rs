@@ -25,6 +25,7 @@ mod models;
 mod options;
 pub mod owner;
 mod reaper;
+mod replay;
 mod rpc;
 mod session;
 pub mod transfer;
@@ -52,6 +53,7 @@ use self::mirror::MirrorThread;
 use self::models::Models;
 pub use self::options::{Account, Endpoint, Options};
 use self::reaper::Ledger;
+pub use self::replay::serve_recording;
 use self::session::{Mail, Registry};
 
 /// What lists show about a session.

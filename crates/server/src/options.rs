@@ -23,6 +23,8 @@ pub struct Options {
     pub endpoint: Endpoint,
     /// How other agents' programs are to be run, by name.
     pub engines: BTreeMap<String, EngineSettings>,
+    /// Where to write down what models are asked and answer.
+    pub record: Option<PathBuf>,
     /// Whether clients may be told the endpoint of their session, with the credentials for it.
     pub reveal_endpoint: bool,
     /// Who pays for it.

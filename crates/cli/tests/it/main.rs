@@ -22,6 +22,7 @@ mod model;
 mod order;
 mod processes;
 mod providers;
+mod replay;
 mod v1_client;
 mod v1_requests;
 mod v1_runs;

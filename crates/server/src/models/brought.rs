@@ -8,6 +8,7 @@ use baton_model::responses::Carrier;
 use baton_model::{ErrorKind, ModelError, messages};
 use baton_protocol::provider::{ProviderConfig, ProviderKind, ProviderModel, ProviderTransport, WireApi};
 
+use super::play::REPLAY;
 use super::token::{FreshToken, Tokens};
 use super::{Asker, Chosen, DEFAULT_WINDOW, Models, Wire, overridden_vision};
 use crate::session::Settings;
@@ -20,6 +21,9 @@ impl Models {
         provider: &ProviderConfig,
         entry: Option<&ProviderModel>,
     ) -> Result<Chosen, ModelError> {
+        if provider.kind == Some(ProviderKind::Replay) {
+            return self.replayed(asker, provider);
+        }
         let name = wire_name(provider, entry, asker.model)?;
         let (endpoint, wire) = self.endpoint_of(provider, asker.settings, Some(name))?;
         let transport = self.transport(Some(asker.session));
@@ -42,6 +46,20 @@ impl Models {
             vision: vision.unwrap_or(true),
             byok: true,
             transport: wire.transport(),
+        })
+    }
+
+    /// A recording, whose base address is the path of its file.
+    fn replayed(&self, asker: &Asker<'_>, provider: &ProviderConfig) -> Result<Chosen, ModelError> {
+        let path = provider.base_url.strip_prefix("file://").unwrap_or(&provider.base_url);
+        Ok(Chosen {
+            model: self.tapes.play(path.as_ref())?,
+            wire_name: asker.model.unwrap_or(REPLAY).to_owned(),
+            token_limit: provider.max_prompt_tokens.unwrap_or(DEFAULT_WINDOW),
+            max_output_tokens: provider.max_output_tokens,
+            vision: overridden_vision(asker.settings.model_capabilities.as_ref()).unwrap_or(true),
+            byok: true,
+            transport: "http",
         })
     }
 

@@ -3,9 +3,10 @@
 use baton_model::ModelError;
 use baton_model::catalog::ModelInfo;
 use baton_model::endpoint::Auth;
-use baton_protocol::provider::ProviderModel;
+use baton_protocol::provider::{ProviderKind, ProviderModel};
 use serde_json::{Value, json};
 
+use super::play::REPLAY;
 use super::{DEFAULT_WINDOW, DEMO, FALLBACK_MODEL, Models};
 use crate::options;
 use crate::session::Settings;
@@ -18,6 +19,12 @@ impl Models {
             options::Endpoint::Demo => return Ok(vec![demo_entry()]),
             options::Endpoint::Copilot { url, token } => {
                 self.endpoint(&url, token.as_deref().map_or(Auth::None, Auth::bearer), &settings)?
+            }
+            options::Endpoint::Provider { provider, .. } if provider.kind == Some(ProviderKind::Replay) => {
+                let recorded = ProviderModel { id: REPLAY.to_owned(), ..ProviderModel::default() };
+                let mut entry = brought_entry(&recorded);
+                entry["id"] = REPLAY.into();
+                return Ok(vec![entry]);
             }
             options::Endpoint::Provider { provider, model } => {
                 self.endpoint_of(&provider, &settings, model.as_deref())?.0

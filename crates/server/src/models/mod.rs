@@ -5,12 +5,14 @@
 //!
 //! * `brought`: endpoints that somebody brings, with their wires, routes and credentials.
 //! * `list`: the models that clients are told of.
+//! * `play`: recordings that are answered from, or made.
 //! * `reveal`: what a client is told about the endpoint of its session.
 //! * `token`: credentials that a client is asked for before every request.
 //! * `tunnel`: a client that carries the requests itself.
 
 mod brought;
 mod list;
+mod play;
 mod reveal;
 mod token;
 mod tunnel;
@@ -26,11 +28,12 @@ use baton_model::messages::MessagesModel;
 use baton_model::responses::{Carrier, ResponsesModel};
 use baton_model::retry::Retries;
 use baton_model::{ErrorKind, Model, ModelError};
-use baton_protocol::provider::{ProviderConfig, ProviderModel};
+use baton_protocol::provider::{ProviderConfig, ProviderKind, ProviderModel};
 use baton_protocol::{Json, SessionId};
 use serde_json::Value;
 
 pub(crate) use self::list::{brought_entry, with_brought};
+use self::play::Tapes;
 pub(crate) use self::tunnel::{Piece, Tunnel};
 use crate::options::{self, Options};
 use crate::session::{Hub, Settings};
@@ -57,6 +60,7 @@ pub(crate) struct Models {
     catalog: Catalog,
     default: options::Endpoint,
     version: String,
+    tapes: Tapes,
     pub(crate) tunnel: Arc<Tunnel>,
     pub(crate) retries: Retries,
 }
@@ -117,6 +121,7 @@ impl Models {
             catalog: Catalog::default(),
             default: options.endpoint.clone(),
             version: options.version.clone(),
+            tapes: Tapes::new(options),
             tunnel: Arc::default(),
             retries: Retries::default(),
         }
@@ -148,6 +153,12 @@ impl Models {
 
     /// The model that a session's next question goes to.
     pub(crate) async fn choose(&self, asker: &Asker<'_>) -> Result<Chosen, ModelError> {
+        let chosen = self.find(asker).await?;
+        let settings = asker.settings;
+        self.tapes.recorded(chosen, settings.provider.iter().chain(&settings.providers))
+    }
+
+    async fn find(&self, asker: &Asker<'_>) -> Result<Chosen, ModelError> {
         if let Some((provider, model)) = registered(asker.settings, asker.model)? {
             return self.brought(asker, provider, Some(model));
         }
@@ -167,6 +178,9 @@ impl Models {
             options::Endpoint::Copilot { url, token } => {
                 let endpoint = self.copilot(&url, token.as_deref(), asker)?;
                 self.catalogued(endpoint, Wire::Chat(Dialect::Copilot), asker, None).await
+            }
+            options::Endpoint::Provider { provider, .. } if provider.kind == Some(ProviderKind::Replay) => {
+                self.brought(asker, &provider, None)
             }
             options::Endpoint::Provider { provider, model } => {
                 let (endpoint, wire) =

@@ -1,0 +1,65 @@
+//! What models say, recorded and said again; the example of docs/replay.md.
+
+use baton_testkit::chat::Chat;
+use serde_json::json;
+
+use crate::{baton, scripted};
+
+#[tokio::test]
+async fn the_example_of_the_documentation() {
+    let (recording, _model) = scripted().await;
+    let tape = recording.work().join("hello.jsonl");
+    let tape = tape.to_str().unwrap();
+    let recorded = recording.run(&["record", tape, "--", "run", "[[text:Hello, you.]] Say hello"]).await;
+    assert_eq!((recorded.code(), recorded.stdout.trim()), (Some(0), "Hello, you."), "{}", recorded.stderr);
+    let text = std::fs::read_to_string(tape).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+
+    // On another day, in another directory, without a model: by the variable that SDKs' tests use.
+    let replaying = baton().env("BATON_REPLAY", tape);
+    let replayed = replaying.run(&["run", "[[text:Hello, you.]] Say hello"]).await;
+    assert_eq!((replayed.code(), replayed.stdout.trim()), (Some(0), "Hello, you."), "{}", replayed.stderr);
+    let missed = replaying.run(&["run", "[[text:Hello, you.]] Say goodbye"]).await;
+    assert_ne!(missed.code(), Some(0));
+    let shown = format!("{}{}", missed.stdout, missed.stderr);
+    assert!(
+        shown.contains("Say hello") && shown.contains("Say goodbye"),
+        "a miss shows the difference: {shown}"
+    );
+
+    // As an endpoint for any program that speaks chat completions.
+    let served = baton().serve_with(&["replay", tape]).await;
+    let program = baton().env("OPENAI_BASE_URL", format!("http://127.0.0.1:{}/v1", served.port));
+    let answered = program.run(&["run", "[[text:Hello, you.]] Say hello"]).await;
+    assert_eq!((answered.code(), answered.stdout.trim()), (Some(0), "Hello, you."), "{}", answered.stderr);
+}
+
+#[tokio::test]
+async fn a_session_with_tools_is_played_by_a_provider_of_its_own() {
+    let prompt = r#"[[tool:bash {"command":"echo $((6*7))"}]][[text:It is 42.]]"#;
+    let (recording, model) = scripted().await;
+    let tape = recording.work().join("tools.jsonl");
+    let recording = recording.env("BATON_RECORD", &tape);
+    {
+        let server = recording.serve().await;
+        let client = server.connect().await;
+        let chat = Chat::trusting(&client, json!({"streaming": true})).await;
+        assert_eq!(chat.turn(prompt).await.text(), "It is 42.");
+    }
+    drop(model);
+    let text = std::fs::read_to_string(&tape).unwrap();
+    assert!(text.lines().nth(1).unwrap().starts_with(r#"{"follows":1,"results":["42"#), "{text}");
+
+    let program = baton();
+    let server = program.serve().await;
+    let client = server.connect().await;
+    for _ in 0..2 {
+        let provider = json!({"type": "replay", "baseUrl": tape});
+        let chat = Chat::trusting(&client, json!({"provider": provider, "streaming": true})).await;
+        let turn = chat.turn(prompt).await;
+        assert_eq!((turn.text(), turn.errors().len()), ("It is 42.", 0), "{:?}", turn.errors());
+        assert!(!turn.of("assistant.message_delta").is_empty());
+        let missed = chat.turn("Something else").await;
+        assert!(missed.errors()[0].contains("+user:"), "{:?}", missed.errors());
+    }
+}
