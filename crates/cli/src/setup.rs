@@ -67,6 +67,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         record: environment.get(crate::record::RECORD).map(Into::into),
         reveal_endpoint: environment.get("COPILOT_ALLOW_GET_PROVIDER_ENDPOINT") == Some("true"),
         account,
+        github_api: environment.get("COPILOT_DEBUG_GITHUB_API_URL").map(str::to_owned),
         environment: command_environment(),
         connection_token: environment.get("COPILOT_CONNECTION_TOKEN").map(str::to_owned),
         allow_all: false,

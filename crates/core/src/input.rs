@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use baton_protocol::event::{
     AbortReason, AgentMode, AssistantUsage, Body, PermissionMode, Prompt, Question, SessionError,
-    TokenCounts, ToolRequest, WorkContext,
+    ShutdownType, TokenCounts, ToolRequest, WorkContext,
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{Command, ToolResult, ToolSpec};
@@ -97,6 +97,8 @@ pub enum Input {
     Close {
         /// Why, for the outcome of what was running.
         reason: String,
+        /// Whether it ends as it should, or because something failed.
+        shutdown: ShutdownType,
     },
     /// An engine that works on the turn says what it does.
     Reported {

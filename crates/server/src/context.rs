@@ -15,6 +15,8 @@ pub(crate) fn of(directory: &Path) -> WorkContext {
     let (host, name) = repository.origin.unzip();
     WorkContext {
         cwd,
+        repository_host: host.clone(),
+        base_commit: None,
         git_root: Some(repository.root.to_string_lossy().into_owned()),
         repository: name,
         // The wire knows two kinds of hosts.

@@ -15,7 +15,9 @@
 mod context;
 mod crash;
 mod engines;
+mod fork;
 mod git;
+mod github;
 mod http;
 mod lifecycle;
 mod local;

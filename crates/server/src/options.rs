@@ -27,6 +27,8 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Whether clients may be told the endpoint of their session, with the credentials for it.
     pub reveal_endpoint: bool,
+    /// The GitHub API that is asked whom a token belongs to; none means that nobody is asked.
+    pub github_api: Option<String>,
     /// Who pays for it.
     pub account: Account,
     /// The variables that commands of sessions see. Must hold no secret of ours.

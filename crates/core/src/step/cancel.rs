@@ -89,14 +89,14 @@ impl Step<'_> {
     }
 
     /// Closes the session: whatever runs is ended, and the history says so.
-    pub(super) fn close(&mut self, reason: &str) {
+    pub(super) fn close(&mut self, reason: &str, shutdown_type: ShutdownType) {
         self.end_all_work(Outcome::Cancelled, reason);
         self.drop_asks(|_| true);
         let durable = &self.session.durable;
         let (api_time, metrics) = metrics(&durable.totals);
         self.record(SessionShutdown {
-            shutdown_type: ShutdownType::Routine,
-            error_reason: None,
+            shutdown_type,
+            error_reason: (shutdown_type == ShutdownType::Error).then(|| reason.to_owned()),
             total_premium_requests: 0.0,
             total_api_duration_ms: api_time,
             session_start_time: durable.started.as_millis(),

@@ -75,7 +75,7 @@ impl Step<'_> {
             Input::Show(body) => {
                 self.show(*body);
             }
-            Input::Close { reason } => self.close(&reason),
+            Input::Close { reason, shutdown } => self.close(&reason, shutdown),
             Input::Reported { work, report } => self.reported(work, *report),
             Input::Finished { work, result } => self.finished(work, *result),
         }

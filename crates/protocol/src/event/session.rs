@@ -16,8 +16,10 @@ pub struct WorkContext {
     pub cwd: String,
     pub git_root: Option<String>,
     pub repository: Option<String>,
+    pub repository_host: Option<String>,
     pub host_type: Option<String>,
     pub branch: Option<String>,
+    pub base_commit: Option<String>,
     pub head_commit: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_core::{Answer, Ask, Change, EngineReport, Profile, Reply, Session, Withdrawn, WorkId, WorkResult};
-use baton_protocol::event::{AbortReason, Prompt};
+use baton_protocol::event::{AbortReason, Prompt, ShutdownType};
 use baton_protocol::params::SessionParams;
 use baton_protocol::{Body, ClientId, RequestId, SessionId};
 use baton_store::{Seq, StoreError};
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::hub::{Hub, Port};
 use super::settings::Settings;
-use crate::work::ToolRoom;
+use crate::work::{Bench, ToolRoom};
 
 /// Why a session could not do what it was asked to.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -57,6 +57,8 @@ pub(crate) enum Mail {
     Leave(ClientId),
     /// A client is done with the session. It ends here when no other client is attached.
     Close(ClientId, Responder),
+    /// Somebody ends the session for everybody.
+    ShutDown(ShutdownType, String, Responder),
     Prompt(Box<Prompt>, Responder),
     Withdraw(Withdrawn, Responder),
     Abort(AbortReason, Responder),
@@ -72,6 +74,8 @@ pub(crate) enum Mail {
     Finished(WorkId, Box<WorkResult>),
     /// A look at the state.
     Look(Box<dyn FnOnce(View<'_>) + Send>),
+    /// Somebody works beside the session, on a copy of what its own work would get.
+    Borrow(oneshot::Sender<Result<Bench, Failure>>),
     /// A change of what is not history.
     Adjust(Box<dyn FnOnce(&mut Settings) + Send>),
     /// The session is about to be deleted: stop, write nothing more.
@@ -85,7 +89,9 @@ impl Mail {
     pub(crate) fn refuse(self, failure: Failure) {
         match self {
             Self::Join(_, answer) => drop(answer.send(Err(failure))),
+            Self::Borrow(lend) => drop(lend.send(Err(failure))),
             Self::Close(_, respond)
+            | Self::ShutDown(_, _, respond)
             | Self::Prompt(_, respond)
             | Self::Withdraw(_, respond)
             | Self::Abort(_, respond)
@@ -151,6 +157,13 @@ impl Handle {
         if self.send(Mail::Vanish(sender)).is_ok() {
             drop(receiver.await);
         }
+    }
+
+    /// A copy of what the session's own work would get, with the conversation.
+    pub(crate) async fn borrow(&self) -> Result<Bench, Failure> {
+        let (sender, receiver) = oneshot::channel();
+        self.send(Mail::Borrow(sender))?;
+        receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(self.id.clone())))
     }
 
     /// Looks at the state.

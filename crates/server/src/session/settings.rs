@@ -7,6 +7,8 @@ use baton_protocol::params::{LargeOutput, SessionParams, SystemMessageConfig};
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
 
+use crate::github::Identity;
+
 /// See the module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
@@ -31,6 +33,10 @@ pub(crate) struct Settings {
     pub(crate) instruction_directories: Vec<PathBuf>,
     pub(crate) skip_custom_instructions: bool,
     pub(crate) github_token: Option<String>,
+    /// Whom the session acts for, where that is known.
+    pub(crate) identity: Option<Identity>,
+    /// Whether the model may not ask questions, whoever could show them.
+    pub(crate) ask_user_disabled: bool,
     /// Whether the model may ask questions although no client is there to show them: they wait for whoever comes.
     pub(crate) questions: bool,
     /// Whether they are kept with the session, because nobody will tell them again.

@@ -55,7 +55,7 @@ pub(super) async fn ask(bench: &Bench) -> WorkResult {
     }
 }
 
-async fn request(bench: &Bench, chosen: &Chosen) -> Request {
+pub(super) async fn request(bench: &Bench, chosen: &Chosen) -> Request {
     let system = match &bench.conversation.system {
         Some(system) => system.to_string(),
         None => prompt::system_text(bench).await,

@@ -10,6 +10,7 @@ mod hooks;
 mod prompt;
 mod question;
 mod tools;
+mod window;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::engine_room::EngineRoom;
 pub(crate) use self::tools::{ToolRoom, offered};
+pub(crate) use self::window::{Window, window};
 use crate::Server;
 use crate::session::actor::transcript::Conversation;
 use crate::session::{Failure, Hub, Mail, Responder, Settings};

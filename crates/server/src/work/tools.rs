@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use baton_agent::tools::shell::{NoProcessLog, ShellSettings, Shells};
-use baton_agent::tools::sql::Database;
+use baton_agent::tools::sql::{Database, Dependency, Todo};
 use baton_agent::tools::{self, Services, ToolContext, Toolbox, ask_user, spill};
 use baton_core::{Call, Prepared, Route, Session};
 use baton_protocol::event::{ContextAdded, Question, TodosChanged, ToolPartialResult, ToolRequest};
@@ -61,6 +61,11 @@ impl ToolRoom {
         self.services.get_or_init(|| Arc::new((self.make)())).clone()
     }
 
+    /// The things to do that the model has written down, and which of them wait for which. Blocks.
+    pub(crate) fn todos(&self) -> Result<(Vec<Todo>, Vec<Dependency>), String> {
+        self.services().database.todos().map_err(|error| error.to_string())
+    }
+
     /// Runs a command for a person: at once, asking nobody, in the way the model's commands are run, so that it ends with
     /// the session at the latest. Dropping the future ends the command.
     pub(crate) async fn run_for_person(&self, cwd: PathBuf, command: &str) -> ToolResult {
@@ -91,7 +96,8 @@ pub(crate) fn offered(session: &Session, settings: &Settings, room: &ToolRoom) -
     let of_clients: Vec<&ToolSpec> = session.live.clients.values().flat_map(|client| &client.tools).collect();
     let overridden = |name: &str| of_clients.iter().any(|tool| tool.name == name);
     let mut tools: Vec<ToolSpec> = room.toolbox.specs().cloned().collect();
-    if settings.questions || session.live.clients.values().any(|client| client.user_input) {
+    let can_ask = settings.questions || session.live.clients.values().any(|client| client.user_input);
+    if can_ask && !settings.ask_user_disabled {
         tools.push(ask_user::ask_user_spec());
     }
     if settings.legacy && settings.available_tools.is_none() {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use baton_agent::tools::sql::{Dependency, Todo};
 use baton_core::Change;
 use baton_protocol::SessionId;
 use baton_protocol::event::{Body, FileOperation, PlanChanged, WorkspaceFileChanged};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Call, Handling, void};
 use crate::rpc::errors;
-use crate::session::{Handle, Mail};
+use crate::session::{Handle, Mail, View};
 use crate::workspace::{FileError, Workspace};
 
 impl Call<'_> {
@@ -79,30 +80,69 @@ pub(super) fn delete_plan(call: &Call<'_>) -> Handling {
 pub(super) fn workspace(call: &Call<'_>) -> Handling {
     let server = call.connection.server.clone();
     call.view(move |view| {
-        let (session, facts) = (view.session, &view.session.durable.facts);
-        let directory: PathBuf = server.session_directory(&session.id, view.settings.config_dir.as_deref());
-        let mut workspace = json!({
-            "id": session.id,
-            "cwd": facts.context.cwd,
-            "user_named": facts.named_by_user,
-            "summary_count": 0,
-            "created_at": session.durable.started,
-            "updated_at": baton_protocol::Timestamp::now(),
-        });
-        let optional = [
-            ("git_root", &facts.context.git_root),
-            ("repository", &facts.context.repository),
-            ("host_type", &facts.context.host_type),
-            ("branch", &facts.context.branch),
-            ("name", &facts.name),
-            ("client_name", &view.settings.client_name),
-        ];
-        for (key, value) in optional {
-            if let Some(value) = value {
-                workspace[key] = json!(value);
-            }
+        let directory: PathBuf =
+            server.session_directory(&view.session.id, view.settings.config_dir.as_deref());
+        json!({ "workspace": described(&view), "path": directory })
+    })
+}
+
+/// The facts of a session's workspace.
+pub(super) fn described(view: &View<'_>) -> Value {
+    let (session, facts) = (view.session, &view.session.durable.facts);
+    let mut workspace = json!({
+        "id": session.id,
+        "cwd": facts.context.cwd,
+        "user_named": facts.named_by_user,
+        "summary_count": 0,
+        "created_at": session.durable.started,
+        "updated_at": baton_protocol::Timestamp::now(),
+    });
+    let optional = [
+        ("git_root", &facts.context.git_root),
+        ("repository", &facts.context.repository),
+        ("host_type", &facts.context.host_type),
+        ("branch", &facts.context.branch),
+        ("name", &facts.name),
+        ("client_name", &view.settings.client_name),
+    ];
+    for (key, value) in optional {
+        if let Some(value) = value {
+            workspace[key] = json!(value);
         }
-        json!({ "workspace": workspace, "path": directory })
+    }
+    workspace
+}
+
+/// The things to do that the model has written down.
+pub(super) fn todos(call: &Call<'_>) -> Handling {
+    read_todos(call, |rows, _| json!({ "rows": rows }))
+}
+
+pub(super) fn todos_with_dependencies(call: &Call<'_>) -> Handling {
+    read_todos(call, |rows, dependencies| json!({ "rows": rows, "dependencies": dependencies }))
+}
+
+fn read_todos(
+    call: &Call<'_>,
+    tell: impl FnOnce(Vec<Value>, Vec<Value>) -> Value + Send + 'static,
+) -> Handling {
+    let (handle, method) = (call.session()?, call.method.to_owned());
+    call.later(async move {
+        let tools = handle.look(|view| view.tools.clone()).await.map_err(|f| errors::of(&method, &f))?;
+        let read = tokio::task::spawn_blocking(move || tools.todos()).await;
+        let failed = |error: String| errors::failed(&method, error);
+        let (todos, dependencies) = read.map_err(|e| failed(e.to_string()))?.map_err(failed)?;
+        let row = |todo: Todo| {
+            json!({
+                "id": todo.id,
+                "title": todo.title,
+                "description": todo.description,
+                "status": todo.status,
+                "createdAt": todo.created_at,
+            })
+        };
+        let edge = |edge: Dependency| json!({ "todoId": edge.todo_id, "dependsOn": edge.depends_on });
+        Ok(tell(todos.into_iter().map(row).collect(), dependencies.into_iter().map(edge).collect()))
     })
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use baton_protocol::SessionId;
 use baton_protocol::event::WorkContext;
+use baton_protocol::{SessionId, Timestamp};
 use baton_store::Summary;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Call, Handling};
 use crate::rpc::errors;
@@ -155,9 +155,78 @@ pub(super) fn bulk_delete(call: &Call<'_>) -> Handling {
     })
 }
 
-/// Everything that was acknowledged is durable already.
-pub(super) fn save(call: &Call<'_>) -> Handling {
+/// Everything that was acknowledged is durable already, and a session that was left is locked by nobody.
+pub(super) fn nothing_to_do(call: &Call<'_>) -> Handling {
     call.now(json!({}))
+}
+
+#[derive(Deserialize)]
+struct Enrich {
+    sessions: Vec<Map<String, Value>>,
+}
+
+/// Adds what is known about sessions to what the client knows already.
+pub(super) fn enrich(call: &Call<'_>) -> Handling {
+    let Enrich { mut sessions } = call.parse()?;
+    summaries(call, move |all| {
+        for session in &mut sessions {
+            let id = session.get("sessionId").and_then(Value::as_str).unwrap_or_default();
+            let Some(summary) = all.iter().find(|summary| summary.session.as_str() == id) else { continue };
+            let Ok(Value::Object(known)) = serde_json::to_value(metadata::of(summary)) else { continue };
+            for (key, value) in known {
+                session.entry(key).or_insert(value);
+            }
+        }
+        json!({ "sessions": sessions })
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Prune {
+    older_than_days: u64,
+    #[serde(default)]
+    dry_run: bool,
+    #[serde(default)]
+    exclude_session_ids: Vec<String>,
+    #[serde(default)]
+    include_named: bool,
+}
+
+/// Deletes sessions that nobody has touched for so long. Those that somebody holds, or has given a name, are spared.
+pub(super) fn prune(call: &Call<'_>) -> Handling {
+    const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+    let params: Prune = call.parse()?;
+    let (server, method) = (call.connection.server.clone(), call.method.to_owned());
+    call.later(async move {
+        let told = |error| errors::failed(&method, error);
+        let age = i64::try_from(params.older_than_days.saturating_mul(DAY_MS)).unwrap_or(i64::MAX);
+        let newest = Timestamp::now().as_millis().saturating_sub(age);
+        let all = server.store.list().await.map_err(told)?;
+        let old = all.into_iter().filter(|summary| summary.modified.as_millis() <= newest);
+        let (candidates, skipped): (Vec<_>, Vec<_>) = old.partition(|summary| {
+            let excluded = params.exclude_session_ids.iter().any(|id| id == summary.session.as_str());
+            let held = summary.holder.as_ref().is_some_and(|holder| owner::is_alive(&holder.owner));
+            let named = metadata::decode(&summary.meta).name.is_some() && !params.include_named;
+            !(excluded || held || named)
+        });
+        let mut deleted: Vec<&SessionId> = Vec::new();
+        for summary in candidates.iter().filter(|_| !params.dry_run) {
+            if server.delete(&summary.session).await.map_err(told)? {
+                deleted.push(&summary.session);
+            }
+        }
+        let freed = |summary: &&Summary| params.dry_run || deleted.contains(&&summary.session);
+        let freed: u64 = candidates.iter().filter(freed).map(|summary| summary.size).sum();
+        let ids = |list: &[Summary]| list.iter().map(|s| s.session.clone()).collect::<Vec<_>>();
+        Ok(json!({
+            "deleted": deleted,
+            "candidates": ids(&candidates),
+            "skipped": ids(&skipped),
+            "freedBytes": freed,
+            "dryRun": params.dry_run,
+        }))
+    })
 }
 
 /// Which session a terminal shows. There is none here.
@@ -166,7 +235,8 @@ pub(super) fn foreground(call: &Call<'_>) -> Handling {
 }
 
 pub(super) fn set_foreground(call: &Call<'_>) -> Handling {
-    let error = "This server has no TUI that could show a session in the foreground.";
+    let error =
+        "Not running in TUI+server mode: there is no terminal that could show a session in the foreground";
     call.now(json!({ "success": false, "error": error }))
 }
 

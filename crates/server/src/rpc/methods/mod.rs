@@ -4,11 +4,13 @@
 //! cancels and answers are in the session's mailbox before the next frame is looked at. What takes time goes on beside
 //! the connection.
 
+mod absent;
 mod answers;
 mod catalog;
 mod events;
 mod files;
 mod greeting;
+mod identity;
 mod inference;
 mod lists;
 mod providers;
@@ -16,6 +18,7 @@ mod queue;
 mod sessions;
 mod settings;
 mod state;
+mod window;
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -101,8 +104,10 @@ fn route(call: &Call<'_>) -> Handling {
         "session.abort" => sessions::abort(call),
         "session.suspend" => sessions::suspend(call),
         "session.destroy" | "session.detach" => sessions::leave(call),
+        "session.shutdown" => sessions::shut_down(call),
         "session.delete" | "sessions.delete" => sessions::delete(call),
         "sessions.close" => sessions::close(call),
+        "sessions.fork" => sessions::fork(call),
 
         "session.list" | "sessions.list" => lists::list(call),
         "session.getMetadata" | "sessions.getMetadata" => lists::metadata(call),
@@ -112,7 +117,9 @@ fn route(call: &Call<'_>) -> Handling {
         "sessions.getSizes" => lists::sizes(call),
         "sessions.checkInUse" => lists::in_use(call),
         "sessions.bulkDelete" => lists::bulk_delete(call),
-        "sessions.save" => lists::save(call),
+        "sessions.save" | "sessions.releaseLock" => lists::nothing_to_do(call),
+        "sessions.enrichMetadata" => lists::enrich(call),
+        "sessions.pruneOld" => lists::prune(call),
         "session.getForeground" => lists::foreground(call),
         "session.setForeground" => lists::set_foreground(call),
 
@@ -153,9 +160,21 @@ fn route(call: &Call<'_>) -> Handling {
         "session.metadata.recordContextChange" => state::record_context_change(call),
         "session.usage.getMetrics" => state::usage(call),
 
+        "session.metadata.contextInfo" => window::context_info(call),
+        "session.metadata.getContextAttribution" => window::attribution(call),
+        "session.metadata.getContextHeaviestMessages" => window::heaviest_messages(call),
+        "session.metadata.recomputeContextTokens" => window::recompute(call),
+        "session.instructions.getSources" => window::instruction_sources(call),
+
+        "session.gitHubAuth.getStatus" => identity::status(call),
+        "session.gitHubAuth.setCredentials" => identity::set_credentials(call),
+        "account.getQuota" => identity::quota(call),
+
         "session.plan.read" => files::read_plan(call),
         "session.plan.update" => files::update_plan(call),
         "session.plan.delete" => files::delete_plan(call),
+        "session.plan.readSqlTodos" => files::todos(call),
+        "session.plan.readSqlTodosWithDependencies" => files::todos_with_dependencies(call),
         "session.workspaces.getWorkspace" => files::workspace(call),
         "session.workspaces.listFiles" | "session.workspace.listFiles" => files::list(call),
         "session.workspaces.readFile" | "session.workspace.readFile" => files::read(call),
@@ -165,7 +184,7 @@ fn route(call: &Call<'_>) -> Handling {
         "session.queue.removeMostRecent" => queue::remove_most_recent(call),
         "session.queue.clear" => queue::clear(call),
 
-        unknown => Err(RpcError::unknown_method(unknown)),
+        _ => absent::route(call),
     }
 }
 

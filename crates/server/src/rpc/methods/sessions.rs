@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use baton_core::{Profile, Reply};
 use baton_protocol::SessionId;
-use baton_protocol::event::AbortReason;
+use baton_protocol::event::{AbortReason, ShutdownType};
 use baton_protocol::params::{OnlySession, SendParams, SessionParams};
 use baton_protocol::rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handling, success, void};
+use super::{Call, Handling, identity, success, void};
 use crate::Server;
 use crate::crash::CrashPoint;
+use crate::fork::{self, Fork};
+use crate::github::Identity;
 use crate::lifecycle::News;
 use crate::rpc::attachment::Attachment;
 use crate::rpc::errors;
@@ -27,12 +29,23 @@ pub(super) fn create(call: &Call<'_>) -> Handling {
     call.later(async move {
         let server = connection.server.clone();
         let config_dir = joining.params.config_dir.clone();
+        let identity = identity::of(&server, &joining.params).await;
+        let identity = identity.map_err(|why| errors::failed(&method, why))?;
         let created = server.registry.create(&server, &id, joining).await;
         let (handle, joined) = created.map_err(|failure| errors::of(&method, &failure))?;
         let answer = described(&server, &handle, &joined, config_dir.as_deref());
+        introduce(&handle, identity);
         connection.attach(handle);
         Ok(answer)
     })
+}
+
+/// Tells a session whom it acts for.
+fn introduce(handle: &Handle, identity: Option<Identity>) {
+    if let Some(identity) = identity {
+        // A session that is gone again needs to know nobody.
+        let _ = handle.send(Mail::Adjust(Box::new(|settings| settings.identity = Some(identity))));
+    }
 }
 
 /// Comes back to a session, in memory or not. History is not told again: the client asks for it.
@@ -46,9 +59,12 @@ pub(super) fn resume(call: &Call<'_>) -> Handling {
     call.later(async move {
         let server = connection.server.clone();
         let config_dir = joining.params.config_dir.clone();
+        let identity = identity::of(&server, &joining.params).await;
+        let identity = identity.map_err(|why| errors::failed(&method, why))?;
         let handle = server.registry.open(&server, &id);
         let joined = handle.join(joining).await.map_err(|failure| errors::of(&method, &failure))?;
         let answer = described(&server, &handle, &joined, config_dir.as_deref());
+        introduce(&handle, identity);
         connection.attach(handle);
         Ok(answer)
     })
@@ -123,7 +139,10 @@ pub(super) fn leave(call: &Call<'_>) -> Handling {
     let id = call.parse::<OnlySession>()?.session_id;
     let client = call.connection.client;
     match call.connection.detach(&id) {
-        Some(handle) => call.by_responder(&handle, |respond| Mail::Close(client, respond), |_| Ok(success())),
+        // A session that somebody has shut down meanwhile is left already.
+        Some(handle) => call
+            .by_responder(&handle, |respond| Mail::Close(client, respond), |_| Ok(success()))
+            .or_else(|_| call.now(success())),
         None => call.now(success()),
     }
 }
@@ -136,6 +155,49 @@ pub(super) fn close(call: &Call<'_>) -> Handling {
         Some(handle) => call.by_responder(&handle, |respond| Mail::Close(client, respond), |_| Ok(json!({}))),
         None => call.now(json!({})),
     }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ShutDown {
+    session_id: SessionId,
+    #[serde(rename = "type")]
+    how: Option<ShutdownType>,
+    reason: Option<String>,
+}
+
+/// Ends a session for everybody who is attached. Its history stays, and it can be resumed.
+pub(super) fn shut_down(call: &Call<'_>) -> Handling {
+    let params: ShutDown = call.parse()?;
+    let handle = call.attached(&params.session_id)?;
+    let how = params.how.unwrap_or(ShutdownType::Routine);
+    let reason = params.reason.unwrap_or_else(|| "the session was shut down".into());
+    call.connection.detach(&params.session_id);
+    call.by_responder(&handle, |respond| Mail::ShutDown(how, reason, respond), |_| Ok(void()))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ForkParams {
+    /// Not checked: an id that cannot exist is an id that does not exist.
+    session_id: String,
+    to_event_id: Option<String>,
+    name: Option<String>,
+}
+
+/// Makes a session from another one's history.
+pub(super) fn fork(call: &Call<'_>) -> Handling {
+    let params: ForkParams = call.parse()?;
+    let (store, method) = (call.connection.server.store.clone(), call.method.to_owned());
+    let Ok(source) = params.session_id.parse() else {
+        let why = format!("Session {} not found or has no persisted events", params.session_id);
+        return Err(errors::failed(call.method, why));
+    };
+    let wanted = Fork { source, until: params.to_event_id, name: params.name };
+    call.later(async move {
+        let forked = fork::fork(&*store, wanted).await.map_err(|error| errors::failed(&method, error))?;
+        Ok(json!({ "sessionId": forked.0, "name": forked.1 }))
+    })
 }
 
 /// Deletes a session for everybody, with its files.

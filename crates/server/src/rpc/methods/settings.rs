@@ -1,5 +1,7 @@
 //! Settings of a session: model, mode, name, permissions, options; and notes for its log.
 
+use std::path::PathBuf;
+
 use baton_core::{Change, LogLevel, Reply};
 use baton_protocol::event::{AgentMode, PermissionMode};
 use baton_protocol::provider::ProviderConfig;
@@ -8,7 +10,7 @@ use baton_protocol::{Json, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handling, success, void};
+use super::{Call, Handling, state, success, void};
 use crate::session::Mail;
 
 /// Changes a setting, and answers with `value` once that is durable.
@@ -183,15 +185,17 @@ struct UpdateOptions {
     provider: Option<ProviderConfig>,
     model: Option<String>,
     reasoning_effort: Option<String>,
+    working_directory: Option<PathBuf>,
+    ask_user_disabled: Option<bool>,
 }
 
 pub(super) fn update_options(call: &Call<'_>) -> Handling {
     let options: UpdateOptions = call.parse()?;
     let handle = call.attached(&options.session_id)?;
-    let change = options
-        .model
-        .clone()
-        .map(|model| Change::Model { model, reasoning_effort: options.reasoning_effort.clone() });
+    let model = options.model.clone();
+    let model =
+        model.map(|model| Change::Model { model, reasoning_effort: options.reasoning_effort.clone() });
+    let place = options.working_directory.as_deref().map(state::change_of_place).transpose()?;
     let client = call.connection.client;
     let adjust = Mail::Adjust(Box::new(move |settings| {
         if options.provider.is_some() {
@@ -206,14 +210,17 @@ pub(super) fn update_options(call: &Call<'_>) -> Handling {
         settings.streaming = options.enable_streaming.unwrap_or(settings.streaming);
         settings.skip_custom_instructions =
             options.skip_custom_instructions.unwrap_or(settings.skip_custom_instructions);
+        settings.ask_user_disabled = options.ask_user_disabled.unwrap_or(settings.ask_user_disabled);
     }));
     handle.send(adjust).map_err(|failure| crate::rpc::errors::of(call.method, &failure))?;
-    match change {
-        Some(change) => {
-            call.by_responder(&handle, |respond| Mail::Change(Box::new(change), respond), |_| Ok(success()))
+    let method = call.method.to_owned();
+    call.later(async move {
+        for change in [model, place].into_iter().flatten() {
+            let changed = handle.ask(|respond| Mail::Change(Box::new(change), respond)).await;
+            changed.map_err(|failure| crate::rpc::errors::of(&method, &failure))?;
         }
-        None => call.now(success()),
-    }
+        Ok(success())
+    })
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! What a session is doing, and where.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use baton_core::Change;
 use baton_protocol::event::WorkContext;
@@ -9,7 +9,7 @@ use baton_protocol::{SessionId, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Call, Handling};
+use super::{Call, Handling, files};
 use crate::session::Mail;
 
 pub(super) fn snapshot(call: &Call<'_>) -> Handling {
@@ -26,6 +26,7 @@ pub(super) fn snapshot(call: &Call<'_>) -> Handling {
             "modifiedTime": Timestamp::now(),
             "workingDirectory": facts.context.cwd,
             "workspacePath": directory,
+            "workspace": files::described(&view),
         });
         let optional = [
             ("clientName", &view.settings.client_name),
@@ -62,13 +63,17 @@ struct SetWorkingDirectory {
 pub(super) fn set_working_directory(call: &Call<'_>) -> Handling {
     let params: SetWorkingDirectory = call.parse()?;
     let handle = call.attached(&params.session_id)?;
-    let directory = params.working_directory;
-    if !directory.is_dir() {
-        return Err(RpcError::bad_params(format!("{} is not a directory", directory.display())));
-    }
-    let answer = json!({ "workingDirectory": directory });
-    let change = Change::Context(crate::context::of(&directory));
+    let change = change_of_place(&params.working_directory)?;
+    let answer = json!({ "workingDirectory": params.working_directory });
     call.by_responder(&handle, |respond| Mail::Change(Box::new(change), respond), |_| Ok(answer))
+}
+
+/// To work somewhere else from here on.
+pub(super) fn change_of_place(directory: &Path) -> Result<Change, RpcError> {
+    if directory.is_dir() {
+        return Ok(Change::Context(crate::context::of(directory)));
+    }
+    Err(RpcError::bad_params(format!("{} is not a directory", directory.display())))
 }
 
 #[derive(Deserialize)]

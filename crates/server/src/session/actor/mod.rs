@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use baton_core::{Input, Output, ReplyTo, Session, Stamp, WorkId};
 use baton_engines::Control;
+use baton_protocol::event::ShutdownType;
 use baton_protocol::{ClientId, Timestamp};
 use baton_store::{Append, Lease, NewRecord, Seq, StoreError};
 use bytes::Bytes;
@@ -207,6 +208,12 @@ impl Actor {
             },
             Mail::Leave(client) => return self.leave(client).await,
             Mail::Close(client, respond) => return self.close(client, respond).await,
+            Mail::ShutDown(how, reason, respond) => return self.shut_down(reason, how, respond).await,
+            Mail::Borrow(lend) => {
+                let loaded = self.conversation.load(&self.server, &self.session.id, self.head).await;
+                let bench = loaded.map(|()| self.work_bench(CancellationToken::new()));
+                drop(lend.send(bench.map_err(Failure::Store)));
+            }
             Mail::Look(look) => {
                 look(View {
                     session: &self.session,
@@ -257,8 +264,13 @@ impl Actor {
             work::say_farewell(self.work_bench(CancellationToken::new()), client, respond);
             return ControlFlow::Continue(());
         }
-        let closed = self.step(Input::Close { reason: "the session was closed".into() }).await;
-        self.hub.detach(client);
+        self.shut_down("the session was closed".into(), ShutdownType::Routine, respond).await
+    }
+
+    /// Ends the session for everybody who is attached.
+    async fn shut_down(&mut self, reason: String, how: ShutdownType, respond: Responder) -> ControlFlow<()> {
+        let closed = self.step(Input::Close { reason, shutdown: how }).await;
+        self.hub.close();
         self.stop_everything();
         self.end_before_answer().await;
         respond(Ok(baton_core::Reply::Done(None)));
@@ -417,7 +429,7 @@ fn stamp() -> Stamp {
 }
 
 /// A recorded event as the store takes it.
-fn record_of(output: &Output) -> Option<NewRecord> {
+pub(crate) fn record_of(output: &Output) -> Option<NewRecord> {
     let Output::Record(event) = output else { return None };
     // An event is made of strings, numbers and JSON that was JSON before: it always has a JSON form.
     let body = serde_json::to_vec(event).unwrap_or_default();

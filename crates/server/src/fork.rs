@@ -1,0 +1,199 @@
+//! A session made from another one's history: whole, or up to an event.
+//!
+//! The history is copied record by record, under the same event ids, so that both tell the same story up to the fork.
+//! What was under way at that point is not carried over: it belongs to the session that is doing it, and ends in the
+//! copy as cancelled.
+
+use baton_core::{Change, Durable, Input, Output, ReplyTo, Session, Stamp, Withdrawn};
+use baton_protocol::{Body, Event, EventId, SessionId, Timestamp};
+use baton_store::{Append, Lease, NewRecord, NewSession, Record, Seq, Span, Store, StoreError};
+use bytes::Bytes;
+use uuid::Uuid;
+
+use crate::session::Settings;
+use crate::{metadata, owner};
+
+const PAGE: usize = 1000;
+
+/// Why a session could not be forked. Clients match these texts.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ForkError {
+    #[error("Session {0} not found or has no persisted events")]
+    Nothing(SessionId),
+    #[error("Event {event} not found in session {session}")]
+    NoSuchEvent { event: String, session: SessionId },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What was asked for.
+pub(crate) struct Fork {
+    pub(crate) source: SessionId,
+    /// The first event that is not copied; none means all are.
+    pub(crate) until: Option<String>,
+    pub(crate) name: Option<String>,
+}
+
+/// Copies the history. Returns the copy's id and name.
+pub(crate) async fn fork(store: &dyn Store, wanted: Fork) -> Result<(SessionId, String), ForkError> {
+    let end = match &wanted.until {
+        None => None,
+        Some(event) => Some(find(store, &wanted.source, event).await?),
+    };
+    let mut copy = Copy { id: SessionId::random(), durable: Durable::default(), lease: None };
+    let copied = copy.take_all(store, &wanted.source, end).await;
+    let named = match copied {
+        Ok(()) => copy.finish(store, &wanted).await,
+        Err(error) => Err(error),
+    };
+    if named.is_err() && copy.lease.is_some() {
+        // Half a copy is no use to anybody.
+        drop(store.delete(&copy.id).await);
+    }
+    Ok((copy.id, named?))
+}
+
+/// The place of an event, looked for from the end: forks are mostly made close to it.
+async fn find(store: &dyn Store, session: &SessionId, event: &str) -> Result<Seq, ForkError> {
+    let unknown = || ForkError::NoSuchEvent { event: event.to_owned(), session: session.clone() };
+    let summary = store.summary(session).await?.ok_or_else(|| ForkError::Nothing(session.clone()))?;
+    let wanted: Uuid = event.parse().map_err(|_| unknown())?;
+    let mut before = summary.head.plus(1);
+    loop {
+        let page = store.read(session, Span::Before { before, limit: PAGE }).await?;
+        let Some(first) = page.first() else { return Err(unknown()) };
+        before = first.seq;
+        let found = page.iter().rev().find(|record| id_of(record) == Some(EventId(wanted)));
+        if let Some(record) = found {
+            return Ok(record.seq);
+        }
+    }
+}
+
+fn id_of(record: &Record) -> Option<EventId> {
+    #[derive(serde::Deserialize)]
+    struct Id {
+        id: EventId,
+    }
+    serde_json::from_slice::<Id>(&record.body).ok().map(|named| named.id)
+}
+
+/// A copy in the making.
+struct Copy {
+    id: SessionId,
+    durable: Durable,
+    lease: Option<Lease>,
+}
+
+impl Copy {
+    async fn take_all(
+        &mut self,
+        store: &dyn Store,
+        source: &SessionId,
+        end: Option<Seq>,
+    ) -> Result<(), ForkError> {
+        let mut after = Seq::ZERO;
+        loop {
+            let mut page = store.read(source, Span::After { after, limit: PAGE }).await?;
+            let Some(last) = page.last() else { break };
+            after = last.seq;
+            page.retain(|record| end.is_none_or(|end| record.seq < end));
+            let records = page.into_iter().map(|record| self.adopt(record)).collect();
+            self.write(store, records).await?;
+            if end.is_some_and(|end| after >= end) {
+                break;
+            }
+        }
+        if self.lease.is_none() { Err(ForkError::Nothing(source.clone())) } else { Ok(()) }
+    }
+
+    /// A record of the source as one of the copy: the same, but for the name of the session in its first event.
+    fn adopt(&mut self, record: Record) -> NewRecord {
+        let event = std::str::from_utf8(&record.body).ok().and_then(|text| Event::parse(text).ok());
+        let Some(mut event) = event else {
+            self.durable.skip();
+            return NewRecord { kind: record.kind, body: record.body };
+        };
+        self.durable.apply(&event);
+        let body = match &mut event.body {
+            Body::SessionStart(start) => {
+                start.session_id = self.id.clone();
+                serde_json::to_vec(&event).map_or(record.body, Bytes::from)
+            }
+            _ => record.body,
+        };
+        NewRecord { kind: record.kind, body }
+    }
+
+    /// Ends what was under way, gives the copy its name, and lets go of it.
+    async fn finish(&mut self, store: &dyn Store, wanted: &Fork) -> Result<String, ForkError> {
+        let expected = Seq(self.durable.seq);
+        let facts = &self.durable.facts;
+        let known = facts.name.clone().or_else(|| facts.title.clone());
+        let known = known.unwrap_or_else(|| format!("Session {:.8}", wanted.source.as_str()));
+        let name = wanted.name.clone().unwrap_or_else(|| format!("{known} (fork)"));
+        let mut session = Session::recovered(self.id.clone(), std::mem::take(&mut self.durable));
+        let reply = ReplyTo(0);
+        let change = Change::Name { name: name.clone(), by_user: wanted.name.is_some() };
+        let inputs = [
+            Input::Withdraw { reply, which: Withdrawn::All },
+            Input::Suspend { reply },
+            Input::Change { reply, change },
+        ];
+        let stamp = || Stamp::new(Timestamp::now(), Uuid::new_v4().as_u128());
+        let outputs: Vec<Output> =
+            inputs.into_iter().flat_map(|input| session.step(input, stamp())).collect();
+        let records = outputs.iter().filter_map(crate::session::actor::record_of).collect();
+        self.durable = session.durable;
+        self.append(store, expected, records).await?;
+        if let Some(lease) = self.lease.take() {
+            store.release(lease).await?;
+        }
+        Ok(name)
+    }
+
+    async fn write(&mut self, store: &dyn Store, records: Vec<NewRecord>) -> Result<(), ForkError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let expected = Seq(self.durable.seq.saturating_sub(records.len() as u64));
+        if self.lease.is_some() {
+            return self.append(store, expected, records).await;
+        }
+        let new = NewSession {
+            session: self.id.clone(),
+            owner: owner::this_process(),
+            created: Timestamp::now(),
+            records,
+            meta: self.meta(),
+            busy: false,
+        };
+        self.lease = Some(store.create(new).await?);
+        Ok(())
+    }
+
+    async fn append(
+        &self,
+        store: &dyn Store,
+        expected: Seq,
+        records: Vec<NewRecord>,
+    ) -> Result<(), ForkError> {
+        let Some(lease) = self.lease.clone() else { return Ok(()) };
+        let append = Append {
+            lease,
+            expected,
+            records,
+            modified: Timestamp::now(),
+            meta: Some(self.meta()),
+            snapshot: serde_json::to_vec(&self.durable).ok().map(Bytes::from),
+            busy: false,
+        };
+        store.append(append).await?;
+        Ok(())
+    }
+
+    fn meta(&self) -> Bytes {
+        let folded = Session { durable: self.durable.clone(), ..Session::new(self.id.clone()) };
+        metadata::encode(&folded, &Settings::default())
+    }
+}
