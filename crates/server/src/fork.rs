@@ -94,7 +94,10 @@ impl Copy {
     ) -> Result<(), ForkError> {
         let mut after = Seq::ZERO;
         loop {
-            let mut page = store.read(source, Span::After { after, limit: PAGE }).await?;
+            let mut page = match store.read(source, Span::After { after, limit: PAGE }).await {
+                Err(StoreError::NotFound(_)) => break,
+                read => read?,
+            };
             let Some(last) = page.last() else { break };
             after = last.seq;
             page.retain(|record| end.is_none_or(|end| record.seq < end));

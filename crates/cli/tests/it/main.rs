@@ -18,6 +18,7 @@ mod crowd;
 mod docs;
 mod door;
 mod http;
+mod methods;
 mod model;
 mod order;
 mod processes;

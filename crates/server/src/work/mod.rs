@@ -7,6 +7,7 @@ mod ask;
 mod drive;
 mod engine_room;
 mod hooks;
+mod person;
 mod prompt;
 mod question;
 mod tools;

@@ -15,6 +15,7 @@ use baton_protocol::{Json, ToolCallId};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::person::People;
 use super::{Bench, hooks, prompt};
 use crate::Server;
 use crate::rpc::dialect;
@@ -27,6 +28,7 @@ pub(crate) struct ToolRoom {
     directory: PathBuf,
     toolbox: Toolbox,
     services: OnceLock<Arc<Services>>,
+    pub(super) people: People,
     make: Box<dyn Fn() -> Services + Send + Sync>,
 }
 
@@ -49,7 +51,13 @@ impl ToolRoom {
                 web: Arc::new(NetworkFetch::new(server.models.network())),
             }
         };
-        Self { directory, toolbox, services: OnceLock::new(), make: Box::new(make) }
+        Self {
+            directory,
+            toolbox,
+            services: OnceLock::new(),
+            people: People::default(),
+            make: Box::new(make),
+        }
     }
 
     /// The session's own directory.
@@ -57,30 +65,22 @@ impl ToolRoom {
         &self.directory
     }
 
-    fn services(&self) -> Arc<Services> {
+    pub(super) fn toolbox(&self) -> &Toolbox {
+        &self.toolbox
+    }
+
+    pub(super) fn services(&self) -> Arc<Services> {
         self.services.get_or_init(|| Arc::new((self.make)())).clone()
+    }
+
+    /// The same, if any tool has needed them so far.
+    pub(super) fn opened(&self) -> Option<&Arc<Services>> {
+        self.services.get()
     }
 
     /// The things to do that the model has written down, and which of them wait for which. Blocks.
     pub(crate) fn todos(&self) -> Result<(Vec<Todo>, Vec<Dependency>), String> {
         self.services().database.todos().map_err(|error| error.to_string())
-    }
-
-    /// Runs a command for a person: at once, asking nobody, in the way the model's commands are run, so that it ends with
-    /// the session at the latest. Dropping the future ends the command.
-    pub(crate) async fn run_for_person(&self, cwd: PathBuf, command: &str) -> ToolResult {
-        const LONGEST_WAIT: u64 = 600;
-        let Some(bash) = self.toolbox.get("bash") else { return ToolResult::failure("There is no shell.") };
-        let context = ToolContext {
-            cwd,
-            session_dir: self.directory.clone(),
-            services: self.services(),
-            call: ToolCallId("person".into()),
-            cancel: CancellationToken::new(),
-            progress: Arc::new(|_| {}),
-        };
-        let arguments = json!({ "command": command, "description": "", "initial_wait": LONGEST_WAIT });
-        bash.run(&context, &Json::from(arguments)).await
     }
 
     /// Ends every process that the session has started, and waits for that.

@@ -27,6 +27,6 @@ pub(crate) use bash::Bash;
 pub(crate) use companions::{ListBash, ReadBash, StopBash, WriteBash};
 pub use process_log::{MemoryProcessLog, NoProcessLog, ProcessLog, StartedGroup};
 pub use process_table::Identity;
-pub use registry::{ShellSettings, Shells};
+pub use registry::{Background, CommandProgress, ShellSettings, Shells};
 pub use supervised::Supervised;
 pub use tree::{TAG_VARIABLE, end_leftovers, end_tagged};

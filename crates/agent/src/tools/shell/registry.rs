@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use baton_protocol::Timestamp;
 use uuid::Uuid;
 
 use super::output::Progress;
 use super::process_log::ProcessLog;
-use super::running::{Launch, Shell, start};
+use super::running::{Launch, Shell, Status, start};
 use super::tree::end_tagged;
 use crate::tools::{Refusal, ToolContext, lock};
 
@@ -45,6 +46,44 @@ struct State {
     shells: Vec<Arc<Shell>>,
 }
 
+/// A command, as others may see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Background {
+    /// The name that the model knows it by.
+    pub id: String,
+    /// What was asked for.
+    pub command: String,
+    /// Its first process.
+    pub pid: i32,
+    /// When it began.
+    pub started: Timestamp,
+    /// How it does.
+    pub progress: CommandProgress,
+}
+
+/// How a command does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandProgress {
+    /// It runs, or something that it started does.
+    Running,
+    /// It has ended by itself.
+    Exited(i32),
+    /// Somebody has ended it.
+    Ended,
+}
+
+impl Background {
+    fn of(shell: &Shell) -> Self {
+        let progress = match shell.status() {
+            Status::Exited { code, left_running: false } => CommandProgress::Exited(code),
+            Status::Stopped => CommandProgress::Ended,
+            Status::Running | Status::Exited { .. } => CommandProgress::Running,
+        };
+        let (id, command) = (shell.id.clone(), shell.command.clone());
+        Self { id, command, pid: shell.pid, started: shell.started, progress }
+    }
+}
+
 /// What a tool wants to have run.
 pub(crate) struct Wanted {
     pub(crate) command: String,
@@ -77,6 +116,33 @@ impl Shells {
         }
         let tag = self.tag.clone();
         let _ = tokio::task::spawn_blocking(move || end_tagged(&tag)).await;
+    }
+
+    /// The commands that run, or have, for as long as they are remembered.
+    #[must_use]
+    pub fn background(&self) -> Vec<Background> {
+        self.all().iter().map(|shell| Background::of(shell)).collect()
+    }
+
+    /// Ends a command and all that it started, and waits for that. Whether there was anything to end.
+    pub async fn end(&self, id: &str) -> bool {
+        let found = self.all().into_iter().find(|shell| shell.id == id && !shell.is_over());
+        match found {
+            Some(shell) => {
+                shell.stop().await;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Forgets a command that is over. Whether it was remembered.
+    pub fn forget_ended(&self, id: &str) -> bool {
+        let found = self.all().into_iter().find(|shell| shell.id == id && shell.is_over());
+        found.is_some_and(|shell| {
+            self.forget(&shell);
+            true
+        })
     }
 
     pub(crate) fn start(&self, context: &ToolContext, wanted: Wanted) -> Result<Arc<Shell>, Refusal> {

@@ -9,6 +9,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use baton_protocol::Timestamp;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
 use tokio::net::unix::pipe;
 use tokio::process::{ChildStdin, Command};
@@ -85,6 +86,7 @@ pub(crate) struct Shell {
     pub(crate) command: String,
     pub(crate) cwd: PathBuf,
     pub(crate) pid: i32,
+    pub(crate) started: Timestamp,
     pub(crate) output: Arc<Output>,
     pub(crate) stdin: tokio::sync::Mutex<Option<ChildStdin>>,
     pub(crate) tree: Mutex<Tree>,
@@ -138,6 +140,7 @@ pub(crate) fn start(launch: Launch) -> io::Result<Arc<Shell>> {
         command: launch.command,
         cwd: launch.cwd,
         pid,
+        started: Timestamp::now(),
         output: Arc::new(Output::new(launch.progress)),
         stdin: tokio::sync::Mutex::new(child.stdin().take()),
         tree: Mutex::new(Tree::new(group)),

@@ -183,34 +183,17 @@ pub(super) async fn shell(at: SessionHere, Body(new): Body<NewCommand>) -> Answe
     let handle = open(&at);
     let (room, cwd) =
         handle.look(|view| (view.tools.clone(), view.session.durable.facts.context.cwd.clone())).await?;
-    let result = room.run_for_person(cwd.into(), &new.command).await;
-    let (output, exit_code) = without_exit_code(&result.text_result_for_llm);
-    let run = ShellRun { command: new.command, output: output.to_owned(), exit_code };
+    let ran = room.run_for_person(cwd.into(), &new.command).await;
+    let exit_code = ran.exit_code.unwrap_or(-1);
+    let run = ShellRun { command: new.command, output: ran.output, exit_code };
     let answer = json!({ "output": run.output, "exit_code": exit_code });
     handle.send(Mail::Note(Box::new(run.into())))?;
     Ok(Json(answer))
 }
 
-/// Parts what a command printed from the note on how it ended. One that has not ended in time has no exit code.
-fn without_exit_code(text: &str) -> (&str, i32) {
-    const NOTE: &str = "<exited with exit code ";
-    let ended = text.rsplit_once(NOTE).and_then(|(output, note)| {
-        let code = note.split('>').next()?.parse().ok()?;
-        Some((output.strip_suffix('\n').unwrap_or(output), code))
-    });
-    ended.unwrap_or((text, -1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_exit_code_is_not_output() {
-        assert_eq!(without_exit_code("a\nb\n<exited with exit code 3>"), ("a\nb", 3));
-        assert_eq!(without_exit_code("<exited with exit code 0>"), ("", 0));
-        assert_eq!(without_exit_code("still running"), ("still running", -1));
-    }
 
     #[test]
     fn text_is_given_as_text_and_the_rest_as_it_is() {

@@ -52,6 +52,16 @@ pub(super) fn route(call: &Call<'_>) -> Handling {
             Err(RpcError::failed(format!("{} {only}", call.method)))
         }
 
+        // A command goes to the background by itself when it takes long, and there are no sub-agents to talk to.
+        "session.tasks.getCurrentPromotable" | "session.tasks.promoteCurrentToBackground" => {
+            of_session(call, json!({}))
+        }
+        "session.tasks.promoteToBackground" => of_session(call, json!({ "promoted": false })),
+        "session.tasks.sendMessage" => {
+            let error = "Agent not found or not accepting messages";
+            of_session(call, json!({ "sent": false, "error": error }))
+        }
+
         // None of these is ever asked of a client here, so no answer to one is waited for.
         "session.ui.handlePendingSampling"
         | "session.ui.handlePendingAutoModeSwitch"

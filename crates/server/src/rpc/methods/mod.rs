@@ -17,7 +17,9 @@ mod providers;
 mod queue;
 mod sessions;
 mod settings;
+mod shell;
 mod state;
+mod tasks;
 mod window;
 
 use std::future::Future;
@@ -179,6 +181,18 @@ fn route(call: &Call<'_>) -> Handling {
         "session.workspaces.listFiles" | "session.workspace.listFiles" => files::list(call),
         "session.workspaces.readFile" | "session.workspace.readFile" => files::read(call),
         "session.workspaces.createFile" | "session.workspace.createFile" => files::create(call),
+
+        "session.shell.exec" => shell::exec(call),
+        "session.shell.kill" => shell::kill(call),
+        "session.shell.executeUserRequested" => shell::execute_user_requested(call),
+        "session.shell.cancelUserRequested" => shell::cancel_user_requested(call),
+
+        "session.tasks.list" => tasks::list(call),
+        "session.tasks.refresh" | "session.tasks.waitForPending" => tasks::settled(call),
+        "session.tasks.getProgress" => tasks::progress(call),
+        "session.tasks.cancel" => tasks::cancel(call),
+        "session.tasks.remove" => tasks::remove(call),
+        "session.tasks.startAgent" => tasks::start_agent(call),
 
         "session.queue.pendingItems" => queue::pending(call),
         "session.queue.removeMostRecent" => queue::remove_most_recent(call),

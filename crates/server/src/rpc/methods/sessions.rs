@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use baton_core::{Profile, Reply};
-use baton_protocol::SessionId;
 use baton_protocol::event::{AbortReason, ShutdownType};
 use baton_protocol::params::{OnlySession, SendParams, SessionParams};
 use baton_protocol::rpc::RpcError;
+use baton_protocol::{Json, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handling, identity, success, void};
+use super::{Call, Handled, Handling, identity, success, void};
 use crate::Server;
 use crate::crash::CrashPoint;
 use crate::fork::{self, Fork};
@@ -18,7 +18,7 @@ use crate::github::Identity;
 use crate::lifecycle::News;
 use crate::rpc::attachment::Attachment;
 use crate::rpc::errors;
-use crate::session::{Handle, How, Joined, Joining, Mail};
+use crate::session::{Failure, Handle, How, Joined, Joining, Mail, Responder};
 
 /// Makes a session. Its first event is on its way to the client before the answer is.
 pub(super) fn create(call: &Call<'_>) -> Handling {
@@ -136,24 +136,30 @@ pub(super) fn suspend(call: &Call<'_>) -> Handling {
 /// The client is done with the session; nobody else loses it. Doing it twice is fine. SDKs have two names for it: one of
 /// the days when a session had one client, one of today.
 pub(super) fn leave(call: &Call<'_>) -> Handling {
-    let id = call.parse::<OnlySession>()?.session_id;
-    let client = call.connection.client;
-    match call.connection.detach(&id) {
-        // A session that somebody has shut down meanwhile is left already.
-        Some(handle) => call
-            .by_responder(&handle, |respond| Mail::Close(client, respond), |_| Ok(success()))
-            .or_else(|_| call.now(success())),
-        None => call.now(success()),
-    }
+    leave_with(call, success())
 }
 
 /// The same, for those who do not mind whether they were attached.
 pub(super) fn close(call: &Call<'_>) -> Handling {
-    let id = call.parse::<OnlySession>()?.session_id;
-    let client = call.connection.client;
-    match call.connection.detach(&id) {
-        Some(handle) => call.by_responder(&handle, |respond| Mail::Close(client, respond), |_| Ok(json!({}))),
-        None => call.now(json!({})),
+    leave_with(call, json!({}))
+}
+
+fn leave_with(call: &Call<'_>, answer: Value) -> Handling {
+    let session = call.parse::<OnlySession>()?.session_id;
+    let Some(handle) = call.connection.detach(&session) else { return call.now(answer) };
+    let (connection, id, method) = (call.connection.clone(), call.id.clone(), call.method.to_owned());
+    let left = answer.clone();
+    let respond: Responder = Box::new(move |closed| {
+        let outcome = match closed {
+            // A session that somebody else has shut down meanwhile is left already.
+            Ok(_) | Err(Failure::NotFound(_)) => Ok(Json::from(left)),
+            Err(failure) => Err(errors::of(&method, &failure)),
+        };
+        connection.answer(&id, &outcome);
+    });
+    match handle.send(Mail::Close(call.connection.client, respond)) {
+        Ok(()) => Ok(Handled::ByResponder),
+        Err(_) => call.now(answer),
     }
 }
 
