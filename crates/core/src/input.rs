@@ -152,7 +152,7 @@ pub enum Arrival {
         /// Whether to record that it came.
         record: bool,
         /// Where the session works now.
-        context: WorkContext,
+        context: Box<WorkContext>,
         /// Another model than before.
         model: Option<String>,
         /// Another effort than before.

@@ -39,7 +39,7 @@ impl Step<'_> {
                     reasoning_effort: reasoning_effort
                         .clone()
                         .or_else(|| durable.facts.reasoning_effort.clone()),
-                    context: Some(context),
+                    context: Some(*context),
                     already_in_use: Some(false),
                     session_was_active: Some(pending.was_active()),
                     continue_pending_work: Some(continue_pending_work.unwrap_or(false)),

@@ -107,7 +107,7 @@ impl World {
         let arrival = Arrival::Resumed {
             continue_pending_work,
             record: true,
-            context: WorkContext::default(),
+            context: Box::default(),
             model: None,
             reasoning_effort: None,
         };

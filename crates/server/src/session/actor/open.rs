@@ -236,7 +236,7 @@ impl Actor {
         Arrival::Resumed {
             continue_pending_work: params.continue_pending_work,
             record: !params.disable_resume.unwrap_or(false),
-            context,
+            context: Box::new(context),
             model: params.model.clone(),
             reasoning_effort: params.reasoning_effort.clone(),
         }
