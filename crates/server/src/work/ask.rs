@@ -17,15 +17,19 @@ use serde_json::{Value, json};
 use super::{Bench, hooks, offered, prompt, tools};
 use crate::models::{Asker, Chosen};
 
-/// Asks the model with the conversation so far, and tells clients what it says while it says it.
-pub(super) async fn ask(bench: &Bench) -> WorkResult {
-    let asker = Asker {
+/// Who asks.
+pub(super) fn asker(bench: &Bench) -> Asker<'_> {
+    Asker {
         session: &bench.session.id,
         settings: &bench.settings,
         hub: &bench.hub,
         model: bench.session.durable.facts.model.as_deref(),
-    };
-    let chosen = match bench.server.models.choose(&asker).await {
+    }
+}
+
+/// Asks the model with the conversation so far, and tells clients what it says while it says it.
+pub(super) async fn ask(bench: &Bench) -> WorkResult {
+    let chosen = match bench.server.models.choose(&asker(bench)).await {
         Ok(chosen) => chosen,
         Err(error) => return failed(bench, &error).await,
     };

@@ -44,8 +44,7 @@ pub(crate) async fn window(bench: &Bench) -> Result<Option<Window>, ModelError> 
     if crate::engines::named(&bench.server, &bench.settings, &bench.session).is_some() {
         return Ok(None);
     }
-    let wanted = bench.session.durable.facts.model.as_deref();
-    let chosen = bench.server.models.choose(&bench.settings, wanted).await?;
+    let chosen = bench.server.models.choose(&ask::asker(bench)).await?;
     let request = ask::request(bench, &chosen).await;
     Ok(Some(weigh(&request, chosen.token_limit)))
 }

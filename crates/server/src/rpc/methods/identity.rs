@@ -18,7 +18,7 @@ pub(super) async fn of(server: &Arc<Server>, params: &SessionParams) -> Result<O
     let Some(token) = &params.git_hub_token else { return Ok(None) };
     match &server.options.github_api {
         None => Ok(Some(Identity::unnamed())),
-        Some(api) => github::identify(&server.models.transport(), api, token).await.map(Some),
+        Some(api) => github::identify(&server.models.network(), api, token).await.map(Some),
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) fn quota(call: &Call<'_>) -> Handling {
         let (Some(api), Some(token)) = (&server.options.github_api, token) else {
             return Ok(json!({ "quotaSnapshots": {} }));
         };
-        let identity = github::identify(&server.models.transport(), api, &token).await;
+        let identity = github::identify(&server.models.network(), api, &token).await;
         let identity = identity.map_err(|why| errors::failed(&method, why))?;
         let snapshots = identity.account.get("quota_snapshots").and_then(Value::as_object);
         let told: serde_json::Map<String, Value> = snapshots
