@@ -1,6 +1,6 @@
 """Parts of Baton that later work must not spoil: fan-out to many clients, and opening long sessions.
 
-Prints figures and their ratios. Started by `bench/micro`. Durable appends are measured where they live:
+Prints figures and their ratios. Started by `bench/run micro`. Durable appends are measured where they live:
 `cargo run --release -p baton-store --example throughput`.
 """
 
@@ -26,7 +26,7 @@ OPENINGS = 15
 
 def main():
     """Measures, and prints."""
-    parser = argparse.ArgumentParser(prog="bench/micro", description=__doc__)
+    parser = argparse.ArgumentParser(prog="bench/run micro", description=__doc__)
     parser.add_argument("--no-build", action="store_true", help="measure what is in target/release already")
     parser.add_argument("--baton", metavar="PROGRAM", help="another build of Baton")
     parser.add_argument("--events", type=int, default=1_000_000, help="of the long session (%(default)s)")
@@ -118,7 +118,7 @@ def opening(runtime, endpoints, scratch, events):
     print(f"  the long one takes {number(long / short)} times as long")
 
 
-def bring_in(runtime, endpoints, home, length):
+def bring_in(runtime, endpoints, home, length, quiet=False):
     """Imports a session of so many events; returns its name."""
     file = home / f"{length}.jsonl"
     with open(file, "w") as out:
@@ -126,7 +126,8 @@ def bring_in(runtime, endpoints, home, length):
     command = [runtime.program, "sessions", "import", file]
     settings = {"env": environment(home, runtime.cache, endpoints), "capture_output": True, "text": True}
     taken, done = timed(lambda: subprocess.run(command, check=True, **settings))
-    print(f"  imported {length:,} events ({os.path.getsize(file) / 1e6:.0f} MB) in {taken / 1000:.1f} s")
+    if not quiet:
+        print(f"  imported {length:,} events ({os.path.getsize(file) / 1e6:.0f} MB) in {taken / 1000:.1f} s")
     file.unlink()
     return done.stdout.strip()
 

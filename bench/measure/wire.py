@@ -29,6 +29,7 @@ class Wire:
         self.buffer = bytearray()
         self.last_id = 0
         self.frames = 0
+        self.received = 0
 
     @classmethod
     def to_port(cls, port, **options):
@@ -53,16 +54,18 @@ class Wire:
     def wait_for(self, call_id):
         """Waits for the reply to a call."""
         while True:
-            frame = self.read_frame()
-            # Notifications name their method first. Everything else is short, or is what we wait for.
-            if b'"method"' in frame[:40]:
-                continue
-            reply = json.loads(frame)
+            reply = json.loads(self.next_reply())
             if reply.get("id") != call_id:
                 continue
             if "error" in reply:
                 raise Refused(reply["error"].get("message"))
             return reply["result"]
+
+    def next_reply(self):
+        """The next frame that is no notification: those name their method first. It is not parsed."""
+        while b'"method"' in (frame := self.read_frame())[:40]:
+            pass
+        return frame
 
     def wait_for_event(self, kind):
         """Waits for a session event of a type."""
@@ -107,6 +110,7 @@ class Wire:
         if not chunk:
             raise Gone("the program has closed the connection")
         self.buffer += chunk
+        self.received += len(chunk)
 
     def _write(self, data):
         while data:
