@@ -20,8 +20,8 @@ MISSED = 10_000
 CLIENTS = 100
 RESTARTS, CATCH_UPS, FAN_OUTS = 7, 15, 3
 STALLED_TURNS = 20
-# Streamed word by word, so that a client which does not read is soon far behind.
-LONG_PROMPT = "Say it. [[text:" + "word " * 4000 + "]]"
+# Large, so that a client which does not read is soon far behind.
+LONG_PROMPT = "Say it. [[text:" + "word " * 40_000 + "]]"
 
 
 def main():
