@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use baton_protocol::params::SessionMetadata;
 use baton_protocol::{Body, Event, SessionId};
-use baton_server::{CrashPlan, metadata_of, transfer};
+use baton_server::{CrashPlan, metadata_of, repairs, transfer};
 use baton_store::{Seq, Span, Store};
 
 use crate::args::{Cli, ModelArgs, SessionsCommand};
@@ -95,7 +95,7 @@ async fn show(store: &dyn Store, id: &str, json: bool) -> anyhow::Result<ExitCod
     let mut after = Seq::ZERO;
     loop {
         let page = store.read(&session, Span::After { after, limit: 500 }).await?;
-        let Some(last) = page.last() else { return Ok(ExitCode::SUCCESS) };
+        let Some(last) = page.last() else { break };
         after = last.seq;
         for record in &page {
             let text = String::from_utf8_lossy(&record.body);
@@ -106,6 +106,10 @@ async fn show(store: &dyn Store, id: &str, json: bool) -> anyhow::Result<ExitCod
             }
         }
     }
+    for repair in repairs::look(store, &session).await? {
+        terminal::note(&repair);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn show_event(event: &Event) {

@@ -10,6 +10,7 @@
 //! * `wire`: bytes in and out.
 //! * `models`: which model endpoint a session talks to.
 //! * `engines`: other agents' programs, which sessions choose as their model.
+//! * `repairs`: what opening a history passes over, in words.
 //! * `mirror`: files beside the store, for tools that expect them.
 
 mod context;
@@ -27,6 +28,7 @@ mod models;
 mod options;
 pub mod owner;
 mod reaper;
+pub mod repairs;
 mod replay;
 mod rpc;
 mod session;

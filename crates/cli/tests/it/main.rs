@@ -17,6 +17,7 @@ mod crash;
 mod crowd;
 mod docs;
 mod door;
+mod handover;
 mod http;
 mod methods;
 mod model;

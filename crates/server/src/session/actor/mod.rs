@@ -59,6 +59,8 @@ pub(crate) struct Actor {
     /// The last metadata written, so that it is written only when it changes.
     meta: Bytes,
     last_snapshot: u64,
+    /// What was passed over when the session was opened, until somebody has been told.
+    repairs: Option<String>,
     inbox: mpsc::UnboundedReceiver<Mail>,
     /// A way to itself, for work to report back.
     mailbox: mpsc::UnboundedSender<Mail>,

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use baton_core::{Arrival, Durable, Input, Session};
+use baton_protocol::event::SessionWarning;
 use baton_protocol::params::SessionParams;
-use baton_protocol::{Event, SessionId, Timestamp};
-use baton_store::{Lease, NewRecord, NewSession, Opened, Record, Seq, Span, StoreError, Take};
+use baton_protocol::{SessionId, Timestamp};
+use baton_store::{Lease, NewRecord, NewSession, Opened, Seq, Span, StoreError, Take};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::transcript::Conversation;
 use super::{Actor, record_of, stamp};
 use crate::Server;
 use crate::crash::CrashPoint;
 use crate::mirror::Mirror;
+use crate::repairs;
 use crate::session::hub::Hub;
 use crate::session::mail::{Failure, How, Joined, Joining, Mail};
 use crate::session::settings::Settings;
@@ -86,8 +89,9 @@ impl Nascent {
         match self.acquire().await {
             Ok(opened) => {
                 self.server.crash_point(CrashPoint::AfterAcquire);
-                let (session, meta) = match self.recover(&opened).await {
-                    Ok(session) => (session, opened.meta.clone()),
+                let meta = opened.meta.clone();
+                let (session, repairs) = match self.recover(&opened).await {
+                    Ok(recovered) => recovered,
                     Err(error) => return self.fail(error),
                 };
                 self.hub.start_after(session.durable.last_public, opened.head);
@@ -102,6 +106,7 @@ impl Nascent {
                     Conversation::default(),
                 );
                 actor.last_snapshot = snapshot;
+                actor.repairs = repairs;
                 actor.mirror.catch_up(&actor.session.id, actor.head);
                 actor.live().await;
             }
@@ -124,24 +129,29 @@ impl Nascent {
         }
     }
 
-    /// The state of the session as the store has it. A snapshot that this version cannot read is passed over: the
-    /// records are the truth, it only saves time.
-    async fn recover(&self, opened: &Opened) -> Result<Session, StoreError> {
+    /// The state of the session as the store has it, and what had to be passed over for it. A snapshot that this version
+    /// cannot read is passed over: the records are the truth, it only saves time.
+    async fn recover(&self, opened: &Opened) -> Result<(Session, Option<String>), StoreError> {
+        let mut unreadable = Vec::new();
         let mut durable = Durable::default();
         if let Some((place, bytes)) = &opened.snapshot {
             durable = match serde_json::from_slice(bytes) {
                 Ok(durable) => durable,
                 Err(error) => {
                     tracing::warn!(session = %self.id, %error, "a snapshot cannot be read; reading the whole history");
-                    self.fold_until(*place).await?
+                    self.fold_until(*place, &mut unreadable).await?
                 }
             };
         }
-        fold(&mut durable, &opened.tail);
-        Ok(Session::recovered(self.id.clone(), durable))
+        repairs::fold(&mut durable, &opened.tail, &mut unreadable);
+        let repairs = repairs::passed_over(&unreadable);
+        if let Some(repairs) = &repairs {
+            tracing::warn!(session = %self.id, "{repairs}");
+        }
+        Ok((Session::recovered(self.id.clone(), durable), repairs))
     }
 
-    async fn fold_until(&self, place: Seq) -> Result<Durable, StoreError> {
+    async fn fold_until(&self, place: Seq, unreadable: &mut Vec<Seq>) -> Result<Durable, StoreError> {
         let mut durable = Durable::default();
         while durable.seq < place.0 {
             let left = usize::try_from(place.0 - durable.seq).unwrap_or(PAGE);
@@ -150,7 +160,7 @@ impl Nascent {
             if page.is_empty() {
                 break;
             }
-            fold(&mut durable, &page);
+            repairs::fold(&mut durable, &page, unreadable);
         }
         Ok(durable)
     }
@@ -177,6 +187,7 @@ impl Nascent {
             head,
             meta,
             last_snapshot: 0,
+            repairs: None,
             inbox: self.mailbox.receiver,
             mailbox: self.mailbox.sender,
             replies: Default::default(),
@@ -219,12 +230,22 @@ impl Actor {
                 self.hub.attach(joining.client, joining.port.clone());
                 self.act(first, outputs, bodies).await;
                 self.mirror.start(&self.session);
+                self.say_repairs();
                 Ok(self.joined())
             }
             Err(error) => {
                 (self.session, self.settings) = before;
                 Err(error)
             }
+        }
+    }
+
+    /// Whoever comes first to a session whose history could not be read whole is told so. It is not recorded: the next
+    /// one to open the session finds out again.
+    fn say_repairs(&mut self) {
+        if let Some(message) = self.repairs.take() {
+            let warning = SessionWarning { warning_type: "history".into(), message, url: None };
+            self.hub.show(warning, &CancellationToken::new());
         }
     }
 
@@ -254,15 +275,5 @@ fn create_input(server: &Server, params: &SessionParams) -> Input {
         model: params.model.clone(),
         reasoning_effort: params.reasoning_effort.clone(),
         version: server.options.version.clone(),
-    }
-}
-
-/// What these records make of a state. One that cannot be read has its place in the sequence, and changes nothing.
-fn fold(durable: &mut Durable, records: &[Record]) {
-    for record in records {
-        match std::str::from_utf8(&record.body).ok().and_then(|text| Event::parse(text).ok()) {
-            Some(event) => durable.apply(&event),
-            None => durable.skip(),
-        }
     }
 }
