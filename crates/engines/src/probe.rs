@@ -71,13 +71,18 @@ async fn version(program: &Program, path: &Path) -> Option<String> {
         .envs(program.environment(&[]))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null());
+        .stderr(Stdio::piped());
     let mut child = Supervised::spawn(command, format!("probe/{}/", Uuid::new_v4())).ok()?;
-    let (_, stdout, _) = child.pipes();
-    let mut said = Vec::new();
-    let read = timeout(PATIENCE, stdout?.take(LONGEST).read_to_end(&mut said)).await;
+    let (_, stdout, stderr) = child.pipes();
+    let (mut said, mut said_aside) = (Vec::new(), Vec::new());
+    let (mut stdout, mut stderr) = (stdout?.take(LONGEST), stderr?.take(LONGEST));
+    let read = async { tokio::try_join!(stdout.read_to_end(&mut said), stderr.read_to_end(&mut said_aside)) };
+    let read = timeout(PATIENCE, read).await;
     child.end(Duration::ZERO).await;
     read.ok()?.ok()?;
+    // Some say it on stderr; a warning there must not be taken for it where stdout has it.
+    said.push(b' ');
+    said.append(&mut said_aside);
     let said = String::from_utf8_lossy(&said);
     said.split_whitespace()
         .map(|word| word.trim_start_matches('v'))

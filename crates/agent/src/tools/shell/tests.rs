@@ -169,7 +169,15 @@ async fn one_can_talk_to_a_command() {
     let ended = bench.run(&WriteBash, json!({"shellId": 0, "input": "bye{ctrl+d}", "delay": 20})).await;
     assert_eq!(ended.text_result_for_llm, "bye\n<exited with exit code 0>");
 
-    bench.run(&Bash, json!({"command": "sleep 1000", "mode": "background", "shellId": "s"})).await;
+    // A shell that has not yet started its command may shrug Ctrl-C off: wait until it has.
+    let command = "echo up; exec sleep 1000";
+    bench.run(&Bash, json!({"command": command, "mode": "background", "shellId": "s"})).await;
+    while !bench
+        .run(&ReadBash, json!({"shellId": "s", "delay": 0.1}))
+        .await
+        .text_result_for_llm
+        .contains("up")
+    {}
     let interrupted = bench.run(&WriteBash, json!({"shellId": "s", "input": "{ctrl+c}", "delay": 20})).await;
     assert_eq!(interrupted.text_result_for_llm, "<exited with exit code 130>");
 
