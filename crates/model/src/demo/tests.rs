@@ -1,3 +1,5 @@
+//! The demo model says what it is, and does what it says.
+
 use std::sync::Arc;
 
 use super::*;

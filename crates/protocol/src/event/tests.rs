@@ -1,3 +1,5 @@
+//! Events on the wire: what is written is read back, and what is unknown is kept.
+
 use super::*;
 use crate::ids::ToolCallId;
 use crate::permission::PermissionRequest;

@@ -217,7 +217,8 @@ async fn a_cancelled_call_leaves_nothing() {
         let begun = Instant::now();
         bench.context.cancel.cancel();
         assert_eq!(run.await.unwrap(), interrupted(), "{tree}");
-        assert!(begun.elapsed() < Duration::from_secs(3), "{tree}: {:?}", begun.elapsed());
+        // Far from the minute that the call would wait by itself, however busy the machine is.
+        assert!(begun.elapsed() < Duration::from_secs(30), "{tree}: {:?}", begun.elapsed());
         assert_eq!(alive(&mark), Vec::<String>::new(), "{tree}");
         assert_eq!(bench.processes.running(), [], "{tree}");
     }
@@ -264,7 +265,7 @@ async fn what_a_command_leaves_behind_neither_hangs_the_call_nor_is_forgotten() 
         let mark = marker();
         let begun = Instant::now();
         let told = bash(&bench, &format!("{} echo done", leftover.replace("MARK", &mark))).await;
-        assert!(begun.elapsed() < Duration::from_secs(5), "{leftover}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{leftover}");
         let expected = "done\n<exited with exit code 0>\n<processes that it started are still running with \
                         shellId: 0. Use stop_bash to end them>";
         assert_eq!(told, expected, "{leftover}");

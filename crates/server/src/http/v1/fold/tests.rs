@@ -1,3 +1,5 @@
+//! What crush's client is shown of a session's events.
+
 use baton_protocol::event::{
     Abort, AbortReason, MessageDelta, PermissionCompleted, PermissionRequested, Prompt, PromptAccepted,
     ReasoningDelta, RequestClosed, RequestOpened, SessionError, SessionStart, TokenCounts, ToolCallDelta,
