@@ -52,15 +52,16 @@ class Model:
         self._http("POST", f"/_release/{hold}")
 
     def exchanges(self) -> list[dict[str, Any]]:
-        """All chat requests so far, with path and headers."""
-        return [r for r in self._http("GET", "/_requests") if r["path"].split("?")[0].endswith("/chat/completions")]
+        """All questions so far, with path and headers."""
+        wires = ("/chat/completions", "/responses", "/messages")
+        return [r for r in self._http("GET", "/_requests") if r["path"].split("?")[0].endswith(wires)]
 
     def requests(self) -> list[dict[str, Any]]:
-        """The bodies of all chat requests so far."""
+        """The bodies of all questions so far."""
         return [exchange["body"] for exchange in self.exchanges()]
 
     async def asked(self, count: int) -> None:
-        """Waits until there have been so many chat requests. Another process cannot tell us, so this polls."""
+        """Waits until there have been so many questions. Another process cannot tell us, so this polls."""
         await until(lambda: len(self.requests()) >= count, f"{count} requests to the model")
 
 

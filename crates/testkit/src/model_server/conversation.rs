@@ -85,16 +85,17 @@ fn parts(content: &Value) -> impl Iterator<Item = &Value> {
     content.as_array().into_iter().flatten()
 }
 
-/// The text of a message without what programs add by themselves: that comes in tags.
+/// The text of a message without what programs add by themselves: that comes in tags. An API in which turns alternate
+/// has several prompts in one message, if some were not answered; the script of the last of them counts.
 fn what_somebody_said(content: &Value) -> String {
+    let texts = match content {
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        other => Vec::from_iter(other.as_str()),
+    };
     let is_said = |text: &&str| !text.trim_start().starts_with('<') || text.contains("[[");
-    match content {
-        Value::Array(parts) => {
-            let texts = parts.iter().filter_map(|part| part["text"].as_str());
-            texts.filter(is_said).collect::<Vec<_>>().join("\n")
-        }
-        other => other.as_str().filter(is_said).unwrap_or_default().to_owned(),
-    }
+    let said: Vec<&str> = texts.into_iter().filter(is_said).collect();
+    let last_script = said.iter().rposition(|text| text.contains("[[")).unwrap_or(0);
+    said[last_script..].join("\n")
 }
 
 fn text(content: &Value) -> String {
@@ -137,6 +138,17 @@ mod tests {
             let Conversation { user_messages, prompt, results, .. } = Conversation::read(&body);
             assert_eq!((user_messages, prompt.as_str(), results), (2, "two", vec!["r".to_owned()]), "{body}");
         }
+    }
+
+    #[test]
+    fn of_scripts_that_share_a_message_the_last_one_counts() {
+        let prompt = |texts: &[&str]| {
+            let content: Vec<_> = texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
+            Conversation::read(&json!({"messages": [{"role": "user", "content": content}]})).prompt
+        };
+        assert_eq!(prompt(&["[[hang]]", "[[text:x]]", "a.png"]), "[[text:x]]\na.png");
+        assert_eq!(prompt(&["one", "two"]), "one\ntwo");
+        assert_eq!(prompt(&[]), "");
     }
 
     #[test]

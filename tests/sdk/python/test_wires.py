@@ -1,0 +1,155 @@
+"""Every wire API that Baton speaks to models, driven end to end: the SDK at one end, a scripted provider at the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import adapters
+import pytest
+from support import call, text_of, tool
+
+#: Providers are a matter between Baton and the model: what an older SDK sends for one is no different.
+pytestmark = pytest.mark.skipif(not adapters.is_newest(), reason="the newest SDK is enough")
+
+#: One pixel.
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A provider as a session is given it, and what must then be seen at the other end."""
+
+    name: str
+    provider: dict[str, Any]
+    #: Where requests are expected, with the query.
+    path: str
+    #: The header that shows who asks.
+    credential: tuple[str, str]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def at(self, url: str) -> dict[str, Any]:
+        return self.provider | {"base_url": url + self.provider.get("base_url", ""), "api_key": "sk-secret"}
+
+
+OPENAI = {"type": "openai", "base_url": "/v1"}
+AZURE = {"type": "azure"}
+VERSIONED = AZURE | {"azure": {"api_version": "2025-04-01-preview"}}
+RESPONSES = {"wire_api": "responses"}
+BEARER, API_KEY, X_API_KEY = ("authorization", "Bearer sk-secret"), ("api-key", "sk-secret"), ("x-api-key", "sk-secret")
+
+WIRES = [
+    Wire("completions", OPENAI, "/v1/chat/completions", BEARER),
+    Wire("responses", OPENAI | RESPONSES, "/v1/responses", BEARER),
+    Wire("messages", {"type": "anthropic"}, "/v1/messages", X_API_KEY),
+    Wire("azure-completions", AZURE, "/openai/v1/chat/completions", API_KEY),
+    Wire("azure-responses", AZURE | RESPONSES, "/openai/v1/responses", API_KEY),
+    Wire(
+        "azure-deployment",
+        VERSIONED,
+        "/openai/deployments/the-model/chat/completions?api-version=2025-04-01-preview",
+        API_KEY,
+    ),
+    Wire(
+        "azure-versioned-responses",
+        VERSIONED | RESPONSES,
+        "/openai/responses?api-version=2025-04-01-preview",
+        API_KEY,
+    ),
+]
+
+every_wire = pytest.mark.parametrize("wire", WIRES, ids=str)
+#: Azure has the APIs of OpenAI at other addresses.
+every_api = pytest.mark.parametrize("wire", [wire for wire in WIRES if wire.provider["type"] != "azure"], ids=str)
+
+
+async def with_provider(world, client, wire: Wire, **options: Any) -> Any:
+    return await world.create(client, model="the-model", provider=wire.at(world.model.url), **options)
+
+
+def results_in(body: dict[str, Any]) -> list[str]:
+    """What tools returned, in the words of any wire."""
+    found = []
+    for message in body.get("messages") or body["input"]:
+        if message.get("role") == "tool":
+            found.append(text_of(message))
+        elif message.get("type") == "function_call_output":
+            found.append(message["output"])
+        elif isinstance(message.get("content"), list):
+            found += [text_of(part) for part in message["content"] if part["type"] == "tool_result"]
+    return found
+
+
+@every_wire
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
+async def test_a_turn_with_everything_in_it(world, client, wire, streaming):
+    told = []
+    lamp = tool("lamp", lambda arguments: told.append(arguments) or "it is on")
+    session = await with_provider(world, client, wire, tools=[lamp], streaming=streaming)
+    seen = world.watch(session)
+    prompt = "[[think:Where is it?]][[text:Let me see. ]]" + call("lamp", value="größer") + "[[text:There it is.]]"
+    picture = {"type": "blob", "data": PIXEL, "mimeType": "image/png", "displayName": "pixel.png"}
+    assert await world.ask(session, prompt, attachments=[picture]) == "There it is."
+
+    # The client's tool was called once, with what the model wrote.
+    assert told == [{"value": "größer"}]
+    first, second = seen.of("assistant.message")
+    assert first["reasoningText"] == "Where is it?"
+    assert first["content"] == "Let me see. "
+    assert [(request["name"], request["arguments"]) for request in first["toolRequests"]] == [("lamp", told[0])]
+    assert not second["toolRequests"]
+
+    # The provider was asked where and as its documentation wants it, and told everything.
+    asked, answered = world.model.exchanges()
+    assert {asked["path"], answered["path"]} == {wire.path}
+    name, secret = wire.credential
+    assert asked["headers"][name] == secret
+    assert asked["body"]["model"] == "the-model"
+    assert bool(asked["body"].get("stream")) == streaming
+    assert PIXEL in str(asked["body"])
+    assert results_in(answered["body"]) == ["it is on"]
+
+    # What it cost, in one vocabulary.
+    usage = seen.of("assistant.usage")[0]
+    assert (usage["inputTokens"], usage["outputTokens"], usage["cacheReadTokens"]) == (100, 20, 40)
+    assert usage["isByok"] and usage["model"] == "the-model"
+    assert wire.path.split("?")[0].endswith(usage["apiEndpoint"])
+
+    # Pieces come if they were asked for, and are the message.
+    pieces = [piece["deltaContent"] for piece in seen.of("assistant.message_delta")]
+    assert "".join(pieces) == ("Let me see. There it is." if streaming else "")
+    thoughts = [piece["deltaContent"] for piece in seen.of("assistant.reasoning_delta")]
+    assert "".join(thoughts) == ("Where is it?" if streaming else "")
+
+
+@every_wire
+async def test_an_error_says_who_what_and_what_to_do(world, client, wire):
+    session = await with_provider(world, client, wire)
+    seen = world.watch(session)
+    expected = [
+        (401, "authentication", "Check the API key"),
+        (404, "query", "Check the base URL and the name of the model."),
+        (429, "rate_limit", "Try again in 3600 s."),
+    ]
+    for times, (status, type, advice) in enumerate(expected, 1):
+        await session.send(f"[[error:{status}:retry=3600]]")
+        error = (await seen.some("session.error", times))[-1]
+        assert (error["errorType"], error["statusCode"]) == (type, status)
+        for words in [world.model.url.removeprefix("http://"), f"({status} ", f"scripted failure {status}", advice]:
+            assert words in error["message"]
+        assert "sk-secret" not in error["message"]
+        await seen.idle(times)
+        assert len(world.model.exchanges()) == times, "what will not change is not tried again"
+    assert await world.ask(session, "[[text:never mind]]") == "never mind"
+
+
+@every_api
+async def test_half_an_answer_is_tried_again_as_another_message(world, client, wire):
+    session = await with_provider(world, client, wire, streaming=True)
+    seen = world.watch(session)
+    assert await world.ask(session, "[[drop*1]][[text:whole]]") == "whole"
+    pieces = seen.of("assistant.message_delta")
+    assert [piece["deltaContent"] for piece in pieces] == ["half ", "an ", "whole"]
+    assert pieces[0]["messageId"] != pieces[-1]["messageId"] == (await seen.first("assistant.message"))["messageId"]
