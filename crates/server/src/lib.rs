@@ -20,6 +20,7 @@ mod fork;
 mod git;
 mod github;
 mod http;
+mod kept;
 mod lifecycle;
 mod local;
 mod metadata;
@@ -51,6 +52,7 @@ use tokio_util::task::TaskTracker;
 
 pub use self::crash::{CrashPlan, CrashPoint};
 pub use self::http::{HttpDoor, HttpListener, HttpOptions, TlsError, TlsIdentity, WorkspaceOptions, openapi};
+use self::kept::Keep;
 use self::lifecycle::Lifecycle;
 pub use self::local::{Arrived, Joint, LocalError, LocalSession};
 use self::mirror::MirrorThread;
@@ -96,6 +98,7 @@ pub struct Server {
     pub(crate) engines: baton_engines::Registry,
     pub(crate) mirror: MirrorThread,
     pub(crate) ledger: Ledger,
+    pub(crate) keep: Keep,
     pub(crate) toolbox: Toolbox,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -111,6 +114,7 @@ impl Server {
             models: Models::new(&options),
             engines: engines::registry(&options),
             ledger: Ledger::new(&options.home, owner.clone()),
+            keep: Keep::at(&options.home),
             owner,
             options,
             store,

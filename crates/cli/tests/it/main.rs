@@ -22,6 +22,7 @@ mod http;
 mod methods;
 mod model;
 mod order;
+mod permissions;
 mod processes;
 mod providers;
 mod replay;

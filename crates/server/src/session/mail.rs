@@ -137,11 +137,18 @@ impl Handle {
         self.mailbox.send(mail).map_err(|_| Failure::NotFound(self.id.clone()))
     }
 
-    /// Sends a message that is answered, and waits for the answer.
-    pub(crate) async fn ask(&self, mail: impl FnOnce(Responder) -> Mail) -> Result<Reply, Failure> {
+    /// Sends a message that is answered, at once, and waits for the answer when awaited.
+    pub(crate) fn ask<M: FnOnce(Responder) -> Mail>(
+        &self,
+        mail: M,
+    ) -> impl Future<Output = Result<Reply, Failure>> + Send + use<M> {
         let (sender, receiver) = oneshot::channel();
-        self.send(mail(Box::new(move |answer| drop(sender.send(answer)))))?;
-        receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(self.id.clone())))
+        let sent = self.send(mail(Box::new(move |answer| drop(sender.send(answer)))));
+        let id = self.id.clone();
+        async move {
+            sent?;
+            receiver.await.unwrap_or(Err(Failure::NotFound(id)))
+        }
     }
 
     /// Brings a client to the session.
@@ -166,13 +173,17 @@ impl Handle {
         receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(self.id.clone())))
     }
 
-    /// Looks at the state.
-    pub(crate) async fn look<T: Send + 'static>(
+    /// Looks at the state as it is after all that was sent before.
+    pub(crate) fn look<T: Send + 'static, L: FnOnce(View<'_>) -> T + Send + 'static>(
         &self,
-        look: impl FnOnce(View<'_>) -> T + Send + 'static,
-    ) -> Result<T, Failure> {
+        look: L,
+    ) -> impl Future<Output = Result<T, Failure>> + Send + use<T, L> {
         let (sender, receiver) = oneshot::channel();
-        self.send(Mail::Look(Box::new(move |view| drop(sender.send(look(view))))))?;
-        receiver.await.map_err(|_| Failure::NotFound(self.id.clone()))
+        let sent = self.send(Mail::Look(Box::new(move |view| drop(sender.send(look(view))))));
+        let id = self.id.clone();
+        async move {
+            sent?;
+            receiver.await.map_err(|_| Failure::NotFound(id))
+        }
     }
 }

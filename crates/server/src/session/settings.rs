@@ -7,6 +7,7 @@ use baton_protocol::params::{LargeOutput, SessionParams, SystemMessageConfig};
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
 
+use super::rules::Rules;
 use crate::github::Identity;
 
 /// See the module.
@@ -39,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) ask_user_disabled: bool,
     /// Whether the model may ask questions although no client is there to show them: they wait for whoever comes.
     pub(crate) questions: bool,
+    /// What is allowed or refused without asking.
+    pub(crate) rules: Rules,
     /// Whether they are kept with the session, because nobody will tell them again.
     pub(crate) keep: bool,
     /// Whether the client speaks as SDKs did before `connect` existed; see [`crate::rpc::dialect`].

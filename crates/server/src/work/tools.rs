@@ -19,7 +19,7 @@ use super::person::People;
 use super::{Bench, hooks, prompt};
 use crate::Server;
 use crate::rpc::dialect;
-use crate::session::{Hub, Settings, ToolKind};
+use crate::session::{Hub, Judgement, Settings, ToolKind};
 use crate::web::NetworkFetch;
 
 /// What the tools of one session share. Made with the session, filled with the first call: a session that calls no tool
@@ -118,7 +118,7 @@ pub(super) async fn prepare(bench: &Bench, id: &ToolCallId) -> Prepared {
     let mut arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
     let input = json!({ "toolName": call.tool, "toolArgs": arguments });
     let Some(output) = hooks::invoke(bench, "preToolUse", input).await else {
-        return plan(bench, &call, &arguments).await;
+        return spare_asking(bench, plan(bench, &call, &arguments).await);
     };
     advise(bench, "preToolUse", output.text("additionalContext"));
     let decision = output.text("permissionDecision");
@@ -134,7 +134,7 @@ pub(super) async fn prepare(bench: &Bench, id: &ToolCallId) -> Prepared {
     if let Some(modified) = &modified {
         arguments = modified.clone();
     }
-    match plan(bench, &call, &arguments).await {
+    let planned = match plan(bench, &call, &arguments).await {
         Prepared::Runnable { route, wants, .. } => Prepared::Runnable {
             route,
             wants: wants.filter(|_| decision.as_deref() != Some("allow")),
@@ -142,11 +142,38 @@ pub(super) async fn prepare(bench: &Bench, id: &ToolCallId) -> Prepared {
             arguments: modified,
         },
         other => other,
+    };
+    spare_asking(bench, planned)
+}
+
+/// Nobody is asked for what the session's rules allow, unless a hook wants somebody to be.
+fn spare_asking(bench: &Bench, planned: Prepared) -> Prepared {
+    match planned {
+        Prepared::Runnable { route, wants: Some(wants), always_ask: false, arguments }
+            if bench.settings.rules.judge(&wants) == Judgement::Allowed =>
+        {
+            Prepared::Runnable { route, wants: None, always_ask: false, arguments }
+        }
+        other => other,
     }
 }
 
-/// What a call would do with these arguments.
+/// What a call would do with these arguments; nothing, where the session's rules refuse it.
 async fn plan(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
+    match plan_freely(bench, call, arguments).await {
+        Prepared::Runnable { wants: Some(wants), .. }
+            if bench.settings.rules.judge(&wants) == Judgement::Refused =>
+        {
+            Prepared::Finished(ToolResult {
+                result_type: ResultType::Denied,
+                ..ToolResult::failure("Permission denied by a rule of this session")
+            })
+        }
+        planned => planned,
+    }
+}
+
+async fn plan_freely(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
     let offered = offered(&bench.session, &bench.settings, &bench.tools);
     let Some(spec) = offered.iter().find(|tool| tool.name == call.tool) else {
         return Prepared::Finished(unknown_tool(&call.tool, &offered));

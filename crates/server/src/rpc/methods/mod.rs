@@ -13,6 +13,8 @@ mod greeting;
 mod identity;
 mod inference;
 mod lists;
+mod locations;
+mod permissions;
 mod providers;
 mod queue;
 mod sessions;
@@ -140,6 +142,24 @@ fn route(call: &Call<'_>) -> Handling {
         "session.ui.handlePendingElicitation" => answers::elicitation(call),
         "session.permissions.pendingRequests" => answers::pending_permissions(call),
 
+        "session.permissions.configure" => permissions::configure(call),
+        "session.permissions.modifyRules" => permissions::modify_rules(call),
+        "session.permissions.resetSessionApprovals" => permissions::reset(call),
+        "session.permissions.setRequired" | "session.permissions.notifyPromptShown" => {
+            permissions::noted(call)
+        }
+        "session.permissions.paths.list" => permissions::list_paths(call),
+        "session.permissions.paths.add" => permissions::add_path(call),
+        "session.permissions.paths.updatePrimary" => permissions::update_primary(call),
+        "session.permissions.paths.isPathWithinAllowedDirectories" => permissions::is_allowed(call),
+        "session.permissions.paths.isPathWithinWorkspace" => permissions::is_in_workspace(call),
+        "session.permissions.urls.setUnrestrictedMode" => permissions::unrestricted_urls(call),
+        "session.permissions.locations.resolve" => locations::resolve(call),
+        "session.permissions.locations.apply" => locations::apply(call),
+        "session.permissions.locations.addToolApproval" => locations::add_approval(call),
+        "session.permissions.folderTrust.isTrusted" => locations::is_trusted(call),
+        "session.permissions.folderTrust.addTrusted" => locations::trust(call),
+
         "session.model.getCurrent" => settings::current_model(call),
         "session.model.switchTo" => settings::switch_model(call),
         "session.model.setReasoningEffort" => settings::reasoning_effort(call),
@@ -151,7 +171,6 @@ fn route(call: &Call<'_>) -> Handling {
         "session.permissions.setApproveAll" => settings::approve_all(call),
         "session.permissions.setMode" => settings::set_permission_mode(call),
         "session.permissions.getMode" => settings::permission_mode(call),
-        "session.permissions.resetSessionApprovals" => settings::reset_approvals(call),
         "session.options.update" => settings::update_options(call),
         "session.log" => settings::log(call),
 

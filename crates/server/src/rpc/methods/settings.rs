@@ -166,11 +166,6 @@ pub(super) fn permission_mode(call: &Call<'_>) -> Handling {
     call.view(|view| json!({ "mode": view.session.durable.facts.permissions }))
 }
 
-pub(super) fn reset_approvals(call: &Call<'_>) -> Handling {
-    let handle = call.session()?;
-    change(call, &handle.id, Change::ForgetApprovals, success())
-}
-
 /// Options that can be changed while a session lives. Those that this server has no use for are accepted, as unknown
 /// fields are everywhere.
 #[derive(Deserialize)]

@@ -1,0 +1,121 @@
+//! What sessions may do without asking: rules of clients, of places, and what is kept of them.
+
+use baton_testkit::chat::{Chat, Turn};
+use serde_json::{Value, json};
+
+use crate::scripted;
+
+const TOUCH: &str = r#"[[tool:bash {"command":"touch made.txt"}]]"#;
+
+fn asked(turn: &Turn) -> usize {
+    turn.of("permission.requested").len()
+}
+
+/// What the tools of a turn came to: whether each went well, and what was said about it if not.
+fn outcomes(turn: &Turn) -> Vec<(bool, Value)> {
+    let ended = turn.of("tool.execution_complete").into_iter();
+    ended.map(|event| (event["data"]["success"] == true, event["data"]["error"]["message"].clone())).collect()
+}
+
+#[tokio::test]
+async fn rules_spare_asking_and_refusals_always_count() {
+    let (program, _model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({"workingDirectory": program.work()})).await;
+    let shell = |name: &str| json!({"kind": "shell", "argument": name});
+    let set = |approved: Value, denied: Value| json!({"rules": {"approved": approved, "denied": denied}});
+
+    chat.ok("session.permissions.configure", set(json!([shell("touch")]), json!([]))).await;
+    let turn = chat.turn(TOUCH).await;
+    assert_eq!((asked(&turn), outcomes(&turn)[0].0), (0, true), "nobody is asked");
+    assert!(program.work().join("made.txt").exists());
+
+    chat.ok("session.permissions.configure", set(json!([shell("touch")]), json!([shell("touch")]))).await;
+    chat.ok("session.permissions.setApproveAll", json!({"enabled": true})).await;
+    let turn = chat.turn(TOUCH).await;
+    let refused = "Permission denied by a rule of this session";
+    assert_eq!((asked(&turn), outcomes(&turn)), (0, vec![(false, json!(refused))]));
+
+    let error = client
+        .refused(
+            "session.permissions.modifyRules",
+            json!({"sessionId": chat.id, "scope": "session", "add": [{"kind": "sorcery"}]}),
+        )
+        .await;
+    assert!(error["message"].as_str().unwrap().contains("sorcery"), "{error}");
+    chat.assert_usable().await;
+}
+
+#[tokio::test]
+async fn directories_and_pages_are_allowed_one_by_one() {
+    let (program, _model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({"workingDirectory": program.work()})).await;
+    let more = program.work().join("more");
+    std::fs::create_dir_all(&more).unwrap();
+    std::fs::write(more.join("a.txt"), "alpha").unwrap();
+    let paths = json!({"workspacePath": program.work(), "includeTempDirectory": false});
+    chat.ok("session.permissions.configure", json!({"paths": paths})).await;
+    let view = format!(r#"[[tool:view {{"path":"{}"}}]]"#, more.join("a.txt").display());
+    chat.ok("session.permissions.paths.add", json!({"path": more})).await;
+    let listed = chat.ok("session.permissions.paths.list", json!({})).await;
+    assert_eq!(listed, json!({"primary": program.work(), "directories": [program.work(), more]}));
+    let turn = chat.turn(&view).await;
+    assert_eq!(asked(&turn), 0, "it may be read without asking");
+
+    for (method, path, allowed) in [
+        ("session.permissions.paths.isPathWithinAllowedDirectories", more.join("new.txt"), true),
+        ("session.permissions.paths.isPathWithinAllowedDirectories", "/etc/passwd".into(), false),
+        ("session.permissions.paths.isPathWithinWorkspace", program.work().join("x"), true),
+        ("session.permissions.paths.isPathWithinWorkspace", program.work().join("../x"), false),
+    ] {
+        let answer = chat.ok(method, json!({"path": path})).await;
+        assert_eq!(answer["allowed"], allowed, "{method} {}", path.display());
+    }
+    let missing = json!({"sessionId": chat.id, "path": "/no/such/directory"});
+    client.refused("session.permissions.paths.add", missing).await;
+}
+
+#[tokio::test]
+async fn what_is_allowed_in_a_place_outlives_the_server() {
+    let (program, _model) = scripted().await;
+    let mut server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({"workingDirectory": program.work()})).await;
+    // A repository, so that its root is the place and not whatever this machine has around the test's directory.
+    std::fs::create_dir_all(program.work().join(".git")).unwrap();
+    std::fs::create_dir_all(program.work().join("below")).unwrap();
+    let here = json!({"workingDirectory": program.work().join("below")});
+    let place = chat.ok("session.permissions.locations.resolve", here.clone()).await;
+    assert_eq!(place, json!({"locationKey": program.work(), "locationType": "repo"}));
+
+    let from = client.count();
+    chat.send(TOUCH).await;
+    let (_, request) = chat.event("permission.requested", from).await;
+    let decision = json!({"kind": "approve-for-location", "locationKey": place["locationKey"]});
+    let answer = json!({"requestId": request["data"]["requestId"], "result": decision});
+    chat.ok("session.permissions.handlePendingPermissionRequest", answer).await;
+    chat.until_idle(from).await;
+    let trust = json!({"path": program.work()});
+    assert_eq!(chat.ok("session.permissions.folderTrust.isTrusted", trust.clone()).await["trusted"], false);
+    chat.ok("session.permissions.folderTrust.addTrusted", trust).await;
+    server.kill().await;
+
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({"workingDirectory": program.work()})).await;
+    let below = json!({"path": program.work().join("below")});
+    assert_eq!(chat.ok("session.permissions.folderTrust.isTrusted", below).await["trusted"], true);
+    let applied = chat.ok("session.permissions.locations.apply", here.clone()).await;
+    assert_eq!(applied["appliedRules"], json!([{"kind": "shell", "argument": "touch"}]), "{applied}");
+    assert_eq!(applied["changed"], true);
+    assert_eq!(chat.ok("session.permissions.locations.apply", here.clone()).await["changed"], false);
+    assert_eq!(asked(&chat.turn(TOUCH).await), 0);
+
+    let clear = json!({"scope": "location", "removeAll": true});
+    chat.ok("session.permissions.modifyRules", clear).await;
+    let applied = chat.ok("session.permissions.locations.apply", here).await;
+    assert_eq!(applied["appliedRuleCount"], 0, "{applied}");
+}
