@@ -134,6 +134,11 @@ impl Endpoint {
         self.request(Method::Get, path, &[("accept", "application/json")], &[], Bytes::new())
     }
 
+    /// A request to go on with a WebSocket.
+    pub(crate) fn upgrade(&self, path: &str, more: &[(String, String)]) -> HttpRequest {
+        self.request(Method::Get, path, &[], more, Bytes::new())
+    }
+
     /// A request that carries JSON.
     pub(crate) fn post(
         &self,

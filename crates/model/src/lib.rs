@@ -156,6 +156,18 @@ pub struct Answer {
     pub id: Option<String>,
     /// The provider's id of the HTTP request.
     pub request_id: Option<String>,
+    /// What it travelled on.
+    pub carrier: Carrier,
+}
+
+/// What a question and its answer travel on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Carrier {
+    /// A request and its response.
+    #[default]
+    Http,
+    /// A WebSocket, on which the events of an answer are messages.
+    WebSocket,
 }
 
 /// Where a piece of an answer was found.

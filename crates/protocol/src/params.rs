@@ -55,6 +55,7 @@ pub struct SessionParams {
     pub provider: Option<ProviderConfig>,
     pub providers: Option<Vec<ProviderConfig>>,
     pub models: Option<Vec<ProviderModel>>,
+    pub capi: Option<CapiOptions>,
     pub enable_citations: Option<bool>,
     pub large_output: Option<LargeOutput>,
     pub request_permission: Option<bool>,
@@ -71,6 +72,14 @@ pub struct SessionParams {
     pub disable_resume: Option<bool>,
     /// Resume only: go on with what was pending when the last client left.
     pub continue_pending_work: Option<bool>,
+}
+
+/// How the endpoint that the server was started with is to be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CapiOptions {
+    /// Over a WebSocket, where a model offers that. Yes, if it is not said.
+    pub enable_web_socket_responses: Option<bool>,
 }
 
 /// How the system prompt differs from the default.

@@ -43,6 +43,7 @@ BEARER, API_KEY, X_API_KEY = ("authorization", "Bearer sk-secret"), ("api-key", 
 WIRES = [
     Wire("completions", OPENAI, "/v1/chat/completions", BEARER),
     Wire("responses", OPENAI | RESPONSES, "/v1/responses", BEARER),
+    Wire("websockets", OPENAI | RESPONSES | {"transport": "websockets"}, "/v1/responses", BEARER),
     Wire("messages", {"type": "anthropic"}, "/v1/messages", X_API_KEY),
     Wire("azure-completions", AZURE, "/openai/v1/chat/completions", API_KEY),
     Wire("azure-responses", AZURE | RESPONSES, "/openai/v1/responses", API_KEY),
@@ -107,7 +108,9 @@ async def test_a_turn_with_everything_in_it(world, client, wire, streaming):
     name, secret = wire.credential
     assert asked["headers"][name] == secret
     assert asked["body"]["model"] == "the-model"
-    assert bool(asked["body"].get("stream")) == streaming
+    transport = wire.provider.get("transport", "http")
+    assert asked["method"] == {"http": "POST", "websockets": "WS"}[transport]
+    assert bool(asked["body"].get("stream")) == (streaming and transport == "http")
     assert PIXEL in str(asked["body"])
     assert results_in(answered["body"]) == ["it is on"]
 
@@ -115,7 +118,8 @@ async def test_a_turn_with_everything_in_it(world, client, wire, streaming):
     usage = seen.of("assistant.usage")[0]
     assert (usage["inputTokens"], usage["outputTokens"], usage["cacheReadTokens"]) == (100, 20, 40)
     assert usage["isByok"] and usage["model"] == "the-model"
-    assert wire.path.split("?")[0].endswith(usage["apiEndpoint"])
+    assert usage["transport"] == transport.rstrip("s")
+    assert wire.path.split("?")[0].endswith(usage["apiEndpoint"].removeprefix("ws:"))
 
     # Pieces come if they were asked for, and are the message.
     pieces = [piece["deltaContent"] for piece in seen.of("assistant.message_delta")]

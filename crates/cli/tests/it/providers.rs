@@ -14,6 +14,7 @@ fn wires(model: &ModelServer) -> Vec<(Value, &'static str)> {
     vec![
         (json!({"type": "openai", "baseUrl": base}), "/v1/chat/completions"),
         (json!({"type": "openai", "wireApi": "responses", "baseUrl": base}), "/v1/responses"),
+        (json!({"wireApi": "responses", "transport": "websockets", "baseUrl": base}), "/v1/responses"),
         (json!({"type": "anthropic", "baseUrl": root}), "/v1/messages"),
         (
             json!({"type": "azure", "baseUrl": root, "azure": {"apiVersion": "1"}}),
@@ -65,6 +66,26 @@ fn check_turn(turn: &Turn, path: &str, streaming: bool) {
     assert_eq!(usage["data"]["isByok"], true, "{path}");
     let pieces = turn.of("assistant.message_delta").len();
     assert_eq!(pieces > 0, streaming, "{path}: {:?}", turn.kinds());
+}
+
+#[tokio::test]
+async fn a_model_that_offers_a_socket_is_asked_over_it_unless_the_session_does_not_want_that() {
+    let (program, model) = scripted().await;
+    let offer = json!({"id": "talker", "supported_endpoints": ["/responses", "ws:/responses"]});
+    model.set_models(json!({"data": [offer]}));
+    let server = program.serve().await;
+    let client = server.connect().await;
+    for (capi, method, endpoint) in [
+        (json!(null), "WS", "ws:/responses"),
+        (json!({"enableWebSocketResponses": true}), "WS", "ws:/responses"),
+        (json!({"enableWebSocketResponses": false}), "POST", "/responses"),
+    ] {
+        let chat = Chat::create(&client, json!({"model": "talker", "capi": capi})).await;
+        let turn = chat.turn("[[text:hello]]").await;
+        assert_eq!(turn.text(), "hello", "{turn:?}");
+        assert_eq!(model.requests().pop().unwrap().method, method);
+        assert_eq!(turn.of("assistant.usage")[0]["data"]["apiEndpoint"], endpoint);
+    }
 }
 
 #[tokio::test]

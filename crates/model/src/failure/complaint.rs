@@ -40,8 +40,12 @@ impl Complaint {
             Value::Object(map) => map.get("error").filter(|error| !error.is_null()),
             _ => None,
         };
+        // Where there is no HTTP status, as on a WebSocket, it stands beside the error.
+        let status = |key: &str| Some(u16::try_from(json.get(key)?.as_u64()?).ok()?).filter(|n| *n >= 400);
         if let Some(inner) = inner {
-            return Self::in_json(inner);
+            let beside = || status("status").or_else(|| status("status_code"));
+            let complaint = Self::in_json(inner);
+            return Self { status: complaint.status.or_else(beside), ..complaint };
         }
         let text =
             |value: &Value| value.as_str().map(|text| tidy(text, LONGEST_MESSAGE)).filter(|t| !t.is_empty());
@@ -51,7 +55,7 @@ impl Complaint {
         Self {
             message: message.or_else(|| text(json)).or_else(|| json.pointer("/detail/0/msg").and_then(text)),
             code: code.and_then(text).or_else(|| json.get("type").and_then(text)),
-            status: code.and_then(Value::as_u64).and_then(|n| u16::try_from(n).ok()).filter(|n| *n >= 400),
+            status: status("code"),
         }
     }
 
@@ -133,6 +137,8 @@ mod tests {
         check(r#"{"error":{"message":"m","code":null,"type":"t"}}"#, Some("m"), Some("t"), None);
         check(r#"{"error":{"message":"m","code":429}}"#, Some("m"), None, Some(429));
         check(r#"[{"error":{"message":"m","code":400,"status":"INVALID"}}]"#, Some("m"), None, Some(400));
+        let on_a_socket = r#"{"type":"error","status":429,"error":{"message":"m","code":"c"}}"#;
+        check(on_a_socket, Some("m"), Some("c"), Some(429));
         check(r#"{"error":"model not found"}"#, Some("model not found"), None, None);
         check(r#"{"message":"Bad credentials"}"#, Some("Bad credentials"), None, None);
         check(r#"{"detail":[{"msg":"field required"}]}"#, Some("field required"), None, None);

@@ -48,10 +48,18 @@ pub(crate) fn of_status(endpoint: &Endpoint, status: u16, headers: &Headers, bod
     error
 }
 
-/// The provider began with a success and then complained.
+/// The provider began with a success and then complained. On a WebSocket it has put into the complaint what would have
+/// been the head of a response.
 pub(crate) fn in_answer(endpoint: &Endpoint, complaint: &Value) -> ModelError {
+    let wait = retry_after(&headers_in(complaint));
     let complaint = Complaint::in_json(complaint);
-    of_complaint(endpoint, complaint.status, complaint, None)
+    of_complaint(endpoint, complaint.status, complaint, wait)
+}
+
+fn headers_in(complaint: &Value) -> Headers {
+    let headers = complaint.get("headers").and_then(Value::as_object).into_iter().flatten();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Headers(headers.map(|(name, value)| (name.clone(), text(value))).collect())
 }
 
 /// What came back makes no sense. `what` goes on after the name of the host.

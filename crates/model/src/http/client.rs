@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use futures_util::stream;
 
-use super::{Body, Headers, HttpRequest, HttpResponse, Method, Sending, Transport, TransportError, tls};
+use super::{
+    Body, Headers, HttpRequest, HttpResponse, Method, Opening, Sending, Socket, Transport, TransportError,
+    socket, tls,
+};
 
 /// How long a connection may take to be made, with name lookup and TLS handshake.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -21,6 +24,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub struct HttpClient {
     made: OnceLock<Result<reqwest::Client, TransportError>>,
+    /// For WebSockets, which begin with a request of HTTP/1.1.
+    made_for_sockets: OnceLock<Result<reqwest::Client, TransportError>>,
 }
 
 impl HttpClient {
@@ -31,7 +36,12 @@ impl HttpClient {
     }
 
     fn client(&self) -> Result<&reqwest::Client, TransportError> {
-        self.made.get_or_init(make).as_ref().map_err(Clone::clone)
+        self.made.get_or_init(|| make(&[tls::HTTP_2, tls::HTTP_1])).as_ref().map_err(Clone::clone)
+    }
+
+    async fn open_one(&self, request: HttpRequest) -> Result<Option<Box<dyn Socket>>, TransportError> {
+        let client = self.made_for_sockets.get_or_init(|| make(&[tls::HTTP_1]));
+        socket::open(client.as_ref().map_err(Clone::clone)?, request).await
     }
 
     async fn send_one(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
@@ -60,10 +70,14 @@ impl Transport for HttpClient {
     fn send(&self, request: HttpRequest) -> Sending<'_> {
         Box::pin(self.send_one(request))
     }
+
+    fn open(&self, request: HttpRequest) -> Opening<'_> {
+        Box::pin(self.open_one(request))
+    }
 }
 
-fn make() -> Result<reqwest::Client, TransportError> {
-    let tls = tls::config().map_err(|error| TransportError::Invalid(error.to_string()))?;
+fn make(versions: &[&str]) -> Result<reqwest::Client, TransportError> {
+    let tls = tls::offering(versions).map_err(|error| TransportError::Invalid(error.to_string()))?;
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .connect_timeout(CONNECT_LIMIT)
@@ -84,7 +98,7 @@ fn body(response: reqwest::Response) -> Body {
     }))
 }
 
-fn classify(error: reqwest::Error) -> TransportError {
+pub(super) fn classify(error: reqwest::Error) -> TransportError {
     // The address may carry a key, and whoever made the request knows it anyway.
     let error = error.without_url();
     let cause = innermost(&error);

@@ -7,6 +7,7 @@
 //! Dropping a future or a response cancels the request.
 
 mod client;
+mod socket;
 mod tls;
 mod url;
 
@@ -26,31 +27,29 @@ pub trait Transport: Send + Sync {
     /// Sends one request and waits for the head of the response.
     fn send(&self, request: HttpRequest) -> Sending<'_>;
 
-    /// Opens a WebSocket at an address. Not every way to a provider can.
-    fn open(&self, request: HttpRequest) -> Opening<'_> {
-        let host = request.url.host();
-        let why = format!("{host} cannot be spoken to over a WebSocket from here");
-        Box::pin(async { Err(TransportError::Invalid(why)) })
+    /// Opens a WebSocket at an address; `None` if the other side, or this way to it, has none.
+    fn open(&self, _request: HttpRequest) -> Opening<'_> {
+        Box::pin(async { Ok(None) })
     }
 }
 
 /// A connection for messages in both directions. Dropping it closes it.
 pub trait Socket: Send {
     /// Sends a message.
-    fn send(
-        &mut self,
-        message: String,
-    ) -> Pin<Box<dyn Future<Output = Result<(), TransportError>> + Send + '_>>;
+    fn send(&mut self, message: String) -> Transferring<'_, ()>;
 
     /// The next message; `None` when the other side has closed.
-    fn next(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<String>, TransportError>> + Send + '_>>;
+    fn next(&mut self) -> Transferring<'_, Option<String>>;
 }
 
+/// Something that goes over a socket, to be awaited.
+pub type Transferring<'a, T> = Pin<Box<dyn Future<Output = Result<T, TransportError>> + Send + 'a>>;
+
 /// A WebSocket, to be awaited.
-pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Socket>, TransportError>> + Send + 'a>>;
+pub type Opening<'a> = Transferring<'a, Option<Box<dyn Socket>>>;
 
 /// The head of a response, to be awaited.
-pub type Sending<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, TransportError>> + Send + 'a>>;
+pub type Sending<'a> = Transferring<'a, HttpResponse>;
 
 /// A body, as its pieces arrive.
 pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;

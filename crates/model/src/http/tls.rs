@@ -16,11 +16,20 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
+/// Names of HTTP's versions in a handshake.
+pub(super) const HTTP_1: &str = "http/1.1";
+pub(super) const HTTP_2: &str = "h2";
+
 /// A configuration that trusts whom the system trusts, and offers HTTP/2 and HTTP/1.1.
 ///
 /// # Errors
 /// When the cryptography below has no protocol version in common with itself, which does not happen.
 pub fn config() -> Result<ClientConfig, Error> {
+    offering(&[HTTP_2, HTTP_1])
+}
+
+/// The same, with these versions of HTTP.
+pub(super) fn offering(versions: &[&str]) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = LazyVerifier { provider: Arc::clone(&provider), loaded: OnceLock::new() };
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -29,7 +38,7 @@ pub fn config() -> Result<ClientConfig, Error> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = versions.iter().map(|version| version.as_bytes().to_vec()).collect();
     Ok(config)
 }
 

@@ -41,7 +41,8 @@ impl MessagesModel {
         let body = request::body(request).map_err(|error| exchange::unwritable(&self.endpoint, &error))?;
         let http_request = self.endpoint.post(PATH, exchange::accept(request), &request.headers, body.into());
         let assembler = Box::new(Assembler::new(&self.endpoint, request));
-        exchange::run(&self.endpoint, &*self.transport, http_request, request.stream, assembler, sink).await
+        let reply = exchange::send(&self.endpoint, &*self.transport, http_request).await?;
+        exchange::read(&self.endpoint, reply, request.stream, assembler, sink).await
     }
 }
 

@@ -172,8 +172,7 @@ impl<'a> Assembler<'a> {
     }
 
     fn failed(&self, event: &Event, data: &str) -> ModelError {
-        let complaint = event.response.as_ref().and_then(Response::complaint).or(event.error.as_ref());
-        match complaint {
+        match event.response.as_ref().and_then(Response::complaint) {
             Some(complaint) => failure::in_answer(self.endpoint, complaint),
             // The event itself is the complaint.
             None => failure::in_answer(self.endpoint, &serde_json::from_str(data).unwrap_or_default()),

@@ -11,8 +11,9 @@ mod wire;
 use std::sync::Arc;
 
 use crate::endpoint::Endpoint;
+use crate::exchange::{self, Reply};
 use crate::http::Transport;
-use crate::{Answer, Asking, Model, ModelError, Request, Sink, exchange};
+use crate::{Answer, Asking, Carrier, Model, ModelError, Request, Sink};
 use assemble::Assembler;
 
 /// The path below the base address.
@@ -25,17 +26,8 @@ const WIRE: &str = "responses";
 pub struct ResponsesModel {
     endpoint: Endpoint,
     transport: Arc<dyn Transport>,
+    /// What is tried first.
     carrier: Carrier,
-}
-
-/// What requests and answers travel on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Carrier {
-    /// A request each, answered with a stream of events.
-    #[default]
-    Http,
-    /// A WebSocket, on which events are messages. Saves the provider from starting anew with every request.
-    WebSocket,
 }
 
 impl ResponsesModel {
@@ -46,21 +38,29 @@ impl ResponsesModel {
     }
 
     async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<Answer, ModelError> {
-        let unwritable = |error| exchange::unwritable(&self.endpoint, &error);
-        let body = match self.carrier {
-            Carrier::Http => request::body(request),
-            Carrier::WebSocket => request::message(request),
+        let reply = match self.carrier {
+            Carrier::Http => self.send(request).await?,
+            // Whoever refuses a socket is asked the other way, which works, or says what is wrong.
+            Carrier::WebSocket => match self.open(request).await? {
+                Some(reply) => reply,
+                None => self.send(request).await?,
+            },
         };
-        let body = body.map_err(unwritable)?.into();
-        let http_request = self.endpoint.post(PATH, exchange::accept(request), &request.headers, body);
         let assembler = Box::new(Assembler::new(&self.endpoint, request));
-        let (endpoint, transport, stream) = (&self.endpoint, &*self.transport, request.stream);
-        match self.carrier {
-            Carrier::Http => exchange::run(endpoint, transport, http_request, stream, assembler, sink).await,
-            Carrier::WebSocket => {
-                exchange::run_on_socket(endpoint, transport, http_request, stream, assembler, sink).await
-            }
-        }
+        exchange::read(&self.endpoint, reply, request.stream, assembler, sink).await
+    }
+
+    async fn send(&self, request: &Request) -> Result<Reply, ModelError> {
+        let body = request::body(request).map_err(|error| exchange::unwritable(&self.endpoint, &error))?;
+        let http_request = self.endpoint.post(PATH, exchange::accept(request), &request.headers, body.into());
+        exchange::send(&self.endpoint, &*self.transport, http_request).await
+    }
+
+    async fn open(&self, request: &Request) -> Result<Option<Reply>, ModelError> {
+        let message =
+            request::message(request).map_err(|error| exchange::unwritable(&self.endpoint, &error))?;
+        let upgrade = self.endpoint.upgrade(PATH, &request.headers);
+        exchange::open(&self.endpoint, &*self.transport, upgrade, message).await
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn body(request: &Request) -> serde_json::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As above.
-pub(super) fn message(request: &Request) -> serde_json::Result<Vec<u8>> {
+pub(super) fn message(request: &Request) -> serde_json::Result<String> {
     #[derive(Serialize)]
     struct Create<'a> {
         r#type: &'static str,
@@ -27,7 +27,7 @@ pub(super) fn message(request: &Request) -> serde_json::Result<Vec<u8>> {
         body: Body<'a>,
     }
     let body = Body { stream: false, ..Body::new(request) };
-    serde_json::to_vec(&Create { r#type: "response.create", body })
+    serde_json::to_string(&Create { r#type: "response.create", body })
 }
 
 #[derive(Serialize)]

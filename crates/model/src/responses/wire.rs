@@ -54,8 +54,6 @@ pub(super) struct Event {
     pub(super) delta: String,
     pub(super) item: Option<Item>,
     pub(super) response: Option<Response>,
-    #[serde(deserialize_with = "lenient")]
-    pub(super) error: Option<Value>,
 }
 
 /// A thing that the model brings forth: a message, a call, a thought.

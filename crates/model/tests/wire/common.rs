@@ -6,8 +6,8 @@ use baton_model::chat::{ChatModel, Dialect};
 use baton_model::endpoint::{Auth, Endpoint};
 use baton_model::http::HttpClient;
 use baton_model::messages::MessagesModel;
-use baton_model::responses::{Carrier, ResponsesModel};
-use baton_model::{Answer, Delta, Message, Model, ModelError, Part, Request};
+use baton_model::responses::ResponsesModel;
+use baton_model::{Answer, Carrier, Delta, Message, Model, ModelError, Part, Request};
 use baton_testkit::model_server::{ModelServer, Reply};
 
 /// A model at a scripted server.

@@ -7,6 +7,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use baton_model::endpoint::Endpoint;
+use baton_model::http::HttpClient;
+use baton_model::responses::ResponsesModel;
+use baton_model::{Carrier, Model};
 use baton_testkit::model_server::ModelServer;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::io::copy_bidirectional;
@@ -20,12 +23,19 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use crate::common::{ask, chat_model, streamed};
 
 const BASE_URL: &str = "BATON_TEST_BASE_URL";
+const CARRIER: &str = "BATON_TEST_CARRIER";
+const WEB_SOCKET: (&str, &str) = (CARRIER, "websocket");
 
 #[tokio::test]
 #[ignore = "is run by the other tests here, in an environment of its own"]
 async fn asks_where_it_is_told() {
-    let base = std::env::var(BASE_URL).unwrap();
-    let result = ask(&chat_model(Endpoint::new(&base).unwrap()), &streamed("hello")).await.0;
+    let endpoint = Endpoint::new(&std::env::var(BASE_URL).unwrap()).unwrap();
+    let model: Box<dyn Model> = if std::env::var(CARRIER).is_ok() {
+        Box::new(ResponsesModel::new(endpoint, Carrier::WebSocket, Arc::new(HttpClient::new())))
+    } else {
+        Box::new(chat_model(endpoint))
+    };
+    let result = ask(&*model, &streamed("hello")).await.0;
     match result {
         Ok(answer) => println!("\nRESULT answer {}", answer.text),
         Err(error) => println!("\nRESULT {} {error}", error.kind),
@@ -121,6 +131,28 @@ async fn certificates_of_the_system_are_trusted_and_no_others() {
 }
 
 #[tokio::test]
+async fn a_web_socket_is_as_well_guarded_and_begins_with_http_1() {
+    let model = ModelServer::start().await;
+    let (ours, theirs) = (authority(), authority());
+    let (port, mut offered) = tls_in_front_of(model.address(), ours.server).await;
+    let directory = tempfile::tempdir().unwrap();
+    let trust = |name: &str, pem: &str| {
+        let file = directory.path().join(name);
+        std::fs::write(&file, pem).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let url = format!("https://localhost:{port}/v1");
+    let trusted = trust("ours.pem", &ours.pem);
+    assert_eq!(result(&url, &[WEB_SOCKET, ("SSL_CERT_FILE", &trusted)]).await, "answer echo 1: hello");
+    assert_eq!(offered.recv().await.unwrap(), ["http/1.1"]);
+    assert_eq!(model.requests()[0].method, "WS");
+
+    let untrusted = trust("theirs.pem", &theirs.pem);
+    let refused = result(&url, &[WEB_SOCKET, ("SSL_CERT_FILE", &untrusted)]).await;
+    assert!(refused.starts_with(&format!("certificate localhost:{port} is not trusted: ")), "{refused}");
+}
+
+#[tokio::test]
 async fn a_proxy_is_used_unless_the_host_is_excepted() {
     let proxy = ModelServer::start().await;
     let proxy_url = format!("http://{}", proxy.address());
@@ -134,4 +166,7 @@ async fn a_proxy_is_used_unless_the_host_is_excepted() {
     let environment = [("HTTP_PROXY", proxy_url.as_str()), ("NO_PROXY", "127.0.0.1")];
     assert_eq!(result(&model.base_url(), &environment).await, answer);
     assert_eq!((proxy.requests().len(), model.requests().len()), (1, 1));
+
+    assert_eq!(result(url, &[WEB_SOCKET, ("HTTP_PROXY", &proxy_url)]).await, answer);
+    assert_eq!(proxy.requests()[1].method, "WS", "through the proxy, too");
 }

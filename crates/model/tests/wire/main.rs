@@ -12,3 +12,4 @@ mod failures;
 mod laws;
 mod messages;
 mod responses;
+mod socket;

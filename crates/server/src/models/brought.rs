@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use baton_model::chat::Dialect;
 use baton_model::endpoint::{Auth, Endpoint};
-use baton_model::responses::Carrier;
-use baton_model::{ErrorKind, ModelError, messages};
+use baton_model::{Carrier, ErrorKind, ModelError, messages};
 use baton_protocol::provider::{ProviderConfig, ProviderKind, ProviderModel, ProviderTransport, WireApi};
 
 use super::play::REPLAY;
@@ -45,7 +44,6 @@ impl Models {
             max_output_tokens: limit(|m| m.max_output_tokens).or(provider.max_output_tokens),
             vision: vision.unwrap_or(true),
             byok: true,
-            transport: wire.transport(),
         })
     }
 
@@ -59,7 +57,6 @@ impl Models {
             max_output_tokens: provider.max_output_tokens,
             vision: overridden_vision(asker.settings.model_capabilities.as_ref()).unwrap_or(true),
             byok: true,
-            transport: "http",
         })
     }
 

@@ -25,9 +25,9 @@ use baton_model::demo::DemoModel;
 use baton_model::endpoint::{Auth, Endpoint};
 use baton_model::http::{HttpClient, Transport};
 use baton_model::messages::MessagesModel;
-use baton_model::responses::{Carrier, ResponsesModel};
+use baton_model::responses::ResponsesModel;
 use baton_model::retry::Retries;
-use baton_model::{ErrorKind, Model, ModelError};
+use baton_model::{Carrier, ErrorKind, Model, ModelError};
 use baton_protocol::provider::{ProviderConfig, ProviderKind, ProviderModel};
 use baton_protocol::{Json, SessionId};
 use serde_json::Value;
@@ -85,8 +85,6 @@ pub(crate) struct Chosen {
     pub(crate) vision: bool,
     /// Whether the client brought the endpoint.
     pub(crate) byok: bool,
-    /// What requests travel on, as clients are told.
-    pub(crate) transport: &'static str,
 }
 
 /// An API that an endpoint speaks, with its accent.
@@ -103,13 +101,6 @@ impl Wire {
             Self::Chat(dialect) => Arc::new(ChatModel::new(endpoint, dialect, transport)),
             Self::Responses(carrier) => Arc::new(ResponsesModel::new(endpoint, carrier, transport)),
             Self::Messages => Arc::new(MessagesModel::new(endpoint, transport)),
-        }
-    }
-
-    fn transport(self) -> &'static str {
-        match self {
-            Self::Responses(Carrier::WebSocket) => "websockets",
-            _ => "http",
         }
     }
 }
@@ -173,7 +164,6 @@ impl Models {
                 max_output_tokens: None,
                 vision: false,
                 byok: false,
-                transport: "http",
             }),
             options::Endpoint::Copilot { url, token } => {
                 let endpoint = self.copilot(&url, token.as_deref(), asker)?;
@@ -211,7 +201,8 @@ impl Models {
         let name =
             name.or_else(|| Some(known.first()?.id.clone())).unwrap_or_else(|| FALLBACK_MODEL.to_owned());
         let info = known.iter().find(|info| info.id == name);
-        let wire = info.map_or(wire, |info| offered_wire(info, wire));
+        let sockets = asker.settings.sockets.unwrap_or(true);
+        let wire = info.map_or(wire, |info| offered_wire(info, wire, sockets));
         let vision = overridden_vision(asker.settings.model_capabilities.as_ref());
         Ok(Chosen {
             model: wire.model(endpoint, transport),
@@ -220,7 +211,6 @@ impl Models {
             max_output_tokens: None,
             vision: vision.or_else(|| info.and_then(|i| i.vision)).unwrap_or(true),
             byok: false,
-            transport: wire.transport(),
         })
     }
 
@@ -276,12 +266,12 @@ fn registered<'a>(
 }
 
 /// The wire that a model is to be asked over, where its entry in the list says so.
-fn offered_wire(info: &ModelInfo, usual: Wire) -> Wire {
+fn offered_wire(info: &ModelInfo, usual: Wire, sockets: bool) -> Wire {
     let offers = |path: &str| info.supported_endpoints.iter().any(|endpoint| endpoint == path);
     match usual {
         Wire::Chat(_) if info.supported_endpoints.is_empty() || offers("/chat/completions") => usual,
-        Wire::Chat(_) if offers("ws:/responses") => Wire::Responses(Carrier::WebSocket),
-        Wire::Chat(_) if offers("/responses") => Wire::Responses(Carrier::Http),
+        Wire::Chat(_) if sockets && offers("ws:/responses") => Wire::Responses(Carrier::WebSocket),
+        Wire::Chat(_) if offers("/responses") || offers("ws:/responses") => Wire::Responses(Carrier::Http),
         Wire::Chat(_) if offers("/v1/messages") => Wire::Messages,
         usual => usual,
     }

@@ -5,12 +5,11 @@
 //! offers to carry them; they never take another way unasked, because the way was chosen for a reason.
 
 use std::collections::HashMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_model::http::{
-    Body, Headers, HttpRequest, HttpResponse, Opening, Sending, Socket, Transport, TransportError,
+    Body, Headers, HttpRequest, HttpResponse, Opening, Sending, Socket, Transferring, Transport,
+    TransportError,
 };
 use baton_protocol::{ClientId, SessionId};
 use bytes::Bytes;
@@ -148,11 +147,11 @@ impl Way {
         Ok(HttpResponse { status, headers: Headers(headers), body: carried.body() })
     }
 
-    async fn connect(&self, request: HttpRequest) -> Result<Box<dyn Socket>, TransportError> {
+    async fn connect(&self, request: HttpRequest) -> Result<Option<Box<dyn Socket>>, TransportError> {
         let mut carried = self.start(&request, &request.url.as_websocket(), "GET", "websocket").await?;
         match carried.head().await? {
-            (101, _) => Ok(Box::new(carried)),
-            (status, _) => Err(TransportError::Unreachable(format!("the WebSocket was refused ({status})"))),
+            (101, _) => Ok(Some(Box::new(carried))),
+            _ => Ok(None),
         }
     }
 }
@@ -223,14 +222,11 @@ impl Carried {
 }
 
 impl Socket for Carried {
-    fn send(
-        &mut self,
-        message: String,
-    ) -> Pin<Box<dyn Future<Output = Result<(), TransportError>> + Send + '_>> {
+    fn send(&mut self, message: String) -> Transferring<'_, ()> {
         Box::pin(async move { Carried::send(self, &message, false).await })
     }
 
-    fn next(&mut self) -> Pin<Box<dyn Future<Output = Result<Option<String>, TransportError>> + Send + '_>> {
+    fn next(&mut self) -> Transferring<'_, Option<String>> {
         Box::pin(async move {
             let data = self.data().await?;
             Ok(data.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))

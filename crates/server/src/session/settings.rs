@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     /// Who brought the endpoints, and knows their tokens.
     pub(crate) provider_owner: Option<ClientId>,
     pub(crate) citations: bool,
+    /// Whether a model of our own endpoint may be asked over a WebSocket, where it offers that.
+    pub(crate) sockets: Option<bool>,
     pub(crate) model_capabilities: Option<Json>,
     pub(crate) large_output: LargeOutput,
     pub(crate) streaming: bool,
@@ -66,6 +68,7 @@ impl Settings {
             self.provider_owner = Some(client);
         }
         self.citations = params.enable_citations.unwrap_or(self.citations);
+        set(&mut self.sockets, &params.capi.and_then(|capi| capi.enable_web_socket_responses));
         set(&mut self.model_capabilities, &params.model_capabilities);
         set(&mut self.github_token, &params.git_hub_token);
         if let Some(excluded) = &params.excluded_tools {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use baton_core::{Said, WorkResult};
 use baton_model::retry::ask_with_retries;
-use baton_model::{Answer, Delta, Message, ModelError, Request, ToolDef, estimate};
+use baton_model::{Answer, Carrier, Delta, Message, ModelError, Request, ToolDef, estimate};
 use baton_protocol::event::{
     AssistantUsage, MessageDelta, MessageStart, ModelCallFailure, ReasoningDelta, SessionError,
     StreamingDelta, TokenCounts, ToolCallDelta, ToolRequest, UsageInfo,
@@ -165,6 +165,10 @@ fn said(stream: &Stream<'_>, answer: Answer, chosen: &Chosen, sent: &UsageInfo, 
         reasoning: usage.reasoning,
         duration_ms: duration.as_millis() as u64,
     };
+    let (transport, scheme) = match answer.carrier {
+        Carrier::Http => ("http", ""),
+        Carrier::WebSocket => ("websocket", "ws:"),
+    };
     let shown = AssistantUsage {
         model: model.clone(),
         input_tokens: Some(tokens.input),
@@ -179,8 +183,8 @@ fn said(stream: &Stream<'_>, answer: Answer, chosen: &Chosen, sent: &UsageInfo, 
         is_byok: Some(chosen.byok),
         api_call_id: answer.id.clone(),
         provider_call_id: answer.request_id.clone(),
-        api_endpoint: Some(chosen.model.endpoint().to_owned()),
-        transport: Some(chosen.transport.into()),
+        api_endpoint: Some(format!("{scheme}{}", chosen.model.endpoint())),
+        transport: Some(transport.into()),
         finish_reason: Some(answer.finish.as_str().to_owned()),
         num_tool_calls: Some(answer.tool_calls.len() as u64),
         max_prompt_tokens: Some(chosen.token_limit),

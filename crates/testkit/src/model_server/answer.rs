@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 
-use super::connection::{After, Connection};
-use super::state::{Recorded, State};
+use super::state::State;
 use super::{Action, Reply};
 
 /// Ids are unique in the whole process, so that conversations can be told apart.
@@ -33,29 +32,53 @@ pub(super) trait Api: Send {
     fn whole(&mut self, reason: Option<&str>) -> Value;
 }
 
+/// Whether another request may follow on the same connection.
+#[derive(PartialEq)]
+pub(super) enum After {
+    KeepAlive,
+    Close,
+}
+
+/// What an answer is written to.
+pub(super) trait Outlet: Send {
+    /// Begins an answer.
+    fn head(
+        &mut self,
+        status: u16,
+        headers: &[(String, String)],
+    ) -> impl Future<Output = io::Result<()>> + Send;
+    /// Sends a piece of it: events of a stream, or anything else.
+    fn chunk(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
+    /// Ends it, complete or not.
+    fn finish(&mut self, is_complete: bool) -> impl Future<Output = io::Result<After>> + Send;
+    /// Makes the end of the connection a violent one.
+    fn reset(&self) -> io::Result<After>;
+    /// Waits until the client leaves.
+    fn client_left(&mut self) -> impl Future<Output = io::Error> + Send;
+}
+
 /// Arguments of calls come in two parts, cut between characters.
 pub(super) fn halves(arguments: &str) -> [&str; 2] {
     let middle = arguments.char_indices().nth(arguments.chars().count() / 2).map_or(0, |(at, _)| at);
     [&arguments[..middle], &arguments[middle..]]
 }
 
-/// Does what the reply says.
+/// Does what the reply says, in pieces if the answer is to be a stream.
 pub(super) async fn answer(
-    connection: &mut Connection,
-    request: &Recorded,
+    outlet: &mut impl Outlet,
+    streams: bool,
     reply: &Reply,
     state: &State,
     api: Box<dyn Api>,
 ) -> io::Result<After> {
-    let streams = request.body["stream"] == true;
-    let mut writer = Writer { connection, reply, api, streams, has_head: false, finish: None };
+    let mut writer = Writer { outlet, reply, api, streams, has_head: false, finish: None };
     for action in &reply.actions {
         match action {
             Action::Sleep(time) => writer.wait_for(tokio::time::sleep(*time)).await?,
             Action::Hold(name) => writer.wait_for(state.hold(name)).await?,
             Action::Hang => {
                 writer.head().await?;
-                return Err(writer.connection.client_left().await);
+                return Err(writer.outlet.client_left().await);
             }
             Action::Drop => {
                 writer.head().await?;
@@ -63,7 +86,7 @@ pub(super) async fn answer(
             }
             Action::Reset => {
                 writer.head().await?;
-                return writer.connection.reset();
+                return writer.outlet.reset();
             }
             Action::Truncate => return writer.end_early().await,
             Action::Text(_) | Action::Think(_) | Action::Call { .. } | Action::Finish(_) | Action::Raw(_) => {
@@ -75,8 +98,8 @@ pub(super) async fn answer(
 }
 
 /// Writes one answer.
-struct Writer<'a> {
-    connection: &'a mut Connection,
+struct Writer<'a, O> {
+    outlet: &'a mut O,
     reply: &'a Reply,
     api: Box<dyn Api>,
     streams: bool,
@@ -84,12 +107,12 @@ struct Writer<'a> {
     finish: Option<String>,
 }
 
-impl Writer<'_> {
+impl<O: Outlet> Writer<'_, O> {
     /// Waits, unless the client leaves.
-    async fn wait_for(&mut self, something: impl Future<Output = ()>) -> io::Result<()> {
+    async fn wait_for(&mut self, something: impl Future<Output = ()> + Send) -> io::Result<()> {
         tokio::select! {
             () = something => Ok(()),
-            left = self.connection.client_left() => Err(left),
+            left = self.outlet.client_left() => Err(left),
         }
     }
 
@@ -103,7 +126,7 @@ impl Writer<'_> {
             headers.push(("content-type".to_owned(), usual.to_owned()));
         }
         headers.push(("x-request-id".to_owned(), format!("req-{}", self.api.id())));
-        self.connection.head(self.reply.status, &headers).await
+        self.outlet.head(self.reply.status, &headers).await
     }
 
     async fn say(&mut self, action: &Action) -> io::Result<()> {
@@ -125,7 +148,7 @@ impl Writer<'_> {
             Action::Finish(reason) => self.finish = Some(reason.clone()),
             Action::Raw(bytes) => {
                 self.head().await?;
-                self.connection.chunk(bytes).await?;
+                self.outlet.chunk(bytes).await?;
             }
             _ => {}
         }
@@ -138,7 +161,7 @@ impl Writer<'_> {
             return Ok(());
         }
         self.head().await?;
-        self.connection.chunk(events.as_bytes()).await
+        self.outlet.chunk(events.as_bytes()).await
     }
 
     async fn end(mut self) -> io::Result<After> {
@@ -151,9 +174,9 @@ impl Writer<'_> {
         } else {
             let whole = self.api.whole(finish.as_deref());
             self.head().await?;
-            self.connection.chunk(whole.to_string().as_bytes()).await?;
+            self.outlet.chunk(whole.to_string().as_bytes()).await?;
         }
-        self.connection.finish().await
+        self.outlet.finish(!self.reply.is_raw()).await
     }
 
     /// Ends the body properly, but in the middle of the answer.
@@ -161,8 +184,8 @@ impl Writer<'_> {
         self.head().await?;
         if !self.streams {
             let whole = self.api.whole(None).to_string();
-            self.connection.chunk(&whole.as_bytes()[..whole.len() / 2]).await?;
+            self.outlet.chunk(&whole.as_bytes()[..whole.len() / 2]).await?;
         }
-        self.connection.finish().await
+        self.outlet.finish(false).await
     }
 }

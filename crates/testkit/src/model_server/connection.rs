@@ -8,12 +8,12 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::answer::Api;
+use super::answer::{After, Api, Outlet};
 use super::chat::Chat;
 use super::messages::Messages;
 use super::responses::Responses;
 use super::state::{End, Recorded, State};
-use super::{answer, script};
+use super::{answer, script, socket};
 
 /// Accepts connections until it is dropped, and then ends them all.
 pub(super) async fn accept(listener: TcpListener, state: Arc<State>) {
@@ -31,17 +31,13 @@ pub(super) struct Connection {
     stream: BufReader<TcpStream>,
 }
 
-/// Whether another request may follow on the same connection.
-#[derive(PartialEq)]
-pub(super) enum After {
-    KeepAlive,
-    Close,
-}
-
 impl Connection {
     /// Answers requests until one side has had enough.
     async fn run(mut self, state: &State) {
         while let Ok(Some(request)) = self.read_request().await {
+            if socket::is_wanted(&request) && state.has_sockets() {
+                return socket::run(self.stream, &request, state).await;
+            }
             let index = state.record(request.clone());
             let done = self.answer(&request, state).await;
             state.end(index, if done.is_ok() { End::Answered } else { End::ClientLeft });
@@ -78,52 +74,13 @@ impl Connection {
 
     async fn speak(&mut self, request: &Recorded, state: &State, api: Box<dyn Api>) -> io::Result<After> {
         let reply = state.next_reply().unwrap_or_else(|| script::reply(&request.body, state));
-        answer::answer(self, request, &reply, state, api).await
+        answer::answer(self, request.body["stream"] == true, &reply, state, api).await
     }
 
     async fn json(&mut self, status: u16, body: &Value) -> io::Result<After> {
         self.head(status, &[("content-type".to_owned(), "application/json".to_owned())]).await?;
         self.chunk(body.to_string().as_bytes()).await?;
-        self.finish().await
-    }
-
-    /// Begins a response whose body comes in chunks.
-    pub(super) async fn head(&mut self, status: u16, headers: &[(String, String)]) -> io::Result<()> {
-        let mut head = format!("HTTP/1.1 {status} Scripted\r\ntransfer-encoding: chunked\r\n");
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        head.push_str("\r\n");
-        self.stream.write_all(head.as_bytes()).await
-    }
-
-    /// Sends a piece of the body. An empty one would end the body, so it is not sent.
-    pub(super) async fn chunk(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
-        chunk.extend_from_slice(bytes);
-        chunk.extend_from_slice(b"\r\n");
-        self.stream.write_all(&chunk).await
-    }
-
-    /// Ends the body.
-    pub(super) async fn finish(&mut self) -> io::Result<After> {
-        self.stream.write_all(b"0\r\n\r\n").await?;
-        Ok(After::KeepAlive)
-    }
-
-    /// Makes the end of the connection a violent one.
-    pub(super) fn reset(&self) -> io::Result<After> {
-        self.stream.get_ref().set_zero_linger()?;
-        Ok(After::Close)
-    }
-
-    /// Waits until the client leaves. Nobody speaks out of turn in HTTP/1.1, so any news are the end.
-    pub(super) async fn client_left(&mut self) -> io::Error {
-        let _ = self.stream.read(&mut [0; 64]).await;
-        io::Error::new(io::ErrorKind::BrokenPipe, "the client has left")
+        self.finish(true).await
     }
 
     async fn read_request(&mut self) -> io::Result<Option<Recorded>> {
@@ -177,5 +134,44 @@ impl Connection {
             }
             body.extend_from_slice(&chunk);
         }
+    }
+}
+
+impl Outlet for Connection {
+    /// Begins a response whose body comes in chunks.
+    async fn head(&mut self, status: u16, headers: &[(String, String)]) -> io::Result<()> {
+        let mut head = format!("HTTP/1.1 {status} Scripted\r\ntransfer-encoding: chunked\r\n");
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        self.stream.write_all(head.as_bytes()).await
+    }
+
+    /// Sends a piece of the body. An empty one would end the body, so it is not sent.
+    async fn chunk(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
+        chunk.extend_from_slice(bytes);
+        chunk.extend_from_slice(b"\r\n");
+        self.stream.write_all(&chunk).await
+    }
+
+    async fn finish(&mut self, _is_complete: bool) -> io::Result<After> {
+        self.stream.write_all(b"0\r\n\r\n").await?;
+        Ok(After::KeepAlive)
+    }
+
+    fn reset(&self) -> io::Result<After> {
+        self.stream.get_ref().set_zero_linger()?;
+        Ok(After::Close)
+    }
+
+    /// Nobody speaks out of turn in HTTP/1.1, so any news are the end.
+    async fn client_left(&mut self) -> io::Error {
+        let _ = self.stream.read(&mut [0; 64]).await;
+        io::Error::new(io::ErrorKind::BrokenPipe, "the client has left")
     }
 }

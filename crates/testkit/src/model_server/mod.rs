@@ -12,7 +12,7 @@
 //! [`ModelServer::wait_for_end`], and `[[hold:name]]` with [`ModelServer::release`].
 //!
 //! Over HTTP: `GET /_requests`, `POST /_release/NAME`, `GET …/models`, `POST …/chat/completions`, `POST …/responses`,
-//! `POST …/messages`.
+//! `POST …/messages`. `GET …/responses` opens a WebSocket; each message on it is recorded as a request of the method `WS`.
 
 mod answer;
 mod chat;
@@ -22,6 +22,7 @@ mod messages;
 mod reply;
 mod responses;
 pub mod script;
+mod socket;
 mod state;
 
 use std::io;
@@ -84,6 +85,11 @@ impl ModelServer {
     /// Replaces what `GET /models` returns.
     pub fn set_models(&self, models: Value) {
         self.state.set_models(models);
+    }
+
+    /// From now on requests for a WebSocket are answered as if there were no such thing.
+    pub fn refuse_sockets(&self) {
+        self.state.refuse_sockets();
     }
 
     /// All requests so far, oldest first.

@@ -66,6 +66,7 @@ struct Inner {
     requests: Vec<Recorded>,
     connections: usize,
     models: Value,
+    has_sockets: bool,
     held: HashSet<String>,
     released: HashSet<String>,
     seen: HashMap<String, u32>,
@@ -78,6 +79,7 @@ impl Default for State {
             requests: Vec::new(),
             connections: 0,
             models: json!({"object": "list", "data": [{"id": "scripted", "object": "model"}]}),
+            has_sockets: true,
             held: HashSet::new(),
             released: HashSet::new(),
             seen: HashMap::new(),
@@ -111,6 +113,14 @@ impl State {
 
     pub(super) fn models(&self) -> Value {
         self.inner().models.clone()
+    }
+
+    pub(super) fn refuse_sockets(&self) {
+        self.change(|inner| inner.has_sockets = false);
+    }
+
+    pub(super) fn has_sockets(&self) -> bool {
+        self.inner().has_sockets
     }
 
     pub(super) fn note_connection(&self) {
