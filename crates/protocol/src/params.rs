@@ -64,6 +64,7 @@ pub struct SessionParams {
     pub hooks: Option<bool>,
     pub working_directory: Option<String>,
     pub additional_directories: Option<Vec<String>>,
+    #[serde(alias = "enableStreaming")]
     pub streaming: Option<bool>,
     pub config_dir: Option<String>,
     pub instruction_directories: Option<Vec<String>>,

@@ -13,6 +13,8 @@
 //! * `repairs`: what opening a history passes over, in words.
 //! * `mirror`: files beside the store, for tools that expect them.
 
+mod accounts;
+mod checkpoints;
 mod context;
 mod crash;
 mod engines;
@@ -28,10 +30,12 @@ mod mirror;
 mod models;
 mod options;
 pub mod owner;
+mod preferences;
 mod reaper;
 pub mod repairs;
 mod replay;
 mod rpc;
+mod secrets;
 mod session;
 pub mod transfer;
 mod web;
@@ -50,6 +54,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::accounts::Accounts;
 pub use self::crash::{CrashPlan, CrashPoint};
 pub use self::http::{HttpDoor, HttpListener, HttpOptions, TlsError, TlsIdentity, WorkspaceOptions, openapi};
 use self::kept::Keep;
@@ -58,8 +63,10 @@ pub use self::local::{Arrived, Joint, LocalError, LocalSession};
 use self::mirror::MirrorThread;
 use self::models::Models;
 pub use self::options::{Account, Endpoint, Options};
+use self::preferences::Preferences;
 use self::reaper::Ledger;
 pub use self::replay::serve_recording;
+use self::secrets::Secrets;
 use self::session::{Mail, Registry};
 
 /// What lists show about a session.
@@ -99,6 +106,9 @@ pub struct Server {
     pub(crate) mirror: MirrorThread,
     pub(crate) ledger: Ledger,
     pub(crate) keep: Keep,
+    pub(crate) preferences: Preferences,
+    pub(crate) accounts: Accounts,
+    pub(crate) secrets: Secrets,
     pub(crate) toolbox: Toolbox,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -109,12 +119,15 @@ impl Server {
     /// A server with nothing in memory. Opens nothing: what the first request does not need is not touched.
     #[must_use]
     pub fn new(options: Options, store: Arc<dyn Store>) -> Arc<Self> {
-        let owner = owner::this_process();
+        let (owner, keep) = (owner::this_process(), Keep::at(&options.home));
         Arc::new(Self {
             models: Models::new(&options),
             engines: engines::registry(&options),
             ledger: Ledger::new(&options.home, owner.clone()),
-            keep: Keep::at(&options.home),
+            preferences: Preferences::at(keep.file("settings.json")),
+            keep,
+            accounts: Accounts::default(),
+            secrets: Secrets::default(),
             owner,
             options,
             store,

@@ -80,6 +80,11 @@ impl Workspace {
         write(&self.inside(name)?, content)
     }
 
+    /// Where a file is.
+    pub(crate) fn path_of(&self, name: &str) -> Result<PathBuf, FileError> {
+        self.inside(name)
+    }
+
     fn files(&self) -> PathBuf {
         self.root.join("files")
     }

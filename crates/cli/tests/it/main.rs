@@ -13,6 +13,7 @@
 
 mod admission;
 mod attach;
+mod commands;
 mod crash;
 mod crowd;
 mod docs;

@@ -3,6 +3,7 @@
 //! Work runs beside its session, on a copy of what it needs ([`Bench`]), and reports back by mail. It decides nothing:
 //! what its result means is the core's business. Work that panics fails; it never takes its session along.
 
+mod aside;
 mod ask;
 mod drive;
 mod engine_room;
@@ -26,6 +27,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::aside::ask_aside;
 pub(crate) use self::engine_room::EngineRoom;
 pub(crate) use self::tools::{ToolRoom, offered};
 pub(crate) use self::window::{Window, window};

@@ -270,6 +270,7 @@ async fn conclude(bench: &Bench, call: &Call, arguments: &Json, result: ToolResu
     if bench.cancel.is_cancelled() {
         return result;
     }
+    let result = bench.server.secrets.hide(result);
     let result = after_hooks(bench, call, arguments, result).await;
     let large = &bench.settings.large_output;
     if large.enabled == Some(false) {
@@ -332,11 +333,10 @@ fn find(bench: &Bench, id: &ToolCallId) -> Option<Call> {
 
 fn context(bench: &Bench, id: &ToolCallId) -> ToolContext {
     let (hub, cancel, call) = (bench.hub.clone(), bench.cancel.clone(), id.clone());
+    let server = bench.server.clone();
     let progress = move |output: &str| {
-        hub.show(
-            ToolPartialResult { tool_call_id: call.clone(), partial_output: output.to_owned() },
-            &cancel,
-        );
+        let partial_output = server.secrets.hide_in(output);
+        hub.show(ToolPartialResult { tool_call_id: call.clone(), partial_output }, &cancel);
     };
     ToolContext {
         cwd: prompt::cwd(bench),

@@ -39,6 +39,8 @@ pub(super) fn route(call: &Call<'_>) -> Handling {
         "sessions.connect" => connect(call),
         "sessions.findByTaskId" => call.now(json!({})),
 
+        "session.plugins.list" => of_session(call, json!({ "plugins": [] })),
+        "session.plugins.reload" => of_session(call, void()),
         "sessions.setAdditionalPlugins" => additional_plugins(call),
         "sessions.reloadPluginHooks" => call.now(json!({})),
         "sessions.loadDeferredRepoHooks" => call.now(json!({ "startupPrompts": [], "hookCount": 0 })),

@@ -1,4 +1,4 @@
-//! What there is: models, tools, commands.
+//! What there is: models and tools.
 
 use baton_protocol::tool::ToolSpec;
 use serde_json::{Value, json};
@@ -52,23 +52,5 @@ pub(super) fn offered_tools(call: &Call<'_>) -> Handling {
             })
             .collect();
         json!({ "tools": tools })
-    })
-}
-
-/// The slash commands of the clients that are attached.
-pub(super) fn commands(call: &Call<'_>) -> Handling {
-    call.view(|view| {
-        let commands = view.session.live.clients.values().flat_map(|client| &client.commands);
-        let commands: Vec<Value> = commands
-            .map(|command| {
-                json!({
-                    "name": command.name,
-                    "description": command.description.clone().unwrap_or_default(),
-                    "kind": "client",
-                    "allowDuringAgentExecution": true,
-                })
-            })
-            .collect();
-        json!({ "commands": commands })
     })
 }

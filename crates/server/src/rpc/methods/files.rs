@@ -17,7 +17,7 @@ use crate::workspace::{FileError, Workspace};
 
 impl Call<'_> {
     /// Does something with the files of the session, where it may block.
-    fn with_files(
+    pub(super) fn with_files(
         &self,
         handle: Handle,
         work: impl FnOnce(Workspace) -> Result<(Value, Option<Body>), FileError> + Send + 'static,

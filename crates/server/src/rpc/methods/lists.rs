@@ -80,12 +80,16 @@ struct Prefix {
 pub(super) fn find_by_prefix(call: &Call<'_>) -> Handling {
     let Prefix { prefix } = call.parse()?;
     summaries(call, move |all| {
-        let mut found = all.iter().filter(|summary| summary.session.as_str().starts_with(&prefix));
-        match (found.next(), found.next()) {
-            (Some(only), None) => json!({ "sessionId": only.session }),
-            _ => json!({}),
-        }
+        only_with_prefix(all, &prefix).map_or_else(|| json!({}), |id| json!({ "sessionId": id }))
     })
+}
+
+pub(super) fn only_with_prefix(all: &[Summary], prefix: &str) -> Option<SessionId> {
+    let mut found = all.iter().filter(|summary| summary.session.as_str().starts_with(prefix));
+    match (found.next(), found.next()) {
+        (Some(only), None) => Some(only.session.clone()),
+        _ => None,
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -98,16 +102,18 @@ struct LastForContext {
 pub(super) fn last_for_context(call: &Call<'_>) -> Handling {
     let wanted = call.parse::<LastForContext>()?.context.unwrap_or_default();
     summaries(call, move |all| {
-        let same = |test: &dyn Fn(&WorkContext) -> bool| {
-            all.iter()
-                .find(|summary| test(&metadata::decode(&summary.meta).context))
-                .map(|s| s.session.clone())
-        };
-        let found = same(&|context| context.cwd == wanted.cwd)
-            .or_else(|| same(&|context| context.git_root.is_some() && context.git_root == wanted.git_root))
-            .or_else(|| all.first().map(|summary| summary.session.clone()));
-        found.map_or_else(|| json!({}), |id| json!({ "sessionId": id }))
+        last_in(all, &wanted).map_or_else(|| json!({}), |id| json!({ "sessionId": id }))
     })
+}
+
+/// The last session in a place; the last of all, if there is none.
+pub(super) fn last_in(all: &[Summary], wanted: &WorkContext) -> Option<SessionId> {
+    let same = |test: &dyn Fn(&WorkContext) -> bool| {
+        all.iter().find(|summary| test(&metadata::decode(&summary.meta).context)).map(|s| s.session.clone())
+    };
+    same(&|context| context.cwd == wanted.cwd)
+        .or_else(|| same(&|context| context.git_root.is_some() && context.git_root == wanted.git_root))
+        .or_else(|| all.first().map(|summary| summary.session.clone()))
 }
 
 pub(super) fn sizes(call: &Call<'_>) -> Handling {

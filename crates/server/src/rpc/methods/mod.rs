@@ -5,8 +5,11 @@
 //! the connection.
 
 mod absent;
+mod accounts;
 mod answers;
+mod aside;
 mod catalog;
+mod commands;
 mod events;
 mod files;
 mod greeting;
@@ -14,6 +17,7 @@ mod identity;
 mod inference;
 mod lists;
 mod locations;
+mod open;
 mod permissions;
 mod providers;
 mod queue;
@@ -22,7 +26,9 @@ mod settings;
 mod shell;
 mod state;
 mod tasks;
+mod user_settings;
 mod window;
+mod workspaces;
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -94,7 +100,6 @@ fn route(call: &Call<'_>) -> Handling {
         "tools.list" => catalog::tools(call),
         "session.model.list" => catalog::session_models(call),
         "session.tools.getCurrentMetadata" => catalog::offered_tools(call),
-        "session.commands.list" => catalog::commands(call),
 
         "session.provider.add" => providers::add(call),
         "session.provider.getEndpoint" => providers::endpoint(call),
@@ -112,6 +117,7 @@ fn route(call: &Call<'_>) -> Handling {
         "session.delete" | "sessions.delete" => sessions::delete(call),
         "sessions.close" => sessions::close(call),
         "sessions.fork" => sessions::fork(call),
+        "sessions.open" => open::open(call),
 
         "session.list" | "sessions.list" => lists::list(call),
         "session.getMetadata" | "sessions.getMetadata" => lists::metadata(call),
@@ -160,6 +166,11 @@ fn route(call: &Call<'_>) -> Handling {
         "session.permissions.folderTrust.isTrusted" => locations::is_trusted(call),
         "session.permissions.folderTrust.addTrusted" => locations::trust(call),
 
+        "session.commands.list" => commands::list(call),
+        "session.commands.invoke" => commands::invoke(call),
+        "commands.list" => commands::own(call),
+        "session.ui.ephemeralQuery" => aside::query(call),
+
         "session.model.getCurrent" => settings::current_model(call),
         "session.model.switchTo" => settings::switch_model(call),
         "session.model.setReasoningEffort" => settings::reasoning_effort(call),
@@ -190,6 +201,14 @@ fn route(call: &Call<'_>) -> Handling {
         "session.gitHubAuth.getStatus" => identity::status(call),
         "session.gitHubAuth.setCredentials" => identity::set_credentials(call),
         "account.getQuota" => identity::quota(call),
+        "account.login" => accounts::login(call),
+        "account.logout" => accounts::logout(call),
+        "account.getCurrentAuth" => accounts::current(call),
+        "account.getAllUsers" => accounts::all(call),
+        "secrets.addFilterValues" => accounts::add_secrets(call),
+        "user.settings.get" => user_settings::get(call),
+        "user.settings.set" => user_settings::set(call),
+        "user.settings.reload" => user_settings::reload(call),
 
         "session.plan.read" => files::read_plan(call),
         "session.plan.update" => files::update_plan(call),
@@ -200,6 +219,13 @@ fn route(call: &Call<'_>) -> Handling {
         "session.workspaces.listFiles" | "session.workspace.listFiles" => files::list(call),
         "session.workspaces.readFile" | "session.workspace.readFile" => files::read(call),
         "session.workspaces.createFile" | "session.workspace.createFile" => files::create(call),
+
+        "session.workspaces.listCheckpoints" => workspaces::checkpoints(call),
+        "session.workspaces.readCheckpoint" => workspaces::read_checkpoint(call),
+        "session.workspaces.addSummary" => workspaces::add_summary(call),
+        "session.workspaces.truncateSummaries" => workspaces::truncate_summaries(call),
+        "session.workspaces.saveLargePaste" => workspaces::save_large_paste(call),
+        "session.workspaces.diff" => workspaces::diff(call),
 
         "session.shell.exec" => shell::exec(call),
         "session.shell.kill" => shell::kill(call),

@@ -16,61 +16,99 @@ use crate::crash::CrashPoint;
 use crate::fork::{self, Fork};
 use crate::github::Identity;
 use crate::lifecycle::News;
+use crate::preferences::Wishes;
 use crate::rpc::attachment::Attachment;
+use crate::rpc::connection::Connection;
 use crate::rpc::errors;
 use crate::session::{Failure, Handle, How, Joined, Joining, Mail, Responder};
 
-/// Makes a session. Its first event is on its way to the client before the answer is.
 pub(super) fn create(call: &Call<'_>) -> Handling {
     let params: SessionParams = call.parse()?;
+    let made = make(call, params);
+    call.later(made)
+}
+
+/// Makes a session. Its first event is on its way to the client before the answer is.
+pub(super) fn make(
+    call: &Call<'_>,
+    params: SessionParams,
+) -> impl Future<Output = Result<Value, RpcError>> + Send + use<> {
     let id = params.session_id.clone().unwrap_or_else(SessionId::random);
-    let joining = joining(call, params, How::Made);
+    let mut joining = joining(call, params, How::Made);
     let (connection, method) = (call.connection.clone(), call.method.to_owned());
-    call.later(async move {
+    async move {
         let server = connection.server.clone();
+        let newcomer = Newcomer::of(&server, &joining.params).await;
+        let newcomer = newcomer.map_err(|why| errors::failed(&method, why))?;
         let config_dir = joining.params.config_dir.clone();
-        let identity = identity::of(&server, &joining.params).await;
-        let identity = identity.map_err(|why| errors::failed(&method, why))?;
+        joining.params.model = joining.params.model.or_else(|| newcomer.wishes.model.clone());
         let created = server.registry.create(&server, &id, joining).await;
         let (handle, joined) = created.map_err(|failure| errors::of(&method, &failure))?;
         let answer = described(&server, &handle, &joined, config_dir.as_deref());
-        introduce(&handle, identity);
+        newcomer.introduce(&handle);
         connection.attach(handle);
         Ok(answer)
-    })
-}
-
-/// Tells a session whom it acts for.
-fn introduce(handle: &Handle, identity: Option<Identity>) {
-    if let Some(identity) = identity {
-        // A session that is gone again needs to know nobody.
-        let _ = handle.send(Mail::Adjust(Box::new(|settings| settings.identity = Some(identity))));
     }
 }
 
-/// Comes back to a session, in memory or not. History is not told again: the client asks for it.
+/// What a session is told about whoever has come to it, besides what they say.
+struct Newcomer {
+    /// Whom the session acts for, and their token.
+    identity: Option<(Identity, Option<String>)>,
+    wishes: Wishes,
+}
+
+impl Newcomer {
+    async fn of(server: &Arc<Server>, params: &SessionParams) -> Result<Self, String> {
+        let brought = identity::of(server, params).await?.map(|identity| (identity, None));
+        let logged_in = || server.accounts.current().map(|account| (account.identity, Some(account.token)));
+        Ok(Self { identity: brought.or_else(logged_in), wishes: server.preferences.wishes().await })
+    }
+
+    fn introduce(self, handle: &Handle) {
+        if self.identity.is_none() && !self.wishes.no_questions {
+            return;
+        }
+        // A session that is gone again needs to know nobody.
+        let _ = handle.send(Mail::Adjust(Box::new(move |settings| {
+            settings.ask_user_disabled |= self.wishes.no_questions;
+            if let Some((identity, token)) = self.identity {
+                settings.identity = Some(identity);
+                settings.github_token = token.or(settings.github_token.take());
+            }
+        })));
+    }
+}
+
 pub(super) fn resume(call: &Call<'_>) -> Handling {
     let params: SessionParams = call.parse()?;
     let Some(id) = params.session_id.clone() else {
         return Err(RpcError::bad_params("session.resume: `sessionId` is missing"));
     };
     let joining = joining(call, params, How::Resumed);
-    let (connection, method) = (call.connection.clone(), call.method.to_owned());
-    call.later(async move {
-        let server = connection.server.clone();
-        let config_dir = joining.params.config_dir.clone();
-        let identity = identity::of(&server, &joining.params).await;
-        let identity = identity.map_err(|why| errors::failed(&method, why))?;
-        let handle = server.registry.open(&server, &id);
-        let joined = handle.join(joining).await.map_err(|failure| errors::of(&method, &failure))?;
-        let answer = described(&server, &handle, &joined, config_dir.as_deref());
-        introduce(&handle, identity);
-        connection.attach(handle);
-        Ok(answer)
-    })
+    call.later(come_back(call.connection.clone(), call.method.to_owned(), id, joining))
 }
 
-fn joining(call: &Call<'_>, params: SessionParams, how: How) -> Joining {
+/// Comes back to a session, in memory or not. History is not told again: the client asks for it.
+pub(super) async fn come_back(
+    connection: Arc<Connection>,
+    method: String,
+    id: SessionId,
+    joining: Joining,
+) -> Result<Value, RpcError> {
+    let server = connection.server.clone();
+    let config_dir = joining.params.config_dir.clone();
+    let newcomer = Newcomer::of(&server, &joining.params).await;
+    let newcomer = newcomer.map_err(|why| errors::failed(&method, why))?;
+    let handle = server.registry.open(&server, &id);
+    let joined = handle.join(joining).await.map_err(|failure| errors::of(&method, &failure))?;
+    let answer = described(&server, &handle, &joined, config_dir.as_deref());
+    newcomer.introduce(&handle);
+    connection.attach(handle);
+    Ok(answer)
+}
+
+pub(super) fn joining(call: &Call<'_>, params: SessionParams, how: How) -> Joining {
     let profile = Profile {
         tools: params.tools.clone().unwrap_or_default(),
         commands: params.commands.clone().unwrap_or_default(),

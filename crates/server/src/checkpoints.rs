@@ -1,0 +1,141 @@
+//! The checkpoints of a session: what was said up to a point, in a few paragraphs. They are files of the session, for
+//! people and for the model to look back at; the conversation itself does not depend on them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+const HEAD: &str = "# Checkpoints\n";
+/// How much of a title goes into a file's name.
+const SLUG: usize = 40;
+
+/// One of them, as the index names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Checkpoint {
+    pub(crate) number: u64,
+    pub(crate) title: String,
+    pub(crate) filename: String,
+}
+
+impl Checkpoint {
+    fn line(&self) -> String {
+        format!("{}. [{}]({})", self.number, self.title, self.filename)
+    }
+
+    /// Reads a line of the index. What does not look like one of ours is passed over; a file elsewhere is never named.
+    fn parse(line: &str) -> Option<Self> {
+        let (number, rest) = line.split_once(". [")?;
+        let (title, filename) = rest.strip_suffix(')')?.rsplit_once("](")?;
+        let plain = Path::new(filename).file_name().is_some_and(|name| name == filename);
+        plain.then_some(())?;
+        Some(Self { number: number.parse().ok()?, title: title.to_owned(), filename: filename.to_owned() })
+    }
+}
+
+/// See the module. All of it may block.
+pub(crate) struct Checkpoints {
+    directory: PathBuf,
+}
+
+impl Checkpoints {
+    /// Those of the session whose directory this is.
+    pub(crate) fn of(session: &Path) -> Self {
+        Self { directory: session.join("checkpoints") }
+    }
+
+    fn index(&self) -> PathBuf {
+        self.directory.join("index.md")
+    }
+
+    pub(crate) fn path(&self, checkpoint: &Checkpoint) -> PathBuf {
+        self.directory.join(&checkpoint.filename)
+    }
+
+    pub(crate) fn list(&self) -> io::Result<Vec<Checkpoint>> {
+        let index = absent_as_none(fs::read_to_string(self.index()))?.unwrap_or_default();
+        Ok(index.lines().filter_map(Checkpoint::parse).collect())
+    }
+
+    pub(crate) fn read(&self, number: u64) -> io::Result<Option<String>> {
+        let known = self.list()?.into_iter().find(|checkpoint| checkpoint.number == number);
+        known.map_or(Ok(None), |known| absent_as_none(fs::read_to_string(self.path(&known))))
+    }
+
+    pub(crate) fn add(&self, title: &str, content: &str) -> io::Result<Checkpoint> {
+        let mut known = self.list()?;
+        let number = known.last().map_or(1, |last| last.number.saturating_add(1));
+        let title = title.replace(['[', ']', '\n', '\r'], " ").trim().to_owned();
+        let checkpoint = Checkpoint { number, filename: format!("{number:03}-{}.md", slug(&title)), title };
+        fs::create_dir_all(&self.directory)?;
+        fs::write(self.path(&checkpoint), content)?;
+        known.push(checkpoint.clone());
+        self.write_index(&known)?;
+        Ok(checkpoint)
+    }
+
+    /// Keeps the first `count` and forgets the rest.
+    pub(crate) fn keep(&self, count: usize) -> io::Result<()> {
+        let mut known = self.list()?;
+        if known.len() <= count {
+            return Ok(());
+        }
+        for checkpoint in known.split_off(count) {
+            absent_as_none(fs::remove_file(self.path(&checkpoint)))?;
+        }
+        self.write_index(&known)
+    }
+
+    fn write_index(&self, known: &[Checkpoint]) -> io::Result<()> {
+        let lines = known.iter().map(|checkpoint| checkpoint.line() + "\n");
+        fs::write(self.index(), std::iter::once(format!("{HEAD}\n")).chain(lines).collect::<String>())
+    }
+}
+
+fn absent_as_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A title as part of a file's name.
+fn slug(title: &str) -> String {
+    let words = title.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let joined = words.map(str::to_lowercase).collect::<Vec<_>>().join("-");
+    let short: String = joined.chars().take(SLUG).collect();
+    if short.is_empty() { "checkpoint".into() } else { short.trim_end_matches('-').to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_are_added_read_and_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let checkpoints = Checkpoints::of(dir.path());
+        assert_eq!((checkpoints.list().unwrap(), checkpoints.read(1).unwrap()), (vec![], None));
+        let first = checkpoints.add("Fixed [the] ../bug", "one").unwrap();
+        assert_eq!((first.number, first.filename.as_str()), (1, "001-fixed-the-bug.md"));
+        checkpoints.add("", "two").unwrap();
+        assert_eq!(checkpoints.read(2).unwrap().as_deref(), Some("two"));
+        checkpoints.keep(1).unwrap();
+        assert_eq!(checkpoints.list().unwrap(), [first]);
+        assert!(!dir.path().join("checkpoints/002-checkpoint.md").exists());
+        assert_eq!(checkpoints.add("again", "three").unwrap().number, 2);
+    }
+
+    #[test]
+    fn an_index_that_somebody_wrote_names_no_other_file() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("checkpoints")).unwrap();
+        fs::write(dir.path().join("secret"), "s").unwrap();
+        let lines = "1. [x](../secret)\nx. [y](a)\n2. [ok](a.md)\n3. [";
+        fs::write(dir.path().join("checkpoints/index.md"), lines).unwrap();
+        let known = Checkpoints::of(dir.path()).list().unwrap();
+        assert_eq!(known.iter().map(|c| c.number).collect::<Vec<_>>(), [2]);
+    }
+}
