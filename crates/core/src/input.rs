@@ -381,6 +381,8 @@ pub struct Said {
     pub reasoning: Option<String>,
     /// Opaque state of the provider.
     pub reasoning_opaque: Option<String>,
+    /// Where it found what it says, in the form for clients.
+    pub citations: Option<Json>,
     /// The calls it makes.
     pub tool_requests: Vec<ToolRequest>,
     /// Those of them that name no tool: over as soon as they have begun, whatever happens next.

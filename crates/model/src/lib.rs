@@ -32,7 +32,7 @@ pub mod retry;
 pub mod sse;
 
 use std::future::Future;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -181,8 +181,21 @@ pub struct Citation {
     pub url: Option<String>,
     /// What stands there.
     pub quote: Option<String>,
+    /// Where in the source it stands.
+    pub place: Option<Place>,
     /// All of it, as the provider wrote it.
     pub raw: Json,
+}
+
+/// A place in a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Characters of its text, counted from 0, the last one excluded.
+    Chars(Range<u64>),
+    /// Pages, counted from 1, the last one included.
+    Pages(RangeInclusive<u64>),
+    /// Blocks of its content, counted from 0, the last one excluded.
+    Blocks(Range<u64>),
 }
 
 /// Why a model stopped.

@@ -157,3 +157,25 @@ async def test_half_an_answer_is_tried_again_as_another_message(world, client, w
     pieces = seen.of("assistant.message_delta")
     assert [piece["deltaContent"] for piece in pieces] == ["half ", "an ", "whole"]
     assert pieces[0]["messageId"] != pieces[-1]["messageId"] == (await seen.first("assistant.message"))["messageId"]
+
+
+@pytest.mark.parametrize("wire", [wire for wire in WIRES if wire.name in ("messages", "responses")], ids=str)
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
+async def test_citations_come_with_the_message(world, client, wire, streaming):
+    session = await with_provider(world, client, wire, streaming=streaming, enable_citations=True)
+    document = {"type": "blob", "data": "JVBERi0=", "mimeType": "application/pdf", "displayName": "source.pdf"}
+    prompt = "[[text:They say 😀: ]][[cited:Grün.]][[text: So it is.]]"
+    assert await world.ask(session, prompt, attachments=[document]) == "They say 😀: Grün. So it is."
+    message = next(event for event in await world.history(session) if event.type == "assistant.message")
+    (source,), (span,) = message["citations"]["sources"], message["citations"]["spans"]
+    # In units of UTF-16, of which the smiling face has two.
+    assert (span["startIndex"], span["endIndex"]) == (13, 18)
+    (reference,) = span["references"]
+    assert reference["sourceId"] == source["id"] and source["title"] == "The source"
+    if wire.name == "messages":
+        assert source["provider"] == "anthropic" and reference["citedText"] == "Grün."
+        assert reference["location"] == {"type": "char", "startIndex": 0, "endIndex": 5}
+        sent = world.model.requests()[0]["messages"][-1]["content"]
+        assert [part["citations"] for part in sent if part["type"] == "document"] == [{"enabled": True}]
+    else:
+        assert (source["provider"], source["url"]) == ("openai", "https://source.example")

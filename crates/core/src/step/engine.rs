@@ -96,6 +96,7 @@ impl Step<'_> {
             turn_id,
             reasoning_text: reasoning,
             reasoning_opaque: None,
+            citations: None,
             output_tokens: None,
             api_call_id: None,
             request_id: None,

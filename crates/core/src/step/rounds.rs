@@ -41,6 +41,7 @@ impl Step<'_> {
             turn_id: turn_id.clone(),
             reasoning_text: said.reasoning,
             reasoning_opaque: said.reasoning_opaque,
+            citations: said.citations,
             output_tokens: Some(said.tokens.output),
             api_call_id: said.api_call_id,
             request_id: None,

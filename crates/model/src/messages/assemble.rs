@@ -131,6 +131,7 @@ impl<'a> Assembler<'a> {
             title: text(["document_title", "title"]),
             url: text(["url", "source"]),
             quote: text(["cited_text", "cited_text"]),
+            place: wire::place(&value),
             raw,
         });
     }

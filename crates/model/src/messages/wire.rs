@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::lenient::lenient;
-use crate::{Finish, Usage};
+use crate::{Finish, Place, Usage};
 
 /// A whole message, as a reply or at the beginning of a stream.
 #[derive(Debug, Default, Deserialize)]
@@ -140,6 +140,22 @@ pub(super) fn finish(reason: Option<&str>, makes_calls: bool) -> Finish {
         Some("refusal") => Finish::ContentFilter,
         Some(other) => Finish::Other(other.to_owned()),
     }
+}
+
+/// Where in its source a citation stands. The last page is given as the one after it.
+pub(super) fn place(citation: &Value) -> Option<Place> {
+    let number = |name: &str| citation[name].as_u64();
+    let range =
+        |start: &str, end: &str| Some((number(start)?, number(end)?)).filter(|(start, end)| start <= end);
+    range("start_char_index", "end_char_index")
+        .map(|(start, end)| Place::Chars(start..end))
+        .or_else(|| {
+            let (start, end) = range("start_page_number", "end_page_number")?;
+            Some(Place::Pages(start..=end.saturating_sub(1).max(start)))
+        })
+        .or_else(|| {
+            range("start_block_index", "end_block_index").map(|(start, end)| Place::Blocks(start..end))
+        })
 }
 
 /// A list, or nothing.

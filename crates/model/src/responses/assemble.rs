@@ -75,8 +75,9 @@ impl<'a> Assembler<'a> {
         let is_new = self.in_pieces.insert(index);
         match item.kind.as_str() {
             "message" => {
+                let mut begin = self.message_begin;
                 for part in item.content {
-                    self.take_part(part, is_new, sink);
+                    begin = self.take_part(begin, part, is_new, sink);
                 }
             }
             "function_call" if is_new => self.take_call(index, item, sink)?,
@@ -107,14 +108,16 @@ impl<'a> Assembler<'a> {
         self.message_begin = self.answer.text.chars().count();
     }
 
-    fn take_part(&mut self, part: Part, is_new: bool, sink: Sink<'_>) {
+    /// Takes a part of a message that begins at this character of the answer; returns where it ends.
+    fn take_part(&mut self, begin: usize, part: Part, is_new: bool, sink: Sink<'_>) -> usize {
+        let end = begin + part.text.chars().count() + part.refusal.chars().count();
         for annotation in part.annotations {
-            let begin = self.message_begin;
             self.answer.citations.push(Citation {
                 span: begin.saturating_add(annotation.start)..begin.saturating_add(annotation.end),
                 title: annotation.title,
                 url: annotation.url,
                 quote: None,
+                place: None,
                 raw: annotation.raw,
             });
         }
@@ -122,6 +125,7 @@ impl<'a> Assembler<'a> {
             self.say(part.text, sink);
             self.say(part.refusal, sink);
         }
+        end
     }
 
     fn take_call(&mut self, index: u64, item: Item, sink: Sink<'_>) -> Result<(), ModelError> {

@@ -116,7 +116,11 @@ pub(super) struct Annotation {
 
 impl From<Value> for Annotation {
     fn from(value: Value) -> Self {
-        let number = |name: &str| value[name].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+        // A note on a whole file names just one place in the text.
+        let number = |name: &str| {
+            let number = value[name].as_u64().or_else(|| value["index"].as_u64());
+            number.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
+        };
         let text = |names: [&str; 2]| names.iter().find_map(|name| value[*name].as_str()).map(str::to_owned);
         Self {
             start: number("start_index"),

@@ -1,7 +1,7 @@
 //! The Messages API over real HTTP: what is its own.
 
 use baton_model::endpoint::{Auth, Endpoint};
-use baton_model::{Answer, Citation, Delta, Finish, Message, Request, Usage};
+use baton_model::{Answer, Citation, Delta, Finish, Message, Place, Request, Usage};
 use baton_testkit::model_server::{ModelServer, Reply};
 use serde_json::{Value, json};
 
@@ -73,9 +73,10 @@ async fn citations_name_the_text_that_they_are_about() {
         json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
     ])
     .await;
-    let Citation { span, title, quote, raw, .. } = answer.citations[0].clone();
+    let Citation { span, title, quote, place, raw, .. } = answer.citations[0].clone();
     assert_eq!((answer.text.as_str(), span), ("Größe: grün.", 7..11));
     assert_eq!((title.as_deref(), quote.as_deref()), (Some("a.pdf"), Some("Grün")));
+    assert_eq!(place, Some(Place::Pages(1..=1)), "the provider names the page after the last one");
     assert_eq!(raw.parse::<Value>().unwrap(), citation);
 }
 

@@ -79,6 +79,14 @@ async fn items_may_come_without_pieces_or_all_at_the_end() {
         (6..9, Some("https://e/1"))
     );
 
+    let file = json!({"type": "file_citation", "index": 2, "file_id": "f", "filename": "a.pdf"});
+    let parts = json!([
+        {"type": "output_text", "text": "One", "annotations": []},
+        {"type": "output_text", "text": "Two", "annotations": [file]},
+    ]);
+    let (answer, _) = stream_of(&[done(0, &json!({"type": "message", "content": parts})), completed()]).await;
+    assert_eq!((answer.text.as_str(), answer.citations[0].span.clone()), ("OneTwo", 5..5));
+
     let response = json!({"id": "r", "status": "completed", "output": [first, second]});
     let (answer, deltas) = stream_of(&[json!({"type": "response.completed", "response": response})]).await;
     assert_eq!(answer.text, "One.\n\nTwo.");

@@ -102,6 +102,8 @@ pub struct AssistantMessage {
     pub reasoning_text: Option<String>,
     /// Opaque state of the provider that must be sent back with the message.
     pub reasoning_opaque: Option<String>,
+    /// Where the model found what it says. Nobody here reads it, so that it may be anything.
+    pub citations: Option<Json>,
     pub output_tokens: Option<u64>,
     pub api_call_id: Option<String>,
     pub request_id: Option<String>,

@@ -14,7 +14,7 @@ use baton_protocol::event::{
 use baton_protocol::{Json, ToolCallId};
 use serde_json::{Value, json};
 
-use super::{Bench, hooks, offered, prompt, tools};
+use super::{Bench, citations, hooks, offered, prompt, tools};
 use crate::models::{Asker, Chosen};
 
 /// Who asks.
@@ -190,8 +190,10 @@ fn said(stream: &Stream<'_>, answer: Answer, chosen: &Chosen, sent: &UsageInfo, 
         max_prompt_tokens: Some(chosen.token_limit),
         ..AssistantUsage::default()
     };
+    let endpoint = chosen.model.endpoint();
     Said {
         message_id: stream.message_id.clone(),
+        citations: citations::told(&stream.message_id, endpoint, &answer.text, &answer.citations),
         text: answer.text,
         reasoning: answer.reasoning,
         reasoning_opaque: answer.reasoning_opaque,

@@ -5,6 +5,7 @@
 
 mod aside;
 mod ask;
+mod citations;
 mod drive;
 mod engine_room;
 mod hooks;

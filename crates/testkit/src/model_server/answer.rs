@@ -22,6 +22,10 @@ pub(super) trait Api: Send {
     fn id(&self) -> &str;
     /// Events for more text.
     fn text(&mut self, text: &str) -> String;
+    /// Events for more text, and for where it was found. Not every API has a word for that.
+    fn cited(&mut self, text: &str) -> String {
+        self.text(text)
+    }
     /// Events for a thought.
     fn thought(&mut self, thought: &str) -> String;
     /// Events for a whole call.
@@ -89,7 +93,12 @@ pub(super) async fn answer(
                 return writer.outlet.reset();
             }
             Action::Truncate => return writer.end_early().await,
-            Action::Text(_) | Action::Think(_) | Action::Call { .. } | Action::Finish(_) | Action::Raw(_) => {
+            Action::Text(_)
+            | Action::Cited(_)
+            | Action::Think(_)
+            | Action::Call { .. }
+            | Action::Finish(_)
+            | Action::Raw(_) => {
                 writer.say(action).await?;
             }
         }
@@ -136,6 +145,10 @@ impl<O: Outlet> Writer<'_, O> {
                     let events = self.api.text(word);
                     self.events(&events).await?;
                 }
+            }
+            Action::Cited(text) => {
+                let events = self.api.cited(text);
+                self.events(&events).await?;
             }
             Action::Think(thought) => {
                 let events = self.api.thought(thought);

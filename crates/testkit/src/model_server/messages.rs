@@ -79,6 +79,19 @@ impl Api for Messages {
         events + &self.delta(&json!({"type": "text_delta", "text": text}))
     }
 
+    fn cited(&mut self, text: &str) -> String {
+        let citation = json!({
+            "type": "char_location", "cited_text": text, "document_index": 0, "document_title": "The source",
+            "start_char_index": 0, "end_char_index": text.chars().count(),
+        });
+        let mut events = self.stop_text();
+        let block = json!({"type": "text", "text": text, "citations": [citation]});
+        events += &self.start_block(&json!({"type": "text", "text": "", "citations": []}), block);
+        events += &self.delta(&json!({"type": "text_delta", "text": text}));
+        events += &self.delta(&json!({"type": "citations_delta", "citation": citation}));
+        events + &self.stop_block()
+    }
+
     fn thought(&mut self, thought: &str) -> String {
         let mut events = self.stop_text();
         let block = json!({"type": "thinking", "thinking": thought, "signature": "c2ln"});

@@ -21,6 +21,8 @@ pub struct Reply {
 pub enum Action {
     /// Says something, in a stream word by word.
     Text(String),
+    /// Says something, and where it was found.
+    Cited(String),
     /// Says it aloud before it speaks.
     Think(String),
     /// Calls a tool with these arguments, sent as they are.

@@ -11,11 +11,19 @@ pub(super) struct Responses {
     items: Vec<Value>,
     /// The message that is being written; it is the last item.
     message: Option<String>,
+    /// Notes to it.
+    annotations: Vec<Value>,
 }
 
 impl Responses {
     pub(super) fn new(request: &Value) -> Self {
-        Self { id: new_id("resp_"), model: request["model"].clone(), items: Vec::new(), message: None }
+        Self {
+            id: new_id("resp_"),
+            model: request["model"].clone(),
+            items: Vec::new(),
+            message: None,
+            annotations: Vec::new(),
+        }
     }
 
     /// The first event, before anything else.
@@ -65,9 +73,10 @@ impl Responses {
     fn end_message(&mut self) -> String {
         let Some(text) = self.message.take() else { return String::new() };
         let id = self.items.last().map(|item| item["id"].clone());
+        let annotations = std::mem::take(&mut self.annotations);
         self.done(json!({
             "type": "message", "id": id, "role": "assistant", "status": "completed",
-            "content": [{"type": "output_text", "text": text, "annotations": []}],
+            "content": [{"type": "output_text", "text": text, "annotations": annotations}],
         }))
     }
 }
@@ -87,6 +96,18 @@ impl Api for Responses {
         self.message.get_or_insert_default().push_str(text);
         let more = [("content_index", json!(0)), ("delta", json!(text))];
         events + &self.delta("response.output_text.delta", &more)
+    }
+
+    fn cited(&mut self, text: &str) -> String {
+        let start = self.message.as_deref().unwrap_or_default().chars().count();
+        let events = self.text(text);
+        let annotation = json!({
+            "type": "url_citation", "start_index": start, "end_index": start + text.chars().count(),
+            "url": "https://source.example", "title": "The source",
+        });
+        let more = [("annotation_index", json!(self.annotations.len())), ("annotation", annotation.clone())];
+        self.annotations.push(annotation);
+        events + &self.delta("response.output_text.annotation.added", &more)
     }
 
     fn thought(&mut self, thought: &str) -> String {

@@ -5,6 +5,7 @@
 //! | directive | what happens |
 //! |---|---|
 //! | `[[text:WORDS]]` | says WORDS |
+//! | `[[cited:WORDS]]` | says WORDS, and that they are the first ones of a source |
 //! | `[[think:WORDS]]` | thinks WORDS aloud |
 //! | `[[slow:N:MS]]` | says N words, MS milliseconds apart |
 //! | `[[tool:NAME {json}]]` | calls a tool; when its result is there, goes on with the next directive |
@@ -58,7 +59,7 @@ pub(super) fn reply(body: &Value, state: &State) -> Reply {
             reply.actions.extend(calls);
             return reply;
         }
-        speaks |= matches!(name, "text" | "slow" | "finish");
+        speaks |= matches!(name, "text" | "cited" | "slow" | "finish");
         reply.actions.extend(actions(name, argument));
     }
     if !speaks {
@@ -131,6 +132,7 @@ fn actions(name: &str, argument: &str) -> Vec<Action> {
     let millis = |text: &str| Action::Sleep(Duration::from_millis(text.trim().parse().unwrap_or(0)));
     match name {
         "text" => vec![Action::Text(argument.to_owned())],
+        "cited" => vec![Action::Cited(argument.to_owned())],
         "think" => vec![Action::Think(argument.to_owned())],
         "finish" => vec![Action::Finish(argument.to_owned())],
         "sleep" => vec![millis(argument)],

@@ -65,6 +65,7 @@ impl Story {
             turn_id: None,
             reasoning_text: None,
             reasoning_opaque: None,
+            citations: None,
             output_tokens: None,
             api_call_id: None,
             request_id: None,
