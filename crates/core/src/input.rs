@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::event::{
-    AbortReason, AgentMode, AssistantUsage, Body, PermissionMode, Prompt, Question, SessionError,
+    AbortReason, AgentMode, AssistantUsage, Body, ExecutionMode, PermissionMode, Prompt, Question, SessionError,
     ShutdownType, TokenCounts, ToolRequest, WorkContext,
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{Command, ToolResult, ToolSpec};
-use baton_protocol::{ClientId, Json, RequestId, ToolCallId};
+use baton_protocol::{AgentId, ClientId, Json, RequestId, ToolCallId};
 
 use crate::output::{ReplyTo, WorkId};
 
@@ -89,8 +89,20 @@ pub enum Input {
         /// What.
         change: Change,
     },
+    /// Somebody stops one sub-agent.
+    StopAgent {
+        /// Told whether it was at work.
+        reply: ReplyTo,
+        /// Which.
+        agent: AgentId,
+    },
     /// The shell records something that changes nothing here, such as the call of a hook.
-    Note(Box<Body>),
+    Note {
+        /// The sub-agent that it is about.
+        agent: Option<AgentId>,
+        /// What.
+        body: Box<Body>,
+    },
     /// The shell shows something that is not recorded.
     Show(Box<Body>),
     /// Nobody wants the session to be live any longer.
@@ -293,8 +305,10 @@ pub struct PreparedPrompt {
     pub content: String,
     /// What the model is given.
     pub transformed: Option<String>,
-    /// Further messages that go before it.
+    /// Further messages that go before it, with where they come from.
     pub context: Vec<(String, String)>,
+    /// Further messages that go after it, with where they come from.
+    pub reminders: Vec<(String, String)>,
     /// The system text, when it differs from the last one recorded.
     pub system: Option<String>,
     /// The engine that is to work on it; none means our own rounds of model and tools.
@@ -413,8 +427,31 @@ pub enum Prepared {
     },
     /// It is a question to the user.
     Question(Question),
+    /// It hands a task on to a sub-agent.
+    Delegate(Box<Delegation>),
+    /// It is to be run once a sub-agent has ended, by this program.
+    AfterAgent(AgentId),
     /// It is over already: unknown tool, bad arguments, refused by a hook.
     Finished(ToolResult),
+}
+
+/// A task for a sub-agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delegation {
+    /// What kind of agent.
+    pub kind: String,
+    /// What the task is called.
+    pub name: String,
+    /// The task, in a few words.
+    pub description: String,
+    /// The task.
+    pub prompt: String,
+    /// The system text that the agent works under.
+    pub system: String,
+    /// The model that it is asked with; none means the session's.
+    pub model: Option<String>,
+    /// Whether the main conversation waits for it.
+    pub mode: ExecutionMode,
 }
 
 /// Who runs a tool.

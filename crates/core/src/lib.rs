@@ -14,7 +14,7 @@
 //! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], turns
 //! of other agents' programs in [`step::engine`], requests
 //! and their answers in [`step::requests`] (those of a turn) and [`step::asks`] (those of a client), cancel in [`step::cancel`], clients that come and go in
-//! [`step::clients`], recovery in [`step::recover`].
+//! [`step::clients`], sub-agents in [`step::agents`], recovery in [`step::recover`].
 
 pub mod fold;
 mod input;
@@ -24,9 +24,9 @@ pub mod state;
 pub mod step;
 
 pub use input::{
-    Answer, Arrival, Ask, Change, Elicited, EngineReport, Input, LogLevel, Prepared, PreparedPrompt, Profile,
+    Answer, Arrival, Ask, Change, Delegation, Elicited, EngineReport, Input, LogLevel, Prepared, PreparedPrompt, Profile,
     Route, Said, Withdrawn, WorkResult,
 };
 pub use output::{EngineControl, INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
 pub use stamp::Stamp;
-pub use state::{Call, CallStage, Durable, Live, Session, Stage, Turn};
+pub use state::{AgentOutcome, Call, CallKey, CallStage, Delegate, Durable, Ending, Live, Session, Stage, Turn};

@@ -2,9 +2,10 @@
 
 use baton_protocol::permission::Verdict;
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{ClientId, Event, EventId, PromptId, RequestId, ToolCallId};
+use baton_protocol::{AgentId, ClientId, Event, EventId, PromptId, RequestId};
 
 use crate::input::Elicited;
+use crate::state::CallKey;
 
 /// One consequence of a step. The shell first makes all recorded events of a step durable, in one write; then it acts
 /// on all outputs in their order.
@@ -73,24 +74,27 @@ pub enum Work {
         tools_gone: Vec<String>,
     },
     /// Ask the model.
-    Ask,
+    Ask {
+        /// For the sub-agent; none for the main conversation.
+        agent: Option<AgentId>,
+    },
     /// Find out what a call would do: hooks, arguments, permission.
     PrepareCall {
         /// Which.
-        call: ToolCallId,
+        call: CallKey,
     },
     /// Run a built-in tool.
     RunTool {
         /// Which call.
-        call: ToolCallId,
+        call: CallKey,
     },
-    /// Give a client's result to hooks and limits before it counts.
+    /// Give a result that was made elsewhere to hooks and limits before it counts.
     FinishCall {
         /// Which call.
-        call: ToolCallId,
-        /// The request that was answered.
-        request: RequestId,
-        /// The answer.
+        call: CallKey,
+        /// The request that a client answered with it; none for the result of a sub-agent.
+        request: Option<RequestId>,
+        /// The result.
         result: ToolResult,
     },
     /// Put a question to a client that can show it.
@@ -111,6 +115,22 @@ pub enum Work {
         /// Its own name of the conversation, if there is one.
         token: Option<String>,
     },
+}
+
+impl Work {
+    /// The sub-agent that it is for; none for the main conversation.
+    #[must_use]
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Self::Ask { agent } => agent.as_ref(),
+            Self::PrepareCall { call } | Self::RunTool { call } | Self::FinishCall { call, .. } => {
+                call.agent.as_ref()
+            }
+            Self::PreparePrompt { .. } | Self::DeliverQuestion { .. } | Self::Review | Self::Drive { .. } => {
+                None
+            }
+        }
+    }
 }
 
 /// What is said to an engine while it works.

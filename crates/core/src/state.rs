@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use baton_protocol::event::{AgentMode, PermissionMode, Prompt, Question, TokenCounts, WorkContext};
+use baton_protocol::event::{
+    AgentMode, ExecutionMode, PermissionMode, Prompt, Question, TokenCounts, WorkContext,
+};
 use baton_protocol::permission::{Approval, PermissionRequest};
-use baton_protocol::{ClientId, EventId, Json, PromptId, RequestId, SessionId, Timestamp, ToolCallId};
+use baton_protocol::{
+    AgentId, ClientId, EventId, Json, PromptId, RequestId, SessionId, Timestamp, ToolCallId,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::input::{Ask, Profile};
@@ -116,23 +120,106 @@ pub struct Turn {
     pub rounds: u32,
     /// Where it stands.
     pub stage: Stage,
-    /// The tool calls of this round.
+    /// The tool calls of this round, and of the rounds that sub-agents are in.
     pub calls: Vec<Call>,
     /// Why the turn must end once its calls are over: somebody rejected one of them.
     pub rejected: Option<String>,
+    /// The sub-agents that were started in it.
+    #[serde(default)]
+    pub agents: Vec<Delegate>,
+    /// Whether the model has yet to be told something that happened while it was not asked.
+    #[serde(default)]
+    pub has_news: bool,
 }
 
 impl Turn {
-    /// The wire's name of the current round.
+    /// How many times the model of a conversation has been asked: of the main one, or of a sub-agent's.
     #[must_use]
-    pub fn round_name(&self) -> String {
-        self.rounds.saturating_sub(1).to_string()
+    pub fn rounds_of(&self, agent: Option<&AgentId>) -> u32 {
+        match agent {
+            None => self.rounds,
+            Some(id) => self.agent(id).map_or(0, |agent| agent.rounds),
+        }
+    }
+
+    /// The wire's name of the current round of a conversation.
+    #[must_use]
+    pub fn round_name(&self, agent: Option<&AgentId>) -> String {
+        self.rounds_of(agent).saturating_sub(1).to_string()
     }
 
     /// The calls that are not over.
     pub fn open_calls(&self) -> impl Iterator<Item = &Call> {
         self.calls.iter().filter(|call| !call.stage.is_done())
     }
+
+    /// The calls of one conversation: the main one, or a sub-agent's.
+    pub fn calls_of(&self, agent: Option<&AgentId>) -> impl Iterator<Item = &Call> {
+        self.calls.iter().filter(move |call| call.agent.as_ref() == agent)
+    }
+
+    /// A sub-agent of this turn.
+    #[must_use]
+    pub fn agent(&self, id: &AgentId) -> Option<&Delegate> {
+        self.agents.iter().find(|agent| agent.id == *id)
+    }
+
+    /// The sub-agents that have not ended.
+    pub fn working_agents(&self) -> impl Iterator<Item = &Delegate> {
+        self.agents.iter().filter(|agent| agent.ending.is_none())
+    }
+}
+
+/// A sub-agent: a conversation of its own that works on a task of the main one. It lives no longer than the turn that it
+/// was started in, and does not survive the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Delegate {
+    /// Its name, unique for ever.
+    pub id: AgentId,
+    /// The call of the main conversation that it works for.
+    pub call: ToolCallId,
+    /// What kind of agent it is.
+    pub kind: String,
+    /// What its task is called.
+    pub name: String,
+    /// Its task, in a few words.
+    pub description: String,
+    /// The model that it is asked with; none means the session's.
+    pub model: Option<String>,
+    /// Whether the main conversation waits for it.
+    pub mode: ExecutionMode,
+    /// How many times its model has been asked.
+    pub rounds: u32,
+    /// Where it stands.
+    pub stage: Stage,
+    /// How many calls it has made.
+    pub calls_made: u64,
+    /// What it said last.
+    pub answer: String,
+    /// When it began.
+    pub started: Timestamp,
+    /// How it ended, if it has.
+    pub ending: Option<Ending>,
+}
+
+/// How a sub-agent ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    /// When.
+    pub at: Timestamp,
+    /// How.
+    pub outcome: AgentOutcome,
+}
+
+/// What became of a sub-agent's task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AgentOutcome {
+    /// It is done.
+    Completed,
+    /// Somebody stopped it.
+    Cancelled,
+    /// It could not be done, and why.
+    Failed(String),
 }
 
 /// Where a turn stands.
@@ -146,9 +233,28 @@ pub enum Stage {
     Acting,
 }
 
+/// Which call is meant. Models of different conversations give their calls the same names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CallKey {
+    /// The sub-agent that makes it; none for the main conversation.
+    pub agent: Option<AgentId>,
+    /// The model's name for it.
+    pub id: ToolCallId,
+}
+
+impl From<ToolCallId> for CallKey {
+    /// A call of the main conversation.
+    fn from(id: ToolCallId) -> Self {
+        Self { agent: None, id }
+    }
+}
+
 /// A tool call of the current round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
+    /// The sub-agent that makes it; none for the main conversation.
+    #[serde(default)]
+    pub agent: Option<AgentId>,
     /// The model's name for it.
     pub id: ToolCallId,
     /// Which tool.
@@ -157,6 +263,14 @@ pub struct Call {
     pub arguments: Option<Json>,
     /// Where it stands.
     pub stage: CallStage,
+}
+
+impl Call {
+    /// Which call this is.
+    #[must_use]
+    pub fn key(&self) -> CallKey {
+        CallKey { agent: self.agent.clone(), id: self.id.clone() }
+    }
 }
 
 /// Where a tool call stands, as far as that is durable.
@@ -245,6 +359,8 @@ pub struct Live {
     pub references: BTreeMap<RequestId, String>,
     /// Calls that stand for a question of an engine, and for nothing that it does.
     pub stand_ins: BTreeSet<ToolCallId>,
+    /// Calls that wait for a sub-agent to end.
+    pub awaiting_agents: BTreeMap<CallKey, AgentId>,
     /// Tools that left with their client since the model was last told.
     pub tools_gone: BTreeSet<String>,
     /// Whether the durable half was read back with a turn in it that nobody works on yet.

@@ -1,6 +1,8 @@
 //! What a session does, told as short stories. The laws that hold for all stories are in `laws.rs`.
 #![allow(clippy::expect_used, reason = "a test that finds nothing to look at must fail")]
 
+#[path = "behaviour/agents.rs"]
+mod agents;
 #[path = "behaviour/engine.rs"]
 mod engine;
 #[path = "behaviour/resume.rs"]
@@ -15,7 +17,7 @@ use baton_protocol::tool::{ResultType, ToolResult};
 use world::*;
 
 fn is_ask(work: &Work) -> bool {
-    *work == Work::Ask
+    *work == Work::Ask { agent: None }
 }
 
 /// Sends a prompt and brings it to the model.
@@ -279,7 +281,7 @@ fn a_call_of_a_tool_that_is_not_there_is_over_before_a_cancel_can_reach_it() {
     let WorkResult::Ask(mut answer) = said(1, &["nothing", "bash"]) else { panic!() };
     answer.refused.insert("call-1-0".into(), ToolResult::failure("there is no such tool"));
     world.finish(world.only(is_ask), WorkResult::Ask(answer));
-    world.only(|w| matches!(w, Work::PrepareCall { call } if call.0 == "call-1-1"));
+    world.only(|w| matches!(w, Work::PrepareCall { call } if call.id.0 == "call-1-1"));
     assert_eq!(last_result(&world), (false, "there is no such tool".into()));
     world.abort();
     let over = world.log.iter().filter(|event| matches!(&event.body, Body::ToolComplete(_)));

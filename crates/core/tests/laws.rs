@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use baton_core::{
     Answer, CallStage, Durable, EngineReport, Prepared, Reply, ReplyTo, Route, Work, WorkResult,
 };
-use baton_protocol::event::{Body, Question, SendMode, SessionError};
+use baton_protocol::event::{Body, ExecutionMode, Question, SendMode, SessionError};
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{Json, RequestId, ToolCallId};
+use baton_protocol::{AgentId, Json, RequestId, ToolCallId};
 use proptest::prelude::*;
 use world::*;
 
@@ -35,6 +35,10 @@ enum Op {
     Report {
         what: usize,
     },
+    /// Some sub-agent, or one that never was, is stopped.
+    StopAgent {
+        which: usize,
+    },
     /// Some open request, or one that never was, is answered in some way, twice in a row.
     Answer {
         which: usize,
@@ -55,32 +59,40 @@ fn op() -> impl Strategy<Value = Op> {
         10 => (any::<usize>(), any::<usize>()).prop_map(|(which, how)| Op::Finish { which, how }),
         4 => (any::<usize>(), any::<usize>()).prop_map(|(which, how)| Op::Answer { which, how }),
         6 => any::<usize>().prop_map(|what| Op::Report { what }),
+        1 => any::<usize>().prop_map(|which| Op::StopAgent { which }),
         1 => Just(Op::Crash),
     ]
 }
 
 /// One of the results that a piece of work can have.
-fn result_of(work: &Work, how: usize, round: u64) -> WorkResult {
+fn result_of(work: &Work, how: usize, round: u64, agents: &[AgentId]) -> WorkResult {
     match work {
         Work::PreparePrompt { .. } if how.is_multiple_of(3) => prepared_for_engine(),
         Work::PreparePrompt { .. } => prepared_prompt(),
-        Work::Ask => match how % 6 {
+        Work::Ask { .. } => match how % 6 {
             0 => failed(),
             1 | 2 => said(round, &[]),
             3 => said(round, &["client_tool"]),
             4 => said(round, &["builtin", "client_tool"]),
             _ => said(round, &["builtin", "client_tool", "terminal_tool"]),
         },
-        Work::PrepareCall { call } => match how % 6 {
+        Work::PrepareCall { call } => match how % 10 {
             0 => runnable(Route::BuiltIn),
             1 => runnable(Route::Client),
-            2 => wants(call, Route::BuiltIn),
-            3 => wants(call, Route::Client),
+            2 => wants(&call.id, Route::BuiltIn),
+            3 => wants(&call.id, Route::Client),
             4 => WorkResult::PrepareCall(Prepared::Finished(ToolResult::failure("no such tool"))),
-            _ => {
+            5 => {
                 let question =
                     Question::UserInput { question: "?".into(), choices: None, allow_freeform: None };
                 WorkResult::PrepareCall(Prepared::Question(question))
+            }
+            6 | 7 => delegation(ExecutionMode::Background),
+            8 => delegation(ExecutionMode::Sync),
+            _ => {
+                let agent = agents.get(how / 10 % agents.len().max(1));
+                let agent = agent.cloned().unwrap_or_else(|| "never".into());
+                WorkResult::PrepareCall(Prepared::AfterAgent(agent))
             }
         },
         Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::success("ok")),
@@ -123,6 +135,11 @@ impl Run {
             Op::Finish { which, how } => self.finish(*which, *how),
             Op::Answer { which, how } => self.answer(*which, *how),
             Op::Report { what } => self.report(*what),
+            Op::StopAgent { which } => {
+                let agents = self.world.agents();
+                let agent = agents.get(which % (agents.len() + 1)).cloned();
+                self.world.stop_agent(&agent.unwrap_or_else(|| "never".into()));
+            }
             Op::Crash => {
                 check_snapshot(&self.world);
                 self.world.crash();
@@ -134,7 +151,8 @@ impl Run {
         self.rounds += 1;
         let running: Vec<_> = self.world.running.clone().into_iter().collect();
         if let Some((id, work)) = running.get(which % running.len().max(1)) {
-            self.world.finish(*id, result_of(work, how, self.rounds));
+            let result = result_of(work, how, self.rounds, &self.world.agents());
+            self.world.finish(*id, result);
         }
     }
 
@@ -185,8 +203,10 @@ impl Run {
         for _ in 0..10_000 {
             if let Some((id, work)) = self.world.running.clone().into_iter().find(|(_, w)| !is_delivery(w)) {
                 self.rounds += 1;
-                let result =
-                    if work == Work::Ask { said(self.rounds, &[]) } else { result_of(&work, 0, self.rounds) };
+                let result = match work {
+                    Work::Ask { .. } => said(self.rounds, &[]),
+                    _ => result_of(&work, 0, self.rounds, &[]),
+                };
                 self.world.finish(id, result);
             } else if let Some((request, stage)) = self.world.open_requests().first() {
                 let reply = self.world.answer(request, answer_for(stage, 1));
@@ -229,10 +249,24 @@ fn check_now(world: &World) {
     assert_eq!(&Durable::of(&world.log), durable, "the state is what folding the log gives");
     assert_eq!(durable.seq as usize, world.log.len(), "the sequence has no gaps");
     assert!(world.outcomes().values().all(|n| *n == 1), "no prompt has two outcomes");
-    let asking = world.running.values().filter(|w| **w == Work::Ask).count();
-    assert!(asking <= 1, "one model call at a time");
-    let open = durable.turn.iter().flat_map(|t| t.open_calls()).count();
-    assert!(asking == 0 || open == 0, "the model is not asked while calls are open");
+    let agents = world.agents();
+    for agent in agents.iter().map(Some).chain([None]) {
+        let asking = Work::Ask { agent: agent.cloned() };
+        let asking = world.running.values().filter(|w| **w == asking).count();
+        assert!(asking <= 1, "one model call at a time");
+        let mut calls = durable.turn.iter().flat_map(|t| t.calls_of(agent));
+        assert!(asking == 0 || calls.all(|call| call.stage.is_done()), "the model is not asked while calls are open");
+    }
+    let mut workers = world.running.values().filter_map(Work::agent);
+    assert!(workers.all(|agent| agents.contains(agent)), "nothing runs for an agent that has ended");
+    if !world.session.live.is_recovered {
+        let idle = durable.turn.iter().flat_map(|turn| turn.working_agents()).any(|agent| {
+            let calls = durable.turn.iter().flat_map(|turn| turn.calls_of(Some(&agent.id)));
+            !world.running.values().any(|work| work.agent() == Some(&agent.id))
+                && calls.filter(|call| call.stage.request().is_some()).count() == 0
+        });
+        assert!(!idle, "an agent that has not ended works or waits");
+    }
     let driven = durable.turn.as_ref().is_some_and(|turn| turn.engine.is_some());
     let driving = world.running.values().filter(|w| matches!(w, Work::Drive { .. })).count();
     assert!(
@@ -261,14 +295,21 @@ fn check_at_rest(world: &World, history: History) {
         world.accepted.iter().all(|id| outcomes.get(id) == Some(&1)),
         "every accepted prompt has one outcome"
     );
-    let mut open: BTreeMap<String, i32> = BTreeMap::new();
+    let mut open: BTreeMap<(Option<AgentId>, String), i32> = BTreeMap::new();
+    let mut agents: BTreeMap<AgentId, i32> = BTreeMap::new();
     for event in &world.log {
-        match &event.body {
-            Body::ToolStart(start) => *open.entry(start.tool_call_id.0.clone()).or_default() += 1,
-            Body::ToolComplete(end) => *open.entry(end.tool_call_id.0.clone()).or_default() -= 1,
+        let key = |call: &ToolCallId| (event.agent_id.clone(), call.0.clone());
+        match (&event.body, &event.agent_id) {
+            (Body::ToolStart(start), _) => *open.entry(key(&start.tool_call_id)).or_default() += 1,
+            (Body::ToolComplete(end), _) => *open.entry(key(&end.tool_call_id)).or_default() -= 1,
+            (Body::SubagentStarted(_), Some(id)) => *agents.entry(id.clone()).or_default() += 1,
+            (Body::SubagentCompleted(_) | Body::SubagentFailed(_), Some(id)) => {
+                *agents.entry(id.clone()).or_default() -= 1;
+            }
             _ => {}
         }
     }
+    assert!(agents.values().all(|n| *n == 0), "every sub-agent that began has ended once: {agents:?}");
     // A torn history may have lost the beginning of a call that the model's message announces; never its end.
     let balanced = |n: &i32| *n == 0 || (history == History::Torn && *n == -1);
     assert!(open.values().all(balanced), "every tool call that began has ended once: {open:?}");

@@ -7,6 +7,7 @@
 //! Start at [`event`] for the history of a session, at [`rpc`] and [`frame`] for JSON-RPC, and at [`params`] for what
 //! clients send.
 
+pub mod agent;
 pub mod attachment;
 pub mod event;
 pub mod frame;

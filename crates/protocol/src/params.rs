@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::{CustomAgent, SessionLimits};
 use crate::attachment::Attachment;
 use crate::event::{AgentMode, Prompt, SendMode};
 use crate::ids::SessionId;
@@ -52,6 +53,11 @@ pub struct SessionParams {
     /// Sent by the newest SDKs and by no older one.
     pub tool_filter_precedence: Option<String>,
     pub default_agent: Option<DefaultAgent>,
+    pub custom_agents: Option<Vec<CustomAgent>>,
+    /// The custom agent that the conversation begins with.
+    pub agent: Option<String>,
+    pub excluded_builtin_agents: Option<Vec<String>>,
+    pub session_limits: Option<SessionLimits>,
     pub provider: Option<ProviderConfig>,
     pub providers: Option<Vec<ProviderConfig>>,
     pub models: Option<Vec<ProviderModel>>,

@@ -72,9 +72,10 @@ impl Step<'_> {
     /// Ends the running turn, closing its calls and their requests.
     fn end_turn(&mut self, outcome: Outcome, reason: &str) {
         let Some(turn) = self.turn().cloned() else { return };
+        self.dismiss_agents(outcome, reason);
         self.interrupt_calls(|_| true, reason);
         if turn.stage != Stage::Ready {
-            self.record(TurnEnd { turn_id: turn.round_name(), model: None });
+            self.record(TurnEnd { turn_id: turn.round_name(None), model: None });
         }
         self.settle(turn.prompts, outcome, reason);
     }
@@ -83,8 +84,8 @@ impl Step<'_> {
     pub(super) fn interrupt_calls(&mut self, which: impl Fn(&crate::Call) -> bool, reason: &str) {
         let Some(turn) = self.turn().cloned() else { return };
         for call in turn.open_calls().filter(|call| which(call)) {
-            self.close_request(&call.stage, &call.id, reason);
-            self.complete_call(&call.id, ToolResult::failure(INTERRUPTED));
+            self.close_request(call, reason);
+            self.complete_call(&call.key(), ToolResult::failure(INTERRUPTED));
         }
     }
 

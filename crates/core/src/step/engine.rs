@@ -16,7 +16,7 @@ use baton_protocol::{Json, RequestId, ToolCallId};
 use super::Step;
 use crate::input::EngineReport;
 use crate::output::{EngineControl, Output, Work, WorkId, denial};
-use crate::state::Call;
+use crate::state::{Call, CallKey};
 
 impl Step<'_> {
     /// Whether an engine works on the running turn.
@@ -82,7 +82,7 @@ impl Step<'_> {
         model: Option<String>,
     ) {
         let Some(turn) = self.turn() else { return };
-        let (interaction_id, turn_id) = (Some(turn.interaction.clone()), Some(turn.round_name()));
+        let (interaction_id, turn_id) = (Some(turn.interaction.clone()), Some(turn.round_name(None)));
         if let Some(content) = &reasoning {
             let reasoning_id = self.stamp.text_id();
             self.record(Reasoning { reasoning_id, content: content.clone() });
@@ -101,41 +101,44 @@ impl Step<'_> {
             api_call_id: None,
             request_id: None,
             tokens: None,
+            parent_tool_call_id: None,
         });
     }
 
     /// Records that a call has begun. A program that begins the same call twice has begun it once.
     fn call_begun(&mut self, call: ToolCallId, tool: String, arguments: Json) {
         let Some(turn) = self.turn() else { return };
-        if turn.call(&call).is_some() {
+        if turn.call(&call.clone().into()).is_some() {
             return;
         }
-        let turn_id = Some(turn.round_name());
+        let turn_id = Some(turn.round_name(None));
         self.record(ToolStart {
             tool_call_id: call,
             tool_name: tool,
             arguments: Some(arguments),
             turn_id,
             model: None,
+            parent_tool_call_id: None,
         });
     }
 
     /// The engine is done with a call. If it was waiting for an answer, it does not any more.
     fn call_over(&mut self, id: &ToolCallId, result: ToolResult) {
-        let Some(call) = self.turn().and_then(|turn| turn.call(id)).cloned() else { return };
-        self.close_request(&call.stage, id, "the engine went on without an answer");
-        self.complete_call(id, result);
+        let key = CallKey::from(id.clone());
+        let Some(call) = self.turn().and_then(|turn| turn.call(&key)).cloned() else { return };
+        self.close_request(&call, "the engine went on without an answer");
+        self.complete_call(&key, result);
     }
 
     fn engine_wants(&mut self, reference: String, call: Option<ToolCallId>, wants: PermissionRequest) {
         let known =
-            call.filter(|call| self.turn().and_then(|t| t.call(call)).is_some_and(|c| !c.stage.is_done()));
+            call.filter(|id| self.turn().and_then(|t| t.call(&id.clone().into())).is_some_and(|c| !c.stage.is_done()));
         let call = known.unwrap_or_else(|| self.stand_in("permission", &wants));
         if self.is_granted(&wants) {
             self.tell(EngineControl::Decide { reference, verdict: Verdict::ApproveOnce });
             return self.finish_stand_in(&call, ToolResult::success("Allowed"));
         }
-        let request = self.ask_permission(wants.for_call(&call));
+        let request = self.ask_permission(None, wants.for_call(&call));
         self.session.live.references.insert(request, reference);
     }
 
@@ -163,7 +166,7 @@ impl Step<'_> {
             return;
         };
         let reason = "the engine went on without an answer";
-        self.close_request(&call.stage, &call.id, reason);
+        self.close_request(&call, reason);
         self.finish_stand_in(&call.id, ToolResult::failure(reason));
     }
 
@@ -178,7 +181,7 @@ impl Step<'_> {
 
     fn finish_stand_in(&mut self, call: &ToolCallId, result: ToolResult) {
         if self.session.live.stand_ins.remove(call) {
-            self.complete_call(call, result);
+            self.complete_call(&call.clone().into(), result);
         }
     }
 
@@ -217,7 +220,7 @@ impl Step<'_> {
                 (Outcome::Failed, reason)
             }
         };
-        self.record(TurnEnd { turn_id: turn.round_name(), model: None });
+        self.record(TurnEnd { turn_id: turn.round_name(None), model: None });
         self.settle(turn.prompts, outcome, reason);
         self.go_on_or_rest();
     }
@@ -226,7 +229,7 @@ impl Step<'_> {
     pub(super) fn engine_lost(&mut self) {
         let Some(turn) = self.turn().cloned() else { return };
         self.interrupt_calls(|_| true, "the server stopped");
-        self.record(TurnEnd { turn_id: turn.round_name(), model: None });
+        self.record(TurnEnd { turn_id: turn.round_name(None), model: None });
         self.settle(turn.prompts, Outcome::Interrupted, "the server stopped while the engine was at work");
         self.go_on_or_rest();
     }

@@ -3,6 +3,7 @@
 //! `Step` is the workbench of a step. Recording an event folds it into the state at the same moment, so that whatever
 //! is decided next sees the session as it will be read back after a crash.
 
+pub mod agents;
 pub mod asks;
 pub mod cancel;
 pub mod changes;
@@ -14,7 +15,7 @@ pub mod requests;
 pub mod rounds;
 
 use baton_protocol::event::{AssistantIdle, Body, Outcome, SessionIdle, SessionStart, TurnSettled};
-use baton_protocol::{Event, EventId, PromptId};
+use baton_protocol::{AgentId, Event, EventId, PromptId};
 
 use crate::input::{Input, WorkResult};
 use crate::output::{Output, Reply, ReplyTo, Work, WorkId};
@@ -69,8 +70,9 @@ impl Step<'_> {
             Input::Ask { reply, ask } => self.ask_clients(reply, ask),
             Input::Suspend { reply } => self.suspend(reply),
             Input::Change { reply, change } => self.change(reply, change),
-            Input::Note(body) => {
-                self.record(*body);
+            Input::StopAgent { reply, agent } => self.stop_agent(reply, &agent),
+            Input::Note { agent, body } => {
+                self.record_for(agent.as_ref(), *body);
             }
             Input::Show(body) => {
                 self.show(*body);
@@ -89,14 +91,17 @@ impl Step<'_> {
             (Work::PreparePrompt { prompt, .. }, WorkResult::PreparePrompt(prepared)) => {
                 self.prompt_prepared(prompt, prepared);
             }
-            (Work::Ask, WorkResult::Ask(said)) => self.answered(*said),
-            (Work::Ask, WorkResult::AskFailed(error)) => self.ask_failed(error),
+            (Work::Ask { agent }, WorkResult::Ask(said)) => self.answered(agent.as_ref(), *said),
+            (Work::Ask { agent: None }, WorkResult::AskFailed(error)) => self.ask_failed(error),
+            (Work::Ask { agent: Some(agent) }, WorkResult::AskFailed(error)) => {
+                self.agent_ask_failed(&agent, error);
+            }
             (Work::PrepareCall { call }, WorkResult::PrepareCall(prepared)) => {
                 self.call_prepared(&call, prepared);
             }
             (Work::RunTool { call }, WorkResult::RunTool(result)) => self.tool_finished(&call, result),
             (Work::FinishCall { call, request, .. }, WorkResult::RunTool(result)) => {
-                self.client_tool_finished(&call, &request, result);
+                self.result_counts(&call, request.as_ref(), result);
             }
             (Work::Review, WorkResult::Review(go_on)) => self.reviewed(go_on),
             (Work::Drive { .. }, WorkResult::Drive(outcome)) => self.driven(outcome),
@@ -110,7 +115,12 @@ impl Step<'_> {
 
     /// Records an event: it becomes part of the history, and of the state.
     fn record(&mut self, body: impl Into<Body>) -> EventId {
-        let event = self.event(body.into());
+        self.record_for(None, body)
+    }
+
+    /// Records an event of a conversation: of the main one, or of a sub-agent's.
+    fn record_for(&mut self, agent: Option<&AgentId>, body: impl Into<Body>) -> EventId {
+        let event = Event { agent_id: agent.cloned(), ..self.event(body.into()) };
         self.session.durable.apply(&event);
         let id = event.id;
         self.out.push(Output::Record(event));
@@ -119,7 +129,11 @@ impl Step<'_> {
 
     /// Shows an event that nobody keeps.
     fn show(&mut self, body: impl Into<Body>) -> EventId {
-        let event = Event { ephemeral: true, ..self.event(body.into()) };
+        self.show_for(None, body)
+    }
+
+    fn show_for(&mut self, agent: Option<&AgentId>, body: impl Into<Body>) -> EventId {
+        let event = Event { ephemeral: true, agent_id: agent.cloned(), ..self.event(body.into()) };
         let id = event.id;
         self.out.push(Output::Show(event));
         id

@@ -31,10 +31,10 @@ impl Step<'_> {
         }
     }
 
-    /// Begins with the next prompt if nothing else is going on. Prompts sent as `immediate` that found no turn to join
+    /// Begins with the next prompt if nothing else is going on but the work of sub-agents. Prompts sent as `immediate` that found no turn to join
     /// go before the others.
     pub(super) fn open_next_turn(&mut self) {
-        let busy = self.turn().is_some() || self.is_preparing_prompt();
+        let busy = self.turn().is_some() && !self.is_waiting_for_agents() || self.is_preparing_prompt();
         let inbox = &self.session.durable.inbox;
         let next = inbox.iter().find(|p| p.prompt.mode == SendMode::Immediate).or_else(|| inbox.front());
         if let (false, Some(next)) = (busy, next) {
@@ -70,15 +70,16 @@ impl Step<'_> {
         self.show(PendingMessagesModified {});
         let (engine, for_engine) =
             (prepared.engine.clone(), prepared.transformed.clone().unwrap_or_default());
+        let joins = self.turn().is_some();
         self.enter_conversation(&accepted.prompt, id, delivery, prepared);
         if first && let Some(title) = self.session.durable.facts.title.clone() {
             self.show(TitleChanged { title });
         }
         match engine {
             _ if self.is_driven() => self.steer_engine(for_engine),
-            Some(engine) => self.drive(engine, for_engine),
-            None if self.prepare_steering() => {}
-            None => self.ask(),
+            Some(engine) if !joins => self.drive(engine, for_engine),
+            _ if self.prepare_steering() => {}
+            _ => self.ask(None),
         }
     }
 
@@ -109,6 +110,9 @@ impl Step<'_> {
             source: None,
             message_id: Some(id),
         });
+        for (source, content) in prepared.reminders {
+            self.record(ContextAdded { source, content });
+        }
     }
 
     /// Puts a prompt that will never reach the model into the history, so that its outcome has something to stand on.

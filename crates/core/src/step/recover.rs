@@ -71,7 +71,7 @@ impl Step<'_> {
     }
 
     /// Goes on with the turn and the inbox. Calls that wait for an answer go on waiting; calls that had begun are
-    /// interrupted, never run again (P4); a model call that left nothing behind is made again.
+    /// interrupted, never run again (P4), and sub-agents are lost; a model call that left nothing behind is made again.
     pub(super) fn continue_work(&mut self) {
         if !self.session.live.is_recovered {
             return;
@@ -80,13 +80,14 @@ impl Step<'_> {
         if self.is_driven() {
             return self.engine_lost();
         }
+        self.lose_agents();
         self.interrupt_calls(|call| call.stage == CallStage::Started, "the server stopped");
         match self.turn().map(|turn| turn.stage) {
             None => self.open_next_turn(),
             Some(Stage::Ready) if self.prepare_steering() => {}
-            Some(Stage::Ready) => self.ask(),
-            Some(Stage::Asking) => self.start(crate::Work::Ask),
-            Some(Stage::Acting) => self.end_round_if_over(),
+            Some(Stage::Ready) => self.ask(None),
+            Some(Stage::Asking) => self.start(crate::Work::Ask { agent: None }),
+            Some(Stage::Acting) => self.end_round_if_over(None),
         }
     }
 }

@@ -11,7 +11,7 @@ use baton_protocol::{Json, RequestId, ToolCallId};
 use super::Step;
 use crate::input::{Answer, Route};
 use crate::output::{Reply, ReplyTo, Work, denial};
-use crate::state::{Call, CallStage};
+use crate::state::{Call, CallKey, CallStage};
 
 /// What the model is told when its question did not reach the user.
 const NO_USER: &str = "The user could not be asked. Go on without an answer, or say what you need to know.";
@@ -37,15 +37,16 @@ impl Step<'_> {
             (CallStage::AwaitingClient { .. }, Answer::Tool(result)) => {
                 // The caller hears that the answer counts when it is durable: after hooks and limits had their say.
                 self.session.live.claimed.insert(request.clone(), reply);
-                self.start(Work::FinishCall { call: call.id, request: request.clone(), result });
+                let request = Some(request.clone());
+                self.start(Work::FinishCall { call: call.key(), request, result });
             }
             (CallStage::AwaitingAnswer { .. }, Answer::UserInput { answer, was_freeform }) => {
-                self.user_answered(request, &call.id, answer, was_freeform);
+                self.user_answered(request, &call.key(), answer, was_freeform);
                 self.reply_after_records(reply);
             }
             (CallStage::AwaitingAnswer { .. }, Answer::NoUser) => {
                 self.tell_answer(request, NO_USER, true);
-                self.question_is_over(request, &call.id, None, ToolResult::failure(NO_USER));
+                self.question_is_over(request, &call.key(), None, ToolResult::failure(NO_USER));
                 self.reply_after_records(reply);
             }
             _ => self.reply(reply, Reply::Mismatch),
@@ -66,11 +67,12 @@ impl Step<'_> {
 
     fn decide(&mut self, request: &RequestId, call: &Call, wants: &PermissionRequest, verdict: Verdict) {
         let (outcome, grant) = outcome_of(&verdict, wants);
-        self.record(PermissionCompleted {
+        let completed = PermissionCompleted {
             request_id: request.clone(),
             tool_call_id: Some(call.id.clone()),
             result: outcome,
-        });
+        };
+        self.record_for(call.agent.as_ref(), completed);
         self.settled(request);
         if let Some(approval) = grant {
             self.record(ApprovalsChanged { approval: Some(approval) });
@@ -80,29 +82,30 @@ impl Step<'_> {
         }
         match verdict {
             Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
-                self.run_call(&call.id, route_of(wants));
+                self.run_call(&call.key(), route_of(wants));
             }
-            refusal => self.tool_finished(&call.id, denial(&refusal)),
+            refusal => self.tool_finished(&call.key(), denial(&refusal)),
         }
     }
 
-    /// A client's result has passed hooks and limits, and counts.
-    pub(super) fn client_tool_finished(
-        &mut self,
-        call: &ToolCallId,
-        request: &RequestId,
-        result: ToolResult,
-    ) {
-        self.record(ExternalToolCompleted { request_id: request.clone() });
+    /// A result that was made elsewhere has passed hooks and limits, and counts: of a client that was asked for it, or
+    /// of a sub-agent.
+    pub(super) fn result_counts(&mut self, call: &CallKey, request: Option<&RequestId>, result: ToolResult) {
+        let agent = call.agent.as_ref();
+        if let Some(request) = request {
+            self.record_for(agent, ExternalToolCompleted { request_id: request.clone() });
+        }
         self.complete_call(call, result);
-        if let Some(reply) = self.session.live.claimed.remove(request) {
-            self.reply(reply, Reply::Counted);
+        if let Some(request) = request {
+            if let Some(reply) = self.session.live.claimed.remove(request) {
+                self.reply(reply, Reply::Counted);
+            }
+            self.settled(request);
         }
-        self.settled(request);
-        self.end_round_if_over();
+        self.end_round_if_over(agent);
     }
 
-    fn user_answered(&mut self, request: &RequestId, call: &ToolCallId, answer: String, was_freeform: bool) {
+    fn user_answered(&mut self, request: &RequestId, call: &CallKey, answer: String, was_freeform: bool) {
         self.tell_answer(request, &answer, was_freeform);
         let verb = if was_freeform { "responded" } else { "selected" };
         let result = ToolResult::success(format!("User {verb}: {answer}"));
@@ -112,7 +115,7 @@ impl Step<'_> {
     fn question_is_over(
         &mut self,
         request: &RequestId,
-        call: &ToolCallId,
+        call: &CallKey,
         said: Option<(String, bool)>,
         result: ToolResult,
     ) {
@@ -165,11 +168,12 @@ impl Step<'_> {
     }
 
     /// Closes the request of a call that is not waited for any more, so that nobody goes on showing it.
-    pub(super) fn close_request(&mut self, stage: &CallStage, call: &ToolCallId, reason: &str) {
+    pub(super) fn close_request(&mut self, call: &Call, reason: &str) {
+        let stage = &call.stage;
         let body: Body = match stage {
             CallStage::AwaitingPermission { request, .. } => PermissionCompleted {
                 request_id: request.clone(),
-                tool_call_id: Some(call.clone()),
+                tool_call_id: Some(call.id.clone()),
                 result: PermissionOutcome::Cancelled { reason: Some(reason.to_owned()) },
             }
             .into(),
@@ -181,7 +185,7 @@ impl Step<'_> {
             }
             CallStage::Started | CallStage::Done { .. } => return,
         };
-        self.record(body);
+        self.record_for(call.agent.as_ref(), body);
         if let CallStage::AwaitingAnswer { request, .. } = stage {
             self.show(UserInputCompleted { request_id: request.clone(), answer: None, was_freeform: None });
         }

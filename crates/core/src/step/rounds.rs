@@ -1,38 +1,46 @@
 //! The rounds of a turn: ask the model, work on its calls, ask again, until it makes none.
 
 use baton_protocol::event::{
-    AssistantMessage, CallAmended, ExternalToolRequested, Outcome, PermissionMode, PermissionRequested,
+    AssistantMessage, AssistantUsage, CallAmended, ExternalToolRequested, Outcome, PermissionMode, PermissionRequested,
     Reasoning, RequestOpened, SessionError, ToolComplete, ToolCompleteError, ToolCompleteResult, ToolStart,
     TurnEnd, TurnStart, UserMessage,
 };
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult};
-use baton_protocol::{RequestId, ToolCallId};
+use baton_protocol::{AgentId, RequestId, ToolCallId};
 
 use super::Step;
 use crate::input::{Prepared, Route, Said};
 use crate::output::Work;
-use crate::state::{Call, CallStage};
+use crate::state::{Call, CallKey, CallStage};
+
+/// What a sub-agent is told that wants to do what only the main conversation can.
+const NOT_FOR_AGENTS: &str = "This cannot be done by a sub-agent. Go on without it, and say in your answer what is missing.";
 
 impl Step<'_> {
-    /// Asks the model.
-    pub(super) fn ask(&mut self) {
+    /// Asks the model: of the main conversation, or of a sub-agent.
+    pub(super) fn ask(&mut self, agent: Option<AgentId>) {
         let Some(turn) = self.turn() else { return };
-        let (turn_id, interaction_id) = (turn.rounds.to_string(), Some(turn.interaction.clone()));
-        self.record(TurnStart { turn_id, interaction_id, model: None });
-        self.start(Work::Ask);
+        let turn_id = turn.rounds_of(agent.as_ref()).to_string();
+        let interaction_id = Some(turn.interaction.clone());
+        self.record_for(agent.as_ref(), TurnStart { turn_id, interaction_id, model: None });
+        self.start(Work::Ask { agent });
     }
 
     /// The model has answered.
-    pub(super) fn answered(&mut self, mut said: Said) {
+    pub(super) fn answered(&mut self, agent: Option<&AgentId>, mut said: Said) {
         let Some(turn) = self.turn() else { return };
-        let (interaction_id, turn_id) = (Some(turn.interaction.clone()), Some(turn.round_name()));
-        self.show(said.usage);
+        let (interaction_id, turn_id) = (Some(turn.interaction.clone()), Some(turn.round_name(agent)));
+        let parent_tool_call_id = self.parent_call(agent);
+        self.show_for(
+            agent,
+            AssistantUsage { parent_tool_call_id: parent_tool_call_id.clone(), ..said.usage },
+        );
         if let Some(content) = &said.reasoning {
             let reasoning_id = self.stamp.text_id();
-            self.record(Reasoning { reasoning_id, content: content.clone() });
+            self.record_for(agent, Reasoning { reasoning_id, content: content.clone() });
         }
-        self.record(AssistantMessage {
+        self.record_for(agent, AssistantMessage {
             message_id: said.message_id,
             model: said.model.clone(),
             content: said.text,
@@ -45,33 +53,47 @@ impl Step<'_> {
             output_tokens: Some(said.tokens.output),
             api_call_id: said.api_call_id,
             request_id: None,
+            parent_tool_call_id: parent_tool_call_id.clone(),
             tokens: Some(said.tokens),
         });
         for request in &said.tool_requests {
-            self.record(ToolStart {
+            self.record_for(agent, ToolStart {
                 tool_call_id: request.tool_call_id.clone(),
                 tool_name: request.name.clone(),
                 arguments: request.arguments.clone(),
                 turn_id: turn_id.clone(),
                 model: said.model.clone(),
+                parent_tool_call_id: parent_tool_call_id.clone(),
             });
             if let Some(result) = said.refused.remove(&request.tool_call_id) {
-                self.complete_call(&request.tool_call_id, result);
+                let id = request.tool_call_id.clone();
+                self.complete_call(&CallKey { agent: agent.cloned(), id }, result);
             }
         }
-        let open: Vec<_> =
-            self.turn().iter().flat_map(|turn| turn.open_calls()).map(|call| call.id.clone()).collect();
+        let open: Vec<CallKey> = self
+            .turn()
+            .into_iter()
+            .flat_map(|turn| turn.calls_of(agent))
+            .filter(|call| !call.stage.is_done())
+            .map(Call::key)
+            .collect();
         for call in open {
             self.start(Work::PrepareCall { call });
         }
-        self.end_round_if_over();
+        self.end_round_if_over(agent);
+    }
+
+    /// The call that a sub-agent works for.
+    fn parent_call(&self, agent: Option<&AgentId>) -> Option<ToolCallId> {
+        Some(self.turn()?.agent(agent?)?.call.clone())
     }
 
     /// The model could not be asked: the turn fails, and says why.
     pub(super) fn ask_failed(&mut self, error: SessionError) {
         let Some(turn) = self.turn() else { return };
-        let (turn_id, prompts) = (turn.round_name(), turn.prompts.clone());
+        let (turn_id, prompts) = (turn.round_name(None), turn.prompts.clone());
         let reason = error.message.clone();
+        self.dismiss_agents(Outcome::Failed, &reason);
         self.record(error);
         self.record(TurnEnd { turn_id, model: None });
         self.settle(prompts, Outcome::Failed, reason);
@@ -79,9 +101,15 @@ impl Step<'_> {
     }
 
     /// It is known what a call would do: ask somebody, run it, or be done with it.
-    pub(super) fn call_prepared(&mut self, id: &ToolCallId, prepared: Prepared) {
+    pub(super) fn call_prepared(&mut self, key: &CallKey, prepared: Prepared) {
+        let CallKey { agent, id } = key;
         match prepared {
-            Prepared::Finished(result) => self.tool_finished(id, result),
+            Prepared::Finished(result) => self.tool_finished(key, result),
+            Prepared::Delegate(_) | Prepared::Question(_) if agent.is_some() => {
+                self.tool_finished(key, ToolResult::failure(NOT_FOR_AGENTS));
+            }
+            Prepared::Delegate(task) => self.delegate(id, *task),
+            Prepared::AfterAgent(agent) => self.run_after_agent(key, agent),
             Prepared::Question(question) => {
                 let request_id = RequestId(self.stamp.text_id());
                 self.record(RequestOpened {
@@ -94,24 +122,28 @@ impl Step<'_> {
             }
             Prepared::Runnable { route, wants, always_ask, arguments } => {
                 if let Some(arguments) = arguments {
-                    self.record(CallAmended { tool_call_id: id.clone(), arguments });
+                    let amended = CallAmended { tool_call_id: id.clone(), arguments };
+                    self.record_for(agent.as_ref(), amended);
                 }
                 match wants {
-                    Some(wants) if always_ask || !self.is_granted(&wants) => drop(self.ask_permission(wants)),
-                    _ => self.run_call(id, route),
+                    Some(wants) if always_ask || !self.is_granted(&wants) => {
+                        self.ask_permission(agent.as_ref(), wants);
+                    }
+                    _ => self.run_call(key, route),
                 }
             }
         }
     }
 
-    pub(super) fn ask_permission(&mut self, wants: PermissionRequest) -> RequestId {
+    pub(super) fn ask_permission(&mut self, agent: Option<&AgentId>, wants: PermissionRequest) -> RequestId {
         let request_id = RequestId(self.stamp.text_id());
-        self.record(PermissionRequested {
+        let requested = PermissionRequested {
             request_id: request_id.clone(),
             prompt_request: Some(wants.as_prompt()),
             permission_request: wants,
             resolved_by_hook: None,
-        });
+        };
+        self.record_for(agent, requested);
         request_id
     }
 
@@ -129,17 +161,17 @@ impl Step<'_> {
     }
 
     /// Runs a call that may run. Who owns a client's tool is looked up now, not when the model was told of it.
-    pub(super) fn run_call(&mut self, id: &ToolCallId, route: Route) {
-        let Some(call) = self.turn().and_then(|turn| turn.call(id)).cloned() else { return };
+    pub(super) fn run_call(&mut self, key: &CallKey, route: Route) {
+        let Some(call) = self.turn().and_then(|turn| turn.call(key)).cloned() else { return };
         match route {
-            Route::BuiltIn => self.start(Work::RunTool { call: id.clone() }),
+            Route::BuiltIn => self.start(Work::RunTool { call: key.clone() }),
             Route::Client => self.call_client(call),
         }
     }
 
     fn call_client(&mut self, call: Call) {
         let request_id = RequestId(self.stamp.text_id());
-        self.record(ExternalToolRequested {
+        let requested = ExternalToolRequested {
             request_id,
             session_id: self.session.id.clone(),
             tool_call_id: call.id,
@@ -148,29 +180,31 @@ impl Step<'_> {
             working_directory: Some(self.session.durable.facts.context.cwd.clone()),
             traceparent: None,
             tracestate: None,
-        });
+        };
+        self.record_for(call.agent.as_ref(), requested);
     }
 
     /// A call is over.
-    pub(super) fn tool_finished(&mut self, id: &ToolCallId, result: ToolResult) {
-        self.complete_call(id, result);
-        self.end_round_if_over();
+    pub(super) fn tool_finished(&mut self, key: &CallKey, result: ToolResult) {
+        self.complete_call(key, result);
+        self.end_round_if_over(key.agent.as_ref());
     }
 
     /// Records the end of a call. Exactly once for each: a call that is over takes no second end.
-    pub(super) fn complete_call(&mut self, id: &ToolCallId, result: ToolResult) {
+    pub(super) fn complete_call(&mut self, key: &CallKey, result: ToolResult) {
         let Some(turn) = self.turn() else { return };
-        if turn.call(id).is_none_or(|call| call.stage.is_done()) {
+        let agent = key.agent.as_ref();
+        if turn.call(key).is_none_or(|call| call.stage.is_done()) {
             return;
         }
         let success = result.result_type == ResultType::Success;
-        let (interaction_id, turn_id) = (Some(turn.interaction.clone()), Some(turn.round_name()));
+        let (interaction_id, turn_id) = (Some(turn.interaction.clone()), Some(turn.round_name(agent)));
         let error = (!success).then(|| ToolCompleteError {
             message: result.error.clone().unwrap_or_else(|| result.text_result_for_llm.clone()),
             code: Some(result.result_type.as_str().to_owned()),
         });
-        self.record(ToolComplete {
-            tool_call_id: id.clone(),
+        let complete = ToolComplete {
+            tool_call_id: key.id.clone(),
             success,
             model: None,
             interaction_id,
@@ -183,29 +217,41 @@ impl Step<'_> {
             }),
             error,
             tool_telemetry: result.tool_telemetry,
-        });
+            parent_tool_call_id: self.parent_call(agent),
+        };
+        self.record_for(agent, complete);
     }
 
     /// Once all calls of a round are over, the next round begins or the turn ends.
-    pub(super) fn end_round_if_over(&mut self) {
+    pub(super) fn end_round_if_over(&mut self, agent: Option<&AgentId>) {
+        match agent {
+            Some(agent) => self.end_agent_round_if_over(agent),
+            None => self.end_main_round_if_over(),
+        }
+    }
+
+    fn end_main_round_if_over(&mut self) {
         let Some(turn) = self.turn() else { return };
-        if turn.engine.is_some() || turn.open_calls().next().is_some() {
+        let calls: Vec<&Call> = turn.calls_of(None).collect();
+        if turn.engine.is_some() || calls.iter().any(|call| !call.stage.is_done()) {
             return;
         }
-        let (turn_id, made_calls) = (turn.round_name(), !turn.calls.is_empty());
-        let stop = turn.rejected.clone().or_else(|| self.terminal_tool(&turn.calls));
+        let (turn_id, made_calls) = (turn.round_name(None), !calls.is_empty());
+        let (has_news, agents_work) = (turn.has_news, turn.working_agents().next().is_some());
+        let stop = turn.rejected.clone().or_else(|| self.terminal_tool(&calls));
         self.record(TurnEnd { turn_id, model: None });
         match stop {
             Some(reason) => self.complete_turn(reason),
             None if made_calls && self.prepare_steering() => {}
-            None if made_calls => self.ask(),
+            None if made_calls || has_news => self.ask(None),
+            None if agents_work => self.rest_until_agents_end(),
             None if self.session.live.clients.values().any(|client| client.hooks) => self.start(Work::Review),
             None => self.complete_turn("the model has answered".into()),
         }
     }
 
     /// Why the turn ends here, if one of these calls succeeded and its tool is declared to end turns.
-    fn terminal_tool(&self, calls: &[Call]) -> Option<String> {
+    fn terminal_tool(&self, calls: &[&Call]) -> Option<String> {
         let mut specs =
             self.session.live.clients.values().flat_map(|client| &client.tools).filter(|t| t.is_terminal);
         let ended = |name: &str| {
@@ -230,10 +276,11 @@ impl Step<'_> {
             source: Some("hook".into()),
             message_id: None,
         });
-        self.ask();
+        self.ask(None);
     }
 
     fn complete_turn(&mut self, reason: String) {
+        self.dismiss_agents(Outcome::Completed, &reason);
         let prompts = self.turn().map(|turn| turn.prompts.clone()).unwrap_or_default();
         self.settle(prompts, Outcome::Completed, reason);
         self.go_on_or_rest();

@@ -10,13 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::{
-    Answer, Arrival, CallStage, Durable, EngineReport, Input, Output, Prepared, PreparedPrompt, Profile,
+    Answer, Arrival, CallStage, Delegation, Durable, EngineReport, Input, Output, Prepared, PreparedPrompt, Profile,
     Reply, ReplyTo, Route, Said, Session, Stamp, Withdrawn, Work, WorkId, WorkResult,
 };
-use baton_protocol::event::{Body, Prompt, SendMode, SessionError, ToolRequest, WorkContext};
+use baton_protocol::event::{Body, ExecutionMode, Prompt, SendMode, SessionError, ToolRequest, WorkContext};
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{ToolResult, ToolSpec};
-use baton_protocol::{ClientId, Event, Json, PromptId, RequestId, Timestamp, ToolCallId};
+use baton_protocol::{AgentId, ClientId, Event, Json, PromptId, RequestId, Timestamp, ToolCallId};
 
 pub struct World {
     pub session: Session,
@@ -133,6 +133,18 @@ impl World {
         reply
     }
 
+    /// The sub-agents that have not ended, as the state has them.
+    pub fn agents(&self) -> Vec<AgentId> {
+        let turn = self.session.durable.turn.iter();
+        turn.flat_map(|turn| turn.working_agents()).map(|agent| agent.id.clone()).collect()
+    }
+
+    pub fn stop_agent(&mut self, agent: &AgentId) -> Reply {
+        let reply = self.reply_to();
+        self.take(Input::StopAgent { reply, agent: agent.clone() });
+        self.replies[&reply].clone()
+    }
+
     /// The server dies and comes back: only the log is left.
     pub fn crash(&mut self) {
         self.running.clear();
@@ -240,6 +252,19 @@ pub fn wish(call: &ToolCallId, route: Route) -> PermissionRequest {
 
 pub fn runnable(route: Route) -> WorkResult {
     WorkResult::PrepareCall(Prepared::Runnable { route, wants: None, always_ask: false, arguments: None })
+}
+
+/// A call that hands a task on.
+pub fn delegation(mode: ExecutionMode) -> WorkResult {
+    WorkResult::PrepareCall(Prepared::Delegate(Box::new(Delegation {
+        kind: "explore".into(),
+        name: "look".into(),
+        description: "Looking".into(),
+        prompt: "Look.".into(),
+        system: "You look.".into(),
+        model: None,
+        mode,
+    })))
 }
 
 pub fn approve() -> Answer {

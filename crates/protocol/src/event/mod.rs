@@ -7,6 +7,7 @@
 //! An event type is either *durable* (in the sequence, on disk) or *ephemeral* (streamed, forgotten). [`Body`] knows
 //! which; an event nobody has heard of is carried along untouched.
 
+mod agent;
 mod baton;
 mod parse;
 mod request;
@@ -17,6 +18,7 @@ mod turn;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+pub use self::agent::*;
 pub use self::baton::*;
 pub use self::parse::InvalidEvent;
 pub use self::request::*;
@@ -162,6 +164,11 @@ vocabulary! {
         PermissionCompleted = "permission.completed",
         ExternalToolRequested = "external_tool.requested",
         ExternalToolCompleted = "external_tool.completed",
+        SubagentStarted = "subagent.started",
+        SubagentCompleted = "subagent.completed",
+        SubagentFailed = "subagent.failed",
+        SubagentSelected = "subagent.selected",
+        SubagentDeselected = "subagent.deselected",
         HookStart = "hook.start",
         HookEnd = "hook.end",
         PromptAccepted = "baton.prompt_accepted",

@@ -18,6 +18,8 @@ pub struct ToolStart {
     pub arguments: Option<Json>,
     pub turn_id: Option<String>,
     pub model: Option<String>,
+    /// The call that the calling sub-agent works for.
+    pub parent_tool_call_id: Option<ToolCallId>,
 }
 
 /// A tool call is over.
@@ -33,6 +35,8 @@ pub struct ToolComplete {
     pub result: Option<ToolCompleteResult>,
     pub error: Option<ToolCompleteError>,
     pub tool_telemetry: Option<Json>,
+    /// The call that the calling sub-agent works for.
+    pub parent_tool_call_id: Option<ToolCallId>,
 }
 
 /// What a tool call gave.

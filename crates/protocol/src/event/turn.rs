@@ -107,6 +107,8 @@ pub struct AssistantMessage {
     pub output_tokens: Option<u64>,
     pub api_call_id: Option<String>,
     pub request_id: Option<String>,
+    /// The call that the speaking sub-agent works for.
+    pub parent_tool_call_id: Option<ToolCallId>,
     /// What the call cost. Ours; other histories have none.
     #[serde(rename = "batonTokens")]
     pub tokens: Option<TokenCounts>,
@@ -174,6 +176,8 @@ pub struct AssistantUsage {
     pub reasoning_effort: Option<String>,
     pub num_tool_calls: Option<u64>,
     pub max_prompt_tokens: Option<u64>,
+    /// The call that the asking sub-agent works for.
+    pub parent_tool_call_id: Option<ToolCallId>,
 }
 
 /// A streamed answer begins.

@@ -70,6 +70,7 @@ impl Story {
             api_call_id: None,
             request_id: None,
             tokens: Some(TokenCounts { input: 10, cache_read: 5, output: 3, ..TokenCounts::default() }),
+            parent_tool_call_id: None,
         })
     }
 
@@ -83,6 +84,7 @@ impl Story {
             result: Some(ToolCompleteResult { content: text.into(), ..ToolCompleteResult::default() }),
             error: None,
             tool_telemetry: None,
+            parent_tool_call_id: None,
         })
     }
 
@@ -362,6 +364,7 @@ fn an_engines_turn_becomes_messages_too() {
         arguments: Json::from_text(r#"{"command":"ls"}"#).ok(),
         turn_id: None,
         model: None,
+        parent_tool_call_id: None,
     };
     let story = story()
         .user(1, "go")

@@ -123,6 +123,7 @@ mod tests {
             }),
             error: (!success).then(|| ToolCompleteError { message: "why".into(), code: None }),
             tool_telemetry: None,
+            parent_tool_call_id: None,
         }
     }
 

@@ -2,10 +2,12 @@
 //!
 //! Total by promise (P7): an event that makes no sense where it stands changes nothing.
 
-use baton_protocol::event::{Body, RequestOpened, ToolRequest};
-use baton_protocol::{Event, ToolCallId};
+mod agents;
 
-use crate::state::{Accepted, Call, CallStage, Durable, Stage, Turn};
+use baton_protocol::event::{Body, RequestOpened, ToolRequest};
+use baton_protocol::{AgentId, Event, ToolCallId};
+
+use crate::state::{Accepted, Call, CallKey, CallStage, Durable, Stage, Turn};
 
 /// How many keys of senders are remembered. A retry follows within seconds, not after hundreds of prompts.
 const KEYS_REMEMBERED: usize = 128;
@@ -32,9 +34,9 @@ impl Durable {
         if event.body.is_public() {
             self.last_public = Some(event.id);
         }
-        // Events of sub-agents are history of the session, not steps of its main conversation.
-        if event.agent_id.is_none() {
-            self.apply_body(event);
+        match &event.agent_id {
+            None => self.apply_body(event),
+            Some(agent) => self.apply_to_agent(agent, event),
         }
     }
 
@@ -100,7 +102,8 @@ impl Durable {
                     && turn.engine.is_none()
                 {
                     turn.stage = Stage::Acting;
-                    turn.calls = message.tool_requests.iter().map(Call::from_request).collect();
+                    turn.forget_calls(None);
+                    turn.calls.extend(message.tool_requests.iter().map(|request| Call::made(None, request)));
                 }
             }
             _ => self.apply_to_turn(&event.body),
@@ -126,6 +129,8 @@ impl Durable {
                     stage: Stage::Ready,
                     calls: Vec::new(),
                     rejected: None,
+                    agents: Vec::new(),
+                    has_news: false,
                 });
             }
         }
@@ -137,74 +142,93 @@ impl Durable {
             Body::TurnStart(_) => {
                 turn.stage = Stage::Asking;
                 turn.rounds += 1;
-                turn.calls.clear();
+                turn.has_news = false;
+                turn.forget_calls(None);
             }
             Body::TurnEnd(_) => {
                 turn.stage = Stage::Ready;
-                turn.calls.clear();
+                turn.forget_calls(None);
             }
             Body::EngineTurn(engine) => turn.engine = Some(engine.engine.clone()),
             // The calls of our own rounds come with the model's message; an engine's come as they begin.
             Body::ToolStart(start) if turn.engine.is_some() => turn.calls.push(Call {
+                agent: None,
                 id: start.tool_call_id.clone(),
                 tool: start.tool_name.clone(),
                 arguments: start.arguments.clone(),
                 stage: CallStage::Started,
             }),
+            Body::SystemNotification(_) => turn.has_news = true,
+            Body::ToolComplete(complete) => {
+                if let Some(error) = &complete.error
+                    && error.code.as_deref() == Some("rejected")
+                {
+                    turn.rejected = Some(error.message.clone());
+                }
+                turn.apply_to_call(None, body);
+            }
+            body => turn.apply_to_call(None, body),
+        }
+    }
+}
+
+impl Turn {
+    /// What an event says about one call of a conversation.
+    fn apply_to_call(&mut self, agent: Option<&AgentId>, body: &Body) {
+        match body {
             Body::CallAmended(amended) => {
-                if let Some(call) = turn.call_mut(&amended.tool_call_id) {
+                if let Some(call) = self.call_mut(agent, &amended.tool_call_id) {
                     call.arguments = Some(amended.arguments.clone());
                 }
             }
             Body::PermissionRequested(requested) => {
                 let Some(id) = requested.permission_request.tool_call_id() else { return };
                 let wants = Box::new(requested.permission_request.clone());
-                turn.set_stage(
+                self.set_stage(
+                    agent,
                     id,
                     CallStage::AwaitingPermission { request: requested.request_id.clone(), wants },
                 );
             }
             Body::PermissionCompleted(completed) => {
-                turn.leave_request(&completed.request_id);
+                self.leave_request(&completed.request_id);
             }
             Body::ExternalToolRequested(requested) => {
                 let request = requested.request_id.clone();
-                turn.set_stage(&requested.tool_call_id, CallStage::AwaitingClient { request });
+                self.set_stage(agent, &requested.tool_call_id, CallStage::AwaitingClient { request });
             }
-            Body::ExternalToolCompleted(completed) => turn.leave_request(&completed.request_id),
+            Body::ExternalToolCompleted(completed) => self.leave_request(&completed.request_id),
             Body::RequestOpened(RequestOpened { request_id, tool_call_id: Some(call), question }) => {
                 let stage =
                     CallStage::AwaitingAnswer { request: request_id.clone(), question: question.clone() };
-                turn.set_stage(call, stage);
+                self.set_stage(agent, call, stage);
             }
-            Body::RequestClosed(closed) => turn.leave_request(&closed.request_id),
+            Body::RequestClosed(closed) => self.leave_request(&closed.request_id),
             Body::ToolComplete(complete) => {
-                turn.set_stage(&complete.tool_call_id, CallStage::Done { success: complete.success });
-                if let Some(error) = &complete.error
-                    && error.code.as_deref() == Some("rejected")
-                {
-                    turn.rejected = Some(error.message.clone());
-                }
+                let done = CallStage::Done { success: complete.success };
+                self.set_stage(agent, &complete.tool_call_id, done);
             }
             _ => {}
         }
     }
-}
 
-impl Turn {
     /// The call of that name.
     #[must_use]
-    pub fn call(&self, id: &ToolCallId) -> Option<&Call> {
-        self.calls.iter().find(|call| call.id == *id)
+    pub fn call(&self, key: &CallKey) -> Option<&Call> {
+        self.calls_of(key.agent.as_ref()).find(|call| call.id == key.id)
     }
 
-    fn call_mut(&mut self, id: &ToolCallId) -> Option<&mut Call> {
-        self.calls.iter_mut().find(|call| call.id == *id)
+    fn call_mut(&mut self, agent: Option<&AgentId>, id: &ToolCallId) -> Option<&mut Call> {
+        self.calls.iter_mut().find(|call| call.agent.as_ref() == agent && call.id == *id)
+    }
+
+    fn forget_calls(&mut self, agent: Option<&AgentId>) {
+        self.calls.retain(|call| call.agent.as_ref() != agent);
     }
 
     /// A call that is over stays over, whatever a damaged history says next.
-    fn set_stage(&mut self, id: &ToolCallId, stage: CallStage) {
-        if let Some(call) = self.call_mut(id)
+    fn set_stage(&mut self, agent: Option<&AgentId>, id: &ToolCallId, stage: CallStage) {
+        if let Some(call) = self.call_mut(agent, id)
             && !call.stage.is_done()
         {
             call.stage = stage;
@@ -219,8 +243,9 @@ impl Turn {
 }
 
 impl Call {
-    fn from_request(request: &ToolRequest) -> Self {
+    fn made(agent: Option<&AgentId>, request: &ToolRequest) -> Self {
         Self {
+            agent: agent.cloned(),
             id: request.tool_call_id.clone(),
             tool: request.name.clone(),
             arguments: request.arguments.clone(),
