@@ -62,10 +62,14 @@ impl Transcript {
 
     /// Takes one more event. Events of sub-agents belong to other conversations.
     pub fn apply(&mut self, event: &Event) {
-        if event.agent_id.is_some() {
-            return;
+        if event.agent_id.is_none() {
+            self.add(&event.body);
         }
-        match &event.body {
+    }
+
+    /// Takes one more event of this conversation, whosever it is.
+    pub fn add(&mut self, body: &Body) {
+        match body {
             Body::UserMessage(message) => {
                 self.hook_spoke_last = message.source.as_deref() == Some("hook");
                 self.items.push(user_item(message));

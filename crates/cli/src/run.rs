@@ -189,7 +189,10 @@ impl Watch<'_> {
     }
 
     async fn take(&mut self, arrived: Arrived) -> anyhow::Result<()> {
+        // What sub-agents say is for the agent that they work for; what they do, and want to, is shown.
+        let of_agent = arrived.event.agent_id.is_some();
         match arrived.event.body {
+            Body::MessageDelta(_) | Body::AssistantMessage(_) | Body::SessionError(_) if of_agent => {}
             Body::MessageDelta(delta) if !self.args.json => {
                 terminal::text(&delta.delta_content);
                 self.wrote = true;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::event::{
-    AbortReason, AgentMode, AssistantUsage, Body, ExecutionMode, PermissionMode, Prompt, Question, SessionError,
-    ShutdownType, TokenCounts, ToolRequest, WorkContext,
+    AbortReason, AgentMode, AssistantUsage, Body, ExecutionMode, PermissionMode, Prompt, Question,
+    SessionError, ShutdownType, TokenCounts, ToolRequest, WorkContext,
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{Command, ToolResult, ToolSpec};

@@ -24,9 +24,11 @@ pub mod state;
 pub mod step;
 
 pub use input::{
-    Answer, Arrival, Ask, Change, Delegation, Elicited, EngineReport, Input, LogLevel, Prepared, PreparedPrompt, Profile,
-    Route, Said, Withdrawn, WorkResult,
+    Answer, Arrival, Ask, Change, Delegation, Elicited, EngineReport, Input, LogLevel, Prepared,
+    PreparedPrompt, Profile, Route, Said, Withdrawn, WorkResult,
 };
 pub use output::{EngineControl, INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
 pub use stamp::Stamp;
-pub use state::{AgentOutcome, Call, CallKey, CallStage, Delegate, Durable, Ending, Live, Session, Stage, Turn};
+pub use state::{
+    AgentOutcome, Call, CallKey, CallStage, Delegate, Durable, Ending, Live, Session, Stage, Turn,
+};

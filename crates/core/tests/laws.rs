@@ -255,7 +255,10 @@ fn check_now(world: &World) {
         let asking = world.running.values().filter(|w| **w == asking).count();
         assert!(asking <= 1, "one model call at a time");
         let mut calls = durable.turn.iter().flat_map(|t| t.calls_of(agent));
-        assert!(asking == 0 || calls.all(|call| call.stage.is_done()), "the model is not asked while calls are open");
+        assert!(
+            asking == 0 || calls.all(|call| call.stage.is_done()),
+            "the model is not asked while calls are open"
+        );
     }
     let mut workers = world.running.values().filter_map(Work::agent);
     assert!(workers.all(|agent| agents.contains(agent)), "nothing runs for an agent that has ended");

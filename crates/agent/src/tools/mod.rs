@@ -6,6 +6,7 @@
 //! Arguments come from a model and may be any JSON. What is wrong with them is told to the model in a result;
 //! nothing here fails in any other way, and nothing panics.
 
+pub mod agents;
 mod arguments;
 pub mod ask_user;
 mod diff;

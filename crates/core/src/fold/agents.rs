@@ -45,7 +45,8 @@ impl Turn {
 
     /// One step of an agent that works. One that has ended stays as it is, whatever a damaged history says next.
     fn advance_agent(&mut self, id: &AgentId, body: &Body, at: Timestamp) {
-        let Some(agent) = self.agents.iter_mut().find(|agent| agent.id == *id && agent.ending.is_none()) else {
+        let Some(agent) = self.agents.iter_mut().find(|agent| agent.id == *id && agent.ending.is_none())
+        else {
             return;
         };
         match body {

@@ -176,10 +176,7 @@ impl Step<'_> {
             "displayName": agent.name,
             "status": status,
         });
-        self.record(SystemNotification {
-            content: ended_text(agent, outcome),
-            kind: Json::from(kind),
-        });
+        self.record(SystemNotification { content: ended_text(agent, outcome), kind: Json::from(kind) });
     }
 
     /// Ends all agents with their turn. Nobody is told: there is nobody left who could do something about it.

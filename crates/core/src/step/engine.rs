@@ -131,8 +131,9 @@ impl Step<'_> {
     }
 
     fn engine_wants(&mut self, reference: String, call: Option<ToolCallId>, wants: PermissionRequest) {
-        let known =
-            call.filter(|id| self.turn().and_then(|t| t.call(&id.clone().into())).is_some_and(|c| !c.stage.is_done()));
+        let known = call.filter(|id| {
+            self.turn().and_then(|t| t.call(&id.clone().into())).is_some_and(|c| !c.stage.is_done())
+        });
         let call = known.unwrap_or_else(|| self.stand_in("permission", &wants));
         if self.is_granted(&wants) {
             self.tell(EngineControl::Decide { reference, verdict: Verdict::ApproveOnce });

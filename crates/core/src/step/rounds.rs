@@ -1,9 +1,9 @@
 //! The rounds of a turn: ask the model, work on its calls, ask again, until it makes none.
 
 use baton_protocol::event::{
-    AssistantMessage, AssistantUsage, CallAmended, ExternalToolRequested, Outcome, PermissionMode, PermissionRequested,
-    Reasoning, RequestOpened, SessionError, ToolComplete, ToolCompleteError, ToolCompleteResult, ToolStart,
-    TurnEnd, TurnStart, UserMessage,
+    AssistantMessage, AssistantUsage, CallAmended, ExternalToolRequested, Outcome, PermissionMode,
+    PermissionRequested, Reasoning, RequestOpened, SessionError, ToolComplete, ToolCompleteError,
+    ToolCompleteResult, ToolStart, TurnEnd, TurnStart, UserMessage,
 };
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult};
@@ -15,7 +15,8 @@ use crate::output::Work;
 use crate::state::{Call, CallKey, CallStage};
 
 /// What a sub-agent is told that wants to do what only the main conversation can.
-const NOT_FOR_AGENTS: &str = "This cannot be done by a sub-agent. Go on without it, and say in your answer what is missing.";
+const NOT_FOR_AGENTS: &str =
+    "This cannot be done by a sub-agent. Go on without it, and say in your answer what is missing.";
 
 impl Step<'_> {
     /// Asks the model: of the main conversation, or of a sub-agent.
@@ -40,31 +41,37 @@ impl Step<'_> {
             let reasoning_id = self.stamp.text_id();
             self.record_for(agent, Reasoning { reasoning_id, content: content.clone() });
         }
-        self.record_for(agent, AssistantMessage {
-            message_id: said.message_id,
-            model: said.model.clone(),
-            content: said.text,
-            tool_requests: said.tool_requests.clone(),
-            interaction_id,
-            turn_id: turn_id.clone(),
-            reasoning_text: said.reasoning,
-            reasoning_opaque: said.reasoning_opaque,
-            citations: said.citations,
-            output_tokens: Some(said.tokens.output),
-            api_call_id: said.api_call_id,
-            request_id: None,
-            parent_tool_call_id: parent_tool_call_id.clone(),
-            tokens: Some(said.tokens),
-        });
-        for request in &said.tool_requests {
-            self.record_for(agent, ToolStart {
-                tool_call_id: request.tool_call_id.clone(),
-                tool_name: request.name.clone(),
-                arguments: request.arguments.clone(),
-                turn_id: turn_id.clone(),
+        self.record_for(
+            agent,
+            AssistantMessage {
+                message_id: said.message_id,
                 model: said.model.clone(),
+                content: said.text,
+                tool_requests: said.tool_requests.clone(),
+                interaction_id,
+                turn_id: turn_id.clone(),
+                reasoning_text: said.reasoning,
+                reasoning_opaque: said.reasoning_opaque,
+                citations: said.citations,
+                output_tokens: Some(said.tokens.output),
+                api_call_id: said.api_call_id,
+                request_id: None,
                 parent_tool_call_id: parent_tool_call_id.clone(),
-            });
+                tokens: Some(said.tokens),
+            },
+        );
+        for request in &said.tool_requests {
+            self.record_for(
+                agent,
+                ToolStart {
+                    tool_call_id: request.tool_call_id.clone(),
+                    tool_name: request.name.clone(),
+                    arguments: request.arguments.clone(),
+                    turn_id: turn_id.clone(),
+                    model: said.model.clone(),
+                    parent_tool_call_id: parent_tool_call_id.clone(),
+                },
+            );
             if let Some(result) = said.refused.remove(&request.tool_call_id) {
                 let id = request.tool_call_id.clone();
                 self.complete_call(&CallKey { agent: agent.cloned(), id }, result);
@@ -105,7 +112,8 @@ impl Step<'_> {
         let CallKey { agent, id } = key;
         match prepared {
             Prepared::Finished(result) => self.tool_finished(key, result),
-            Prepared::Delegate(_) | Prepared::Question(_) if agent.is_some() => {
+            // One that waited for itself, or for one that waits for it, would never end.
+            Prepared::Delegate(_) | Prepared::Question(_) | Prepared::AfterAgent(_) if agent.is_some() => {
                 self.tool_finished(key, ToolResult::failure(NOT_FOR_AGENTS));
             }
             Prepared::Delegate(task) => self.delegate(id, *task),

@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::{
-    Answer, Arrival, CallStage, Delegation, Durable, EngineReport, Input, Output, Prepared, PreparedPrompt, Profile,
-    Reply, ReplyTo, Route, Said, Session, Stamp, Withdrawn, Work, WorkId, WorkResult,
+    Answer, Arrival, CallStage, Delegation, Durable, EngineReport, Input, Output, Prepared, PreparedPrompt,
+    Profile, Reply, ReplyTo, Route, Said, Session, Stamp, Withdrawn, Work, WorkId, WorkResult,
 };
 use baton_protocol::event::{Body, ExecutionMode, Prompt, SendMode, SessionError, ToolRequest, WorkContext};
 use baton_protocol::permission::{PermissionRequest, Verdict};

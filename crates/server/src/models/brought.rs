@@ -25,7 +25,7 @@ impl Models {
         }
         let name = wire_name(provider, entry, asker.model)?;
         let (endpoint, wire) = self.endpoint_of(provider, asker.settings, Some(name))?;
-        let transport = self.transport(Some(asker.session));
+        let transport = self.transport(Some(asker));
         let model = if provider.has_bearer_token_provider == Some(true) {
             let tokens = Tokens::new(asker, provider.name.as_deref());
             Arc::new(FreshToken::new(tokens, endpoint, wire, transport))

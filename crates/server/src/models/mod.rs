@@ -29,7 +29,7 @@ use baton_model::responses::ResponsesModel;
 use baton_model::retry::Retries;
 use baton_model::{Carrier, ErrorKind, Model, ModelError};
 use baton_protocol::provider::{ProviderConfig, ProviderKind, ProviderModel};
-use baton_protocol::{Json, SessionId};
+use baton_protocol::{AgentId, Json, SessionId};
 use serde_json::Value;
 
 pub(crate) use self::list::{brought_entry, with_brought};
@@ -70,8 +70,15 @@ pub(crate) struct Asker<'a> {
     pub(crate) session: &'a SessionId,
     pub(crate) settings: &'a Settings,
     pub(crate) hub: &'a Arc<Hub>,
+    /// The sub-agent that asks; none for the main conversation.
+    pub(crate) agent: Option<&'a AgentId>,
     /// The model that the session has chosen.
     pub(crate) model: Option<&'a str>,
+}
+
+/// What a model is asked for, in the words that clients know.
+pub(crate) fn interaction_type(of_agent: bool) -> &'static str {
+    if of_agent { "conversation-subagent" } else { "conversation-agent" }
 }
 
 /// A model, ready to be asked.
@@ -124,8 +131,8 @@ impl Models {
     }
 
     /// The way to models: through a client that carries requests itself, if there is one.
-    fn transport(&self, session: Option<&SessionId>) -> Arc<dyn Transport> {
-        match self.tunnel.transport(session) {
+    fn transport(&self, asker: Option<&Asker<'_>>) -> Arc<dyn Transport> {
+        match self.tunnel.transport(asker) {
             Some(tunnel) => tunnel,
             None => self.network.clone(),
         }
@@ -188,7 +195,7 @@ impl Models {
         asker: &Asker<'_>,
         configured: Option<&str>,
     ) -> Result<Chosen, ModelError> {
-        let transport = self.transport(Some(asker.session));
+        let transport = self.transport(Some(asker));
         // The list is everybody's, so nobody's session is named when it is asked for.
         let known = match self.catalog.models(&*self.transport(None), &endpoint).await {
             Ok(models) => models,

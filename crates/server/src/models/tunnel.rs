@@ -11,13 +11,14 @@ use baton_model::http::{
     Body, Headers, HttpRequest, HttpResponse, Opening, Sending, Socket, Transferring, Transport,
     TransportError,
 };
-use baton_protocol::{ClientId, SessionId};
+use baton_protocol::{AgentId, ClientId, SessionId};
 use bytes::Bytes;
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use super::{Asker, interaction_type};
 use crate::session::{CallFailed, Calling};
 
 /// Calls the client.
@@ -84,10 +85,12 @@ impl Tunnel {
         }
     }
 
-    /// The way through the client, for one session's requests.
-    pub(super) fn transport(self: &Arc<Self>, session: Option<&SessionId>) -> Option<Arc<dyn Transport>> {
+    /// The way through the client, for the requests of one conversation.
+    pub(super) fn transport(self: &Arc<Self>, asker: Option<&Asker<'_>>) -> Option<Arc<dyn Transport>> {
         let carrier = self.lock().carrier.clone()?;
-        Some(Arc::new(Way { tunnel: self.clone(), carrier, session: session.cloned() }))
+        let session = asker.map(|asker| asker.session.clone());
+        let agent = asker.and_then(|asker| asker.agent.cloned());
+        Some(Arc::new(Way { tunnel: self.clone(), carrier, session, agent }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -99,6 +102,7 @@ struct Way {
     tunnel: Arc<Tunnel>,
     carrier: Carrier,
     session: Option<SessionId>,
+    agent: Option<AgentId>,
 }
 
 /// A request under way. Dropping it before its end tells the client to stop.
@@ -132,7 +136,11 @@ impl Way {
         if let Some(session) = &self.session {
             params["sessionId"] = json!(session);
             params["agentId"] = json!(session);
-            params["interactionType"] = "conversation-agent".into();
+            params["interactionType"] = interaction_type(self.agent.is_some()).into();
+            if let Some(agent) = &self.agent {
+                params["agentId"] = json!(agent);
+                params["parentAgentId"] = json!(session);
+            }
         }
         (self.carrier.call)("llmInference.httpRequestStart", params).await.map_err(uncarried)?;
         Ok(carried)

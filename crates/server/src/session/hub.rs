@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use baton_protocol::rpc::RpcError;
-use baton_protocol::{Body, ClientId, Event, EventId, Json, SessionId, Timestamp};
+use baton_protocol::{AgentId, Body, ClientId, Event, EventId, Json, SessionId, Timestamp};
 use baton_store::Seq;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -154,6 +154,11 @@ impl Hub {
     /// Shows something to everybody that is not recorded, unless the work that it comes from has been stopped: nobody
     /// should see a piece of an answer after the event that says it was cancelled.
     pub(crate) fn show(&self, body: impl Into<Body>, work: &CancellationToken) {
+        self.show_for(None, body, work);
+    }
+
+    /// The same, of a conversation: the main one, or a sub-agent's.
+    pub(crate) fn show_for(&self, agent: Option<&AgentId>, body: impl Into<Body>, work: &CancellationToken) {
         let state = self.lock();
         if work.is_cancelled() || state.ports.is_empty() {
             return;
@@ -162,7 +167,7 @@ impl Hub {
             id: EventId(Uuid::now_v7()),
             timestamp: Timestamp::now(),
             parent_id: state.last_public,
-            agent_id: None,
+            agent_id: agent.cloned(),
             ephemeral: true,
             body: body.into(),
         };

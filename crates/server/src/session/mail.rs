@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_core::{Answer, Ask, Change, EngineReport, Profile, Reply, Session, Withdrawn, WorkId, WorkResult};
 use baton_protocol::event::{AbortReason, Prompt, ShutdownType};
 use baton_protocol::params::SessionParams;
-use baton_protocol::{Body, ClientId, RequestId, SessionId};
+use baton_protocol::{AgentId, Body, ClientId, RequestId, SessionId};
 use baton_store::{Seq, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -65,9 +65,11 @@ pub(crate) enum Mail {
     Answer(RequestId, Box<Answer>, Responder),
     Ask(Box<Ask>, Responder),
     Suspend(Responder),
+    /// Somebody stops one sub-agent.
+    StopAgent(AgentId, Responder),
     Change(Box<Change>, Responder),
     /// Something for the record, from work.
-    Note(Box<Body>),
+    Note(Option<AgentId>, Box<Body>),
     /// An engine that works says what it does.
     Report(WorkId, Box<EngineReport>),
     /// Work has come back.
@@ -98,10 +100,11 @@ impl Mail {
             | Self::Answer(_, _, respond)
             | Self::Ask(_, respond)
             | Self::Suspend(respond)
+            | Self::StopAgent(_, respond)
             | Self::Change(_, respond) => respond(Err(failure)),
             Self::Stop(done) | Self::Vanish(done) => drop(done.send(())),
             Self::Leave(_)
-            | Self::Note(_)
+            | Self::Note(..)
             | Self::Report(..)
             | Self::Finished(..)
             | Self::Look(_)

@@ -101,7 +101,7 @@ impl Registry {
     /// Hands on a message that reached a session on its way out.
     pub(super) fn forward(&self, server: &Arc<Server>, id: &SessionId, mail: Mail) {
         match mail {
-            Mail::Finished(..) | Mail::Note(_) | Mail::Leave(_) => {}
+            Mail::Finished(..) | Mail::Note(..) | Mail::Leave(_) => {}
             mail @ Mail::Join(..) => {
                 if let Err(error) = self.open(server, id).mailbox.send(mail) {
                     error.0.refuse(Failure::NotFound(id.clone()));

@@ -3,6 +3,9 @@
 
 use std::path::PathBuf;
 
+use baton_agent::agents::{self, AgentKind};
+use baton_protocol::agent::{CustomAgent, SessionLimits};
+
 use baton_protocol::params::{LargeOutput, SessionParams, SystemMessageConfig};
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
@@ -17,8 +20,16 @@ pub(crate) struct Settings {
     pub(crate) system_message: Option<SystemMessageConfig>,
     pub(crate) available_tools: Option<Vec<String>>,
     pub(crate) excluded_tools: Vec<String>,
-    /// Tools kept from the default agent only; the same thing as long as there is no other.
+    /// Tools kept from the default agent only; sub-agents may use them.
     pub(crate) default_agent_excludes: Vec<String>,
+    /// Agents that the client brought.
+    pub(crate) custom_agents: Vec<CustomAgent>,
+    /// The one of them that was chosen for the conversation.
+    pub(crate) chosen_agent: Option<String>,
+    /// Built-in agents that tasks are not handed on to.
+    pub(crate) excluded_agents: Vec<String>,
+    /// How much the session may use.
+    pub(crate) limits: SessionLimits,
     /// The endpoint that the session's client brought, if it brought just one.
     pub(crate) provider: Option<ProviderConfig>,
     /// Endpoints with names, and their models.
@@ -77,6 +88,14 @@ impl Settings {
         if let Some(agent) = &params.default_agent {
             self.default_agent_excludes.clone_from(&agent.excluded_tools);
         }
+        if let Some(agents) = &params.custom_agents {
+            self.custom_agents.clone_from(agents);
+        }
+        set(&mut self.chosen_agent, &params.agent);
+        if let Some(excluded) = &params.excluded_builtin_agents {
+            self.excluded_agents.clone_from(excluded);
+        }
+        self.limits = params.session_limits.unwrap_or(self.limits);
         if let Some(large_output) = &params.large_output {
             self.large_output.clone_from(large_output);
         }
@@ -113,10 +132,43 @@ impl Settings {
     /// Whether the model is offered a tool. A filter names a tool, or all of a kind (`builtin:*`), or everything (`*`);
     /// what is excluded is excluded whatever else is said.
     pub(crate) fn offers(&self, name: &str, kind: ToolKind) -> bool {
+        let for_agent = match self.agent_in_charge() {
+            Some(agent) => Self::is_for(&AgentKind::from(agent), name, kind),
+            None => !self.default_agent_excludes.iter().any(|filter| filter_matches(filter, name, kind)),
+        };
+        for_agent && self.allows(name, kind)
+    }
+
+    /// Whether a tool may be used in this session, by whichever agent.
+    pub(crate) fn allows(&self, name: &str, kind: ToolKind) -> bool {
         let named = |filter: &String| filter_matches(filter, name, kind);
-        let excluded = self.excluded_tools.iter().chain(&self.default_agent_excludes).any(named);
+        let excluded = self.excluded_tools.iter().any(named);
         let available = self.available_tools.as_ref().is_none_or(|filters| filters.iter().any(named));
         available && !excluded
+    }
+
+    /// Whether a tool is one of those that an agent was made for.
+    pub(crate) fn is_for(agent: &AgentKind, name: &str, kind: ToolKind) -> bool {
+        agent.tools.as_ref().is_none_or(|tools| tools.iter().any(|filter| filter_matches(filter, name, kind)))
+    }
+
+    /// The custom agent that was chosen for the conversation; none means the default one.
+    pub(crate) fn agent_in_charge(&self) -> Option<&CustomAgent> {
+        let chosen = self.chosen_agent.as_deref()?;
+        self.custom_agents.iter().find(|agent| agent.name == chosen)
+    }
+
+    /// The agents that tasks can be handed on to: the built-in ones, and those of the client that it does not keep for
+    /// people to choose. One of the client's takes the place of a built-in one of its name.
+    pub(crate) fn agent_kinds(&self) -> Vec<AgentKind> {
+        let own = self.custom_agents.iter().filter(|agent| agent.infer != Some(false)).map(AgentKind::from);
+        let own: Vec<AgentKind> = own.collect();
+        let mut kinds = agents::built_in();
+        kinds.retain(|kind| {
+            !self.excluded_agents.contains(&kind.name) && own.iter().all(|other| other.name != kind.name)
+        });
+        kinds.extend(own);
+        kinds
     }
 }
 
@@ -157,5 +209,43 @@ mod tests {
         assert!(!settings(Some(&["*"]), &["view"]).offers("view", BuiltIn));
         assert!(!settings(Some(&[]), &[]).offers("view", BuiltIn), "an empty list offers nothing");
         assert!(!settings(Some(&["mcp:*"]), &[]).offers("view", BuiltIn));
+    }
+
+    #[test]
+    fn agents_are_the_built_in_ones_and_the_clients_own() {
+        let agent = |name: &str| CustomAgent { name: name.into(), ..CustomAgent::default() };
+        let mut settings = Settings {
+            custom_agents: vec![
+                agent("mine"),
+                CustomAgent { infer: Some(false), ..agent("people") },
+                agent("task"),
+            ],
+            excluded_agents: vec!["explore".into(), "mine".into()],
+            ..Settings::default()
+        };
+        let names = |settings: &Settings| -> Vec<String> {
+            settings.agent_kinds().into_iter().map(|kind| kind.name).collect()
+        };
+        let kinds = names(&settings);
+        assert!(kinds.contains(&"mine".to_owned()), "only built-in agents are excluded");
+        assert!(!kinds.contains(&"explore".to_owned()) && !kinds.contains(&"people".to_owned()));
+        assert_eq!(kinds.iter().filter(|name| *name == "task").count(), 1);
+        settings.excluded_agents.clear();
+        assert!(names(&settings).contains(&"explore".to_owned()));
+    }
+
+    #[test]
+    fn the_agent_in_charge_decides_which_tools_there_are() {
+        use ToolKind::BuiltIn;
+        let tools = Some(vec!["view".into()]);
+        let reader = CustomAgent { name: "reader".into(), tools, ..CustomAgent::default() };
+        let mut settings = Settings {
+            custom_agents: vec![reader],
+            default_agent_excludes: vec!["view".into()],
+            ..Settings::default()
+        };
+        assert!(settings.offers("bash", BuiltIn) && !settings.offers("view", BuiltIn));
+        settings.chosen_agent = Some("reader".into());
+        assert!(!settings.offers("bash", BuiltIn) && settings.offers("view", BuiltIn));
     }
 }

@@ -14,8 +14,8 @@ use baton_protocol::event::{
 use baton_protocol::{Json, ToolCallId};
 use serde_json::{Value, json};
 
-use super::{Bench, citations, hooks, offered, prompt, tools};
-use crate::models::{Asker, Chosen};
+use super::{Bench, citations, hooks, prompt, tools};
+use crate::models::{Asker, Chosen, interaction_type};
 
 /// Who asks.
 pub(super) fn asker(bench: &Bench) -> Asker<'_> {
@@ -23,7 +23,15 @@ pub(super) fn asker(bench: &Bench) -> Asker<'_> {
         session: &bench.session.id,
         settings: &bench.settings,
         hub: &bench.hub,
-        model: bench.session.durable.facts.model.as_deref(),
+        agent: bench.agent.as_ref(),
+        model: match bench.delegate() {
+            Some(agent) if agent.model.is_some() => agent.model.as_deref(),
+            Some(_) => bench.session.durable.facts.model.as_deref(),
+            None => {
+                let own = bench.settings.agent_in_charge().and_then(|agent| agent.model.as_deref());
+                own.or(bench.session.durable.facts.model.as_deref())
+            }
+        },
     }
 }
 
@@ -43,7 +51,8 @@ pub(super) async fn ask(bench: &Bench) -> WorkResult {
     let answer = {
         let mut sink = |delta| stream.take(delta);
         ask_with_retries(&bench.server.models.retries, &*chosen.model, &request, &mut sink, |error, _, _| {
-            bench.show(call_failure(error, &chosen, attempt_begun));
+            let source = if bench.agent.is_some() { "subagent" } else { "top_level" };
+            bench.show(call_failure(error, &chosen, attempt_begun, source));
             attempt_begun = Instant::now();
             failures.push(error.clone());
         })
@@ -60,11 +69,12 @@ pub(super) async fn ask(bench: &Bench) -> WorkResult {
 }
 
 pub(super) async fn request(bench: &Bench, chosen: &Chosen) -> Request {
-    let system = match &bench.conversation.system {
+    let system = match bench.conversation.system_of(bench.agent.as_ref()) {
         Some(system) => system.to_string(),
         None => prompt::system_text(bench).await,
     };
-    let tools: Vec<ToolDef> = offered(&bench.session, &bench.settings, &bench.tools)
+    let tools: Vec<ToolDef> = bench
+        .offered()
         .into_iter()
         .map(|tool| ToolDef {
             name: tool.name,
@@ -77,17 +87,23 @@ pub(super) async fn request(bench: &Bench, chosen: &Chosen) -> Request {
     let overhead = estimate::text(&system) + tools.iter().map(estimate::tool).sum::<u64>();
     let budget = chosen.token_limit.saturating_sub(overhead);
     let mut messages = vec![Arc::new(Message::System(system))];
-    messages.extend(bench.conversation.transcript().messages(chosen.vision, budget));
+    messages.extend(bench.conversation.transcript_of(bench.agent.as_ref()).messages(chosen.vision, budget));
     Request {
         model: chosen.wire_name.clone(),
         messages,
         tools: tools.into(),
         stream: bench.settings.streaming,
-        reasoning_effort: bench.session.durable.facts.reasoning_effort.clone(),
+        reasoning_effort: effort(bench),
         max_output_tokens: chosen.max_output_tokens,
         citations: bench.settings.citations,
         headers: bench.conversation.headers.clone().into_iter().collect(),
     }
+}
+
+/// How hard the model should think. What was chosen for the session's model says nothing about an agent's own.
+fn effort(bench: &Bench) -> Option<String> {
+    let has_own_model = bench.delegate().is_some_and(|agent| agent.model.is_some());
+    bench.session.durable.facts.reasoning_effort.clone().filter(|_| !has_own_model)
 }
 
 fn usage_info(request: &Request, chosen: &Chosen, bench: &Bench) -> UsageInfo {
@@ -102,7 +118,9 @@ fn usage_info(request: &Request, chosen: &Chosen, bench: &Bench) -> UsageInfo {
         system_tokens: Some(system),
         conversation_tokens: Some(conversation),
         tool_definitions_tokens: Some(tools),
-        is_initial: Some(bench.session.durable.turn.as_ref().is_some_and(|turn| turn.rounds <= 1)),
+        is_initial: Some(
+            bench.session.durable.turn.as_ref().is_some_and(|turn| turn.rounds_of(bench.agent.as_ref()) <= 1),
+        ),
     }
 }
 
@@ -153,6 +171,7 @@ impl<'a> Stream<'a> {
 
 fn said(stream: &Stream<'_>, answer: Answer, chosen: &Chosen, sent: &UsageInfo, begun: Instant) -> Said {
     let duration = begun.elapsed();
+    let of_agent = stream.bench.agent.is_some();
     let model = answer.model.clone().unwrap_or_else(|| chosen.wire_name.clone());
     let reported = answer.usage;
     let usage = reported.unwrap_or_default();
@@ -178,8 +197,8 @@ fn said(stream: &Stream<'_>, answer: Answer, chosen: &Chosen, sent: &UsageInfo, 
         reasoning_tokens: Some(tokens.reasoning),
         duration: Some(tokens.duration_ms),
         time_to_first_token_ms: stream.first_token.map(|at| at.duration_since(begun).as_secs_f64() * 1000.0),
-        initiator: Some("user".into()),
-        interaction_type: Some("conversation-agent".into()),
+        initiator: Some(if of_agent { "sub-agent" } else { "user" }.into()),
+        interaction_type: Some(interaction_type(of_agent).into()),
         is_byok: Some(chosen.byok),
         api_call_id: answer.id.clone(),
         provider_call_id: answer.request_id.clone(),
@@ -219,9 +238,9 @@ fn tool_request(call: baton_model::ToolCall) -> ToolRequest {
     }
 }
 
-fn call_failure(error: &ModelError, chosen: &Chosen, begun: Instant) -> ModelCallFailure {
+fn call_failure(error: &ModelError, chosen: &Chosen, begun: Instant, source: &str) -> ModelCallFailure {
     ModelCallFailure {
-        source: "top_level".into(),
+        source: source.into(),
         model: Some(chosen.wire_name.clone()),
         status_code: error.status,
         error_code: error.code.as_deref().map(str::to_owned),

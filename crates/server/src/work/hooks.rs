@@ -42,8 +42,10 @@ fn client_with_hooks(bench: &Bench) -> Option<Arc<dyn Port>> {
 pub(super) async fn invoke(bench: &Bench, hook: &'static str, extra: Value) -> Option<HookOutput> {
     let port = client_with_hooks(bench)?;
     let session = &bench.session;
+    // A sub-agent is a session to hooks, so that they can tell its calls from the main conversation's.
+    let speaker = bench.agent.as_ref().map_or(session.id.as_str(), |agent| agent.as_str());
     let mut input = json!({
-        "sessionId": session.id,
+        "sessionId": speaker,
         "timestamp": Timestamp::now().as_millis(),
         "cwd": session.durable.facts.context.cwd,
     });

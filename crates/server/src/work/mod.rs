@@ -6,9 +6,11 @@
 mod aside;
 mod ask;
 mod citations;
+mod delegate;
 mod drive;
 mod engine_room;
 mod hooks;
+mod offer;
 mod person;
 mod prompt;
 mod question;
@@ -21,16 +23,18 @@ use std::time::Duration;
 
 use baton_core::{Prepared, PreparedPrompt, Session, Work, WorkId, WorkResult};
 use baton_engines::Control;
-use baton_protocol::ClientId;
 use baton_protocol::event::{Body, SessionError};
 use baton_protocol::tool::ToolResult;
+use baton_protocol::{AgentId, ClientId};
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::aside::ask_aside;
+pub(crate) use self::delegate::status as agent_status;
 pub(crate) use self::engine_room::EngineRoom;
-pub(crate) use self::tools::{ToolRoom, offered};
+pub(crate) use self::offer::offered;
+pub(crate) use self::tools::ToolRoom;
 pub(crate) use self::window::{Window, window};
 use crate::Server;
 use crate::session::actor::transcript::Conversation;
@@ -46,6 +50,8 @@ pub(crate) struct Bench {
     pub(crate) conversation: Conversation,
     pub(crate) tools: Arc<ToolRoom>,
     pub(crate) engine: Arc<EngineRoom>,
+    /// The sub-agent that the work is for; none for the main conversation.
+    pub(crate) agent: Option<AgentId>,
     /// What is said to an engine while it works.
     pub(crate) control: Option<mpsc::UnboundedReceiver<Control>>,
     /// Cancelled when nobody wants the result any more.
@@ -55,12 +61,17 @@ pub(crate) struct Bench {
 impl Bench {
     /// Shows something to everybody, as long as the work is wanted.
     fn show(&self, body: impl Into<Body>) {
-        self.hub.show(body, &self.cancel);
+        self.hub.show_for(self.agent.as_ref(), body, &self.cancel);
     }
 
     /// Puts something into the history.
     fn note(&self, body: impl Into<Body>) {
-        drop(self.mailbox.send(Mail::Note(Box::new(body.into()))));
+        self.note_for(None, body);
+    }
+
+    /// Puts something into the history of a conversation: the main one, or a sub-agent's.
+    fn note_for(&self, agent: Option<AgentId>, body: impl Into<Body>) {
+        drop(self.mailbox.send(Mail::Note(agent, Box::new(body.into()))));
     }
 }
 
@@ -109,7 +120,7 @@ async fn perform(bench: Bench, id: WorkId, work: Work) -> WorkResult {
         Work::PreparePrompt { prompt, tools_gone } => {
             WorkResult::PreparePrompt(prompt::prepare(&bench, prompt, &tools_gone).await)
         }
-        Work::Ask => ask::ask(&bench).await,
+        Work::Ask { .. } => ask::ask(&bench).await,
         Work::PrepareCall { call } => WorkResult::PrepareCall(tools::prepare(&bench, &call).await),
         Work::RunTool { call } => WorkResult::RunTool(tools::run(&bench, &call).await),
         Work::FinishCall { call, result, .. } => {
@@ -126,7 +137,7 @@ fn failure_of(work: &Work) -> WorkResult {
     const WHY: &str = "Something inside the server failed; its log says what.";
     match work {
         Work::PreparePrompt { .. } => WorkResult::PreparePrompt(PreparedPrompt::default()),
-        Work::Ask => WorkResult::AskFailed(SessionError {
+        Work::Ask { .. } => WorkResult::AskFailed(SessionError {
             error_type: "internal".into(),
             message: WHY.into(),
             ..SessionError::default()

@@ -6,6 +6,7 @@ use baton_agent::prompt::instructions;
 use baton_agent::prompt::system::{Surroundings, SystemPrompt};
 use baton_agent::prompt::user;
 use baton_core::PreparedPrompt;
+use baton_protocol::agent::SessionLimits;
 use baton_protocol::{PromptId, Timestamp};
 use serde_json::json;
 
@@ -47,7 +48,13 @@ pub(super) async fn prepare(bench: &Bench, id: PromptId, tools_gone: &[String]) 
         let advice = context.iter().map(|(_, advice)| advice.as_str());
         let transformed =
             std::iter::once(transformed.as_str()).chain(advice).collect::<Vec<_>>().join("\n\n");
-        return PreparedPrompt { content, transformed: Some(transformed), context, system: None, engine };
+        return PreparedPrompt {
+            content,
+            transformed: Some(transformed),
+            context,
+            engine,
+            ..PreparedPrompt::default()
+        };
     }
     let system = system_text(bench).await;
     let changed = bench.conversation.system.as_deref() != Some(system.as_str());
@@ -55,9 +62,24 @@ pub(super) async fn prepare(bench: &Bench, id: PromptId, tools_gone: &[String]) 
         content,
         transformed: Some(transformed),
         context,
+        reminders: limits_status(&bench.settings.limits)
+            .map(|text| ("session_limits".to_owned(), text))
+            .into_iter()
+            .collect(),
         system: changed.then_some(system),
         engine: None,
     }
+}
+
+/// What the model is told of the session's limits. Credits are counted by whoever bills them, not here: what is left is
+/// what was given.
+fn limits_status(limits: &SessionLimits) -> Option<String> {
+    let credits = limits.max_ai_credits?;
+    Some(format!(
+        "<session_limits_status>\nRemaining session limits: {credits} AI credits. Later session_limits_status messages \
+         supersede earlier ones. Be frugal; avoid optional exploration and unnecessary tool calls.\n\
+         </session_limits_status>"
+    ))
 }
 
 async fn compose(
@@ -80,7 +102,8 @@ pub(super) fn cwd(bench: &Bench) -> PathBuf {
 
 /// The system text, with the client's own rewriting of it.
 pub(super) async fn system_text(bench: &Bench) -> String {
-    let surroundings = surroundings(bench).await;
+    let tools = bench.offered().into_iter().map(|tool| tool.name).collect();
+    let surroundings = surroundings(bench, tools).await;
     let mut prompt = SystemPrompt::new(&surroundings, bench.settings.system_message.as_ref());
     let sections = prompt.to_transform();
     if !sections.is_empty() {
@@ -89,7 +112,7 @@ pub(super) async fn system_text(bench: &Bench) -> String {
     prompt.render()
 }
 
-async fn surroundings(bench: &Bench) -> Surroundings {
+pub(super) async fn surroundings(bench: &Bench, tools: Vec<String>) -> Surroundings {
     let context = bench.session.durable.facts.context.clone();
     let further = bench.settings.instruction_directories.clone();
     let find = move || {
@@ -105,12 +128,10 @@ async fn surroundings(bench: &Bench) -> Surroundings {
         cwd: facts.context.cwd.clone(),
         git_root: facts.context.git_root.clone(),
         os: std::env::consts::OS.to_owned(),
-        tools: super::offered(&bench.session, &bench.settings, &bench.tools)
-            .into_iter()
-            .map(|t| t.name)
-            .collect(),
+        tools,
         instructions: found,
         mode: facts.mode,
         session_dir: bench.tools.directory().display().to_string(),
+        agent: bench.settings.agent_in_charge().map(|agent| agent.prompt.clone()),
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use baton_agent::tools::shell::{NoProcessLog, ShellSettings, Shells};
 use baton_agent::tools::sql::{Database, Dependency, Todo};
-use baton_agent::tools::{self, Services, ToolContext, Toolbox, ask_user, spill};
-use baton_core::{Call, Prepared, Route, Session};
+use baton_agent::tools::{self, Services, ToolContext, Toolbox, agents, ask_user, spill};
+use baton_core::{Call, CallKey, Prepared, Route};
 use baton_protocol::event::{ContextAdded, Question, TodosChanged, ToolPartialResult, ToolRequest};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult, ToolSpec};
@@ -16,10 +16,10 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::person::People;
-use super::{Bench, hooks, prompt};
+use super::{Bench, delegate, hooks, prompt};
 use crate::Server;
 use crate::rpc::dialect;
-use crate::session::{Hub, Judgement, Settings, ToolKind};
+use crate::session::{Hub, Judgement};
 use crate::web::NetworkFetch;
 
 /// What the tools of one session share. Made with the session, filled with the first call: a session that calls no tool
@@ -91,30 +91,9 @@ impl ToolRoom {
     }
 }
 
-/// The tools that the model is offered, in an order that does not change from call to call: providers cache it.
-pub(crate) fn offered(session: &Session, settings: &Settings, room: &ToolRoom) -> Vec<ToolSpec> {
-    let of_clients: Vec<&ToolSpec> = session.live.clients.values().flat_map(|client| &client.tools).collect();
-    let overridden = |name: &str| of_clients.iter().any(|tool| tool.name == name);
-    let mut tools: Vec<ToolSpec> = room.toolbox.specs().cloned().collect();
-    let can_ask = settings.questions || session.live.clients.values().any(|client| client.user_input);
-    if can_ask && !settings.ask_user_disabled {
-        tools.push(ask_user::ask_user_spec());
-    }
-    if settings.legacy && settings.available_tools.is_none() {
-        tools.push(dialect::report_intent());
-    }
-    tools.retain(|tool| settings.offers(&tool.name, ToolKind::BuiltIn) && !overridden(&tool.name));
-    for tool in of_clients {
-        if settings.offers(&tool.name, ToolKind::Client) && !tools.iter().any(|t| t.name == tool.name) {
-            tools.push(tool.clone());
-        }
-    }
-    tools
-}
-
 /// Finds out what a call would do.
-pub(super) async fn prepare(bench: &Bench, id: &ToolCallId) -> Prepared {
-    let Some(call) = find(bench, id) else { return Prepared::Finished(tools::interrupted()) };
+pub(super) async fn prepare(bench: &Bench, key: &CallKey) -> Prepared {
+    let Some(call) = find(bench, key) else { return Prepared::Finished(tools::interrupted()) };
     let mut arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
     let input = json!({ "toolName": call.tool, "toolArgs": arguments });
     let Some(output) = hooks::invoke(bench, "preToolUse", input).await else {
@@ -174,7 +153,7 @@ async fn plan(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
 }
 
 async fn plan_freely(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
-    let offered = offered(&bench.session, &bench.settings, &bench.tools);
+    let offered = bench.offered();
     let Some(spec) = offered.iter().find(|tool| tool.name == call.tool) else {
         return Prepared::Finished(unknown_tool(&call.tool, &offered));
     };
@@ -195,6 +174,9 @@ async fn plan_freely(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
             }),
             Err(refusal) => Prepared::Finished(refusal),
         },
+        agents::TASK => delegate::task(bench, arguments).await,
+        agents::READ_AGENT => delegate::plan_read(bench, arguments),
+        agents::LIST_AGENTS => runnable(None),
         dialect::REPORT_INTENT => Prepared::Finished(ToolResult::success(dialect::INTENT_LOGGED)),
         name => match bench.tools.toolbox.get(name) {
             None => Prepared::Finished(unknown_tool(name, &offered)),
@@ -207,7 +189,7 @@ async fn plan_freely(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
     }
 }
 
-fn runnable(wants: Option<PermissionRequest>) -> Prepared {
+pub(super) fn runnable(wants: Option<PermissionRequest>) -> Prepared {
     Prepared::Runnable { route: Route::BuiltIn, wants, always_ask: false, arguments: None }
 }
 
@@ -222,7 +204,7 @@ fn custom_tool(call: &Call, spec: &ToolSpec, arguments: &Json) -> PermissionRequ
 
 /// Answers calls of tools that there are not.
 pub(super) fn refuse_unknown(bench: &Bench, calls: &[ToolRequest]) -> BTreeMap<ToolCallId, ToolResult> {
-    let offered = offered(&bench.session, &bench.settings, &bench.tools);
+    let offered = bench.offered();
     let unknown = calls.iter().filter(|call| offered.iter().all(|tool| tool.name != call.name));
     unknown.map(|call| (call.tool_call_id.clone(), unknown_tool(&call.name, &offered))).collect()
 }
@@ -235,17 +217,23 @@ fn unknown_tool(name: &str, offered: &[ToolSpec]) -> ToolResult {
 }
 
 /// Runs a built-in tool.
-pub(super) async fn run(bench: &Bench, id: &ToolCallId) -> ToolResult {
-    let Some(call) = find(bench, id) else { return tools::interrupted() };
-    let Some(tool) = bench.tools.toolbox.get(&call.tool) else { return unknown_tool(&call.tool, &[]) };
+pub(super) async fn run(bench: &Bench, key: &CallKey) -> ToolResult {
+    let Some(call) = find(bench, key) else { return tools::interrupted() };
     let arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
-    let result = tool.run(&context(bench, id), &arguments).await;
+    let result = match call.tool.as_str() {
+        agents::READ_AGENT => delegate::read(bench, &arguments),
+        agents::LIST_AGENTS => delegate::list(bench),
+        name => match bench.tools.toolbox.get(name) {
+            Some(tool) => tool.run(&context(bench, &call.id), &arguments).await,
+            None => unknown_tool(name, &[]),
+        },
+    };
     conclude(bench, &call, &arguments, result).await
 }
 
-/// What becomes of the result of a client's tool.
-pub(super) async fn finish(bench: &Bench, id: &ToolCallId, result: ToolResult) -> ToolResult {
-    let Some(call) = find(bench, id) else { return result };
+/// What becomes of a result that was made elsewhere: by a client, or by a sub-agent.
+pub(super) async fn finish(bench: &Bench, key: &CallKey, result: ToolResult) -> ToolResult {
+    let Some(call) = find(bench, key) else { return result };
     let arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
     let result = if result.error.is_some() && result.text_result_for_llm.is_empty() {
         hide_error(&call.tool, &arguments, result)
@@ -323,20 +311,21 @@ async fn after_hooks(bench: &Bench, call: &Call, arguments: &Json, result: ToolR
 /// Gives the model a hook's advice.
 fn advise(bench: &Bench, source: &str, advice: Option<String>) {
     if let Some(content) = advice {
-        bench.note(ContextAdded { source: source.to_owned(), content });
+        bench.note_for(bench.agent.clone(), ContextAdded { source: source.to_owned(), content });
     }
 }
 
-fn find(bench: &Bench, id: &ToolCallId) -> Option<Call> {
-    bench.session.durable.turn.as_ref()?.call(id).cloned()
+fn find(bench: &Bench, key: &CallKey) -> Option<Call> {
+    bench.session.durable.turn.as_ref()?.call(key).cloned()
 }
 
 fn context(bench: &Bench, id: &ToolCallId) -> ToolContext {
     let (hub, cancel, call) = (bench.hub.clone(), bench.cancel.clone(), id.clone());
-    let server = bench.server.clone();
+    let (server, agent) = (bench.server.clone(), bench.agent.clone());
     let progress = move |output: &str| {
         let partial_output = server.secrets.hide_in(output);
-        hub.show(ToolPartialResult { tool_call_id: call.clone(), partial_output }, &cancel);
+        let partial = ToolPartialResult { tool_call_id: call.clone(), partial_output };
+        hub.show_for(agent.as_ref(), partial, &cancel);
     };
     ToolContext {
         cwd: prompt::cwd(bench),

@@ -187,7 +187,7 @@ pub(super) async fn shell(at: SessionHere, Body(new): Body<NewCommand>) -> Answe
     let exit_code = ran.exit_code.unwrap_or(-1);
     let run = ShellRun { command: new.command, output: ran.output, exit_code };
     let answer = json!({ "output": run.output, "exit_code": exit_code });
-    handle.send(Mail::Note(Box::new(run.into())))?;
+    handle.send(Mail::Note(None, Box::new(run.into())))?;
     Ok(Json(answer))
 }
 

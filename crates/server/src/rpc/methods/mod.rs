@@ -6,6 +6,7 @@
 
 mod absent;
 mod accounts;
+mod agents;
 mod answers;
 mod aside;
 mod catalog;
@@ -231,6 +232,12 @@ fn route(call: &Call<'_>) -> Handling {
         "session.shell.kill" => shell::kill(call),
         "session.shell.executeUserRequested" => shell::execute_user_requested(call),
         "session.shell.cancelUserRequested" => shell::cancel_user_requested(call),
+
+        "session.agent.list" => agents::list(call),
+        "session.agent.reload" => agents::reload(call),
+        "session.agent.getCurrent" => agents::current(call),
+        "session.agent.select" => agents::select(call),
+        "session.agent.deselect" => agents::deselect(call),
 
         "session.tasks.list" => tasks::list(call),
         "session.tasks.refresh" | "session.tasks.waitForPending" => tasks::settled(call),

@@ -55,8 +55,13 @@ pub(super) fn endpoint(call: &Call<'_>) -> Handling {
         let look = |view: View<'_>| (view.settings.clone(), view.session.durable.facts.model.clone());
         let (settings, current) = handle.look(look).await.map_err(|failure| errors::of(&method, &failure))?;
         let model = model_id.or(current);
-        let asker =
-            Asker { session: &handle.id, settings: &settings, hub: &handle.hub, model: model.as_deref() };
+        let asker = Asker {
+            session: &handle.id,
+            settings: &settings,
+            hub: &handle.hub,
+            agent: None,
+            model: model.as_deref(),
+        };
         let told = server.models.reveal(&asker).map_err(|error| errors::failed(&method, error))?;
         told.ok_or_else(|| errors::failed(&method, "the demo model has no endpoint"))
     })

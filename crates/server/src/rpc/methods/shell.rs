@@ -112,7 +112,7 @@ pub(super) fn execute_user_requested(call: &Call<'_>) -> Handling {
                 answer["output"] = json!(ran.output);
                 answer["exitCode"] = json!(exit_code);
                 let run = ShellRun { command: params.command, output: ran.output, exit_code };
-                handle.send(Mail::Note(Box::new(run.into()))).map_err(told)?;
+                handle.send(Mail::Note(None, Box::new(run.into()))).map_err(told)?;
             }
             None => {
                 answer["output"] = Value::String(String::new());

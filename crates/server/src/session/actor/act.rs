@@ -79,13 +79,15 @@ impl Actor {
         if let Work::PreparePrompt { prompt, .. } = &work {
             self.conversation.take_headers(&self.session, *prompt);
         }
-        if matches!(work, Work::Ask | Work::Drive { token: None, .. })
+        if matches!(work, Work::Ask { .. } | Work::Drive { token: None, .. })
             && let Err(error) = self.conversation.load(&self.server, &self.session.id, self.head).await
         {
             // Asking without the history would be worse than not asking: the model would answer as if to a stranger.
             let error = storage_error(&error);
-            let failed =
-                if work == Work::Ask { WorkResult::AskFailed(error) } else { WorkResult::Drive(Err(error)) };
+            let failed = match work {
+                Work::Ask { .. } => WorkResult::AskFailed(error),
+                _ => WorkResult::Drive(Err(error)),
+            };
             return drop(self.mailbox.send(Mail::Finished(id, Box::new(failed))));
         }
         let token = CancellationToken::new();
@@ -94,7 +96,8 @@ impl Actor {
         let is_driven = matches!(work, Work::Drive { .. });
         let running = Running { token: token.clone(), is_tool, control: is_driven.then_some(control) };
         self.running.insert(id, running);
-        let bench = work::Bench { control: is_driven.then_some(controlled), ..self.work_bench(token) };
+        let agent = work.agent().cloned();
+        let bench = work::Bench { control: is_driven.then_some(controlled), agent, ..self.work_bench(token) };
         work::spawn(bench, self.mailbox.clone(), id, work);
     }
 
@@ -123,6 +126,7 @@ impl Actor {
             conversation: self.conversation.clone(),
             tools: self.tools.clone(),
             engine: self.engine.clone(),
+            agent: None,
             control: None,
             cancel,
         }

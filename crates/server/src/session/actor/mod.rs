@@ -180,7 +180,10 @@ impl Actor {
             Mail::Change(change, respond) => {
                 (Input::Change { reply: self.expect_reply(respond), change: *change }, false)
             }
-            Mail::Note(body) => (Input::Note(body), true),
+            Mail::StopAgent(agent, respond) => {
+                (Input::StopAgent { reply: self.expect_reply(respond), agent }, false)
+            }
+            Mail::Note(agent, body) => (Input::Note { agent, body }, true),
             Mail::Report(work, report) => (Input::Reported { work, report }, true),
             Mail::Finished(work, result) => {
                 self.server.crash_point(CrashPoint::WorkReturned);
@@ -239,7 +242,8 @@ impl Actor {
             | Mail::Ask(..)
             | Mail::Suspend(_)
             | Mail::Change(..)
-            | Mail::Note(_)
+            | Mail::StopAgent(..)
+            | Mail::Note(..)
             | Mail::Report(..)
             | Mail::Finished(..) => {}
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_agent::transcript::Transcript;
 use baton_core::Session;
-use baton_protocol::{Event, PromptId, SessionId};
+use baton_protocol::{AgentId, Body, Event, PromptId, SessionId};
 use baton_store::{Seq, Span, Store};
 
 use crate::Server;
@@ -20,8 +20,17 @@ pub(crate) struct Conversation {
     transcript: Option<Arc<Transcript>>,
     /// The system text that was last recorded.
     pub(crate) system: Option<Arc<str>>,
+    /// The conversations of sub-agents: those of the running turn.
+    agents: BTreeMap<AgentId, Aside>,
     /// HTTP headers that the client wants on the model calls of the running turn.
     pub(crate) headers: BTreeMap<String, String>,
+}
+
+/// The conversation of a sub-agent.
+#[derive(Clone, Default)]
+struct Aside {
+    transcript: Arc<Transcript>,
+    system: Option<Arc<str>>,
 }
 
 impl Conversation {
@@ -34,14 +43,44 @@ impl Conversation {
         self.transcript.clone().unwrap_or_default()
     }
 
+    /// The conversation of a sub-agent, or the main one.
+    pub(crate) fn transcript_of(&self, agent: Option<&AgentId>) -> Arc<Transcript> {
+        match agent {
+            None => self.transcript(),
+            Some(agent) => self.agents.get(agent).map(|aside| aside.transcript.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// The system text of a sub-agent, or the main one, as it was last recorded.
+    pub(crate) fn system_of(&self, agent: Option<&AgentId>) -> Option<Arc<str>> {
+        match agent {
+            None => self.system.clone(),
+            Some(agent) => self.agents.get(agent)?.system.clone(),
+        }
+    }
+
     /// Takes an event that was just recorded.
     pub(super) fn apply(&mut self, event: &Event) {
-        if let baton_protocol::Body::SystemMessage(message) = &event.body {
+        if let Some(agent) = &event.agent_id {
+            return self.apply_to_agent(agent, &event.body);
+        }
+        if let Body::TurnSettled(_) = &event.body {
+            self.agents.clear();
+        }
+        if let Body::SystemMessage(message) = &event.body {
             self.system = Some(Arc::from(message.content.as_str()));
         }
         if let Some(transcript) = &mut self.transcript {
             Arc::make_mut(transcript).apply(event);
         }
+    }
+
+    fn apply_to_agent(&mut self, agent: &AgentId, body: &Body) {
+        let aside = self.agents.entry(agent.clone()).or_default();
+        if let Body::SystemMessage(message) = body {
+            aside.system = Some(Arc::from(message.content.as_str()));
+        }
+        Arc::make_mut(&mut aside.transcript).add(body);
     }
 
     pub(super) fn take_headers(&mut self, session: &Session, prompt: PromptId) {

@@ -130,9 +130,14 @@ impl Fold {
 
     /// Takes one more event, and says what changed. Streamed pieces say nothing here: see [`Self::flush`].
     pub(crate) fn apply(&mut self, event: &Event) -> Vec<Change> {
-        // What a sub-agent does belongs to the call that started it.
+        // What a sub-agent does belongs to the call that started it; what it needs to be allowed concerns everybody.
         if event.agent_id.is_some() {
-            return Vec::new();
+            return match &event.body {
+                Body::PermissionRequested(_) | Body::PermissionCompleted(_) => {
+                    self.request_event(&event.body)
+                }
+                _ => Vec::new(),
+            };
         }
         if !event.ephemeral {
             self.row.updated = event.timestamp;
