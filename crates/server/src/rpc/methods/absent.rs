@@ -1,4 +1,4 @@
-//! What the protocol has and this server does not: remote control, schedules, completions by a host, sub-agents, plugins.
+//! What the protocol has and this server does not: remote control, schedules, completions by a host, plugins.
 //!
 //! A question about such a thing has a true answer: there is none, it is off, nothing was found. A request to do
 //! something with it is refused in words that say so. Neither is a method that nobody knows.
@@ -54,7 +54,7 @@ pub(super) fn route(call: &Call<'_>) -> Handling {
             Err(RpcError::failed(format!("{} {only}", call.method)))
         }
 
-        // A command goes to the background by itself when it takes long, and there are no sub-agents to talk to.
+        // A command goes to the background by itself when it takes long, and a sub-agent is told its task once.
         "session.tasks.getCurrentPromotable" | "session.tasks.promoteCurrentToBackground" => {
             of_session(call, json!({}))
         }
