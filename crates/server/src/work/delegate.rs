@@ -66,7 +66,7 @@ pub(super) fn read(bench: &Bench, arguments: &Json) -> ToolResult {
 
 /// The agents of this turn.
 pub(super) fn list(bench: &Bench) -> ToolResult {
-    let lines: Vec<String> = agents(bench).iter().map(|agent| facts(agent)).collect();
+    let lines: Vec<String> = agents(bench).iter().map(facts).collect();
     ToolResult::success(if lines.is_empty() { "There are no agents.".into() } else { lines.join("\n") })
 }
 
