@@ -1,6 +1,6 @@
 //! What a session is: the half that survives, and the half that does not.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_protocol::event::{
@@ -10,12 +10,16 @@ use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::{
     AgentId, ClientId, EventId, Json, PromptId, RequestId, SessionId, Timestamp, ToolCallId,
 };
+use rpds::QueueSync;
 use serde::{Deserialize, Serialize};
 
 use crate::input::{Ask, Profile};
 use crate::output::{ReplyTo, Work, WorkId};
 
 /// A session. See the crate's documentation.
+///
+/// Whoever makes a step durable keeps a copy from before it, to go back to. So a copy must be cheap: what can grow long
+/// or large is shared between copies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     /// Its name.
@@ -63,11 +67,11 @@ pub struct Durable {
     /// Settings that survive.
     pub facts: Facts,
     /// Prompts that were accepted and have not had their turn, in order of acceptance.
-    pub inbox: VecDeque<Accepted>,
+    pub inbox: QueueSync<Accepted>,
     /// What is being worked on.
     pub turn: Option<Turn>,
     /// Keys that senders gave their prompts, with the prompts, newest last.
-    pub keys: VecDeque<(String, PromptId)>,
+    pub keys: QueueSync<(String, PromptId)>,
     /// Permissions granted for longer than one call.
     pub approvals: Vec<Approval>,
     /// What was used so far.
@@ -103,7 +107,7 @@ pub struct Facts {
 pub struct Accepted {
     /// Its name.
     pub id: PromptId,
-    /// What was sent. Shared, because attachments can be large and a state is copied with every step.
+    /// What was sent.
     pub prompt: Arc<Prompt>,
 }
 
@@ -346,7 +350,7 @@ impl Totals {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Live {
     /// Who is attached, and what they bring.
-    pub clients: BTreeMap<ClientId, Profile>,
+    pub clients: BTreeMap<ClientId, Arc<Profile>>,
     /// Work that was started and has not come back. A result of work that is not listed here is ignored.
     pub work: BTreeMap<WorkId, Work>,
     /// Requests whose answer has been taken and is being processed, with the caller who waits to hear that it counts.

@@ -5,7 +5,7 @@
 mod agents;
 
 use baton_protocol::event::{Body, RequestOpened, ToolRequest};
-use baton_protocol::{AgentId, Event, ToolCallId};
+use baton_protocol::{AgentId, Event, PromptId, ToolCallId};
 
 use crate::state::{Accepted, Call, CallKey, CallStage, Durable, Stage, Turn};
 
@@ -75,17 +75,17 @@ impl Durable {
             Body::PromptAccepted(accepted) => {
                 let prompt = std::sync::Arc::new(accepted.prompt.clone());
                 if let Some(key) = &prompt.key {
-                    self.keys.push_back((key.clone(), accepted.prompt_id));
+                    self.keys.enqueue_mut((key.clone(), accepted.prompt_id));
                     if self.keys.len() > KEYS_REMEMBERED {
-                        self.keys.pop_front();
+                        self.keys.dequeue_mut();
                     }
                 }
-                self.inbox.push_back(Accepted { id: accepted.prompt_id, prompt });
+                self.inbox.enqueue_mut(Accepted { id: accepted.prompt_id, prompt });
             }
             Body::UserMessage(message) => self.apply_user_message(message),
             Body::TurnSettled(settled) => {
                 self.totals.prompts += settled.prompt_ids.len() as u64;
-                self.inbox.retain(|p| !settled.prompt_ids.contains(&p.id));
+                self.leave_inbox(&settled.prompt_ids);
                 if self
                     .turn
                     .as_ref()
@@ -110,12 +110,22 @@ impl Durable {
         }
     }
 
+    /// Takes prompts out of the inbox. They nearly always go in the order in which they came.
+    fn leave_inbox(&mut self, gone: &[PromptId]) {
+        while self.inbox.peek().is_some_and(|waiting| gone.contains(&waiting.id)) {
+            self.inbox.dequeue_mut();
+        }
+        if self.inbox.iter().any(|waiting| gone.contains(&waiting.id)) {
+            self.inbox = self.inbox.iter().filter(|waiting| !gone.contains(&waiting.id)).cloned().collect();
+        }
+    }
+
     fn apply_user_message(&mut self, message: &baton_protocol::event::UserMessage) {
         if self.facts.title.is_none() {
             self.facts.title = Some(message.content.chars().take(TITLE_LENGTH).collect());
         }
         let Some(id) = message.message_id else { return };
-        self.inbox.retain(|p| p.id != id);
+        self.leave_inbox(&[id]);
         match &mut self.turn {
             Some(turn) => turn.prompts.push(id),
             None => {

@@ -44,7 +44,7 @@ impl Step<'_> {
         };
         let waiting = self.session.durable.inbox.iter().map(|p| p.id).filter(|id| !begun(*id));
         let taken: Vec<PromptId> = match which {
-            Withdrawn::Newest => waiting.rev().take(1).collect(),
+            Withdrawn::Newest => waiting.last().into_iter().collect(),
             Withdrawn::All => waiting.collect(),
         };
         for prompt in &taken {

@@ -24,7 +24,7 @@ impl Step<'_> {
             }
             Arrival::Made | Arrival::Watching => None,
         };
-        self.session.live.clients.insert(client, profile);
+        self.session.live.clients.insert(client, profile.into());
         if let (
             Arrival::Resumed { continue_pending_work, record, context, model, reasoning_effort },
             Some(pending),
@@ -70,7 +70,7 @@ impl Step<'_> {
     pub(super) fn detach(&mut self, client: ClientId) {
         let before = Offers::of(&self.session.live);
         let Some(profile) = self.session.live.clients.remove(&client) else { return };
-        let gone = profile.tools.into_iter().map(|tool| tool.name);
+        let gone = profile.tools.iter().map(|tool| tool.name.clone());
         let still: BTreeSet<&str> = self
             .session
             .live

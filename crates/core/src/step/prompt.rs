@@ -31,13 +31,16 @@ impl Step<'_> {
         }
     }
 
-    /// Begins with the next prompt if nothing else is going on but the work of sub-agents. Prompts sent as `immediate` that found no turn to join
-    /// go before the others.
+    /// Begins with the next prompt if nothing else is going on but the work of sub-agents. Prompts sent as `immediate`
+    /// that found no turn to join go before the others.
     pub(super) fn open_next_turn(&mut self) {
-        let busy = self.turn().is_some() && !self.is_waiting_for_agents() || self.is_preparing_prompt();
+        let is_working = self.turn().is_some() && !self.is_waiting_for_agents();
+        if is_working || self.is_preparing_prompt() {
+            return;
+        }
         let inbox = &self.session.durable.inbox;
-        let next = inbox.iter().find(|p| p.prompt.mode == SendMode::Immediate).or_else(|| inbox.front());
-        if let (false, Some(next)) = (busy, next) {
+        let next = inbox.iter().find(|p| p.prompt.mode == SendMode::Immediate).or_else(|| inbox.peek());
+        if let Some(next) = next {
             self.prepare_prompt(next.id);
         }
     }
