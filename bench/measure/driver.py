@@ -29,10 +29,10 @@ def session_params(session, streaming=False):
     }
 
 
-def create(wire, streaming=False):
+def create(wire, streaming=False, **settings):
     """Makes a session; returns its name."""
     session = str(uuid.uuid4())
-    wire.call("session.create", session_params(session, streaming))
+    wire.call("session.create", session_params(session, streaming) | settings)
     return session
 
 

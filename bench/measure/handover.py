@@ -191,7 +191,8 @@ def stall(port, session):
     """A client that is attached to a session and reads nothing from then on."""
     wire = Wire.to_port(port)
     driver.connect(wire)
-    resume(wire, session)
+    # As the other client has it: who comes last decides whether answers are streamed.
+    wire.call("session.resume", driver.session_params(session, streaming=True))
     return wire
 
 

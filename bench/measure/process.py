@@ -95,10 +95,10 @@ class Process:
     def __exit__(self, *failure):
         self.stop()
 
-    def memory(self):
-        """Kilobytes of memory of the process and everything it started: PSS, and RSS."""
+    def memory(self, descendants=True):
+        """Kilobytes of memory of the process, and of everything it started: PSS, and RSS."""
         pss = rss = 0
-        for pid in tree(self.pid):
+        for pid in tree(self.pid) if descendants else [self.pid]:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 text = Path(f"/proc/{pid}/smaps_rollup").read_text()
                 pss += int(re.search(r"^Pss:\s+(\d+)", text, re.M)[1])

@@ -1,0 +1,164 @@
+"""What Baton adds to another agent's program: a turn of codex, alone and through Baton, and what idle sessions cost.
+
+Prints a table. Started by `bench/run engines`. The real codex works, for a scripted model.
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from . import driver, machine, programs
+from .process import NOWHERE, Process
+from .services import serving
+from .table import number, percentile
+from .wire import timed
+
+ROUNDS = 20
+SESSIONS = 100
+INSTALLED = programs.ROOT / ".cache" / "engines" / "codex" / "node_modules" / ".bin" / "codex"
+
+
+def main():
+    """Measures, and prints."""
+    parser = argparse.ArgumentParser(prog="bench/run engines", description=__doc__)
+    parser.add_argument("--no-build", action="store_true", help="measure what is in target/release already")
+    parser.add_argument("--baton", metavar="PROGRAM", help="another build of Baton")
+    parser.add_argument("--codex", metavar="PROGRAM", type=Path, default=INSTALLED, help="(%(default)s)")
+    parser.add_argument("--wait", metavar="MINUTES", type=float, default=0, help="wait so long for a quiet machine")
+    options = parser.parse_args()
+    if not options.codex.exists():
+        raise programs.Unavailable(f"{options.codex} is not there; `scripts/test engines` installs it.")
+    if not options.no_build:
+        programs.build("-p", "baton")
+        programs.build("-p", "baton-testkit", "--bins")
+    machine.wait_until_quiet(options.wait, say)
+    others = machine.Others()
+    with programs.scratch() as scratch, serving(programs.scripted_model()) as endpoints:
+        bench = Engines(programs.baton(options.baton), options.codex, endpoints, scratch)
+        rows = [*bench.turns(), *bench.memory()]
+    print("| | | target |\n|---|---:|---:|")
+    for title, figure, target in rows:
+        print(f"| {title} | {figure} | {target} |")
+    about = machine.describe()
+    print(
+        f"\n{about['date']}, {about['cpu']}, {about['cores']} cores, Linux {about['kernel']}; medians. "
+        f"Other programs had {others.share():.0%} of the processors meanwhile."
+    )
+
+
+class Engines:
+    """The measurements."""
+
+    def __init__(self, runtime, codex, endpoints, scratch):
+        self.runtime, self.codex, self.endpoints, self.scratch = runtime, codex, endpoints, scratch
+        self.codex_home = scratch / "codex"
+        self.codex_home.mkdir()
+        (self.codex_home / "config.toml").write_text(
+            'model = "scripted"\nmodel_provider = "scripted"\n[model_providers.scripted]\nname = "Scripted"\n'
+            f'base_url = "{endpoints.model}/v1"\nwire_api = "responses"\nenv_key = "SCRIPTED_KEY"\n'
+        )
+
+    @contextlib.contextmanager
+    def baton(self, mode):
+        """Baton with codex as an engine, in one of its modes."""
+        home = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=self.scratch))
+        config = home / "config" / "baton" / "config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text(
+            f'[engines.codex]\nprogram = "{self.codex}"\nmode = "{mode}"\n'
+            f'env = {{ CODEX_HOME = "{self.codex_home}", SCRIPTED_KEY = "dummy" }}\n'
+        )
+        with Process(self.runtime, self.endpoints, self.scratch, home=home) as process:
+            driver.connect(process.wire)
+            yield process
+        shutil.rmtree(home, ignore_errors=True)
+
+    def turns(self):
+        """The same prompt, answered by codex alone and by codex inside of a session, in turns."""
+        say(f"turns: {ROUNDS} of each")
+        alone, one_shot, kept, further = [], [], [], []
+        with self.baton("exec") as executing, self.baton("interactive") as talking:
+            for round_number in range(ROUNDS + 1):
+                taken = [
+                    timed(self.run_alone)[0],
+                    timed(lambda: first_turn(executing.wire))[0],
+                    timed(lambda: first_turn(talking.wire))[0],
+                ]
+                session = first_turn(talking.wire)
+                taken.append(timed(lambda: driver.checked_turn(talking.wire, session))[0])
+                # The first of each reads its program from the disk.
+                if round_number:
+                    for samples, once in zip((alone, one_shot, kept, further), taken):
+                        samples.append(once)
+        base = percentile(alone, 50)
+        yield "`codex exec` alone, start to end", milliseconds(alone), ""
+        title = "a new session and its first turn by Baton, with codex"
+        yield f"{title} in exec mode", milliseconds(one_shot, base), at_most_five_per_cent(one_shot, base)
+        yield f"{title} in interactive mode, the default", milliseconds(kept, base), at_most_five_per_cent(kept, base)
+        yield "a further turn in interactive mode", milliseconds(further, base), at_most_five_per_cent(further, base)
+
+    def run_alone(self):
+        """`codex exec`, as Baton starts it in exec mode."""
+        with tempfile.TemporaryDirectory(prefix="bench-work-") as work:
+            done = subprocess.run(
+                [self.codex, "exec", "--json", "--skip-git-repo-check", driver.PROMPT],
+                cwd=work,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env={
+                    "PATH": os.environ["PATH"],
+                    "HOME": str(self.scratch),
+                    "CODEX_HOME": str(self.codex_home),
+                    "SCRIPTED_KEY": "dummy",
+                    "HTTP_PROXY": NOWHERE,
+                    "HTTPS_PROXY": NOWHERE,
+                    "NO_PROXY": "127.0.0.1,localhost,::1",
+                },
+            )
+        if driver.ANSWER.encode() not in done.stdout:
+            raise RuntimeError(f"codex did not answer: {done.stdout[-500:]!r} {done.stderr[-500:]!r}")
+
+    def memory(self):
+        """Baton's own memory, without that of the programs it started, before and after many sessions had a turn."""
+        say(f"memory: {SESSIONS} sessions")
+        with self.baton("interactive") as process:
+            session = first_turn(process.wire)
+            process.wire.call("session.destroy", {"sessionId": session})
+            before = process.memory(descendants=False)["pss"]
+            for _ in range(SESSIONS):
+                first_turn(process.wire)
+            growth = (process.memory(descendants=False)["pss"] - before) * 1024 / 1e6
+        met = "✓" if growth <= 10 else "✗"
+        yield f"Baton's own memory for {SESSIONS} idle sessions with codex", f"{number(growth)} MB", f"<= 10 MB {met}"
+
+
+def first_turn(wire):
+    """A new session, in which codex answers once."""
+    session = driver.create(wire, model="codex")
+    driver.checked_turn(wire, session)
+    return session
+
+
+def milliseconds(samples, base=None):
+    text = f"{number(percentile(samples, 50))} ms (p90 {number(percentile(samples, 90))})"
+    return f"{text}, {percentile(samples, 50) / base - 1:+.1%}" if base else text
+
+
+def at_most_five_per_cent(samples, base):
+    return f"<= +5 % {'✓' if percentile(samples, 50) <= 1.05 * base else '✗'}"
+
+
+def say(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except programs.Unavailable as problem:
+        sys.exit(f"bench: {problem}")
