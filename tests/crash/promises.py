@@ -47,6 +47,8 @@ async def come_back(home: Home, go_on: bool) -> None:
     seen = [list(events) for events in home.witness.seen]
     history = [event.to_dict() for event in await talk.session.get_events()]
     waiting = {item.id for item in queue.items}
+    # Prompts that steer are listed by their text.
+    waiting |= {name for name, text in home.witness.prompts.items() if text in queue.steering_messages}
     one_order(seen, history)
     acknowledged_is_there(home, history, waiting)
     await pending_or_finished(talk, history, go_on)
