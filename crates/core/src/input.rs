@@ -399,7 +399,7 @@ pub struct Said {
     pub citations: Option<Json>,
     /// The calls it makes.
     pub tool_requests: Vec<ToolRequest>,
-    /// Those of them that name no tool: over as soon as they have begun, whatever happens next.
+    /// Those of them that are over as soon as they have begun, because there is no such tool and nobody else to ask.
     pub refused: BTreeMap<ToolCallId, ToolResult>,
     /// Which model.
     pub model: Option<String>,

@@ -202,8 +202,11 @@ fn custom_tool(call: &Call, spec: &ToolSpec, arguments: &Json) -> PermissionRequ
     }
 }
 
-/// Answers calls of tools that there are not.
+/// Answers calls of tools that there are not. Where there are hooks, they have the first word, as with every call.
 pub(super) fn refuse_unknown(bench: &Bench, calls: &[ToolRequest]) -> BTreeMap<ToolCallId, ToolResult> {
+    if bench.session.live.clients.values().any(|client| client.hooks) {
+        return BTreeMap::new();
+    }
     let offered = bench.offered();
     let unknown = calls.iter().filter(|call| offered.iter().all(|tool| tool.name != call.name));
     unknown.map(|call| (call.tool_call_id.clone(), unknown_tool(&call.name, &offered))).collect()

@@ -1,0 +1,92 @@
+"""Hooks: a client sees what the session is about to do, and may change or forbid it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from support import PATIENCE, call, tool, tool_results
+
+
+class Hooks(dict):
+    """Hooks that note what they are told, and answer as they were set up."""
+
+    def __init__(self, **answers):
+        self.told = []
+        super().__init__({f"on_{name}": self._hook(name, answer) for name, answer in answers.items()})
+
+    def _hook(self, name, answer):
+        async def hook(told, _invocation):
+            self.told.append((name, told))
+            return answer
+
+        return hook
+
+    def of(self, name):
+        return [told for known, told in self.told if known == name]
+
+
+async def test_a_call_is_denied_before_it_runs(world, client):
+    hooks = Hooks(pre_tool_use={"permissionDecision": "deny", "permissionDecisionReason": "not today"})
+    session = await world.create(client, hooks=hooks)
+    made = world.work / "made"
+    assert await world.ask(session, call("bash", command=f"touch {made}") + "[[text:Done]]") == "Done"
+    assert tool_results(world.model.requests()[-1]) == ["Denied by preToolUse hook: not today"]
+    assert [told["toolName"] for told in hooks.of("pre_tool_use")] == ["bash"]
+    assert not made.exists()
+
+
+async def test_a_call_of_a_tool_that_is_not_there_is_shown_to_the_hook_first(world, client):
+    hooks = Hooks(pre_tool_use={"permissionDecision": "deny"})
+    session = await world.create(client, hooks=hooks)
+    await world.ask(session, call("no_such_tool", x=1) + "[[text:Done]]")
+    assert tool_results(world.model.requests()[-1]) == ["Denied by preToolUse hook: No reason provided"]
+
+
+async def test_arguments_and_results_can_be_changed(world, client):
+    got = []
+    echo = tool("echo", lambda arguments: got.append(arguments["value"]) or f"said {arguments['value']}")
+    changed = {"textResultForLlm": "said nothing", "resultType": "success"}
+    hooks = Hooks(
+        pre_tool_use={"permissionDecision": "allow", "modifiedArgs": {"value": "another"}},
+        post_tool_use={"modifiedResult": changed, "additionalContext": "remember the milk"},
+    )
+    session = await world.create(client, hooks=hooks, tools=[echo], on_permission_request=world.never)
+    assert await world.ask(session, call("echo", value="one") + "[[text:Done]]") == "Done"
+    assert got == ["another"]
+    assert tool_results(world.model.requests()[-1]) == ["said nothing"]
+    assert "remember the milk" in json.dumps(world.model.requests()[-1]["messages"])
+    assert [told["toolName"] for told in hooks.of("post_tool_use")] == ["echo"]
+
+
+async def test_a_prompt_can_be_changed_and_a_session_begins_with_advice(world, client):
+    hooks = Hooks(
+        user_prompt_submitted={"modifiedPrompt": "[[text:from the hook]]"},
+        session_start={"additionalContext": "it is a fine day"},
+    )
+    session = await world.create(client, hooks=hooks)
+    assert await world.ask(session, "[[text:from the user]]") == "from the hook"
+    assert hooks.of("user_prompt_submitted")[0]["prompt"] == "[[text:from the user]]"
+    assert hooks.of("session_start")[0]["source"] == "new"
+    assert "it is a fine day" in json.dumps(world.model.requests()[0]["messages"])
+
+
+async def test_the_end_of_a_session_is_told(world, client):
+    ended = asyncio.get_running_loop().create_future()
+
+    async def on_session_end(told, _invocation):
+        ended.set_result(told)
+
+    session = await world.create(client, hooks={"on_session_end": on_session_end})
+    await world.ask(session, "hello")
+    await session.disconnect()
+    assert (await asyncio.wait_for(ended, PATIENCE))["reason"]
+
+
+async def test_a_hook_that_fails_does_not_stop_the_session(world, client):
+    async def on_pre_tool_use(_told, _invocation):
+        raise RuntimeError("a bad hook")
+
+    session = await world.create(client, hooks={"on_pre_tool_use": on_pre_tool_use})
+    assert await world.ask(session, call("view", path=str(world.work)) + "[[text:Done]]") == "Done"
+    assert await world.ask(session, "[[text:still here]]") == "still here"
