@@ -207,7 +207,8 @@ async fn answer(mut stream: BufReader<TcpStream>, pieces: usize, pause: Duration
             stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}").await.unwrap();
             continue;
         }
-        let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let head =
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
         stream.write_all(head).await.unwrap();
         let mut clock = (!pause.is_zero()).then(|| tokio::time::interval(pause));
         for _ in 0..pieces {

@@ -52,7 +52,7 @@ async def test_arguments_and_results_can_be_changed(world, client):
         post_tool_use={"modifiedResult": changed, "additionalContext": "remember the milk"},
     )
     session = await world.create(client, hooks=hooks, tools=[echo], on_permission_request=world.never)
-    assert await world.ask(session, call("echo", value="one") + "[[text:Done]]") == "Done"
+    await world.ask(session, call("echo", value="one"))
     assert got == ["another"]
     assert tool_results(world.model.requests()[-1]) == ["said nothing"]
     assert "remember the milk" in json.dumps(world.model.requests()[-1]["messages"])
