@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::event::{
-    AbortReason, AgentMode, AssistantUsage, Body, ExecutionMode, PermissionMode, Prompt, Question,
-    SessionError, ShutdownType, TokenCounts, ToolRequest, WorkContext,
+    AbortReason, AgentMode, AssistantUsage, Body, ExecutionMode, HistoryTruncated, PermissionMode, Prompt,
+    Question, SessionError, ShutdownType, TokenCounts, ToolRequest, WorkContext,
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{Command, ToolResult, ToolSpec};
@@ -102,6 +102,13 @@ pub enum Input {
         agent: Option<AgentId>,
         /// What.
         body: Box<Body>,
+    },
+    /// Somebody goes back to before an event.
+    Truncate {
+        /// Whom to tell.
+        reply: ReplyTo,
+        /// Where to.
+        cut: HistoryTruncated,
     },
     /// The shell shows something that is not recorded.
     Show(Box<Body>),

@@ -14,11 +14,12 @@
 //! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], turns
 //! of other agents' programs in [`step::engine`], requests
 //! and their answers in [`step::requests`] (those of a turn) and [`step::asks`] (those of a client), cancel in [`step::cancel`], clients that come and go in
-//! [`step::clients`], sub-agents in [`step::agents`], recovery in [`step::recover`].
+//! [`step::clients`], sub-agents in [`step::agents`], recovery in [`step::recover`], going back in [`step::history`].
 
 pub mod fold;
 mod input;
 mod output;
+mod removed;
 pub mod stamp;
 pub mod state;
 pub mod step;
@@ -28,6 +29,7 @@ pub use input::{
     PreparedPrompt, Profile, Route, Said, Withdrawn, WorkResult,
 };
 pub use output::{EngineControl, INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
+pub use removed::Removed;
 pub use stamp::Stamp;
 pub use state::{
     AgentOutcome, Call, CallKey, CallStage, Delegate, Durable, Ending, Live, Session, Stage, Turn,

@@ -53,6 +53,8 @@ pub enum Reply {
     Elicited(Elicited),
     /// A command was run; what went wrong, if anything.
     CommandDone(Option<String>),
+    /// The newest part of the history is taken back: so many events that SDK clients had seen.
+    Truncated(u64),
     /// It cannot be done, and why.
     Refused(String),
     /// Done; the event that says so, if there is one.

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::input::{Ask, Profile};
 use crate::output::{ReplyTo, Work, WorkId};
+use crate::removed::Removed;
 
 /// A session. See the crate's documentation.
 ///
@@ -76,6 +77,8 @@ pub struct Durable {
     pub approvals: Vec<Approval>,
     /// What was used so far.
     pub totals: Totals,
+    /// The parts of the history that were taken back.
+    pub removed: Removed,
 }
 
 /// Settings of a session that survive it being closed.

@@ -19,6 +19,8 @@ enum Op {
     Prompt(SendMode),
     Abort,
     Withdraw(bool),
+    /// Somebody goes back to some event that counts.
+    GoBack(usize),
     Attach(u64),
     Detach(u64),
     Resume {
@@ -53,6 +55,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => prop_oneof![3 => Just(SendMode::Enqueue), 1 => Just(SendMode::Immediate)].prop_map(Op::Prompt),
         1 => Just(Op::Abort),
         1 => any::<bool>().prop_map(Op::Withdraw),
+        1 => any::<usize>().prop_map(Op::GoBack),
         1 => (1u64..4).prop_map(Op::Attach),
         1 => (1u64..4).prop_map(Op::Detach),
         1 => (1u64..4, any::<bool>(), wish).prop_map(|(client, with_tool, wish)| Op::Resume { client, with_tool, wish }),
@@ -126,6 +129,7 @@ impl Run {
             Op::Prompt(mode) => drop(self.world.prompt(*mode)),
             Op::Abort => drop(self.world.abort()),
             Op::Withdraw(all) => self.world.withdraw(*all),
+            Op::GoBack(which) => self.world.go_back(*which),
             Op::Attach(client) => self.world.attach(*client, &["client_tool", "terminal_tool"]),
             Op::Detach(client) => self.world.detach(*client),
             Op::Resume { client, with_tool, wish } => {
@@ -278,10 +282,11 @@ fn check_now(world: &World) {
     );
     assert_eq!(world.session.live.work, world.running, "the session knows what runs");
     let mut parent = None;
-    for event in world.log.iter().filter(|e| e.body.is_public()) {
-        assert_eq!(event.parent_id, parent, "parents form a chain");
+    for (_, event) in world.counting() {
+        assert_eq!(event.parent_id, parent, "parents form a chain through what counts");
         parent = Some(event.id);
     }
+    assert_eq!(durable.last_public, parent, "the next event follows the last one that counts");
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -4,12 +4,15 @@
 //! What was under way at that point is not carried over: it belongs to the session that is doing it, and ends in the
 //! copy as cancelled.
 
+use std::ops::ControlFlow;
+
 use baton_core::{Change, Durable, Input, Output, ReplyTo, Session, Stamp, Withdrawn};
 use baton_protocol::{Body, Event, EventId, SessionId, Timestamp};
 use baton_store::{Append, Lease, NewRecord, NewSession, Record, Seq, Span, Store, StoreError};
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::history::{id_of, newest_first};
 use crate::session::Settings;
 use crate::{metadata, owner};
 
@@ -58,24 +61,13 @@ async fn find(store: &dyn Store, session: &SessionId, event: &str) -> Result<Seq
     let unknown = || ForkError::NoSuchEvent { event: event.to_owned(), session: session.clone() };
     let summary = store.summary(session).await?.ok_or_else(|| ForkError::Nothing(session.clone()))?;
     let wanted: Uuid = event.parse().map_err(|_| unknown())?;
-    let mut before = summary.head.plus(1);
-    loop {
-        let page = store.read(session, Span::Before { before, limit: PAGE }).await?;
-        let Some(first) = page.first() else { return Err(unknown()) };
-        before = first.seq;
-        let found = page.iter().rev().find(|record| id_of(record) == Some(EventId(wanted)));
-        if let Some(record) = found {
-            return Ok(record.seq);
-        }
-    }
-}
-
-fn id_of(record: &Record) -> Option<EventId> {
-    #[derive(serde::Deserialize)]
-    struct Id {
-        id: EventId,
-    }
-    serde_json::from_slice::<Id>(&record.body).ok().map(|named| named.id)
+    let mut found = None;
+    let take = |record: Record| {
+        found = (id_of(&record) == Some(EventId(wanted))).then_some(record.seq);
+        if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    newest_first(store, session, summary.head, take).await?;
+    found.ok_or_else(unknown)
 }
 
 /// A copy in the making.

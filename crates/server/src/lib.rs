@@ -21,6 +21,7 @@ mod engines;
 mod fork;
 mod git;
 mod github;
+mod history;
 mod http;
 mod kept;
 mod lifecycle;

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,18 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use baton_core::Session;
 use baton_protocol::event::is_public;
 use baton_protocol::{SessionId, Timestamp};
-use baton_store::{Record, Seq, Span};
+use baton_store::{Record, Seq};
 use bytes::Bytes;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::Server;
-
-const PAGE: usize = 512;
-
-/// How much is read first: after a crash, a few events are missing, or none.
-const FIRST_PAGE: usize = 32;
+use crate::history::newest_first;
 
 enum Job {
     Prepare { directory: PathBuf, yaml: String },
@@ -140,21 +137,18 @@ impl CatchUp {
 
     /// The events after `last`, and whether it was found; all events if not.
     async fn missing(&self, last: Option<&str>) -> Result<(Vec<Bytes>, bool), baton_store::StoreError> {
-        let mut missing: Vec<Bytes> = Vec::new();
-        let (mut before, mut limit) = (self.head.plus(1), FIRST_PAGE);
-        let mut is_end = false;
-        while before.0 > 1 && !is_end {
-            let page = self.server.store.read(&self.session, Span::Before { before, limit }).await?;
-            let Some(first) = page.first() else { break };
-            (before, limit) = (first.seq, PAGE);
-            for record in page.into_iter().rev().filter(|record| is_public(&record.kind)) {
+        let (mut missing, mut is_end) = (Vec::new(), false);
+        let take = |record: Record| {
+            if is_public(&record.kind) {
                 is_end = last.is_some() && event_id(&record).as_deref() == last;
                 if is_end {
-                    break;
+                    return ControlFlow::Break(());
                 }
                 missing.push(record.body);
             }
-        }
+            ControlFlow::Continue(())
+        };
+        newest_first(&*self.server.store, &self.session, self.head, take).await?;
         missing.reverse();
         Ok((missing, is_end))
     }

@@ -19,6 +19,7 @@ mod crowd;
 mod docs;
 mod door;
 mod handover;
+mod history;
 mod http;
 mod methods;
 mod model;

@@ -72,6 +72,15 @@ impl Durable {
                 Some(approval) => self.approvals.push(approval.clone()),
                 None => self.approvals.clear(),
             },
+            Body::HistoryTruncated(truncated) => {
+                self.removed.take_back(truncated.from_seq, self.seq);
+                self.last_public = truncated.last_kept;
+                // A program's own memory of the conversation does not go back: it is told anew what was said.
+                self.facts.threads.clear();
+                if !truncated.has_prompts {
+                    self.facts.title = None;
+                }
+            }
             Body::PromptAccepted(accepted) => {
                 let prompt = std::sync::Arc::new(accepted.prompt.clone());
                 if let Some(key) = &prompt.key {

@@ -9,6 +9,7 @@ pub mod cancel;
 pub mod changes;
 pub mod clients;
 pub mod engine;
+pub mod history;
 pub mod prompt;
 pub mod recover;
 pub mod requests;
@@ -70,6 +71,7 @@ impl Step<'_> {
             Input::Ask { reply, ask } => self.ask_clients(reply, ask),
             Input::Suspend { reply } => self.suspend(reply),
             Input::Change { reply, change } => self.change(reply, change),
+            Input::Truncate { reply, cut } => self.truncate(reply, cut),
             Input::StopAgent { reply, agent } => self.stop_agent(reply, &agent),
             Input::Note { agent, body } => {
                 self.record_for(agent.as_ref(), *body);

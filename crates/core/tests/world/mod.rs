@@ -13,10 +13,12 @@ use baton_core::{
     Answer, Arrival, CallStage, Delegation, Durable, EngineReport, Input, Output, Prepared, PreparedPrompt,
     Profile, Reply, ReplyTo, Route, Said, Session, Stamp, Withdrawn, Work, WorkId, WorkResult,
 };
-use baton_protocol::event::{Body, ExecutionMode, Prompt, SendMode, SessionError, ToolRequest, WorkContext};
+use baton_protocol::event::{
+    Body, ExecutionMode, HistoryTruncated, Prompt, SendMode, SessionError, ToolRequest, WorkContext,
+};
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{ToolResult, ToolSpec};
-use baton_protocol::{AgentId, ClientId, Event, Json, PromptId, RequestId, Timestamp, ToolCallId};
+use baton_protocol::{AgentId, ClientId, Event, EventId, Json, PromptId, RequestId, Timestamp, ToolCallId};
 
 pub struct World {
     pub session: Session,
@@ -93,6 +95,40 @@ impl World {
     pub fn withdraw(&mut self, all: bool) {
         let reply = self.reply_to();
         self.take(Input::Withdraw { reply, which: if all { Withdrawn::All } else { Withdrawn::Newest } });
+    }
+
+    /// The events that clients see of the history as it counts, with their places.
+    pub fn counting(&self) -> impl DoubleEndedIterator<Item = (u64, &Event)> {
+        let removed = &self.session.durable.removed;
+        let places = (1..).zip(&self.log);
+        let places: Vec<_> =
+            places.filter(|(seq, event)| event.body.is_public() && !removed.contains(*seq)).collect();
+        places.into_iter()
+    }
+
+    /// Goes back to one of the events that count. At rest that works; otherwise it changes nothing.
+    pub fn go_back(&mut self, which: usize) {
+        let counting: Vec<(u64, EventId)> = self.counting().map(|(seq, event)| (seq, event.id)).collect();
+        let at = which % counting.len();
+        let (from_seq, from_event_id) = counting[at];
+        let cut = HistoryTruncated {
+            from_event_id,
+            from_seq,
+            events_removed: (counting.len() - at) as u64,
+            last_kept: at.checked_sub(1).map(|last| counting[last].1),
+            has_prompts: false,
+        };
+        let (reply, before) = (self.reply_to(), self.session.durable.clone());
+        let rests = !self.session.is_busy();
+        self.take(Input::Truncate { reply, cut });
+        if rests && at > 0 {
+            let left: Vec<EventId> = self.counting().map(|(_, event)| event.id).collect();
+            let kept: Vec<EventId> = counting[..at].iter().map(|(_, id)| *id).collect();
+            assert_eq!(left, kept, "what is left is what was before");
+        } else {
+            assert_eq!(self.session.durable, before);
+            assert!(matches!(self.replies[&reply], Reply::Refused(_)));
+        }
     }
 
     pub fn attach(&mut self, client: u64, tools: &[&str]) {

@@ -11,7 +11,7 @@ use serde_with::skip_serializing_none;
 
 use super::session::AgentMode;
 use crate::attachment::Attachment;
-use crate::ids::{PromptId, RequestId, ToolCallId};
+use crate::ids::{EventId, PromptId, RequestId, ToolCallId};
 use crate::json::Json;
 use crate::permission::Approval;
 
@@ -165,6 +165,25 @@ pub struct Renamed {
     pub name: String,
     /// Whether a person chose it; such a name is not replaced by an automatic one.
     pub by_user: bool,
+}
+
+/// The newest part of the history was taken back. Nothing is erased: the events from the one named here up to this one
+/// stay where they are, and are not part of the session any more. What has been spent and what was set stay as they are:
+/// it is the conversation that goes back.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryTruncated {
+    /// The first event that is taken back, as whoever asked for it named it.
+    pub from_event_id: EventId,
+    /// The place in the sequence from which on everything is taken back.
+    pub from_seq: u64,
+    /// How many events that SDK clients had seen are taken back.
+    pub events_removed: u64,
+    /// The last event that SDK clients still see.
+    pub last_kept: Option<EventId>,
+    /// Whether anything that a user said is left.
+    pub has_prompts: bool,
 }
 
 /// What one model call cost, kept with the answer.

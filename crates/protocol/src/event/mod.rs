@@ -183,12 +183,14 @@ vocabulary! {
         ApprovalsChanged = "baton.approvals_changed",
         ShellRun = "baton.shell_run",
         Renamed = "baton.renamed",
+        HistoryTruncated = "baton.history_truncated",
     }
     ephemeral {
         SessionIdle = "session.idle",
         AssistantIdle = "assistant.idle",
         PendingMessagesModified = "pending_messages.modified",
         TitleChanged = "session.title_changed",
+        SnapshotRewind = "session.snapshot_rewind",
         UsageInfo = "session.usage_info",
         AssistantUsage = "assistant.usage",
         MessageStart = "assistant.message_start",

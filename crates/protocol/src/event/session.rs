@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::ids::SessionId;
+use crate::ids::{EventId, SessionId};
 use crate::json::Json;
 use crate::time::Timestamp;
 
@@ -181,6 +181,14 @@ pub enum FileOperation {
     Create,
     Update,
     Delete,
+}
+
+/// The newest part of the history was taken back, from this event on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotRewind {
+    pub up_to_event_id: EventId,
+    pub events_removed: u64,
 }
 
 /// The plan file changed.

@@ -68,6 +68,8 @@ pub(crate) enum Mail {
     /// Somebody stops one sub-agent.
     StopAgent(AgentId, Responder),
     Change(Box<Change>, Responder),
+    /// Somebody goes back to before an event.
+    Truncate(String, Responder),
     /// Something for the record, from work.
     Note(Option<AgentId>, Box<Body>),
     /// An engine that works says what it does.
@@ -101,6 +103,7 @@ impl Mail {
             | Self::Ask(_, respond)
             | Self::Suspend(respond)
             | Self::StopAgent(_, respond)
+            | Self::Truncate(_, respond)
             | Self::Change(_, respond) => respond(Err(failure)),
             Self::Stop(done) | Self::Vanish(done) => drop(done.send(())),
             Self::Leave(_)

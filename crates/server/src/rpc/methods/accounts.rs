@@ -1,7 +1,7 @@
 //! Logging in and out, and values that nobody is to see.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Call, Handling};
 use crate::accounts::Account;
@@ -41,12 +41,9 @@ pub(super) fn current(call: &Call<'_>) -> Handling {
     call.now(current.map_or_else(|| json!({}), |account| json!({ "authInfo": account.described() })))
 }
 
-/// Everybody who is logged in, with their tokens: for clients that switch between accounts themselves.
-pub(super) fn all(call: &Call<'_>) -> Handling {
-    let told = |account: &Account| json!({ "authInfo": account.described(), "token": account.token });
-    let all: Vec<Value> =
-        call.connection.server.accounts.with(|known| known.iter().rev().map(told).collect());
-    call.now(json!(all))
+/// The accounts that are stored. None are: they are held in memory, and their tokens are shown to nobody.
+pub(super) fn stored(call: &Call<'_>) -> Handling {
+    call.now(json!([]))
 }
 
 #[derive(Deserialize)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_core::Removed;
 use baton_protocol::event::is_public;
 use baton_protocol::rpc::RpcError;
 use baton_protocol::{Json, SessionId};
@@ -31,6 +32,7 @@ pub(super) fn messages(call: &Call<'_>) -> Handling {
     let (connection, method) = (call.connection.clone(), call.method.to_owned());
     Ok(Handled::Later(Box::pin(async move {
         let _turn = connection.turn_to_read().await?;
+        let removed = removed(&handle, &method).await?;
         let (server, mut events) = (&connection.server, Events::new(connection.dialect()));
         let mut after = Seq::ZERO;
         loop {
@@ -38,10 +40,17 @@ pub(super) fn messages(call: &Call<'_>) -> Handling {
             let page = server.store.read(&handle.id, span).await.map_err(|e| errors::failed(&method, e))?;
             let Some(last) = page.last() else { break };
             after = last.seq;
-            page.iter().for_each(|record| events.add_record(record));
+            let counting = page.iter().filter(|record| !removed.contains(record.seq.0));
+            counting.for_each(|record| events.add_record(record));
         }
         events.into_json(|events| format!(r#"{{"events":{events}}}"#))
     })))
+}
+
+/// The parts of the history that do not count any more.
+async fn removed(handle: &Handle, method: &str) -> Result<Removed, RpcError> {
+    let removed = handle.look(|view| view.session.durable.removed.clone()).await;
+    removed.map_err(|failure| errors::of(method, &failure))
 }
 
 /// Events as the elements of a JSON array, without parsing them.
@@ -157,6 +166,7 @@ impl Reader {
         let turn = self.connection.turn_to_read().await?;
         // Before the store is read, so that nothing can happen between reading and waiting.
         let mut live = self.wait().map(|wait| (wait, Watcher::attach(&self.connection.server, &self.handle)));
+        let removed = removed(&self.handle, &self.method).await?;
         let mut events = Events::new(self.connection.dialect());
         let mut more = true;
         while more && events.count < self.max() {
@@ -168,7 +178,7 @@ impl Reader {
                     break;
                 }
                 after = record.seq;
-                if Types::allow(self.params.types.as_ref(), &record.kind) {
+                if self.wants(record, &removed) {
                     events.add_record(record);
                 }
             }
@@ -198,6 +208,7 @@ impl Reader {
     async fn backward(&self, before: Option<Seq>) -> Result<Json, RpcError> {
         let _turn = self.connection.turn_to_read().await?;
         let head = self.handle.look(|view| view.head).await.map_err(|f| errors::of(&self.method, &f))?;
+        let removed = removed(&self.handle, &self.method).await?;
         let mut before = before.unwrap_or_else(|| head.plus(1));
         let mut found: Vec<Record> = Vec::new();
         while found.len() < self.max() && before.0 > 1 {
@@ -206,7 +217,7 @@ impl Reader {
             let first = first.seq;
             for record in page.into_iter().rev() {
                 before = record.seq;
-                if is_public(&record.kind) && Types::allow(self.params.types.as_ref(), &record.kind) {
+                if is_public(&record.kind) && self.wants(&record, &removed) {
                     found.push(record);
                 }
                 if found.len() == self.max() {
@@ -220,6 +231,10 @@ impl Reader {
         let mut events = Events::new(self.connection.dialect());
         found.iter().for_each(|record| events.add_record(record));
         answer(events, before, before.0 > 1)
+    }
+
+    fn wants(&self, record: &Record, removed: &Removed) -> bool {
+        Types::allow(self.params.types.as_ref(), &record.kind) && !removed.contains(record.seq.0)
     }
 
     fn wait(&self) -> Option<Duration> {

@@ -14,6 +14,7 @@ mod commands;
 mod events;
 mod files;
 mod greeting;
+mod history;
 mod identity;
 mod inference;
 mod lists;
@@ -205,7 +206,7 @@ fn route(call: &Call<'_>) -> Handling {
         "account.login" => accounts::login(call),
         "account.logout" => accounts::logout(call),
         "account.getCurrentAuth" => accounts::current(call),
-        "account.getAllUsers" => accounts::all(call),
+        "account.getAllUsers" => accounts::stored(call),
         "secrets.addFilterValues" => accounts::add_secrets(call),
         "user.settings.get" => user_settings::get(call),
         "user.settings.set" => user_settings::set(call),
@@ -245,6 +246,11 @@ fn route(call: &Call<'_>) -> Handling {
         "session.tasks.cancel" => tasks::cancel(call),
         "session.tasks.remove" => tasks::remove(call),
         "session.tasks.startAgent" => tasks::start_agent(call),
+
+        "session.history.truncate" => history::truncate(call),
+        "session.history.listRewindPoints" => history::rewind_points(call),
+        "session.history.previewRewind" => history::preview_rewind(call),
+        "session.history.rewind" => history::rewind(call),
 
         "session.queue.pendingItems" => queue::pending(call),
         "session.queue.removeMostRecent" => queue::remove_most_recent(call),

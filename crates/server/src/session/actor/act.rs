@@ -68,6 +68,9 @@ impl Actor {
                 self.end_background(settled.outcome != Outcome::Completed);
             }
             self.conversation.apply(event);
+            if matches!(event.body, Body::HistoryTruncated(_)) {
+                self.mirror.catch_up(&self.session.id, seq.unwrap_or(self.head));
+            }
             if event.body.is_public() {
                 self.mirror.append(body.clone());
             }

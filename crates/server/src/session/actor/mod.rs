@@ -2,6 +2,7 @@
 //! see it or act on it.
 
 mod act;
+mod history;
 mod open;
 pub(crate) use self::open::{Mailbox, Nascent};
 pub(crate) mod transcript;
@@ -214,6 +215,7 @@ impl Actor {
             Mail::Leave(client) => return self.leave(client).await,
             Mail::Close(client, respond) => return self.close(client, respond).await,
             Mail::ShutDown(how, reason, respond) => return self.shut_down(reason, how, respond).await,
+            Mail::Truncate(event, respond) => return self.truncate(&event, respond).await,
             Mail::Borrow(lend) => {
                 let loaded = self.conversation.load(&self.server, &self.session.id, self.head).await;
                 let bench = loaded.map(|()| self.work_bench(CancellationToken::new()));

@@ -1,18 +1,19 @@
 //! The conversation of a live session: loaded when the model is first asked, kept up to date from then on.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use baton_agent::transcript::Transcript;
 use baton_core::Session;
 use baton_protocol::{AgentId, Body, Event, PromptId, SessionId};
-use baton_store::{Seq, Span, Store};
+use baton_store::{Record, Seq, Store};
 
 use crate::Server;
+use crate::history::newest_first;
 
 /// How much of the history is read back at most. No model reads more, so a longer history costs no more to go on with.
 const MAX_BYTES: usize = 8 << 20;
-const PAGE: usize = 256;
 
 /// See the module.
 #[derive(Clone, Default)]
@@ -64,11 +65,12 @@ impl Conversation {
         if let Some(agent) = &event.agent_id {
             return self.apply_to_agent(agent, &event.body);
         }
-        if let Body::TurnSettled(_) = &event.body {
-            self.agents.clear();
-        }
-        if let Body::SystemMessage(message) = &event.body {
-            self.system = Some(Arc::from(message.content.as_str()));
+        match &event.body {
+            Body::TurnSettled(_) => self.agents.clear(),
+            Body::SystemMessage(message) => self.system = Some(Arc::from(message.content.as_str())),
+            // What is left of it is read back when it is needed.
+            Body::HistoryTruncated(_) => (self.transcript, self.system) = (None, None),
+            _ => {}
         }
         if let Some(transcript) = &mut self.transcript {
             Arc::make_mut(transcript).apply(event);
@@ -110,21 +112,18 @@ async fn read_back(
     session: &SessionId,
     head: Seq,
 ) -> Result<Vec<Event>, baton_store::StoreError> {
-    let mut pages = Vec::new();
-    let (mut before, mut bytes) = (head.plus(1), 0);
-    while before.0 > 1 && bytes < MAX_BYTES {
-        let page = store.read(session, Span::Before { before, limit: PAGE }).await?;
-        let Some(first) = page.first() else { break };
-        before = first.seq;
-        bytes += page.iter().map(|record| record.body.len()).sum::<usize>();
-        pages.push(page);
-    }
-    let records = pages.into_iter().rev().flatten();
-    let parse = |record: baton_store::Record| {
+    let (mut records, mut bytes) = (Vec::new(), 0);
+    let take = |record: Record| {
+        bytes += record.body.len();
+        records.push(record);
+        if bytes < MAX_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    newest_first(store, session, head, take).await?;
+    let parse = |record: Record| {
         let text = std::str::from_utf8(&record.body).ok()?;
         Event::parse(text)
             .inspect_err(|error| tracing::warn!(%session, seq = %record.seq, %error, "skipped"))
             .ok()
     };
-    Ok(records.filter_map(parse).collect())
+    Ok(records.into_iter().rev().filter_map(parse).collect())
 }
