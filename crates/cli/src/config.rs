@@ -50,6 +50,32 @@ struct ModelTable {
     api_key_env: Option<String>,
 }
 
+impl ModelTable {
+    /// Whether it says more than which model.
+    fn says_where_or_how(&self) -> bool {
+        let Self {
+            name: _,
+            provider,
+            wire_api,
+            transport,
+            base_url,
+            api_version,
+            headers,
+            max_prompt_tokens,
+            max_output_tokens,
+            api_key_env,
+        } = self;
+        let texts = [base_url, api_version, api_key_env].into_iter().any(Option::is_some);
+        let limits = [max_prompt_tokens, max_output_tokens].into_iter().any(Option::is_some);
+        texts
+            || limits
+            || provider.is_some()
+            || wire_api.is_some()
+            || transport.is_some()
+            || headers.is_some()
+    }
+}
+
 /// A value, and where it came from.
 #[derive(Debug, Clone)]
 pub(crate) struct Sourced<T> {
@@ -172,7 +198,8 @@ fn parse_durability(text: &str) -> anyhow::Result<Durability> {
 const OPENAI: &str = "https://api.openai.com/v1";
 const ANTHROPIC: &str = "https://api.anthropic.com";
 
-/// Where models are asked: flags, else `COPILOT_API_URL`, else the usual variables, else the file, else the demo.
+/// Where models are asked: flags, else variables that name an address, else the file, else a key, else the demo. A key
+/// alone comes after the file, which may well name the variable that holds it.
 fn endpoint(
     flags: &ModelArgs,
     token_variable: Option<&str>,
@@ -211,11 +238,11 @@ fn endpoint(
     if let Some(url) = environment.get("OPENAI_BASE_URL") {
         return sourced(provider(ProviderKind::OpenAi, url, openai_key), "$OPENAI_BASE_URL");
     }
+    if file.says_where_or_how() {
+        return sourced(of_file(file, environment), file_source);
+    }
     if openai_key.is_some() {
         return sourced(provider(ProviderKind::OpenAi, OPENAI, openai_key), "$OPENAI_API_KEY");
-    }
-    if file.provider.is_some() || file.base_url.is_some() || file.api_key_env.is_some() {
-        return sourced(of_file(file, environment), file_source);
     }
     if let Some(key) = environment.get("ANTHROPIC_API_KEY") {
         let url = environment.get("ANTHROPIC_BASE_URL").unwrap_or(ANTHROPIC);
@@ -235,8 +262,13 @@ fn provider(kind: ProviderKind, url: &str, key: Option<&str>) -> ProviderConfig 
 
 fn of_file(file: &ModelTable, environment: &Environment) -> ProviderConfig {
     let kind = file.provider.unwrap_or_default();
-    let usual = if kind == ProviderKind::Anthropic { ANTHROPIC } else { OPENAI };
-    let key = file.api_key_env.as_deref().and_then(|name| environment.get(name));
+    let (usual, usual_key) = match kind {
+        ProviderKind::Anthropic => (ANTHROPIC, "ANTHROPIC_API_KEY"),
+        ProviderKind::OpenAi | ProviderKind::Azure | ProviderKind::Replay => (OPENAI, "OPENAI_API_KEY"),
+    };
+    // The usual key is for the usual address, and for no other.
+    let key = file.api_key_env.as_deref().or(file.base_url.is_none().then_some(usual_key));
+    let key = key.and_then(|name| environment.get(name));
     ProviderConfig {
         wire_api: file.wire_api,
         transport: file.transport,
@@ -332,8 +364,7 @@ mod tests {
         let copilot =
             endpoint(&[("COPILOT_API_URL", "http://c"), ("TOKEN", "t"), ("OPENAI_API_KEY", "k")], "");
         assert!(matches!(copilot.value, Endpoint::Copilot { url, token: Some(_) } if url == "http://c"));
-        let openai =
-            endpoint(&[("OPENAI_API_KEY", "k"), ("OPENAI_MODEL", "m")], "[model]\nbase_url = \"http://f\"");
+        let openai = endpoint(&[("OPENAI_API_KEY", "k"), ("OPENAI_MODEL", "m")], "[model]\nname = \"n\"");
         let provider = |endpoint: Endpoint| match endpoint {
             Endpoint::Provider { provider, model } => (*provider, model),
             other => panic!("{other:?}"),
@@ -345,6 +376,18 @@ mod tests {
             endpoint(&[("MY_KEY", "k")], "[model]\nbase_url = \"http://f\"\napi_key_env = \"MY_KEY\"");
         let (filed, _) = provider(filed.value);
         assert_eq!((filed.base_url.as_str(), filed.api_key.as_deref()), ("http://f", Some("k")));
+        let keyed = |file: &str| {
+            let endpoint = endpoint(&[("OPENAI_API_KEY", "k")], &format!("[model]\n{file}"));
+            let (provider, _) = provider(endpoint.value);
+            (provider.base_url.clone(), provider.wire_api, provider.api_key)
+        };
+        let responses = Some(WireApi::Responses);
+        assert_eq!(keyed("wire_api = \"responses\""), (OPENAI.into(), responses, Some("k".into())));
+        assert_eq!(
+            keyed("base_url = \"http://f\""),
+            ("http://f".into(), None, None),
+            "a key goes to its owner"
+        );
         let (anthropic, _) = provider(endpoint(&[("ANTHROPIC_API_KEY", "k")], "").value);
         assert_eq!((anthropic.kind, anthropic.base_url.as_str()), (Some(ProviderKind::Anthropic), ANTHROPIC));
     }

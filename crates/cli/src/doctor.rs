@@ -41,7 +41,7 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             home(&config.home.value),
             store(&config).await,
             model(&config, &environment).await,
-            local().await,
+            local(&LOCAL_SERVERS).await,
             program("bash", "the shell tool falls back to sh", &environment),
             program("git", "sessions do not need it, but models like to use it", &environment),
         ];
@@ -153,13 +153,13 @@ const LOCAL_SERVERS: [(&str, u16); 4] =
 const LOCAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Which of them run here, and what they offer.
-async fn local() -> Finding {
-    let looks = LOCAL_SERVERS.map(|(name, port)| look_for(name, port));
+async fn local(servers: &[(&str, u16)]) -> Finding {
+    let looks = servers.iter().map(|(name, port)| look_for(name, *port));
     let found: Vec<String> = futures_util::future::join_all(looks).await.into_iter().flatten().collect();
     let what = "local";
     if found.is_empty() {
-        let names = LOCAL_SERVERS.map(|(name, port)| format!("{name} ({port})")).join(", ");
-        let detail = format!("no model server on the usual ports: {names}");
+        let names: Vec<String> = servers.iter().map(|(name, port)| format!("{name} ({port})")).collect();
+        let detail = format!("no model server on the usual ports: {}", names.join(", "));
         return Finding { what, state: State::Note, detail, advice: None };
     }
     let advice = "to use one, set OPENAI_BASE_URL to its address and OPENAI_MODEL to one of its models";
@@ -191,5 +191,46 @@ fn program(name: &'static str, without: &str, environment: &Environment) -> Find
             detail: "not found".into(),
             advice: Some(without.to_owned()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_testkit::model_server::ModelServer;
+    use serde_json::json;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn local_servers_are_found_by_their_lists_of_models() {
+        let server = ModelServer::start().await;
+        let names = (1..=9).map(|n| json!({"id": format!("model-{n}")}));
+        server.set_models(json!({"object": "list", "data": names.collect::<Vec<_>>()}));
+        let port = server.address().port();
+        // Somebody who listens and says nothing, and a port where nobody listens.
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        let servers = [("Silent", silent.local_addr().unwrap().port()), ("Ollama", port), ("Nobody", free)];
+
+        let found = local(&servers).await;
+        assert_eq!(found.state, State::Good, "{found:?}");
+        let models = (1..=8).map(|n| format!("model-{n}")).collect::<Vec<_>>().join(", ");
+        assert_eq!(found.detail, format!("Ollama at http://127.0.0.1:{port}/v1: {models}, …"));
+        assert_eq!(server.requests()[0].path, "/v1/models");
+
+        let missing = local(&[("Nobody", free)]).await;
+        assert_eq!(missing.state, State::Note, "nobody needs a local server: {missing:?}");
+        assert!(missing.detail.contains(&format!("Nobody ({free})")), "{missing:?}");
+    }
+
+    #[test]
+    fn the_usual_ports_are_those_of_the_documentation() {
+        for (name, port) in LOCAL_SERVERS {
+            let page = name.to_lowercase().replace([' ', '.'], "-");
+            let page = format!("{}/../../docs/providers/{page}.md", env!("CARGO_MANIFEST_DIR"));
+            let page = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{page}: {error}"));
+            assert!(page.contains(&format!("http://127.0.0.1:{port}/v1")), "{name}");
+        }
     }
 }

@@ -30,6 +30,7 @@ pub mod replay;
 pub mod responses;
 pub mod retry;
 pub mod sse;
+mod tokens;
 
 use std::future::Future;
 use std::ops::{Range, RangeInclusive};

@@ -90,7 +90,8 @@ async fn a_model_that_offers_a_socket_is_asked_over_it_unless_the_session_does_n
 
 #[tokio::test]
 async fn a_session_goes_from_one_provider_to_another() {
-    let (one, two) = (ModelServer::start().await, ModelServer::start().await);
+    let models = [ModelServer::start().await, ModelServer::start().await, ModelServer::start().await];
+    let [one, two, three] = &models;
     let program = baton();
     let server = program.serve().await;
     let client = server.connect().await;
@@ -99,16 +100,25 @@ async fn a_session_goes_from_one_provider_to_another() {
         "providers": [
             {"name": "alpha", "type": "anthropic", "baseUrl": one.base_url(), "headers": {"X-Provider": "alpha"}},
             {"name": "beta", "baseUrl": two.base_url(), "wireApi": "responses", "headers": {"X-Provider": "beta"}},
+            {"name": "gamma", "baseUrl": three.base_url()},
         ],
         "models": [
             {"id": "big", "provider": "alpha", "wireModel": "claude-big"},
             {"id": "small", "provider": "beta", "maxOutputTokens": 77},
+            {"id": "plain", "provider": "gamma"},
         ],
     });
-    let chat = Chat::create(&client, params).await;
-    assert_eq!(chat.turn("[[think:secret signature]][[text:one]]").await.text(), "one");
+    let chat = Chat::trusting(&client, params).await;
+    // Thoughts with a signature, and a call with its result.
+    let prompt = r#"[[think:hm]][[tool:bash {"command":"echo $((6*7))", "n":1.0}]][[text:one]]"#;
+    assert_eq!(chat.turn(prompt).await.text(), "one");
     chat.ok("session.model.switchTo", json!({"modelId": "beta/small"})).await;
-    assert_eq!(chat.turn("[[text:two]]").await.text(), "two");
+    assert_eq!(chat.turn(&prompt.replace("one", "two")).await.text(), "two");
+    chat.ok("session.model.switchTo", json!({"modelId": "gamma/plain"})).await;
+    assert_eq!(chat.turn(&prompt.replace("one", "three")).await.text(), "three");
+    chat.ok("session.model.switchTo", json!({"modelId": "alpha/big"})).await;
+    assert_eq!(chat.turn("[[text:home again]]").await.text(), "home again");
+
     let first = one.requests()[0].clone();
     assert_eq!(
         (first.body["model"].as_str(), first.header("x-provider")),
@@ -117,14 +127,19 @@ async fn a_session_goes_from_one_provider_to_another() {
     let second = two.requests()[0].clone();
     assert_eq!((second.body["model"].as_str(), second.header("x-provider")), (Some("small"), Some("beta")));
     assert_eq!(second.body["max_output_tokens"], 77);
-    let input = second.body["input"].to_string();
-    assert!(
-        input.contains("one") && !input.contains("signature\\\""),
-        "the conversation moves, thoughts do not: {input}"
-    );
+    // The conversation moves, signed thoughts do not, and come back to their owner.
+    let signature = "c2ln";
+    for other in [&second, &three.requests()[0]] {
+        let said = other.body.to_string();
+        assert!(said.contains("one") && said.contains("42") && !said.contains(signature), "{said}");
+        assert!(said.contains(r#"\"n\":1.0"#), "the arguments are spelt as they were: {said}");
+    }
+    let home = one.requests().pop().unwrap().body.to_string();
+    assert_eq!(home.matches(signature).count(), 1, "{home}");
+    assert!(["one", "two", "three"].iter().all(|word| home.contains(word)), "{home}");
     let listed = chat.ok("session.model.list", json!({})).await;
     let ids: Vec<&str> = listed["list"].as_array().unwrap().iter().filter_map(|m| m["id"].as_str()).collect();
-    assert_eq!(ids[..2], ["alpha/big", "beta/small"]);
+    assert_eq!(ids[..3], ["alpha/big", "beta/small", "gamma/plain"]);
 }
 
 #[tokio::test]
@@ -142,6 +157,78 @@ async fn a_provider_that_makes_no_sense_is_refused_at_once() {
     let chat = Chat::create(&client, json!({"provider": {"type": "openai"}, "model": "m"})).await;
     let turn = chat.turn("hello").await;
     assert!(turn.errors()[0].contains("baseUrl"), "{:?}", turn.errors());
+}
+
+/// The blocks of a language in all pages about providers.
+fn documented(language: &str) -> Vec<String> {
+    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/providers");
+    let fence = format!("```{language}\n");
+    let mut blocks = Vec::new();
+    for page in std::fs::read_dir(pages).unwrap() {
+        let page = std::fs::read_to_string(page.unwrap().path()).unwrap();
+        blocks.extend(page.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()));
+    }
+    assert!(blocks.len() >= 8, "every page has one: {blocks:?}");
+    blocks
+}
+
+/// The same address, at the scripted server.
+fn moved(url: &str, model: &ModelServer) -> String {
+    let path = url.splitn(4, '/').nth(3).unwrap_or_default();
+    format!("http://{}/{path}", model.address())
+}
+
+#[tokio::test]
+async fn the_configurations_in_the_documentation_reach_a_model() {
+    let model = ModelServer::start().await;
+    for block in documented("toml") {
+        let setting = |name: &str| {
+            let line = block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
+            line.map(|value| value.trim_matches('"').to_owned())
+        };
+        let usual = match setting("provider").as_deref() {
+            Some("anthropic") => "https://api.anthropic.com",
+            _ => "https://api.openai.com/v1",
+        };
+        let base_url = moved(setting("base_url").as_deref().unwrap_or(usual), &model);
+        let others = block.lines().filter(|line| !line.starts_with("base_url"));
+        let lines = others.map(str::to_owned).chain([format!("base_url = \"{base_url}\"")]);
+        let mut program = baton();
+        if let Some(variable) = setting("api_key_env") {
+            program = program.env(&variable, "the-key");
+        }
+        let file = program.work().join("config.toml");
+        std::fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
+        let ran = program.run(&["--config", file.to_str().unwrap(), "run", "[[text:it works]]"]).await;
+        assert!(ran.stdout.contains("it works"), "{block}: {} {}", ran.stdout, ran.stderr);
+        let asked = model.requests().pop().unwrap();
+        assert_eq!(asked.body["model"].as_str(), setting("name").as_deref(), "{block}");
+        let key = ["authorization", "api-key", "x-api-key"].iter().find_map(|name| asked.header(name));
+        assert_eq!(key.is_some(), setting("api_key_env").is_some(), "{block}");
+        assert!(key.is_none_or(|key| key.ends_with("the-key")), "{block}");
+    }
+}
+
+#[tokio::test]
+async fn the_providers_in_the_documentation_reach_a_model() {
+    let model = ModelServer::start().await;
+    let program = baton();
+    let server = program.serve().await;
+    let client = server.connect().await;
+    for block in documented("json") {
+        let mut provider: Value = serde_json::from_str(&block).unwrap();
+        provider["baseUrl"] = json!(moved(provider["baseUrl"].as_str().unwrap(), &model));
+        let chat = Chat::create(&client, json!({"provider": provider})).await;
+        let from = client.count();
+        chat.send("[[text:it works]]").await;
+        if provider["hasBearerTokenProvider"] == true {
+            let (id, _) = client.asked("providerToken.getToken", from).await;
+            answer(&client, &id, json!({"token": "t"})).await;
+        }
+        let turn = chat.until_idle(from).await;
+        assert_eq!((turn.text(), turn.errors().len()), ("it works", 0), "{block}: {turn:?}");
+        assert_eq!(model.requests().pop().unwrap().body["model"], provider["modelId"], "{block}");
+    }
 }
 
 async fn answer(client: &Client, id: &Value, result: Value) {

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::wire::{self, Choice, Reply, WireUsage};
+use super::wire::{self, Choice, Reply};
 use crate::calls::{Calls, Piece};
 use crate::endpoint::Endpoint;
 use crate::exchange::{self, Assemble};
 use crate::sse::Event;
+use crate::tokens::WireUsage;
 use crate::{Answer, Delta, ModelError, Request, Sink, failure};
 
 /// How choices are taken.

@@ -4,24 +4,24 @@
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_with::apply;
 
+use crate::Finish;
 use crate::calls::Piece;
 use crate::lenient::{arguments, lenient};
-use crate::{Finish, Usage};
+use crate::tokens::WireUsage;
 
 /// A whole answer, or one piece of a stream.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Reply {
-    #[serde(deserialize_with = "lenient")]
     pub(super) id: Option<String>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) model: Option<String>,
+    #[serde_with(skip_apply)]
     pub(super) choices: Option<Vec<Choice>>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) usage: Option<WireUsage>,
     pub(super) error: Option<Value>,
-    #[serde(deserialize_with = "lenient")]
     object: Option<String>,
 }
 
@@ -33,14 +33,15 @@ impl Reply {
 }
 
 /// One of several answers; or, with some providers, one part of a single answer.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Choice {
-    #[serde(deserialize_with = "lenient")]
     pub(super) index: Option<u64>,
+    #[serde_with(skip_apply)]
     delta: Option<WireMessage>,
+    #[serde_with(skip_apply)]
     message: Option<WireMessage>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) finish_reason: Option<String>,
 }
 
@@ -52,20 +53,18 @@ impl Choice {
 }
 
 /// What a model says.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct WireMessage {
+    #[serde_with(skip_apply)]
     content: Content,
-    #[serde(deserialize_with = "lenient")]
     refusal: Option<String>,
-    #[serde(deserialize_with = "lenient")]
     reasoning_content: Option<String>,
-    #[serde(deserialize_with = "lenient")]
     reasoning_text: Option<String>,
-    #[serde(deserialize_with = "lenient")]
     reasoning: Option<String>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) reasoning_opaque: Option<String>,
+    #[serde_with(skip_apply)]
     pub(super) tool_calls: Option<Vec<CallPiece>>,
 }
 
@@ -124,13 +123,13 @@ impl Content {
 }
 
 /// A tool call, or a piece of one.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct CallPiece {
-    #[serde(deserialize_with = "lenient")]
     index: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
     id: Option<String>,
+    #[serde_with(skip_apply)]
     function: Option<Function>,
 }
 
@@ -147,53 +146,14 @@ impl From<CallPiece> for Piece {
 }
 
 /// Which tool, with what.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Function {
-    #[serde(deserialize_with = "lenient")]
     name: Option<String>,
+    #[serde_with(skip_apply)]
     #[serde(deserialize_with = "arguments")]
     arguments: String,
-}
-
-/// What it cost.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct WireUsage {
-    #[serde(deserialize_with = "lenient")]
-    prompt_tokens: u64,
-    #[serde(deserialize_with = "lenient")]
-    completion_tokens: u64,
-    #[serde(deserialize_with = "lenient")]
-    prompt_cache_hit_tokens: u64,
-    #[serde(deserialize_with = "lenient")]
-    prompt_tokens_details: Details,
-    #[serde(deserialize_with = "lenient")]
-    completion_tokens_details: Details,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Details {
-    #[serde(deserialize_with = "lenient")]
-    cached_tokens: u64,
-    #[serde(deserialize_with = "lenient")]
-    cache_write_tokens: u64,
-    #[serde(deserialize_with = "lenient")]
-    reasoning_tokens: u64,
-}
-
-impl WireUsage {
-    /// `None` when all is zero: no answer costs nothing, so that is a provider which does not count.
-    pub(super) fn counted(&self) -> Option<Usage> {
-        (self.prompt_tokens + self.completion_tokens > 0).then_some(Usage {
-            input: self.prompt_tokens,
-            output: self.completion_tokens,
-            cache_read: self.prompt_tokens_details.cached_tokens.max(self.prompt_cache_hit_tokens),
-            cache_write: self.prompt_tokens_details.cache_write_tokens,
-            reasoning: self.completion_tokens_details.reasoning_tokens,
-        })
-    }
 }
 
 /// Why it stopped. Whoever makes calls wants them made, whatever the provider calls that.

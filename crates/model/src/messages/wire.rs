@@ -3,63 +3,59 @@
 use baton_protocol::Json;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_with::apply;
 
 use crate::lenient::lenient;
 use crate::{Finish, Place, Usage};
 
 /// A whole message, as a reply or at the beginning of a stream.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Message {
-    #[serde(deserialize_with = "lenient")]
     pub(super) id: Option<String>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) model: Option<String>,
+    #[serde_with(skip_apply)]
     pub(super) content: Option<Vec<Block>>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) stop_reason: Option<String>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) usage: WireUsage,
-    #[serde(deserialize_with = "lenient")]
     pub(super) error: Option<Value>,
 }
 
 /// An event of a stream. One shape for all of them: fields of other events are empty.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Event {
-    #[serde(rename = "type", deserialize_with = "lenient")]
+    #[serde(rename = "type")]
     pub(super) kind: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) index: u64,
+    #[serde_with(skip_apply)]
     pub(super) message: Option<Message>,
+    #[serde_with(skip_apply)]
     pub(super) content_block: Option<Block>,
+    #[serde_with(skip_apply)]
     pub(super) delta: Option<Delta>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) usage: WireUsage,
-    #[serde(deserialize_with = "lenient")]
     pub(super) error: Option<Value>,
 }
 
 /// A block of a message, or the beginning of one.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Block {
-    #[serde(rename = "type", deserialize_with = "lenient")]
+    #[serde(rename = "type")]
     pub(super) kind: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) text: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) thinking: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) signature: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) data: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) id: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) name: String,
+    #[serde_with(skip_apply)]
     pub(super) input: Option<Json>,
+    #[serde_with(skip_apply)]
     #[serde(deserialize_with = "list")]
     pub(super) citations: Vec<Json>,
 }
@@ -76,33 +72,27 @@ impl Block {
 }
 
 /// More of a block, or of the message.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Delta {
-    #[serde(deserialize_with = "lenient")]
     pub(super) text: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) thinking: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) signature: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) partial_json: String,
+    #[serde_with(skip_apply)]
     pub(super) citation: Option<Json>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) stop_reason: Option<String>,
 }
 
 /// What it cost. The cached part of the input is counted beside the rest.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct WireUsage {
-    #[serde(deserialize_with = "lenient")]
     input_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
     output_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
     cache_read_input_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
     cache_creation_input_tokens: Option<u64>,
 }
 

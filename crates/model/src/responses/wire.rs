@@ -3,26 +3,24 @@
 use baton_protocol::Json;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_with::apply;
 
+use crate::Finish;
 use crate::lenient::{arguments, lenient};
-use crate::{Finish, Usage};
+use crate::tokens::WireUsage;
 
 /// A response, as it is at some moment.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Response {
-    #[serde(deserialize_with = "lenient")]
     pub(super) id: Option<String>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) model: Option<String>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) status: Option<String>,
+    #[serde_with(skip_apply)]
     pub(super) output: Option<Vec<Item>>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) usage: WireUsage,
-    #[serde(deserialize_with = "lenient")]
     pub(super) error: Option<Value>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) incomplete_details: Details,
 }
 
@@ -33,48 +31,44 @@ impl Response {
     }
 }
 
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Details {
-    #[serde(deserialize_with = "lenient")]
     pub(super) reason: Option<String>,
 }
 
 /// An event of a stream. One shape for all of them: fields of other events are empty.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Event {
-    #[serde(rename = "type", deserialize_with = "lenient")]
+    #[serde(rename = "type")]
     pub(super) kind: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) output_index: u64,
-    #[serde(deserialize_with = "lenient")]
     pub(super) summary_index: u64,
-    #[serde(deserialize_with = "lenient")]
     pub(super) delta: String,
+    #[serde_with(skip_apply)]
     pub(super) item: Option<Item>,
+    #[serde_with(skip_apply)]
     pub(super) response: Option<Response>,
 }
 
 /// A thing that the model brings forth: a message, a call, a thought.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Item {
-    #[serde(rename = "type", deserialize_with = "lenient")]
+    #[serde(rename = "type")]
     pub(super) kind: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) call_id: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) id: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) name: String,
+    #[serde_with(skip_apply)]
     #[serde(deserialize_with = "arguments")]
     pub(super) arguments: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) content: Vec<Part>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) summary: Vec<Part>,
-    #[serde(deserialize_with = "lenient")]
     pub(super) encrypted_content: Option<String>,
 }
 
@@ -92,14 +86,12 @@ impl Item {
 }
 
 /// A part of a message or a thought.
+#[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Part {
-    #[serde(deserialize_with = "lenient")]
     pub(super) text: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) refusal: String,
-    #[serde(deserialize_with = "lenient")]
     pub(super) annotations: Vec<Annotation>,
 }
 
@@ -129,48 +121,6 @@ impl From<Value> for Annotation {
             url: text(["url", "url"]),
             raw: Json::from(value),
         }
-    }
-}
-
-/// What it cost.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct WireUsage {
-    #[serde(deserialize_with = "lenient")]
-    input_tokens: u64,
-    #[serde(deserialize_with = "lenient")]
-    output_tokens: u64,
-    #[serde(deserialize_with = "lenient")]
-    input_tokens_details: InputDetails,
-    #[serde(deserialize_with = "lenient")]
-    output_tokens_details: OutputDetails,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct InputDetails {
-    #[serde(deserialize_with = "lenient")]
-    cached_tokens: u64,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct OutputDetails {
-    #[serde(deserialize_with = "lenient")]
-    reasoning_tokens: u64,
-}
-
-impl WireUsage {
-    /// `None` when all is zero: no answer costs nothing.
-    pub(super) fn counted(&self) -> Option<Usage> {
-        let usage = Usage {
-            input: self.input_tokens,
-            output: self.output_tokens,
-            cache_read: self.input_tokens_details.cached_tokens,
-            cache_write: 0,
-            reasoning: self.output_tokens_details.reasoning_tokens,
-        };
-        (usage.input.saturating_add(usage.output) > 0).then_some(usage)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_model::chat::{ChatModel, Dialect};
 use baton_model::endpoint::{Auth, Endpoint};
-use baton_model::http::HttpClient;
+use baton_model::http::{HttpClient, Transport};
 use baton_model::messages::MessagesModel;
 use baton_model::responses::ResponsesModel;
 use baton_model::{Answer, Carrier, Delta, Message, Model, ModelError, Part, Request};
@@ -35,7 +35,11 @@ impl Wire {
     pub(crate) const ALL: [Self; 3] = [Self::Chat, Self::Responses, Self::Messages];
 
     pub(crate) fn model(self, endpoint: Endpoint) -> Box<dyn Model> {
-        let transport = Arc::new(HttpClient::new());
+        self.model_over(Arc::new(HttpClient::new()), endpoint)
+    }
+
+    /// A model that is reached in some way.
+    pub(crate) fn model_over(self, transport: Arc<dyn Transport>, endpoint: Endpoint) -> Box<dyn Model> {
         match self {
             Self::Chat => Box::new(ChatModel::new(endpoint, Dialect::Compatible, transport)),
             Self::Responses => Box::new(ResponsesModel::new(endpoint, Carrier::Http, transport)),

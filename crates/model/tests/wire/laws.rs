@@ -1,16 +1,15 @@
-//! Laws of the chat wire, on a transport without a network: how bytes are cut makes no difference, and no
-//! bytes are too strange.
+//! Laws of the wires, on a transport without a network: how bytes are cut makes no difference, and no bytes are too
+//! strange.
 
 use std::sync::Arc;
 
-use baton_model::chat::{ChatModel, Dialect};
 use baton_model::endpoint::Endpoint;
 use baton_model::http::{Headers, HttpRequest, HttpResponse, Sending, Transport};
 use baton_model::{Answer, Delta, ErrorKind};
 use futures_util::stream;
 use proptest::prelude::*;
 
-use crate::common::{ask, request};
+use crate::common::{Wire, ask, request};
 
 /// Answers everything with these pieces.
 struct Canned {
@@ -27,11 +26,17 @@ impl Transport for Canned {
 }
 
 /// What becomes of these bytes: the answer or the kind of the error with the partial text, and all deltas.
-fn outcome(canned: Canned, wants_stream: bool) -> (Result<Answer, (ErrorKind, String)>, Vec<Delta>) {
+type Outcome = (Result<Answer, (ErrorKind, String)>, Vec<Delta>);
+
+fn outcome(canned: Canned, wants_stream: bool) -> Outcome {
+    outcome_on(Wire::Chat, canned, wants_stream)
+}
+
+fn outcome_on(wire: Wire, canned: Canned, wants_stream: bool) -> Outcome {
     let endpoint = Endpoint::new("http://model.invalid/v1").unwrap();
-    let model = ChatModel::new(endpoint, Dialect::Compatible, Arc::new(canned));
+    let model = wire.model_over(Arc::new(canned), endpoint);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let (result, deltas) = runtime.block_on(ask(&model, &request("hi", wants_stream)));
+    let (result, deltas) = runtime.block_on(ask(&*model, &request("hi", wants_stream)));
     (result.map_err(|error| (error.kind, error.partial.into())), deltas)
 }
 
@@ -55,15 +60,55 @@ const STREAM: &str = concat!(
     "data: [DONE]\n\n",
 );
 
-/// JSON in which the words of the API are frequent, in the wrong places and with the wrong types.
+/// Kinds of events, items and blocks.
+const TYPES: [&str; 12] = [
+    "response.output_item.added",
+    "response.output_item.done",
+    "response.output_text.delta",
+    "response.function_call_arguments.delta",
+    "response.completed",
+    "message",
+    "function_call",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "tool_use",
+];
+
+/// JSON in which the words of the APIs are frequent, in the wrong places and with the wrong types.
 fn api_like_json() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
         any::<bool>().prop_map(Into::into),
         any::<i64>().prop_map(Into::into),
+        any::<u64>().prop_map(Into::into),
+        prop::sample::select(TYPES.to_vec()).prop_map(Into::into),
         prop_oneof!["", "stop", "[{}]{1,2}", "\\PC{0,8}"].prop_map(Into::into),
     ];
     let key = prop::sample::select(vec![
+        "type",
+        "item",
+        "output",
+        "output_index",
+        "response",
+        "summary",
+        "annotations",
+        "start_index",
+        "end_index",
+        "content_block",
+        "text",
+        "thinking",
+        "partial_json",
+        "citation",
+        "citations",
+        "stop_reason",
+        "input_tokens",
+        "output_tokens",
+        "cache_read_input_tokens",
+        "completion_tokens",
+        "status",
+        "headers",
         "choices",
         "delta",
         "message",
@@ -128,10 +173,12 @@ proptest! {
 
     #[test]
     fn no_json_is_too_strange(values in prop::collection::vec(api_like_json(), 1..4), wants_stream: bool) {
-        let whole = values[0].to_string().into_bytes();
-        let _ = outcome(Canned { content_type: "application/json", pieces: vec![whole] }, wants_stream);
-        let events = values.iter().map(|value| format!("data: {value}\n\n").into_bytes()).collect();
-        let _ = outcome(Canned { content_type: "text/event-stream", pieces: events }, wants_stream);
+        for wire in Wire::ALL {
+            let whole = values[0].to_string().into_bytes();
+            let _ = outcome_on(wire, Canned { content_type: "application/json", pieces: vec![whole] }, wants_stream);
+            let events = values.iter().map(|value| format!("data: {value}\n\n").into_bytes()).collect();
+            let _ = outcome_on(wire, Canned { content_type: "text/event-stream", pieces: events }, wants_stream);
+        }
     }
 
     #[test]
@@ -139,9 +186,11 @@ proptest! {
         pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..4),
         wants_stream: bool,
     ) {
-        for content_type in ["text/event-stream", "application/json", "text/html", ""] {
-            let canned = Canned { content_type, pieces: pieces.clone() };
-            prop_assert!(outcome(canned, wants_stream).0.is_err());
+        for wire in Wire::ALL {
+            for content_type in ["text/event-stream", "application/json", "text/html", ""] {
+                let canned = Canned { content_type, pieces: pieces.clone() };
+                prop_assert!(outcome_on(wire, canned, wants_stream).0.is_err());
+            }
         }
     }
 }

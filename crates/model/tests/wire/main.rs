@@ -13,3 +13,4 @@ mod laws;
 mod messages;
 mod responses;
 mod socket;
+mod switching;
