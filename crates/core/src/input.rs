@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use baton_protocol::event::{
     AbortReason, AgentMode, AssistantUsage, Body, ExecutionMode, HistoryTruncated, PermissionMode, Prompt,
-    Question, SessionError, ShutdownType, TokenCounts, ToolRequest, WorkContext,
+    Question, SessionError, ShutdownType, SwitchAnswer, TokenCounts, ToolRequest, WorkContext,
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{Command, ToolResult, ToolSpec};
@@ -155,6 +155,8 @@ pub struct Profile {
     pub user_input: bool,
     /// Whether it can show forms.
     pub elicitation: bool,
+    /// Whether it can be asked to go on with another model.
+    pub model_switch: bool,
     /// Whether it has hooks.
     pub hooks: bool,
 }
@@ -220,6 +222,8 @@ pub enum Answer {
     NoUser,
     /// To a form.
     Elicitation(Elicited),
+    /// To the offer of another model.
+    Switch(SwitchAnswer),
     /// To a command: what went wrong, if anything.
     Command(Option<String>),
 }
@@ -292,7 +296,7 @@ pub enum WorkResult {
     /// What the model said.
     Ask(Box<Said>),
     /// The model could not be asked.
-    AskFailed(SessionError),
+    AskFailed(Box<Unanswered>),
     /// What a call would do.
     PrepareCall(Prepared),
     /// What a call gave: of a built-in tool, or of a client's after hooks and limits had their say.
@@ -416,6 +420,32 @@ pub struct Said {
     pub usage: AssistantUsage,
     /// What it cost, for the record.
     pub tokens: TokenCounts,
+}
+
+/// What became of a question that a model did not answer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Unanswered {
+    /// Why.
+    pub error: SessionError,
+    /// What it had said before it failed, with the name under which that was shown.
+    pub partial: Option<(String, String)>,
+    /// The model that could be asked instead.
+    pub instead: Option<Instead>,
+}
+
+impl From<SessionError> for Unanswered {
+    fn from(error: SessionError) -> Self {
+        Self { error, ..Self::default() }
+    }
+}
+
+/// A model that could be asked instead of one that may not be asked for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instead {
+    /// Which.
+    pub model: String,
+    /// How long the other one cannot be asked.
+    pub retry_after_seconds: Option<u64>,
 }
 
 /// What a call would do, before anybody is asked.

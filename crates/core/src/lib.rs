@@ -14,7 +14,8 @@
 //! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], turns
 //! of other agents' programs in [`step::engine`], requests
 //! and their answers in [`step::requests`] (those of a turn) and [`step::asks`] (those of a client), cancel in [`step::cancel`], clients that come and go in
-//! [`step::clients`], sub-agents in [`step::agents`], recovery in [`step::recover`], going back in [`step::history`].
+//! [`step::clients`], sub-agents in [`step::agents`], another model in the middle of a turn in [`step::switch`],
+//! recovery in [`step::recover`], going back in [`step::history`].
 
 pub mod fold;
 mod input;
@@ -25,8 +26,8 @@ pub mod state;
 pub mod step;
 
 pub use input::{
-    Answer, Arrival, Ask, Change, Delegation, Elicited, EngineReport, Input, LogLevel, Prepared,
-    PreparedPrompt, Profile, Route, Said, Withdrawn, WorkResult,
+    Answer, Arrival, Ask, Change, Delegation, Elicited, EngineReport, Input, Instead, LogLevel, Prepared,
+    PreparedPrompt, Profile, Route, Said, Unanswered, Withdrawn, WorkResult,
 };
 pub use output::{EngineControl, INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
 pub use removed::Removed;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use baton_protocol::event::{
-    AgentMode, ExecutionMode, PermissionMode, Prompt, Question, TokenCounts, WorkContext,
+    AgentMode, ExecutionMode, PermissionMode, Prompt, Question, SwitchOffered, TokenCounts, WorkContext,
 };
 use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::{
@@ -101,6 +101,8 @@ pub struct Facts {
     pub title: Option<String>,
     /// Where it works.
     pub context: WorkContext,
+    /// Whether turns go on with another model without anybody being asked, when one may not be asked for a while.
+    pub switches_always: bool,
     /// Engines' own names of this conversation, by engine.
     pub threads: BTreeMap<String, String>,
 }
@@ -137,6 +139,13 @@ pub struct Turn {
     /// Whether the model has yet to be told something that happened while it was not asked.
     #[serde(default)]
     pub has_news: bool,
+    /// Another model that somebody is to agree to, before it is asked.
+    #[serde(default)]
+    pub offer: Option<SwitchOffered>,
+    /// Whether another model was taken since the last answer. A second one is not: if two cannot be asked, it is time to
+    /// say so.
+    #[serde(default)]
+    pub switched: bool,
 }
 
 impl Turn {

@@ -7,6 +7,8 @@ mod agents;
 mod engine;
 #[path = "behaviour/resume.rs"]
 mod resume;
+#[path = "behaviour/switch.rs"]
+mod switch;
 mod world;
 
 use baton_core::{Answer, Input, Output, Prepared, Reply, Route, Work, WorkResult};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use baton_core::{
     Answer, CallStage, Durable, EngineReport, Prepared, Reply, ReplyTo, Route, Work, WorkResult,
 };
-use baton_protocol::event::{Body, ExecutionMode, Question, SendMode, SessionError};
+use baton_protocol::event::{Body, ExecutionMode, Question, SendMode, SessionError, SwitchAnswer};
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{AgentId, Json, RequestId, ToolCallId};
 use proptest::prelude::*;
@@ -72,8 +72,9 @@ fn result_of(work: &Work, how: usize, round: u64, agents: &[AgentId]) -> WorkRes
     match work {
         Work::PreparePrompt { .. } if how.is_multiple_of(3) => prepared_for_engine(),
         Work::PreparePrompt { .. } => prepared_prompt(),
-        Work::Ask { .. } => match how % 6 {
+        Work::Ask { .. } => match how % 7 {
             0 => failed(),
+            6 => limited(),
             1 | 2 => said(round, &[]),
             3 => said(round, &["client_tool"]),
             4 => said(round, &["builtin", "client_tool"]),
@@ -105,6 +106,9 @@ fn result_of(work: &Work, how: usize, round: u64, agents: &[AgentId]) -> WorkRes
         Work::Drive { .. } => WorkResult::Drive(Ok(())),
     }
 }
+
+const YES: Answer = Answer::Switch(SwitchAnswer::Yes);
+const YES_ALWAYS: Answer = Answer::Switch(SwitchAnswer::YesAlways);
 
 fn answer_for(stage: &CallStage, how: usize) -> Answer {
     match stage {
@@ -192,6 +196,12 @@ impl Run {
     }
 
     fn answer(&mut self, which: usize, how: usize) {
+        if let Some(request) = self.world.offer() {
+            for answer in [[Answer::NoUser, YES, YES_ALWAYS][how % 3].clone(), YES] {
+                let reply = self.world.answer(&request, answer);
+                self.asked.push((request.clone(), reply));
+            }
+        }
         let open = self.world.open_requests();
         let unknown = (RequestId::from("never"), CallStage::Started);
         let (request, stage) = open.get(which % (open.len() + 1)).unwrap_or(&unknown).clone();
@@ -212,6 +222,9 @@ impl Run {
                     _ => result_of(&work, 0, self.rounds, &[]),
                 };
                 self.world.finish(id, result);
+            } else if let Some(request) = self.world.offer() {
+                let reply = self.world.answer(&request, YES);
+                self.asked.push((request, reply));
             } else if let Some((request, stage)) = self.world.open_requests().first() {
                 let reply = self.world.answer(request, answer_for(stage, 1));
                 self.asked.push((request.clone(), reply));
@@ -327,6 +340,7 @@ fn check_at_rest(world: &World, history: History) {
             Body::PermissionRequested(e) => *requests.entry(e.request_id.clone()).or_default() += 1,
             Body::ExternalToolRequested(e) => *requests.entry(e.request_id.clone()).or_default() += 1,
             Body::RequestOpened(e) => *requests.entry(e.request_id.clone()).or_default() += 1,
+            Body::SwitchOffered(e) => *requests.entry(e.request_id.clone()).or_default() += 1,
             Body::PermissionCompleted(e) => *requests.entry(e.request_id.clone()).or_default() -= 1,
             Body::ExternalToolCompleted(e) => *requests.entry(e.request_id.clone()).or_default() -= 1,
             Body::RequestClosed(e) => *requests.entry(e.request_id.clone()).or_default() -= 1,

@@ -114,6 +114,54 @@ async fn a_model_that_is_not_there_can_be_cancelled_while_it_is_tried_again() {
 }
 
 #[tokio::test]
+async fn what_a_model_had_said_before_it_failed_for_good_is_in_the_history() {
+    let (program, model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({"streaming": true})).await;
+    // Half an answer, and then an error that will not pass.
+    let half = r#"{"choices":[{"index":0,"delta":{"content":"half an "}}]}"#;
+    let error = r#"{"error":{"message":"No more","code":"insufficient_quota"}}"#;
+    let broken = Reply::raw("text/event-stream", [half, error].map(|data| format!("data: {data}\n\n")));
+    model.push(broken);
+    let turn = chat.turn("say something").await;
+    assert_eq!((turn.text(), turn.errors().len()), ("half an ", 1), "{turn:?}");
+    let piece = turn.of("assistant.message_delta")[0]["data"]["messageId"].clone();
+    assert_eq!(turn.of("assistant.message")[0]["data"]["messageId"], piece, "it has the name of its pieces");
+    assert!(chat.history().await.iter().any(|event| event["data"]["content"] == "half an "));
+    chat.assert_usable().await;
+    let told = model.requests().pop().unwrap().body["messages"].to_string();
+    assert!(told.contains("half an "), "the model knows what it has said: {told}");
+}
+
+#[tokio::test]
+async fn a_model_of_the_same_endpoint_is_offered_when_one_wants_to_be_asked_less_often() {
+    let (program, model) = scripted().await;
+    let program = program.env("OPENAI_MODEL", "busy");
+    model.set_models(json!({"data": [{"id": "busy"}, {"id": "idle"}]}));
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let watcher = server.connect().await;
+    let chat = Chat::create(&client, json!({"requestAutoModeSwitch": true})).await;
+    Chat::resume(&watcher, &chat.id, json!({})).await;
+    let from = client.count();
+    chat.send("[[error:429*1:retry=600]][[text:at last]]").await;
+    let (_, offer) = chat.event("auto_mode_switch.requested", from).await;
+    let (_, asked) = client.asked("autoModeSwitch.request", from).await;
+    assert_eq!(asked["retryAfterSeconds"], 600, "{asked}");
+    // Whoever answers first has answered, asked or not.
+    let method = "session.ui.handlePendingAutoModeSwitch";
+    let answer = json!({"sessionId": chat.id, "requestId": offer["data"]["requestId"], "response": "yes"});
+    assert_eq!(watcher.ok(method, answer.clone()).await["success"], true);
+    assert_eq!(client.ok(method, answer).await["success"], false);
+    let turn = chat.until_idle(from).await;
+    assert_eq!((turn.text(), turn.errors().len()), ("at last", 0), "{turn:?}");
+    let models: Vec<Value> = model.requests().iter().map(|request| request.body["model"].clone()).collect();
+    let models: Vec<&str> = models.iter().filter_map(Value::as_str).collect();
+    assert_eq!(models, ["busy", "idle"]);
+}
+
+#[tokio::test]
 async fn a_model_that_hangs_can_be_cancelled() {
     let (program, model) = scripted().await;
     let server = program.serve().await;

@@ -4,13 +4,16 @@
 
 mod agents;
 
-use baton_protocol::event::{Body, RequestOpened, ToolRequest};
+use baton_protocol::event::{Body, RequestOpened, SwitchAnswer, ToolRequest};
 use baton_protocol::{AgentId, Event, PromptId, ToolCallId};
 
 use crate::state::{Accepted, Call, CallKey, CallStage, Durable, Stage, Turn};
 
 /// How many keys of senders are remembered. A retry follows within seconds, not after hundreds of prompts.
 const KEYS_REMEMBERED: usize = 128;
+
+/// Why a model was changed, if it was because another one may not be asked for a while.
+pub(crate) const AUTO_SWITCH: &str = "rate_limit_auto_switch";
 
 /// How much of the first prompt becomes the title.
 const TITLE_LENGTH: usize = 200;
@@ -54,6 +57,9 @@ impl Durable {
                 }
             }
             Body::ModelChange(change) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.switched |= change.cause.as_deref() == Some(AUTO_SWITCH);
+                }
                 self.facts.model = Some(change.new_model.clone());
                 self.facts.reasoning_effort.clone_from(&change.reasoning_effort);
             }
@@ -111,6 +117,7 @@ impl Durable {
                     && turn.engine.is_none()
                 {
                     turn.stage = Stage::Acting;
+                    turn.switched = false;
                     turn.forget_calls(None);
                     turn.calls.extend(message.tool_requests.iter().map(|request| Call::made(None, request)));
                 }
@@ -150,6 +157,8 @@ impl Durable {
                     rejected: None,
                     agents: Vec::new(),
                     has_news: false,
+                    offer: None,
+                    switched: false,
                 });
             }
         }
@@ -166,7 +175,16 @@ impl Durable {
             }
             Body::TurnEnd(_) => {
                 turn.stage = Stage::Ready;
+                turn.offer = None;
                 turn.forget_calls(None);
+            }
+            Body::SwitchOffered(offer) => turn.offer = Some(offer.clone()),
+            Body::RequestClosed(closed)
+                if turn.offer.as_ref().is_some_and(|offer| offer.request_id == closed.request_id) =>
+            {
+                turn.offer = None;
+                let answer = closed.answer.as_ref().and_then(|answer| answer.parse().ok());
+                self.facts.switches_always |= answer == Some(SwitchAnswer::YesAlways);
             }
             Body::EngineTurn(engine) => turn.engine = Some(engine.engine.clone()),
             // The calls of our own rounds come with the model's message; an engine's come as they begin.

@@ -1,7 +1,8 @@
 //! Cancel, and the end of a session's life in this server.
 
 use baton_protocol::event::{
-    Abort, AbortReason, CodeChanges, Outcome, PendingMessagesModified, SessionShutdown, ShutdownType, TurnEnd,
+    Abort, AbortReason, CodeChanges, Outcome, PendingMessagesModified, SessionShutdown, ShutdownType,
+    SwitchAnswer, TurnEnd,
 };
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{Json, PromptId};
@@ -74,6 +75,7 @@ impl Step<'_> {
         let Some(turn) = self.turn().cloned() else { return };
         self.dismiss_agents(outcome, reason);
         self.interrupt_calls(|_| true, reason);
+        self.close_offer(SwitchAnswer::No);
         if turn.stage != Stage::Ready {
             self.record(TurnEnd { turn_id: turn.round_name(None), model: None });
         }

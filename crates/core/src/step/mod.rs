@@ -14,6 +14,7 @@ pub mod prompt;
 pub mod recover;
 pub mod requests;
 pub mod rounds;
+pub mod switch;
 
 use baton_protocol::event::{AssistantIdle, Body, Outcome, SessionIdle, SessionStart, TurnSettled};
 use baton_protocol::{AgentId, Event, EventId, PromptId};
@@ -94,9 +95,9 @@ impl Step<'_> {
                 self.prompt_prepared(prompt, prepared);
             }
             (Work::Ask { agent }, WorkResult::Ask(said)) => self.answered(agent.as_ref(), *said),
-            (Work::Ask { agent: None }, WorkResult::AskFailed(error)) => self.ask_failed(error),
-            (Work::Ask { agent: Some(agent) }, WorkResult::AskFailed(error)) => {
-                self.agent_ask_failed(&agent, error);
+            (Work::Ask { agent: None }, WorkResult::AskFailed(failed)) => self.unanswered(*failed),
+            (Work::Ask { agent: Some(agent) }, WorkResult::AskFailed(failed)) => {
+                self.agent_ask_failed(&agent, failed.error);
             }
             (Work::PrepareCall { call }, WorkResult::PrepareCall(prepared)) => {
                 self.call_prepared(&call, prepared);

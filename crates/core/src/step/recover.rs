@@ -86,6 +86,8 @@ impl Step<'_> {
             None => self.open_next_turn(),
             Some(Stage::Ready) if self.prepare_steering() => {}
             Some(Stage::Ready) => self.ask(None),
+            // Somebody is still to say which model is asked.
+            Some(Stage::Asking) if self.offer().is_some() => {}
             Some(Stage::Asking) => self.start(crate::Work::Ask { agent: None }),
             Some(Stage::Acting) => self.end_round_if_over(None),
         }

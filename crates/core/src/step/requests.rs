@@ -22,6 +22,9 @@ impl Step<'_> {
         if self.session.live.asks.contains_key(request) {
             return self.answer_ask(reply, request, answer);
         }
+        if self.offer().is_some_and(|offer| offer.request_id == *request) {
+            return self.answer_offer(reply, &answer);
+        }
         let Some(call) = self.call_waiting_for(request).cloned() else {
             let known = self.session.live.settled.contains(request);
             return self.reply(reply, if known { Reply::TooLate } else { Reply::NoSuchRequest });
@@ -55,7 +58,7 @@ impl Step<'_> {
 
     /// Answers the caller before any work that follows from the answer is started, so that the reply is on its way
     /// before the first event of what comes next.
-    fn reply_after_records(&mut self, reply: ReplyTo) {
+    pub(super) fn reply_after_records(&mut self, reply: ReplyTo) {
         use crate::output::Output;
         let at = self.out.iter().position(|o| matches!(o, Output::Start(..))).unwrap_or(self.out.len());
         self.out.insert(at, Output::Reply(reply, Reply::Counted));
@@ -144,6 +147,7 @@ impl Step<'_> {
 
     /// Puts every question that nobody is showing to the newest client that can show questions.
     pub(super) fn deliver_questions(&mut self) {
+        self.deliver_offer();
         let live = &self.session.live;
         let Some(client) = live.clients.iter().rev().find(|(_, p)| p.user_input).map(|(id, _)| *id) else {
             return;

@@ -10,8 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::{
-    Answer, Arrival, CallStage, Delegation, Durable, EngineReport, Input, Output, Prepared, PreparedPrompt,
-    Profile, Reply, ReplyTo, Route, Said, Session, Stamp, Withdrawn, Work, WorkId, WorkResult,
+    Answer, Arrival, CallStage, Delegation, Durable, EngineReport, Input, Instead, Output, Prepared,
+    PreparedPrompt, Profile, Reply, ReplyTo, Route, Said, Session, Stamp, Unanswered, Withdrawn, Work,
+    WorkId, WorkResult,
 };
 use baton_protocol::event::{
     Body, ExecutionMode, HistoryTruncated, Prompt, SendMode, SessionError, ToolRequest, WorkContext,
@@ -195,6 +196,11 @@ impl World {
         calls.filter_map(|call| Some((call.stage.request()?.clone(), call.stage.clone()))).collect()
     }
 
+    /// The offer of another model that waits for an answer.
+    pub fn offer(&self) -> Option<RequestId> {
+        Some(self.session.durable.turn.as_ref()?.offer.as_ref()?.request_id.clone())
+    }
+
     /// How often each prompt has been given an outcome.
     pub fn outcomes(&self) -> BTreeMap<PromptId, usize> {
         let mut counts = BTreeMap::new();
@@ -232,7 +238,12 @@ pub fn profile(tools: &[&str]) -> Profile {
         skip_permission: false,
         is_terminal: *name == "terminal_tool",
     };
-    Profile { tools: tools.iter().map(spec).collect(), user_input: true, ..Profile::default() }
+    Profile {
+        tools: tools.iter().map(spec).collect(),
+        user_input: true,
+        model_switch: true,
+        ..Profile::default()
+    }
 }
 
 pub fn prepared_prompt() -> WorkResult {
@@ -258,11 +269,18 @@ pub fn said(round: u64, tools: &[&str]) -> WorkResult {
 }
 
 pub fn failed() -> WorkResult {
-    WorkResult::AskFailed(SessionError {
-        error_type: "query".into(),
-        message: "no".into(),
-        ..SessionError::default()
-    })
+    WorkResult::AskFailed(Box::new(unanswered(None)))
+}
+
+/// The model wants to be asked less often; another could be asked.
+pub fn limited() -> WorkResult {
+    let instead = Instead { model: "another".into(), retry_after_seconds: Some(7) };
+    WorkResult::AskFailed(Box::new(unanswered(Some(instead))))
+}
+
+fn unanswered(instead: Option<Instead>) -> Unanswered {
+    let error = SessionError { error_type: "query".into(), message: "no".into(), ..SessionError::default() };
+    Unanswered { error, partial: Some(("m".into(), "half an".into())), instead }
 }
 
 /// What a call would need.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::session::AgentMode;
+use super::session::{AgentMode, SessionError};
 use crate::attachment::Attachment;
 use crate::ids::{EventId, PromptId, RequestId, ToolCallId};
 use crate::json::Json;
@@ -95,6 +95,19 @@ pub struct RequestOpened {
 pub enum Question {
     /// A question of the model to the user.
     UserInput { question: String, choices: Option<Vec<String>>, allow_freeform: Option<bool> },
+}
+
+/// A model may not be asked for a while, and somebody is to say whether the turn goes on with another.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SwitchOffered {
+    pub request_id: RequestId,
+    /// The other model.
+    pub model: String,
+    pub retry_after_seconds: Option<u64>,
+    /// What everybody is told if nobody wants the other model.
+    pub error: SessionError,
 }
 
 /// It was answered, or is not waited for any more.

@@ -99,6 +99,35 @@ pub struct ElicitationCompleted {
     pub content: Option<Json>,
 }
 
+/// A model may not be asked for a while: should another be?
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AutoModeSwitchRequested {
+    pub request_id: RequestId,
+    pub error_code: Option<String>,
+    pub retry_after_seconds: Option<u64>,
+}
+
+/// Somebody has said whether, or it is not waited for any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AutoModeSwitchCompleted {
+    pub request_id: RequestId,
+    pub response: SwitchAnswer,
+}
+
+/// Whether to go on with another model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SwitchAnswer {
+    /// Now.
+    Yes,
+    /// Now, and from now on without being asked.
+    YesAlways,
+    No,
+}
+
 /// A client's slash command is called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -3,6 +3,7 @@
 //! In order: a model of the providers that the session's client brought, else the one provider that it brought, else the
 //! endpoint that the server was started with, else the built-in demo model.
 //!
+//! * `another`: the model to go on with when one may not be asked for a while.
 //! * `brought`: endpoints that somebody brings, with their wires, routes and credentials.
 //! * `list`: the models that clients are told of.
 //! * `play`: recordings that are answered from, or made.
@@ -10,6 +11,7 @@
 //! * `token`: credentials that a client is asked for before every request.
 //! * `tunnel`: a client that carries the requests itself.
 
+mod another;
 mod brought;
 mod list;
 mod play;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use baton_core::{Said, WorkResult};
+use baton_core::{Instead, Said, Unanswered, WorkResult};
 use baton_model::retry::ask_with_retries;
-use baton_model::{Answer, Carrier, Delta, Message, ModelError, Request, ToolDef, estimate};
+use baton_model::{Answer, Carrier, Delta, ErrorKind, Message, ModelError, Request, ToolDef, estimate};
 use baton_protocol::event::{
     AssistantUsage, MessageDelta, MessageStart, ModelCallFailure, ReasoningDelta, SessionError,
     StreamingDelta, TokenCounts, ToolCallDelta, ToolRequest, UsageInfo,
@@ -39,7 +39,7 @@ pub(super) fn asker(bench: &Bench) -> Asker<'_> {
 pub(super) async fn ask(bench: &Bench) -> WorkResult {
     let chosen = match bench.server.models.choose(&asker(bench)).await {
         Ok(chosen) => chosen,
-        Err(error) => return failed(bench, &error).await,
+        Err(error) => return failed(bench, &error, None).await,
     };
     let request = request(bench, &chosen).await;
     let usage = usage_info(&request, &chosen, bench);
@@ -64,7 +64,7 @@ pub(super) async fn ask(bench: &Bench) -> WorkResult {
             said.refused = tools::refuse_unknown(bench, &said.tool_requests);
             WorkResult::Ask(Box::new(said))
         }
-        Err(error) => failed(bench, &error).await,
+        Err(error) => failed(bench, &error, partial(&failures, &stream.message_id)).await,
     }
 }
 
@@ -251,22 +251,47 @@ fn call_failure(error: &ModelError, chosen: &Chosen, begun: Instant, source: &st
     }
 }
 
-/// The end of the turn, as everybody is told. Hooks hear of it first.
-async fn failed(bench: &Bench, error: &ModelError) -> WorkResult {
+/// The end of the turn, as everybody is told, unless another model is asked. Hooks hear of it first.
+async fn failed(bench: &Bench, error: &ModelError, partial: Option<(String, String)>) -> WorkResult {
     let input = json!({
         "error": { "name": error.kind.as_str(), "message": error.message },
         "errorContext": "model_call",
         "recoverable": false,
     });
     hooks::invoke(bench, "errorOccurred", input).await;
-    WorkResult::AskFailed(SessionError {
+    let instead = instead(bench, error).await;
+    let error = SessionError {
         error_type: error_type(error).into(),
         message: error.message.clone(),
         error_code: error.code.as_deref().map(str::to_owned),
         status_code: error.status,
         provider_call_id: error.request_id.as_deref().map(str::to_owned),
         ..SessionError::default()
-    })
+    };
+    WorkResult::AskFailed(Box::new(Unanswered { error, partial, instead }))
+}
+
+/// What could be asked instead of a model that wants to be asked less often.
+async fn instead(bench: &Bench, error: &ModelError) -> Option<Instead> {
+    let (live, facts) = (&bench.session.live, &bench.session.durable.facts);
+    let agrees = facts.switches_always || live.clients.values().any(|client| client.model_switch);
+    // An agent with a model of its own would be asked with that again.
+    let is_free = bench.settings.agent_in_charge().is_none_or(|agent| agent.model.is_none());
+    if error.kind != ErrorKind::RateLimited || bench.agent.is_some() || !agrees || !is_free {
+        return None;
+    }
+    let model = bench.server.models.another(&asker(bench)).await?;
+    Some(Instead { model, retry_after_seconds: error.retry_after.map(|wait| wait.as_secs()) })
+}
+
+/// What had been said when the last of these attempts failed that said anything, with the name under which it was shown.
+fn partial(failures: &[ModelError], shown: &str) -> Option<(String, String)> {
+    let (last, earlier) = failures.split_last()?;
+    if !last.partial.is_empty() {
+        return Some((shown.to_owned(), last.partial.to_string()));
+    }
+    let text = earlier.iter().rev().map(|failure| &failure.partial).find(|text| !text.is_empty())?;
+    Some((uuid::Uuid::new_v4().to_string(), text.to_string()))
 }
 
 /// The kind of a failure, in the words that clients know.

@@ -137,11 +137,11 @@ fn failure_of(work: &Work) -> WorkResult {
     const WHY: &str = "Something inside the server failed; its log says what.";
     match work {
         Work::PreparePrompt { .. } => WorkResult::PreparePrompt(PreparedPrompt::default()),
-        Work::Ask { .. } => WorkResult::AskFailed(SessionError {
-            error_type: "internal".into(),
-            message: WHY.into(),
-            ..SessionError::default()
-        }),
+        Work::Ask { .. } => {
+            let error_type = "internal".into();
+            let error = SessionError { error_type, message: WHY.into(), ..SessionError::default() };
+            WorkResult::AskFailed(Box::new(error.into()))
+        }
         Work::PrepareCall { .. } => WorkResult::PrepareCall(Prepared::Finished(ToolResult::failure(WHY))),
         Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::failure(WHY)),
         Work::DeliverQuestion { .. } => WorkResult::Undelivered,

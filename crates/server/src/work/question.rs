@@ -1,9 +1,10 @@
 //! Questions to the user, shown by a client.
 
 use baton_core::{Answer, CallStage, WorkResult};
-use baton_protocol::event::Question;
-use baton_protocol::{ClientId, RequestId};
-use serde_json::json;
+use baton_protocol::event::{Question, SwitchAnswer};
+use baton_protocol::{ClientId, Json, RequestId};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::Bench;
 use crate::rpc::UserInput;
@@ -12,23 +13,14 @@ use crate::session::{CallFailed, Mail};
 /// Puts a question to a client and passes its answer on. A client that leaves, leaves the question open for the next. One
 /// that says that it failed has answered: nobody else will be asked, and the turn must not wait for ever.
 pub(super) async fn deliver(bench: &Bench, client: ClientId, request: &RequestId) -> WorkResult {
-    let (Some(port), Some(question)) = (bench.hub.port(client), open_question(bench, request)) else {
+    let (Some(port), Some(asked)) = (bench.hub.port(client), Asked::find(bench, request)) else {
         return WorkResult::Undelivered;
     };
-    let Question::UserInput { question, choices, allow_freeform } = question;
-    let mut params = json!({ "sessionId": bench.session.id, "question": question });
-    if let Some(choices) = choices {
-        params["choices"] = json!(choices);
-    }
-    params["allowFreeform"] = json!(allow_freeform.unwrap_or(true));
-    let answer = match port.call("userInput.request", params).await {
-        Ok(answer) => answer.parse::<UserInput>().map_or_else(
-            |error| {
-                tracing::warn!(%client, %error, "a client's answer to a question makes no sense");
-                Answer::NoUser
-            },
-            Answer::from,
-        ),
+    let answer = match port.call(asked.method, asked.params).await {
+        Ok(answer) => (asked.read)(&answer).unwrap_or_else(|error| {
+            tracing::warn!(%client, %error, "a client's answer to a question makes no sense");
+            Answer::NoUser
+        }),
         Err(CallFailed::Refused(error)) => {
             tracing::debug!(%client, %error, "a client could not put a question");
             Answer::NoUser
@@ -37,6 +29,49 @@ pub(super) async fn deliver(bench: &Bench, client: ClientId, request: &RequestId
     };
     drop(bench.mailbox.send(Mail::Answer(request.clone(), Box::new(answer), Box::new(drop))));
     WorkResult::Undelivered
+}
+
+/// A question in the form in which a client is asked it, and how its answer is read.
+struct Asked {
+    method: &'static str,
+    params: Value,
+    read: fn(&Json) -> Result<Answer, serde_json::Error>,
+}
+
+impl Asked {
+    fn find(bench: &Bench, request: &RequestId) -> Option<Self> {
+        open_question(bench, request)
+            .map(|question| Self::question(bench, question))
+            .or_else(|| Self::switch(bench, request))
+    }
+
+    fn question(bench: &Bench, question: Question) -> Self {
+        let Question::UserInput { question, choices, allow_freeform } = question;
+        let mut params = json!({ "sessionId": bench.session.id, "question": question });
+        if let Some(choices) = choices {
+            params["choices"] = json!(choices);
+        }
+        params["allowFreeform"] = json!(allow_freeform.unwrap_or(true));
+        Self { method: "userInput.request", params, read: |json| json.parse::<UserInput>().map(Answer::from) }
+    }
+
+    /// Whether to go on with another model.
+    fn switch(bench: &Bench, request: &RequestId) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Switched {
+            response: SwitchAnswer,
+        }
+        let offer = bench.session.durable.turn.as_ref()?.offer.as_ref()?;
+        let mut params = json!({ "sessionId": bench.session.id });
+        if let Some(code) = &offer.error.error_code {
+            params["errorCode"] = json!(code);
+        }
+        if let Some(seconds) = offer.retry_after_seconds {
+            params["retryAfterSeconds"] = json!(seconds);
+        }
+        let read = |json: &Json| json.parse::<Switched>().map(|switched| Answer::Switch(switched.response));
+        (offer.request_id == *request).then_some(Self { method: "autoModeSwitch.request", params, read })
+    }
 }
 
 fn open_question(bench: &Bench, request: &RequestId) -> Option<Question> {

@@ -148,6 +148,7 @@ fn route(call: &Call<'_>) -> Handling {
         "session.commands.execute" => answers::execute_command(call),
         "session.ui.elicitation" => answers::elicit(call),
         "session.ui.handlePendingElicitation" => answers::elicitation(call),
+        "session.ui.handlePendingAutoModeSwitch" => answers::model_switch(call),
         "session.permissions.pendingRequests" => answers::pending_permissions(call),
 
         "session.permissions.configure" => permissions::configure(call),

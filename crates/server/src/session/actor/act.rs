@@ -88,7 +88,7 @@ impl Actor {
             // Asking without the history would be worse than not asking: the model would answer as if to a stranger.
             let error = storage_error(&error);
             let failed = match work {
-                Work::Ask { .. } => WorkResult::AskFailed(error),
+                Work::Ask { .. } => WorkResult::AskFailed(Box::new(error.into())),
                 _ => WorkResult::Drive(Err(error)),
             };
             return drop(self.mailbox.send(Mail::Finished(id, Box::new(failed))));

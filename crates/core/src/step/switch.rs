@@ -1,0 +1,121 @@
+//! Another model in the middle of a turn: one may not be asked for a while, and somebody agrees to go on with another.
+//!
+//! The offer is a request like any other: durable under its id, put to a client that says it can answer, and answered by
+//! whoever comes first. The round is not over meanwhile; it ends with the answer of the other model, or with the error.
+
+use baton_protocol::event::{
+    AssistantMessage, AutoModeSwitchCompleted, AutoModeSwitchRequested, ModelChange, RequestClosed,
+    SessionError, SwitchAnswer, SwitchOffered,
+};
+use baton_protocol::{Json, RequestId};
+
+use super::Step;
+use crate::fold::AUTO_SWITCH;
+use crate::input::{Answer, Instead, Unanswered};
+use crate::output::{Reply, ReplyTo, Work};
+
+impl Step<'_> {
+    /// The model was asked in vain: another is, or is offered, or the turn fails.
+    pub(super) fn unanswered(&mut self, failed: Unanswered) {
+        let Unanswered { error, partial, instead } = failed;
+        let tried = self.turn().is_some_and(|turn| turn.switched);
+        match instead.filter(|_| !tried) {
+            Some(instead) if self.session.durable.facts.switches_always => self.go_on_with(instead.model),
+            Some(instead) if self.session.live.clients.values().any(|client| client.model_switch) => {
+                self.offer_switch(instead, error);
+            }
+            _ => {
+                self.keep_partial(partial);
+                self.ask_failed(error);
+            }
+        }
+    }
+
+    /// What is waited for, if it is this.
+    pub(super) fn offer(&self) -> Option<&SwitchOffered> {
+        self.turn()?.offer.as_ref()
+    }
+
+    fn offer_switch(&mut self, instead: Instead, error: SessionError) {
+        let request_id = RequestId(self.stamp.text_id());
+        let (error_code, retry_after_seconds) = (error.error_code.clone(), instead.retry_after_seconds);
+        self.record(SwitchOffered {
+            request_id: request_id.clone(),
+            model: instead.model,
+            retry_after_seconds,
+            error,
+        });
+        self.show(AutoModeSwitchRequested { request_id, error_code, retry_after_seconds });
+        self.deliver_offer();
+    }
+
+    /// Puts the offer to the newest client that can answer it, unless one is looking at it.
+    pub(super) fn deliver_offer(&mut self) {
+        let Some(request) = self.offer().map(|offer| offer.request_id.clone()) else { return };
+        let live = &self.session.live;
+        let is_delivered =
+            |work: &Work| matches!(work, Work::DeliverQuestion { request: r, .. } if *r == request);
+        if live.work.values().any(is_delivered) {
+            return;
+        }
+        let able = live.clients.iter().rev().find(|(_, profile)| profile.model_switch);
+        if let Some(client) = able.map(|(id, _)| *id) {
+            self.start(Work::DeliverQuestion { client, request });
+        }
+    }
+
+    pub(super) fn answer_offer(&mut self, reply: ReplyTo, answer: &Answer) {
+        let answer = match answer {
+            Answer::Switch(answer) => *answer,
+            Answer::NoUser => SwitchAnswer::No,
+            _ => return self.reply(reply, Reply::Mismatch),
+        };
+        let Some(offer) = self.close_offer(answer) else { return };
+        match answer {
+            SwitchAnswer::Yes | SwitchAnswer::YesAlways => self.go_on_with(offer.model),
+            SwitchAnswer::No => self.ask_failed(offer.error),
+        }
+        self.reply_after_records(reply);
+    }
+
+    /// Records what became of the offer, if there is one, and lets go of it.
+    pub(super) fn close_offer(&mut self, answer: SwitchAnswer) -> Option<SwitchOffered> {
+        let offer = self.offer()?.clone();
+        let request_id = offer.request_id.clone();
+        let said = serde_json::to_value(answer).ok().map(Json::from);
+        self.record(RequestClosed { request_id: request_id.clone(), answer: said });
+        self.stop_where(
+            |work| matches!(work, Work::DeliverQuestion { request, .. } if *request == request_id),
+        );
+        self.settled(&request_id);
+        self.show(AutoModeSwitchCompleted { request_id, response: answer });
+        Some(offer)
+    }
+
+    fn go_on_with(&mut self, new_model: String) {
+        let facts = &self.session.durable.facts;
+        self.record(ModelChange {
+            previous_model: facts.model.clone(),
+            new_model,
+            previous_reasoning_effort: facts.reasoning_effort.clone(),
+            reasoning_effort: facts.reasoning_effort.clone(),
+            reasoning_summary: None,
+            source: None,
+            cause: Some(AUTO_SWITCH.into()),
+        });
+        self.start(Work::Ask { agent: None });
+    }
+
+    /// What a model had said before it failed stays in the history: people have read it.
+    fn keep_partial(&mut self, partial: Option<(String, String)>) {
+        let (Some(turn), Some((message_id, content))) = (self.turn(), partial) else { return };
+        let (interaction_id, turn_id) = (Some(turn.interaction.clone()), Some(turn.round_name(None)));
+        self.record(AssistantMessage {
+            message_id,
+            content,
+            interaction_id,
+            turn_id,
+            ..AssistantMessage::default()
+        });
+    }
+}
