@@ -43,6 +43,8 @@ async fn a_busy_session_stays_with_its_server_and_others_are_told_who_has_it() {
     assert!(told.contains(&format!("process {}", server.pid())), "who has it: {told}");
     let listed = second.ok("session.list", json!({})).await;
     assert_eq!(listed["sessions"][0]["sessionId"], "shared", "it is there for everybody to see");
+    let in_short = second.ok("sessions.list", json!({"metadataLimit": 0})).await;
+    assert_eq!(in_short["sessions"].as_array().map(Vec::len), Some(1), "in short is not left out");
     // The holder has noticed nothing.
     let chat = Chat { client: &first, id: "shared".into() };
     let answer = json!({"requestId": request, "result": {"kind": "approve-once"}});

@@ -16,7 +16,6 @@ use crate::{metadata, owner};
 #[serde(rename_all = "camelCase", default)]
 struct List {
     filter: Option<Filter>,
-    metadata_limit: Option<usize>,
 }
 
 #[derive(Default, Deserialize)]
@@ -38,14 +37,15 @@ impl Filter {
     }
 }
 
-/// All sessions, last changed first.
+/// All sessions, last changed first. A `metadataLimit` says how many are to be described in full; here all are, because
+/// descriptions are stored beside the sessions and cost nothing more.
 pub(super) fn list(call: &Call<'_>) -> Handling {
     let params: List = call.parse()?;
     summaries(call, move |all| {
         let filter = params.filter.unwrap_or_default();
         let matching = all.iter().map(metadata::of);
         let matching = matching.filter(|m| filter.matches(&m.context.clone().unwrap_or_default()));
-        let sessions: Vec<_> = matching.take(params.metadata_limit.unwrap_or(usize::MAX)).collect();
+        let sessions: Vec<_> = matching.collect();
         json!({ "sessions": sessions })
     })
 }
