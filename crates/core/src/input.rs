@@ -89,6 +89,13 @@ pub enum Input {
         /// What.
         change: Change,
     },
+    /// Somebody starts a sub-agent, in the background.
+    StartAgent {
+        /// Told its name.
+        reply: ReplyTo,
+        /// The task.
+        task: Box<Delegation>,
+    },
     /// Somebody stops one sub-agent.
     StopAgent {
         /// Told whether it was at work.

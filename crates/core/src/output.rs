@@ -39,6 +39,8 @@ pub enum Reply {
         /// Whether there was anything to cancel.
         had_work: bool,
     },
+    /// The sub-agent has begun.
+    AgentStarted(AgentId),
     /// So many prompts were taken back.
     Withdrew(usize),
     /// The answer counts.

@@ -1,6 +1,6 @@
 //! What a session is: the half that survives, and the half that does not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use baton_protocol::event::{
@@ -29,6 +29,14 @@ pub struct Session {
     pub durable: Durable,
     /// What does not.
     pub live: Live,
+}
+
+impl Durable {
+    /// The sub-agents that are known: those of the running turn last.
+    pub fn known_agents(&self) -> impl DoubleEndedIterator<Item = &Delegate> {
+        let now = self.turn.iter().flat_map(|turn| &turn.agents);
+        self.agents.iter().chain(now).map(|agent| &**agent)
+    }
 }
 
 impl Session {
@@ -71,6 +79,8 @@ pub struct Durable {
     pub inbox: QueueSync<Accepted>,
     /// What is being worked on.
     pub turn: Option<Turn>,
+    /// Sub-agents of turns that are over, newest last: a few, so that what came of them can still be asked for.
+    pub agents: VecDeque<Arc<Delegate>>,
     /// Keys that senders gave their prompts, with the prompts, newest last.
     pub keys: QueueSync<(String, PromptId)>,
     /// Permissions granted for longer than one call.
@@ -133,9 +143,9 @@ pub struct Turn {
     pub calls: Vec<Call>,
     /// Why the turn must end once its calls are over: somebody rejected one of them.
     pub rejected: Option<String>,
-    /// The sub-agents that were started in it.
+    /// The sub-agents that were started in it. Shared, because answers can be long and a state is copied with every step.
     #[serde(default)]
-    pub agents: Vec<Delegate>,
+    pub agents: Vec<Arc<Delegate>>,
     /// Whether the model has yet to be told something that happened while it was not asked.
     #[serde(default)]
     pub has_news: bool,
@@ -177,12 +187,12 @@ impl Turn {
     /// A sub-agent of this turn.
     #[must_use]
     pub fn agent(&self, id: &AgentId) -> Option<&Delegate> {
-        self.agents.iter().find(|agent| agent.id == *id)
+        self.agents.iter().map(|agent| &**agent).find(|agent| agent.id == *id)
     }
 
     /// The sub-agents that have not ended.
     pub fn working_agents(&self) -> impl Iterator<Item = &Delegate> {
-        self.agents.iter().filter(|agent| agent.ending.is_none())
+        self.agents.iter().map(|agent| &**agent).filter(|agent| agent.ending.is_none())
     }
 }
 
@@ -200,6 +210,8 @@ pub struct Delegate {
     pub name: String,
     /// Its task, in a few words.
     pub description: String,
+    /// Its task.
+    pub prompt: String,
     /// The model that it is asked with; none means the session's.
     pub model: Option<String>,
     /// Whether the main conversation waits for it.

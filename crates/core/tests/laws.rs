@@ -37,6 +37,8 @@ enum Op {
     Report {
         what: usize,
     },
+    /// A client starts a sub-agent.
+    StartAgent,
     /// Some sub-agent, or one that never was, is stopped.
     StopAgent {
         which: usize,
@@ -63,6 +65,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (any::<usize>(), any::<usize>()).prop_map(|(which, how)| Op::Answer { which, how }),
         6 => any::<usize>().prop_map(|what| Op::Report { what }),
         1 => any::<usize>().prop_map(|which| Op::StopAgent { which }),
+        1 => Just(Op::StartAgent),
         1 => Just(Op::Crash),
     ]
 }
@@ -143,6 +146,7 @@ impl Run {
             Op::Finish { which, how } => self.finish(*which, *how),
             Op::Answer { which, how } => self.answer(*which, *how),
             Op::Report { what } => self.report(*what),
+            Op::StartAgent => drop(self.world.start_agent()),
             Op::StopAgent { which } => {
                 let agents = self.world.agents();
                 let agent = agents.get(which % (agents.len() + 1)).cloned();

@@ -73,6 +73,8 @@ pub struct SessionParams {
     pub additional_directories: Option<Vec<String>>,
     #[serde(alias = "enableStreaming")]
     pub streaming: Option<bool>,
+    /// Whether the client is shown what sub-agents say while they say it; yes, unless said otherwise.
+    pub include_sub_agent_streaming_events: Option<bool>,
     pub config_dir: Option<String>,
     pub instruction_directories: Option<Vec<String>>,
     pub git_hub_token: Option<String>,

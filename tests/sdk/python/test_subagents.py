@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from support import call, processes_of, system_message, text_of, tool, tool_names, tool_results, until
 
 
@@ -113,3 +114,33 @@ async def test_a_custom_agent_works_with_its_own_prompt_and_tools(world, client)
     task = next(t["function"] for t in outer["tools"] if t["function"]["name"] == "task")
     kinds = task["parameters"]["properties"]["agent_type"]["enum"]
     assert "finder" in kinds and "hidden" not in kinds
+
+
+async def test_a_client_starts_an_agent_itself(world, client):
+    rpc = pytest.importorskip("copilot.rpc", reason="this SDK cannot start agents")
+    if not hasattr(rpc, "TasksStartAgentRequest"):
+        pytest.skip("this SDK cannot start agents")
+
+    session = await world.create(client)
+    seen = world.watch(session)
+    wish = rpc.TasksStartAgentRequest(agent_type="explore", name="look", prompt="TASK [[text:seen]]")
+    agent = (await session.rpc.tasks.start_agent(wish)).agent_id
+    await seen.idle()
+    task = next(task for task in (await session.rpc.tasks.list()).tasks if task.id == agent)
+    assert (task.status.value, task.latest_response, task.prompt) == ("completed", "seen", wish.prompt)
+    assert "completed successfully" in json.dumps(world.model.requests()[-1]["messages"])
+    assert (await session.rpc.tasks.remove(rpc.TasksRemoveRequest(id=agent))).removed
+    assert not (await session.rpc.tasks.list()).tasks
+
+
+async def test_who_does_not_want_to_hear_agents_speak_is_spared(world, client):
+    script = "TASK [[slow:5:1]]"
+    for wanted in (True, False):
+        try:
+            session = await world.create(client, streaming=True, include_sub_agent_streaming_events=wanted)
+        except TypeError:
+            pytest.skip("this SDK cannot say so")
+        seen = world.watch(session)
+        await world.ask(session, hand_on("explore", script) + "[[text:Done]]")
+        pieces = [event["deltaContent"] for event in seen.of("assistant.message_delta")]
+        assert (len(pieces) > 1) == wanted, pieces

@@ -154,7 +154,7 @@ fn read_agent() -> ToolSpec {
 fn list_agents() -> ToolSpec {
     spec(
         LIST_AGENTS,
-        "Lists the agents that were started for the present request.",
+        "Lists the agents that were started lately, and how they stand.",
         schema::object(&json!({}), &[]),
     )
 }

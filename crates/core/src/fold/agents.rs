@@ -1,5 +1,7 @@
 //! Folding events of sub-agents. They say nothing about the main conversation, except that its turn has such an agent.
 
+use std::sync::Arc;
+
 use baton_protocol::event::{Body, SubagentStarted};
 use baton_protocol::{AgentId, Event, Timestamp};
 
@@ -26,12 +28,13 @@ impl Turn {
             return;
         }
         let started = started.clone();
-        self.agents.push(Delegate {
+        self.agents.push(Arc::new(Delegate {
             id: id.clone(),
             call: started.tool_call_id,
             kind: started.agent_name,
             name: started.agent_display_name,
             description: started.agent_description,
+            prompt: String::new(),
             model: started.model,
             mode: started.execution_mode,
             rounds: 0,
@@ -40,7 +43,7 @@ impl Turn {
             answer: String::new(),
             started: at,
             ending: None,
-        });
+        }));
     }
 
     /// One step of an agent that works. One that has ended stays as it is, whatever a damaged history says next.
@@ -49,7 +52,9 @@ impl Turn {
         else {
             return;
         };
+        let agent = Arc::make_mut(agent);
         match body {
+            Body::UserMessage(message) if agent.rounds == 0 => agent.prompt.clone_from(&message.content),
             Body::TurnStart(_) => {
                 agent.stage = Stage::Asking;
                 agent.rounds += 1;

@@ -15,6 +15,9 @@ const KEYS_REMEMBERED: usize = 128;
 /// Why a model was changed, if it was because another one may not be asked for a while.
 pub(crate) const AUTO_SWITCH: &str = "rate_limit_auto_switch";
 
+/// How many sub-agents of earlier turns are remembered.
+const AGENTS_REMEMBERED: usize = 16;
+
 /// How much of the first prompt becomes the title.
 const TITLE_LENGTH: usize = 200;
 
@@ -97,16 +100,14 @@ impl Durable {
                 }
                 self.inbox.enqueue_mut(Accepted { id: accepted.prompt_id, prompt });
             }
+            Body::TurnOpened(opened) => self.open_turn(None, opened.interaction_id.clone()),
+            Body::AgentForgotten(forgotten) => self.forget_agent(&forgotten.agent_id),
             Body::UserMessage(message) => self.apply_user_message(message),
             Body::TurnSettled(settled) => {
                 self.totals.prompts += settled.prompt_ids.len() as u64;
                 self.leave_inbox(&settled.prompt_ids);
-                if self
-                    .turn
-                    .as_ref()
-                    .is_some_and(|t| t.prompts.iter().any(|p| settled.prompt_ids.contains(p)))
-                {
-                    self.turn = None;
+                if self.turn.as_ref().is_some_and(|turn| turn.is_settled_by(&settled.prompt_ids)) {
+                    self.end_turn();
                 }
             }
             Body::AssistantMessage(message) => {
@@ -144,24 +145,42 @@ impl Durable {
         self.leave_inbox(&[id]);
         match &mut self.turn {
             Some(turn) => turn.prompts.push(id),
-            None => {
-                let interaction = message.interaction_id.clone().unwrap_or_default();
-                let prompts = vec![id];
-                self.turn = Some(Turn {
-                    prompts,
-                    interaction,
-                    engine: None,
-                    rounds: 0,
-                    stage: Stage::Ready,
-                    calls: Vec::new(),
-                    rejected: None,
-                    agents: Vec::new(),
-                    has_news: false,
-                    offer: None,
-                    switched: false,
-                });
-            }
+            None => self.open_turn(Some(id), message.interaction_id.clone().unwrap_or_default()),
         }
+    }
+
+    fn open_turn(&mut self, prompt: Option<PromptId>, interaction: String) {
+        if self.turn.is_some() {
+            return;
+        }
+        self.turn = Some(Turn {
+            prompts: prompt.into_iter().collect(),
+            interaction,
+            engine: None,
+            rounds: 0,
+            stage: Stage::Ready,
+            calls: Vec::new(),
+            rejected: None,
+            agents: Vec::new(),
+            has_news: false,
+            offer: None,
+            switched: false,
+        });
+    }
+
+    /// Forgets an agent that has ended; one that works cannot be.
+    fn forget_agent(&mut self, id: &AgentId) {
+        self.agents.retain(|agent| agent.id != *id);
+        if let Some(turn) = &mut self.turn {
+            turn.agents.retain(|agent| agent.id != *id || agent.ending.is_none());
+        }
+    }
+
+    fn end_turn(&mut self) {
+        let ended = self.turn.take().map(|turn| turn.agents).unwrap_or_default();
+        self.agents.extend(ended);
+        let too_many = self.agents.len().saturating_sub(AGENTS_REMEMBERED);
+        self.agents.drain(..too_many);
     }
 
     fn apply_to_turn(&mut self, body: &Body) {
@@ -210,6 +229,11 @@ impl Durable {
 }
 
 impl Turn {
+    /// Whether an outcome of these prompts is the turn's. That of a turn which nobody prompted names none.
+    fn is_settled_by(&self, prompts: &[PromptId]) -> bool {
+        self.prompts.is_empty() && prompts.is_empty() || self.prompts.iter().any(|own| prompts.contains(own))
+    }
+
     /// What an event says about one call of a conversation.
     fn apply_to_call(&mut self, agent: Option<&AgentId>, body: &Body) {
         match body {

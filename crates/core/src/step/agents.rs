@@ -5,11 +5,12 @@
 //! is closed as failed and never carried on: what it knew is gone with its conversation.
 //!
 //! The call that started an agent waits for it, or ends at once. In the second case the turn stays open until all of
-//! its agents have ended, and the model is told of each that has. Prompts that come meanwhile join the turn.
+//! its agents have ended, and the model is told of each that has. Prompts that come meanwhile join the turn. A client can
+//! start an agent, too; where there is no turn, one is opened for it that no prompt has asked for.
 
 use baton_protocol::event::{
     AssistantIdle, ExecutionMode, Outcome, SessionError, SubagentCompleted, SubagentFailed, SubagentStarted,
-    SystemMessage, SystemNotification, TurnEnd, UserMessage,
+    SystemMessage, SystemNotification, TurnEnd, TurnOpened, UserMessage,
 };
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{AgentId, Json, ToolCallId};
@@ -23,9 +24,32 @@ use crate::state::{AgentOutcome, CallKey, Delegate, Stage};
 impl Step<'_> {
     /// Starts an agent for a call of the main conversation.
     pub(super) fn delegate(&mut self, call: &ToolCallId, task: Delegation) {
-        let Some(turn) = self.turn() else { return };
-        let (interaction_id, mode) = (Some(turn.interaction.clone()), task.mode);
+        let (id, mode) = (AgentId(self.stamp.text_id()), task.mode);
+        if mode == ExecutionMode::Background {
+            self.finish_call_with(call.clone().into(), ToolResult::success(started_text(&id)));
+        }
+        self.begin_agent(id, call, task);
+    }
+
+    /// Starts an agent for a client: in the background of the running turn, or of one that is opened for it.
+    pub(super) fn start_agent(&mut self, reply: ReplyTo, task: Delegation) {
+        if self.is_driven() {
+            let why = "Another agent's program works on the running turn. Wait until it has ended.";
+            return self.reply(reply, Reply::Refused(why.into()));
+        }
+        if self.turn().is_none() {
+            let interaction_id = self.stamp.text_id();
+            self.record(TurnOpened { interaction_id });
+        }
         let id = AgentId(self.stamp.text_id());
+        let (call, task) = (ToolCallId(id.0.clone()), Delegation { mode: ExecutionMode::Background, ..task });
+        self.reply(reply, Reply::AgentStarted(id.clone()));
+        self.begin_agent(id, &call, task);
+    }
+
+    fn begin_agent(&mut self, id: AgentId, call: &ToolCallId, task: Delegation) {
+        let Some(turn) = self.turn() else { return };
+        let interaction_id = Some(turn.interaction.clone());
         self.record_for(
             Some(&id),
             SubagentStarted {
@@ -34,7 +58,7 @@ impl Step<'_> {
                 agent_display_name: task.name,
                 agent_description: task.description,
                 model: task.model,
-                execution_mode: mode,
+                execution_mode: task.mode,
             },
         );
         self.record_for(Some(&id), SystemMessage { role: "system".into(), content: task.system });
@@ -52,9 +76,6 @@ impl Step<'_> {
                 message_id: None,
             },
         );
-        if mode == ExecutionMode::Background {
-            self.finish_call_with(call.clone().into(), ToolResult::success(started_text(&id)));
-        }
         self.ask(Some(id));
     }
 

@@ -45,7 +45,7 @@ struct Step<'a> {
 
 impl Step<'_> {
     fn take(&mut self, input: Input) {
-        if matches!(input, Input::Prompt { .. } | Input::Answer { .. }) {
+        if matches!(input, Input::Prompt { .. } | Input::Answer { .. } | Input::StartAgent { .. }) {
             self.continue_work();
         }
         match input {
@@ -73,6 +73,7 @@ impl Step<'_> {
             Input::Suspend { reply } => self.suspend(reply),
             Input::Change { reply, change } => self.change(reply, change),
             Input::Truncate { reply, cut } => self.truncate(reply, cut),
+            Input::StartAgent { reply, task } => self.start_agent(reply, *task),
             Input::StopAgent { reply, agent } => self.stop_agent(reply, &agent),
             Input::Note { agent, body } => {
                 self.record_for(agent.as_ref(), *body);

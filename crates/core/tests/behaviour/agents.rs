@@ -157,6 +157,36 @@ fn a_call_that_waits_for_an_agent_is_run_when_it_has_ended() {
     world.only(|w| matches!(w, Work::RunTool { .. }));
 }
 
+/// A client's agent has a turn of its own where there is none, and nobody's prompt has an outcome because of it.
+#[test]
+fn a_client_starts_an_agent_in_a_session_at_rest() {
+    let mut world = World::new();
+    let started = world.start_agent();
+    let agent = world.agents()[0].clone();
+    assert_eq!(started, Reply::AgentStarted(agent.clone()));
+    world.finish(world.only(asks_for(&agent)), said(1, &[]));
+    world.finish(world.only(is_ask), said(2, &[]));
+    assert!(!world.session.is_busy() && world.outcomes().is_empty());
+    let known: Vec<_> = world.session.durable.known_agents().map(|agent| agent.answer.as_str()).collect();
+    assert_eq!(known, ["text"], "what came of it can still be asked for");
+}
+
+/// The turn of a client's agent outlives a prompt that is taken back, and a prompt that comes joins it.
+#[test]
+fn prompts_join_the_turn_of_a_clients_agent() {
+    let mut world = World::new();
+    world.start_agent();
+    world.prompt(SendMode::Enqueue);
+    world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
+    world.prompt(SendMode::Enqueue);
+    world.withdraw(true);
+    assert_eq!(world.agents().len(), 1);
+    world.finish(world.only(is_ask), said(1, &[]));
+    world.finish(world.only(asks_for(&world.agents()[0])), said(2, &[]));
+    world.finish(world.only(is_ask), said(3, &[]));
+    assert_eq!((world.session.is_busy(), world.outcomes().len()), (false, 2));
+}
+
 /// P4: what an agent was doing at a crash is interrupted, and so is the agent; nothing of it runs again.
 #[test]
 fn agents_do_not_survive_a_crash() {

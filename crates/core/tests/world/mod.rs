@@ -176,6 +176,12 @@ impl World {
         turn.flat_map(|turn| turn.working_agents()).map(|agent| agent.id.clone()).collect()
     }
 
+    pub fn start_agent(&mut self) -> Reply {
+        let reply = self.reply_to();
+        self.take(Input::StartAgent { reply, task: Box::new(task(ExecutionMode::Sync)) });
+        self.replies[&reply].clone()
+    }
+
     pub fn stop_agent(&mut self, agent: &AgentId) -> Reply {
         let reply = self.reply_to();
         self.take(Input::StopAgent { reply, agent: agent.clone() });
@@ -310,7 +316,11 @@ pub fn runnable(route: Route) -> WorkResult {
 
 /// A call that hands a task on.
 pub fn delegation(mode: ExecutionMode) -> WorkResult {
-    WorkResult::PrepareCall(Prepared::Delegate(Box::new(Delegation {
+    WorkResult::PrepareCall(Prepared::Delegate(Box::new(task(mode))))
+}
+
+pub fn task(mode: ExecutionMode) -> Delegation {
+    Delegation {
         kind: "explore".into(),
         name: "look".into(),
         description: "Looking".into(),
@@ -318,7 +328,7 @@ pub fn delegation(mode: ExecutionMode) -> WorkResult {
         system: "You look.".into(),
         model: None,
         mode,
-    })))
+    }
 }
 
 pub fn approve() -> Answer {

@@ -11,7 +11,7 @@ use serde_with::skip_serializing_none;
 
 use super::session::{AgentMode, SessionError};
 use crate::attachment::Attachment;
-use crate::ids::{EventId, PromptId, RequestId, ToolCallId};
+use crate::ids::{AgentId, EventId, PromptId, RequestId, ToolCallId};
 use crate::json::Json;
 use crate::permission::Approval;
 
@@ -125,6 +125,20 @@ pub struct RequestClosed {
 pub struct ContextAdded {
     pub source: String,
     pub content: String,
+}
+
+/// A turn begins that no prompt has asked for: a client has started a sub-agent in a session at rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnOpened {
+    pub interaction_id: String,
+}
+
+/// Nobody wants to hear of a sub-agent that has ended any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentForgotten {
+    pub agent_id: AgentId,
 }
 
 /// Another agent's program works on the turn that has just begun.

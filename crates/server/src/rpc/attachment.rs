@@ -27,6 +27,8 @@ const KEPT: usize = 1000;
 pub(super) struct Attachment {
     me: Weak<Self>,
     connection: Arc<Connection>,
+    /// Whether it wants to see what sub-agents say while they say it.
+    agents_live: bool,
     place: Mutex<Place>,
 }
 
@@ -70,8 +72,8 @@ fn is_piece(kind: &str) -> bool {
 }
 
 impl Attachment {
-    pub(super) fn new(connection: Arc<Connection>) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self { me: me.clone(), connection, place: Mutex::default() })
+    pub(super) fn new(connection: Arc<Connection>, agents_live: bool) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self { me: me.clone(), connection, agents_live, place: Mutex::default() })
     }
 
     /// Sends what was held back, as fast as the client reads it, until there is nothing more.
@@ -126,6 +128,12 @@ impl Attachment {
 
 impl Port for Attachment {
     fn deliver(&self, session: &SessionId, event: &Arc<Published>) {
+        if event.of_agent
+            && !self.agents_live
+            && (is_piece(&event.kind) || event.kind == "assistant.message_start")
+        {
+            return;
+        }
         let mut place = self.lock();
         if event.seq.is_some_and(|seq| seq <= place.delivered) {
             return;

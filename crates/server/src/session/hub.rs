@@ -19,6 +19,8 @@ pub(crate) struct Published {
     pub(crate) seq: Option<Seq>,
     /// Its type.
     pub(crate) kind: String,
+    /// Whether it belongs to a sub-agent, as far as it is live: of what is read back, nobody asks.
+    pub(crate) of_agent: bool,
     /// The event as JSON, exactly as it is stored.
     pub(crate) json: Bytes,
     /// The frame of the JSON-RPC door, made when the first client of that door needs it.
@@ -29,7 +31,18 @@ pub(crate) struct Published {
 
 impl Published {
     pub(crate) fn new(seq: Option<Seq>, kind: &str, json: Bytes) -> Arc<Self> {
-        Arc::new(Self { seq, kind: kind.to_owned(), json, frame: OnceLock::new(), sse: OnceLock::new() })
+        Arc::new(Self::unshared(seq, kind, json))
+    }
+
+    /// An event that has just happened.
+    pub(crate) fn live(event: &Event, seq: Option<Seq>, json: Bytes) -> Arc<Self> {
+        let of_agent = event.agent_id.is_some();
+        Arc::new(Self { of_agent, ..Self::unshared(seq, event.body.kind(), json) })
+    }
+
+    fn unshared(seq: Option<Seq>, kind: &str, json: Bytes) -> Self {
+        let (frame, sse) = (OnceLock::new(), OnceLock::new());
+        Self { seq, kind: kind.to_owned(), of_agent: false, json, frame, sse }
     }
 
     /// The notification that SDK clients are sent, as a frame.
@@ -172,7 +185,7 @@ impl Hub {
             body: body.into(),
         };
         if let Ok(json) = serde_json::to_vec(&event) {
-            state.deliver(&self.session, &Published::new(None, event.body.kind(), json.into()));
+            state.deliver(&self.session, &Published::live(&event, None, json.into()));
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use baton_core::{Answer, Ask, Change, EngineReport, Profile, Reply, Session, Withdrawn, WorkId, WorkResult};
+use baton_core::{
+    Answer, Ask, Change, Delegation, EngineReport, Profile, Reply, Session, Withdrawn, WorkId, WorkResult,
+};
 use baton_protocol::event::{AbortReason, Prompt, ShutdownType};
 use baton_protocol::params::SessionParams;
 use baton_protocol::{AgentId, Body, ClientId, RequestId, SessionId};
@@ -65,6 +67,8 @@ pub(crate) enum Mail {
     Answer(RequestId, Box<Answer>, Responder),
     Ask(Box<Ask>, Responder),
     Suspend(Responder),
+    /// Somebody starts a sub-agent.
+    StartAgent(Box<Delegation>, Responder),
     /// Somebody stops one sub-agent.
     StopAgent(AgentId, Responder),
     Change(Box<Change>, Responder),
@@ -102,6 +106,7 @@ impl Mail {
             | Self::Answer(_, _, respond)
             | Self::Ask(_, respond)
             | Self::Suspend(respond)
+            | Self::StartAgent(_, respond)
             | Self::StopAgent(_, respond)
             | Self::Truncate(_, respond)
             | Self::Change(_, respond) => respond(Err(failure)),

@@ -18,11 +18,16 @@ pub(super) async fn task(bench: &Bench, arguments: &Json) -> Prepared {
         Ok(read) => read,
         Err(refusal) => return Prepared::Finished(refusal),
     };
+    Prepared::Delegate(Box::new(delegation(bench, task, kind).await))
+}
+
+/// A task that an agent of this kind can begin with.
+pub(crate) async fn delegation(bench: &Bench, task: Task, kind: &AgentKind) -> Delegation {
     let transcript = bench.tools.directory().join("events.jsonl");
     let input = json!({ "transcriptPath": transcript, "agentName": kind.name });
     // Whatever the hook says, the agent is started: there is nothing that it could change.
     hooks::invoke(bench, "subagentStart", input).await;
-    Prepared::Delegate(Box::new(Delegation {
+    Delegation {
         kind: kind.name.clone(),
         name: task.name.unwrap_or_else(|| kind.display_name.clone()),
         description: task.description,
@@ -33,7 +38,7 @@ pub(super) async fn task(bench: &Bench, arguments: &Json) -> Prepared {
             TaskMode::Sync => ExecutionMode::Sync,
             TaskMode::Background => ExecutionMode::Background,
         },
-    }))
+    }
 }
 
 async fn system_text(bench: &Bench, kind: &AgentKind) -> String {
@@ -64,30 +69,23 @@ pub(super) fn read(bench: &Bench, arguments: &Json) -> ToolResult {
     }
 }
 
-/// The agents of this turn.
+/// The agents that are known.
 pub(super) fn list(bench: &Bench) -> ToolResult {
-    let lines: Vec<String> = agents(bench).iter().map(facts).collect();
+    let lines: Vec<String> = bench.session.durable.known_agents().map(facts).collect();
     ToolResult::success(if lines.is_empty() { "There are no agents.".into() } else { lines.join("\n") })
-}
-
-fn agents(bench: &Bench) -> &[Delegate] {
-    bench.session.durable.turn.as_ref().map_or(&[], |turn| &turn.agents)
 }
 
 /// The agent of that id, or of that name: models mix them up.
 fn find<'a>(bench: &'a Bench, id: &str) -> Option<&'a Delegate> {
-    let agents = agents(bench);
-    agents
-        .iter()
-        .find(|agent| agent.id.as_str() == id)
-        .or_else(|| agents.iter().rev().find(|agent| agent.name == id))
+    let mut newest_first = bench.session.durable.known_agents().rev();
+    newest_first.find(|agent| agent.id.as_str() == id || agent.name == id)
 }
 
 fn unknown(bench: &Bench, id: &str) -> ToolResult {
-    let known: Vec<&str> = agents(bench).iter().map(|agent| agent.id.as_str()).collect();
+    let known: Vec<&str> = bench.session.durable.known_agents().map(|agent| agent.id.as_str()).collect();
     let known =
         if known.is_empty() { "there are none".into() } else { format!("there are {}", known.join(", ")) };
-    ToolResult::failure(format!("No agent {id:?} was started for the present request; {known}."))
+    ToolResult::failure(format!("There is no agent {id:?}; {known}."))
 }
 
 fn account(agent: &Delegate) -> String {

@@ -31,7 +31,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::aside::ask_aside;
-pub(crate) use self::delegate::status as agent_status;
+pub(crate) use self::delegate::{delegation, status as agent_status};
 pub(crate) use self::engine_room::EngineRoom;
 pub(crate) use self::offer::offered;
 pub(crate) use self::tools::ToolRoom;

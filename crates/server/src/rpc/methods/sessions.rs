@@ -119,7 +119,10 @@ pub(super) fn joining(call: &Call<'_>, params: SessionParams, how: How) -> Joini
     };
     Joining {
         client: call.connection.client,
-        port: Attachment::new(call.connection.clone()),
+        port: Attachment::new(
+            call.connection.clone(),
+            params.include_sub_agent_streaming_events.unwrap_or(true),
+        ),
         profile,
         params: Box::new(params),
         legacy: call.connection.dialect().is_legacy(),

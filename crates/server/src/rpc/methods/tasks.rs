@@ -1,20 +1,21 @@
 //! What goes on in a session beside its conversation: commands in the background, and the sub-agents of its turn.
 
+use baton_agent::tools::agents::{self, TaskMode};
 use baton_agent::tools::shell::{Background, CommandProgress};
-use baton_core::{Delegate, Reply};
-use baton_protocol::event::ExecutionMode;
+use baton_core::{Change, Delegate, Reply};
+use baton_protocol::event::{AgentForgotten, ExecutionMode};
 use baton_protocol::{AgentId, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handling};
 use crate::rpc::errors;
-use crate::session::Mail;
-use crate::work;
+use crate::session::{Mail, View};
+use crate::work::{self, Bench};
 
 pub(super) fn list(call: &Call<'_>) -> Handling {
     call.view(|view| {
-        let agents = view.session.durable.turn.iter().flat_map(|turn| &turn.agents).map(described_agent);
+        let agents = view.session.durable.known_agents().map(described_agent);
         let tasks: Vec<Value> = agents.chain(view.tools.background().iter().map(described)).collect();
         json!({ "tasks": tasks })
     })
@@ -33,7 +34,7 @@ fn described_agent(agent: &Delegate) -> Value {
         "description": agent.description,
         "status": work::agent_status(agent),
         "agentType": agent.kind,
-        "prompt": agent.description,
+        "prompt": agent.prompt,
         "executionMode": mode,
         "canPromoteToBackground": false,
         "startedAt": agent.started,
@@ -88,8 +89,7 @@ struct Task {
 pub(super) fn progress(call: &Call<'_>) -> Handling {
     let Task { id, .. } = call.parse()?;
     call.view(move |view| {
-        let mut agents = view.session.durable.turn.iter().flat_map(|turn| &turn.agents);
-        if let Some(agent) = agents.find(|agent| agent.id.as_str() == id) {
+        if let Some(agent) = view.session.durable.known_agents().find(|agent| agent.id.as_str() == id) {
             let activity = json!([{ "message": agent.description, "timestamp": agent.started }]);
             return json!({ "progress": { "type": "agent", "recentActivity": activity } });
         }
@@ -115,9 +115,25 @@ pub(super) fn cancel(call: &Call<'_>) -> Handling {
     })
 }
 
+/// Forgets what has ended: a command, or a sub-agent.
 pub(super) fn remove(call: &Call<'_>) -> Handling {
-    let Task { id, .. } = call.parse()?;
-    call.view(move |view| json!({ "removed": view.tools.forget_background(&id) }))
+    let Task { session_id, id } = call.parse()?;
+    let (handle, method) = (call.attached(&session_id)?, call.method.to_owned());
+    call.later(async move {
+        let told = |failure| errors::of(&method, &failure);
+        let agent_id = AgentId::from(id.as_str());
+        let look = move |view: View<'_>| {
+            let mut agents = view.session.durable.known_agents();
+            let is_agent = agents.any(|agent| agent.id.as_str() == id && agent.ending.is_some());
+            (is_agent, !is_agent && view.tools.forget_background(&id))
+        };
+        let (is_agent, removed) = handle.look(look).await.map_err(told)?;
+        if is_agent {
+            let forgotten = Box::new(Change::Noted(Box::new(AgentForgotten { agent_id }.into())));
+            handle.ask(|respond| Mail::Change(forgotten, respond)).await.map_err(told)?;
+        }
+        Ok(json!({ "removed": is_agent || removed }))
+    })
 }
 
 #[derive(Deserialize)]
@@ -125,21 +141,55 @@ pub(super) fn remove(call: &Call<'_>) -> Handling {
 struct StartAgent {
     session_id: SessionId,
     agent_type: String,
+    prompt: String,
+    name: Option<String>,
+    description: Option<String>,
+    model: Option<String>,
 }
 
-/// Agents belong to a turn, and are started by its model; a client asks the model for one.
+/// Starts a sub-agent in the background. The model is told when it has ended.
 pub(super) fn start_agent(call: &Call<'_>) -> Handling {
-    let StartAgent { session_id, agent_type } = call.parse()?;
-    let (handle, method) = (call.attached(&session_id)?, call.method.to_owned());
+    let wish: StartAgent = call.parse()?;
+    let (handle, method) = (call.attached(&wish.session_id)?, call.method.to_owned());
     call.later(async move {
-        let kinds =
-            handle.look(|view| view.settings.agent_kinds()).await.map_err(|f| errors::of(&method, &f))?;
-        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
-        let why = if names.contains(&agent_type.as_str()) {
-            "Agents are started by the model here: send a prompt that asks for one.".to_owned()
-        } else {
-            format!("Unknown agent type: {agent_type}. Valid types: {}", names.join(", "))
+        let told = |failure| errors::of(&method, &failure);
+        let bench = handle.borrow().await.map_err(told)?;
+        let kinds = bench.settings.agent_kinds();
+        let Some(kind) = kinds.iter().find(|kind| kind.name == wish.agent_type) else {
+            let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+            let why = format!("Unknown agent type: {}. Valid types: {}", wish.agent_type, names.join(", "));
+            return Err(errors::failed(&method, why));
         };
-        Err(errors::failed(&method, why))
+        if let Some(model) = &wish.model {
+            check_model(&bench, model).await.map_err(|why| errors::failed(&method, why))?;
+        }
+        let task = agents::Task {
+            agent_type: wish.agent_type,
+            name: wish.name,
+            description: wish.description.unwrap_or_default(),
+            prompt: wish.prompt,
+            mode: TaskMode::Background,
+            model: wish.model,
+        };
+        let task = Box::new(work::delegation(&bench, task, kind).await);
+        match handle.ask(|respond| Mail::StartAgent(task, respond)).await.map_err(told)? {
+            Reply::AgentStarted(agent) => Ok(json!({ "agentId": agent })),
+            Reply::Refused(why) => Err(errors::failed(&method, why)),
+            other => Err(errors::failed(&method, format_args!("unexpected answer {other:?}"))),
+        }
     })
+}
+
+/// Whether a model can be asked for, as far as that can be told: an endpoint that the client brought knows its own.
+async fn check_model(bench: &Bench, model: &str) -> Result<(), String> {
+    let settings = &bench.settings;
+    if settings.provider.is_some() || settings.models.iter().any(|known| known.selection() == model) {
+        return Ok(());
+    }
+    let known = bench.server.models.list().await.unwrap_or_default();
+    let known: Vec<&str> = known.iter().filter_map(|entry| entry.get("id")?.as_str()).collect();
+    if known.is_empty() || known.contains(&model) {
+        return Ok(());
+    }
+    Err(format!("Model '{model}' is not available. Available models: {}", known.join(", ")))
 }

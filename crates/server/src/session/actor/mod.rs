@@ -181,6 +181,9 @@ impl Actor {
             Mail::Change(change, respond) => {
                 (Input::Change { reply: self.expect_reply(respond), change: *change }, false)
             }
+            Mail::StartAgent(task, respond) => {
+                (Input::StartAgent { reply: self.expect_reply(respond), task }, false)
+            }
             Mail::StopAgent(agent, respond) => {
                 (Input::StopAgent { reply: self.expect_reply(respond), agent }, false)
             }
@@ -244,6 +247,7 @@ impl Actor {
             | Mail::Ask(..)
             | Mail::Suspend(_)
             | Mail::Change(..)
+            | Mail::StartAgent(..)
             | Mail::StopAgent(..)
             | Mail::Note(..)
             | Mail::Report(..)

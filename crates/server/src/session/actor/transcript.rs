@@ -21,7 +21,7 @@ pub(crate) struct Conversation {
     transcript: Option<Arc<Transcript>>,
     /// The system text that was last recorded.
     pub(crate) system: Option<Arc<str>>,
-    /// The conversations of sub-agents: those of the running turn.
+    /// The conversations of sub-agents: those that work.
     agents: BTreeMap<AgentId, Aside>,
     /// HTTP headers that the client wants on the model calls of the running turn.
     pub(crate) headers: BTreeMap<String, String>,
@@ -66,7 +66,6 @@ impl Conversation {
             return self.apply_to_agent(agent, &event.body);
         }
         match &event.body {
-            Body::TurnSettled(_) => self.agents.clear(),
             Body::SystemMessage(message) => self.system = Some(Arc::from(message.content.as_str())),
             // What is left of it is read back when it is needed.
             Body::HistoryTruncated(_) => (self.transcript, self.system) = (None, None),
@@ -78,6 +77,10 @@ impl Conversation {
     }
 
     fn apply_to_agent(&mut self, agent: &AgentId, body: &Body) {
+        if matches!(body, Body::SubagentCompleted(_) | Body::SubagentFailed(_)) {
+            self.agents.remove(agent);
+            return;
+        }
         let aside = self.agents.entry(agent.clone()).or_default();
         if let Body::SystemMessage(message) = body {
             aside.system = Some(Arc::from(message.content.as_str()));
