@@ -19,13 +19,17 @@ use baton_protocol::{PromptId, ToolCallId};
 pub struct Transcript {
     items: Vec<Item>,
     hook_spoke_last: bool,
+    /// How much of it is being summarised.
+    summarising: usize,
 }
 
 #[derive(Debug, Clone)]
 enum Item {
     /// Something said on the user's side. `unheard` names a prompt that has not been put into the form for the model,
     /// which is done just before the model is asked.
-    User { message: Arc<Message>, unheard: Option<PromptId>, has_image: bool },
+    User { message: Arc<Message>, unheard: Option<PromptId>, has_image: bool, prompt: Option<String> },
+    /// What stands for the beginning of the conversation: the prompts of it, in the user's own words, and a summary.
+    Summary { prompts: Vec<String>, summary: String },
     /// What the model said, with what came of its calls.
     Assistant { text: String, opaque: Option<String>, calls: Vec<Call> },
 }
@@ -90,11 +94,39 @@ impl Transcript {
                     call.result = Some(call_result(complete));
                 }
             }
+            Body::CompactionStart(_) => self.summarising = self.items.len(),
+            Body::CompactionComplete(complete) => {
+                if let Some(summary) = complete.summary_content.as_ref().filter(|_| complete.success) {
+                    self.stand_in(summary);
+                }
+            }
             Body::TurnSettled(settled) if settled.outcome == Outcome::Cancelled => {
                 self.forget_unheard(&settled.prompt_ids);
             }
             _ => {}
         }
+    }
+
+    /// Has a summary stand for what was being summarised.
+    fn stand_in(&mut self, summary: &str) {
+        let until = std::mem::take(&mut self.summarising).min(self.items.len());
+        let mut prompts = Vec::new();
+        for item in self.items.drain(..until) {
+            match item {
+                Item::User { prompt, .. } => prompts.extend(prompt),
+                Item::Summary { prompts: earlier, .. } => prompts.extend(earlier),
+                Item::Assistant { .. } => {}
+            }
+        }
+        self.items.insert(0, Item::Summary { prompts, summary: summary.to_owned() });
+    }
+
+    /// The same conversation with a summary in the place of all of it.
+    #[must_use]
+    pub fn summarised(&self, summary: &str) -> Self {
+        let mut short = Self { summarising: self.items.len(), ..self.clone() };
+        short.stand_in(summary);
+        short
     }
 
     /// A prompt that was cancelled before the model heard it is history, not conversation.
@@ -110,7 +142,7 @@ impl Transcript {
         // Models use ids again in later turns: the newest call of that name is meant.
         self.items.iter_mut().rev().find_map(|item| match item {
             Item::Assistant { calls, .. } => calls.iter_mut().find(|call| call.id == *id),
-            Item::User { .. } => None,
+            Item::User { .. } | Item::Summary { .. } => None,
         })
     }
 
@@ -148,7 +180,7 @@ fn first_that_fits(items: &[Item], rendered: &[Vec<Arc<Message>>], budget: u64) 
             break;
         }
     }
-    let is_user = |item: &Item| matches!(item, Item::User { .. });
+    let is_user = |item: &Item| matches!(item, Item::User { .. } | Item::Summary { .. });
     let fits = items.iter().enumerate().skip(start).find(|(_, item)| is_user(item)).map(|(at, _)| at);
     let newest = || items.iter().rposition(is_user);
     if start == 0 { 0 } else { fits.or_else(newest).unwrap_or(0) }
@@ -158,6 +190,9 @@ fn render(item: &Item, vision: bool) -> Vec<Arc<Message>> {
     match item {
         Item::User { message, has_image: true, .. } if !vision => vec![Arc::new(without_images(message))],
         Item::User { message, .. } => vec![Arc::clone(message)],
+        Item::Summary { prompts, summary } => {
+            vec![Arc::new(Message::User(vec![Part::Text(summary_text(prompts, summary))]))]
+        }
         Item::Assistant { text, opaque, calls } => {
             let tool_calls = calls.iter().map(|call| ToolCall {
                 id: call.id.0.clone(),
@@ -198,12 +233,26 @@ fn user_item(message: &UserMessage) -> Item {
     }
     let has_image = parts.iter().any(|part| matches!(part, Part::Image { .. }));
     let unheard = message.message_id.filter(|_| message.transformed_content.is_none());
-    Item::User { message: Arc::new(Message::User(parts)), unheard, has_image }
+    let prompt = message.message_id.map(|_| message.content.clone());
+    Item::User { message: Arc::new(Message::User(parts)), unheard, has_image, prompt }
+}
+
+/// A summary as the model is given it. The frame is the one that recordings of the official runtime have, so that they can
+/// be replayed.
+fn summary_text(prompts: &[String], summary: &str) -> String {
+    let mut text = String::from(
+        "Some of the conversation history has been summarized to free up context.\n\nYou were originally given \
+         instructions from a user over one or more turns. Here were the user messages:\n",
+    );
+    for prompt in prompts {
+        text.push_str(&format!("<user_message>\n{prompt}\n</user_message>\n"));
+    }
+    text + "\nHere is a summary of the prior context:\n<summary>\n" + summary + "\n</summary>"
 }
 
 fn plain_user(text: &str) -> Item {
     let message = Arc::new(Message::User(vec![Part::Text(text.to_owned())]));
-    Item::User { message, unheard: None, has_image: false }
+    Item::User { message, unheard: None, has_image: false, prompt: None }
 }
 
 /// A command that a person ran, in the form for the model.
@@ -378,6 +427,43 @@ mod tests {
             ),
         ]);
         assert_eq!(shown(&transcript, true), ["user: heard"]);
+    }
+
+    #[test]
+    fn a_summary_stands_for_what_was_said_before_it_was_begun() {
+        let said = |text: &str, n: u8| {
+            let id = format!("0190c2f0-0000-7000-8000-00000000000{n}");
+            format!(r#"{{"content":"{text}","transformedContent":"<date> {text}","messageId":"{id}"}}"#)
+        };
+        let complete = |ok: bool| format!(r#"{{"success":{ok},"summaryContent":"in short"}}"#);
+        let (one, two, three) = (said("one", 1), said("two", 2), said("three", 3));
+        let events = [
+            ("user.message", one.as_str()),
+            ("assistant.message", r#"{"messageId":"m","content":"first answer"}"#),
+            ("user.message", two.as_str()),
+            ("session.compaction_start", "{}"),
+            ("assistant.message", r#"{"messageId":"n","content":"second answer"}"#),
+        ];
+        let with = |more: &[(&str, &str)]| shown(&transcript(&[&events[..], more].concat()), true);
+        assert_eq!(
+            with(&[("session.compaction_complete", &complete(false))]).len(),
+            4,
+            "it failed: all stays"
+        );
+        let short = with(&[("session.compaction_complete", &complete(true))]);
+        assert_eq!(short.len(), 2, "{short:?}");
+        for part in ["<user_message>\none\n", "<user_message>\ntwo\n", "<summary>\nin short\n</summary>"] {
+            assert!(short[0].contains(part), "{part}: {}", short[0]);
+        }
+        assert_eq!(short[1], "assistant: second answer");
+        let again = with(&[
+            ("session.compaction_complete", &complete(true)),
+            ("user.message", three.as_str()),
+            ("session.compaction_start", "{}"),
+            ("session.compaction_complete", &complete(true)),
+        ]);
+        assert_eq!(again.len(), 1);
+        assert!(again[0].contains("one") && again[0].contains("three"), "no prompt is lost: {}", again[0]);
     }
 
     #[test]

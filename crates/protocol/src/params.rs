@@ -64,6 +64,7 @@ pub struct SessionParams {
     pub capi: Option<CapiOptions>,
     pub enable_citations: Option<bool>,
     pub large_output: Option<LargeOutput>,
+    pub infinite_sessions: Option<InfiniteSessions>,
     pub request_permission: Option<bool>,
     pub request_user_input: Option<bool>,
     pub request_elicitation: Option<bool>,
@@ -139,6 +140,15 @@ pub enum SectionAction {
 #[serde(rename_all = "camelCase", default)]
 pub struct DefaultAgent {
     pub excluded_tools: Vec<String>,
+}
+
+/// When a conversation that grows too long for its model is summarised.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InfiniteSessions {
+    pub enabled: Option<bool>,
+    /// From which part of the window on, beside the turn that runs.
+    pub background_compaction_threshold: Option<f64>,
 }
 
 /// When the output of a tool goes to a file instead of to the model.

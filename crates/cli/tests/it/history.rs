@@ -117,3 +117,109 @@ async fn going_back_is_for_sessions_at_rest_and_for_events_that_are_there() {
     assert_eq!(summary["session"]["summary"], Value::Null, "what it was called after is gone: {summary}");
     chat.assert_usable().await;
 }
+
+/// What the last request said to the model.
+fn asked_last(model: &baton_testkit::model_server::ModelServer) -> String {
+    model.requests().pop().unwrap().body.to_string()
+}
+
+#[tokio::test]
+async fn a_summary_stands_for_the_conversation_and_outlives_the_server() {
+    use baton_testkit::model_server::Reply;
+    let (program, model) = scripted().await;
+    let mut server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({})).await;
+    let nothing = chat.ok("session.history.compact", json!({})).await;
+    assert_eq!(nothing["success"], false, "there is nothing to summarise");
+    assert_eq!(chat.ok("session.history.summarizeForHandoff", json!({})).await["summary"], "");
+    chat.turn("tell me of the plum [[text:a long story]]").await;
+    model.push(Reply::text("<overview>plums</overview><checkpoint_title>Of plums</checkpoint_title>"));
+    let from = client.count();
+    let compacted =
+        chat.ok("session.history.compact", json!({"customInstructions": "mind the stones"})).await;
+    assert_eq!(
+        (&compacted["success"], &compacted["messagesRemoved"]),
+        (&json!(true), &json!(1)),
+        "{compacted}"
+    );
+    assert!(asked_last(&model).contains("mind the stones"));
+    let (_, start) = chat.event("session.compaction_start", from).await;
+    assert!(start["data"]["conversationTokens"].as_u64().unwrap() > 0, "{start}");
+    let (_, complete) = chat.event("session.compaction_complete", from).await;
+    assert_eq!(complete["data"]["checkpointNumber"], 1, "{complete}");
+    assert!(complete["data"]["compactionTokensUsed"]["inputTokens"].as_u64().unwrap() > 0, "{complete}");
+    let known = chat.ok("session.workspaces.listCheckpoints", json!({})).await;
+    assert_eq!(known["checkpoints"][0]["title"], "Of plums");
+    server.kill().await;
+
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::resume(&client, &chat.id, json!({})).await;
+    chat.turn("go on").await;
+    let asked = asked_last(&model);
+    assert!(asked.contains("<overview>plums</overview>") && asked.contains("tell me of the plum"), "{asked}");
+    assert!(!asked.contains("\"a long story\""), "what was summarised is not said again: {asked}");
+    // A summary is part of the history: going back to before it brings back what it stood for.
+    let history = chat.history().await;
+    let start = history.iter().find(|event| event["type"] == "session.compaction_start").unwrap();
+    chat.ok("session.history.truncate", json!({"eventId": start["id"]})).await;
+    chat.turn("and now").await;
+    let asked = asked_last(&model);
+    assert!(asked.contains("\"a long story\"") && !asked.contains("<overview>"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_conversation_that_grows_is_summarised_beside_its_turns() {
+    use baton_testkit::model_server::Reply;
+    let (program, model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let low = json!({"infiniteSessions": {"enabled": true, "backgroundCompactionThreshold": 0.000_01}});
+    let chat = Chat::create(&client, low).await;
+    let first = chat.turn("[[text:one]] first").await;
+    assert_eq!(first.of("session.compaction_start").len(), 0, "nothing is worth it yet");
+    let from = client.count();
+    chat.send("[[hold:door]] [[text:two]] second").await;
+    // The turn and its summary ask at the same time; the script of the last prompt answers both.
+    model.wait_for_hold("door").await;
+    chat.event("session.compaction_start", from).await;
+    model.release("door");
+    let (_, complete) = chat.event("session.compaction_complete", from).await;
+    assert_eq!(complete["data"]["trigger"], "threshold", "{complete}");
+    assert_eq!(complete["data"]["success"], true, "{complete}");
+    chat.until_idle(from).await;
+    model.push(Reply::text("three"));
+    chat.turn("third").await;
+    let history = chat.history().await;
+    assert_eq!(said(&history).len(), 3, "people still see all of it");
+
+    let off = Chat::create(&client, json!({"infiniteSessions": {"enabled": false}})).await;
+    off.turn("one").await;
+    let turn = off.turn("two").await;
+    assert_eq!(turn.of("session.compaction_start").len(), 0);
+}
+
+#[tokio::test]
+async fn a_summary_that_fails_or_is_not_wanted_leaves_everything_as_it_was() {
+    use baton_testkit::model_server::{Action, Reply};
+    let (program, model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({})).await;
+    chat.turn("[[text:kept]] first").await;
+    model.push(Reply::error(400));
+    chat.call("session.history.compact", json!({})).await.unwrap_err();
+    model.push(Reply::new([Action::Hang]));
+    let requests = model.requests().len();
+    let waiting = client.start("session.history.compact", json!({"sessionId": chat.id})).await;
+    model.wait_for_requests(requests + 1).await;
+    let stopped = chat.ok("session.history.cancelBackgroundCompaction", json!({})).await;
+    assert_eq!(stopped["cancelled"], false, "this one is not in the background");
+    assert_eq!(chat.ok("session.history.abortManualCompaction", json!({})).await["aborted"], true);
+    client.answer(waiting).await.unwrap_err();
+    assert_eq!(chat.ok("session.history.abortManualCompaction", json!({})).await["aborted"], false);
+    let turn = chat.turn("second").await;
+    assert_eq!(turn.errors(), Vec::<&str>::new());
+    assert!(asked_last(&model).contains("kept"));
+}

@@ -150,6 +150,8 @@ vocabulary! {
         PlanChanged = "session.plan_changed",
         WorkspaceFileChanged = "session.workspace_file_changed",
         ContextChanged = "session.context_changed",
+        CompactionStart = "session.compaction_start",
+        CompactionComplete = "session.compaction_complete",
         UserMessage = "user.message",
         SystemMessage = "system.message",
         SystemNotification = "system.notification",

@@ -183,6 +183,72 @@ pub enum FileOperation {
     Delete,
 }
 
+/// Why a conversation is summarised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionTrigger {
+    /// It fills more of the model's window than was set.
+    Threshold,
+    /// Somebody wants it.
+    Manual,
+    /// Another model has a smaller window.
+    ModelSwitch,
+    ContextLimitRetry,
+    MemoryPressure,
+}
+
+/// The conversation up to here is being summarised.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CompactionStart {
+    pub system_tokens: Option<u64>,
+    pub conversation_tokens: Option<u64>,
+    pub tool_definitions_tokens: Option<u64>,
+    pub current_tokens: Option<u64>,
+    pub token_limit: Option<u64>,
+    pub model: Option<String>,
+    pub trigger: Option<CompactionTrigger>,
+}
+
+/// The conversation up to the last [`CompactionStart`] was summarised: for the model, the summary stands in its place from
+/// here on. If that failed, everything stays as it was.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CompactionComplete {
+    pub success: bool,
+    pub error: Option<String>,
+    pub summary_content: Option<String>,
+    pub pre_compaction_tokens: Option<u64>,
+    pub post_compaction_tokens: Option<u64>,
+    pub pre_compaction_messages_length: Option<u64>,
+    pub messages_removed: Option<u64>,
+    pub tokens_removed: Option<i64>,
+    pub system_tokens: Option<u64>,
+    pub conversation_tokens: Option<u64>,
+    pub tool_definitions_tokens: Option<u64>,
+    pub token_limit: Option<u64>,
+    pub checkpoint_number: Option<u64>,
+    pub checkpoint_path: Option<String>,
+    pub custom_instructions: Option<String>,
+    pub trigger: Option<CompactionTrigger>,
+    pub compaction_tokens_used: Option<CompactionTokens>,
+}
+
+/// What a summary cost.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CompactionTokens {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cache_read_tokens: u64,
+    pub cache_write_tokens: u64,
+    pub duration: u64,
+    pub model: Option<String>,
+}
+
 /// The newest part of the history was taken back, from this event on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_core::{
     Answer, Ask, Change, Delegation, EngineReport, Profile, Reply, Session, Withdrawn, WorkId, WorkResult,
 };
-use baton_protocol::event::{AbortReason, Prompt, ShutdownType};
+use baton_protocol::event::{AbortReason, CompactionComplete, CompactionStart, Prompt, ShutdownType};
 use baton_protocol::params::SessionParams;
 use baton_protocol::{AgentId, Body, ClientId, RequestId, SessionId};
 use baton_store::{Seq, StoreError};
@@ -46,6 +46,13 @@ pub(crate) enum How {
     Resumed,
 }
 
+/// A wish for a summary of the conversation.
+pub(crate) struct Compact {
+    pub(crate) start: CompactionStart,
+    pub(crate) instructions: Option<String>,
+    pub(crate) done: oneshot::Sender<Result<CompactionComplete, Failure>>,
+}
+
 /// What is known once a client has joined.
 #[derive(Debug, Clone)]
 pub(crate) struct Joined {
@@ -74,6 +81,15 @@ pub(crate) enum Mail {
     Change(Box<Change>, Responder),
     /// Somebody goes back to before an event.
     Truncate(String, Responder),
+    /// The conversation is to be summarised.
+    Compact(Box<Compact>),
+    /// It has been, or could not be.
+    Compacted(Box<CompactionComplete>),
+    /// Nobody wants the summary any more; told whether one was being written, of the kind that is meant.
+    StopCompacting {
+        manual: bool,
+        told: oneshot::Sender<bool>,
+    },
     /// Something for the record, from work.
     Note(Option<AgentId>, Box<Body>),
     /// An engine that works says what it does.
@@ -98,6 +114,10 @@ impl Mail {
         match self {
             Self::Join(_, answer) => drop(answer.send(Err(failure))),
             Self::Borrow(lend) => drop(lend.send(Err(failure))),
+            Self::Compact(compact) => drop(compact.done.send(Err(failure))),
+            Self::StopCompacting { told, .. } => {
+                let _ = told.send(false);
+            }
             Self::Close(_, respond)
             | Self::ShutDown(_, _, respond)
             | Self::Prompt(_, respond)
@@ -111,7 +131,8 @@ impl Mail {
             | Self::Truncate(_, respond)
             | Self::Change(_, respond) => respond(Err(failure)),
             Self::Stop(done) | Self::Vanish(done) => drop(done.send(())),
-            Self::Leave(_)
+            Self::Compacted(_)
+            | Self::Leave(_)
             | Self::Note(..)
             | Self::Report(..)
             | Self::Finished(..)

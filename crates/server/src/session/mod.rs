@@ -11,7 +11,7 @@ mod rules;
 mod settings;
 
 pub(crate) use self::hub::{CallFailed, Calling, Hub, Port, Published};
-pub(crate) use self::mail::{Failure, Handle, How, Joined, Joining, Mail, Responder, View};
+pub(crate) use self::mail::{Compact, Failure, Handle, How, Joined, Joining, Mail, Responder, View};
 pub(crate) use self::registry::Registry;
 pub(crate) use self::rules::{Judgement, Location, Paths, Rule, Rules, Urls, is_within};
 pub(crate) use self::settings::{Settings, ToolKind};

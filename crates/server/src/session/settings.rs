@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use baton_agent::agents::{self, AgentKind};
 use baton_protocol::agent::{CustomAgent, SessionLimits};
 
-use baton_protocol::params::{LargeOutput, SessionParams, SystemMessageConfig};
+use baton_protocol::params::{InfiniteSessions, LargeOutput, SessionParams, SystemMessageConfig};
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
 
@@ -42,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) sockets: Option<bool>,
     pub(crate) model_capabilities: Option<Json>,
     pub(crate) large_output: LargeOutput,
+    /// From which part of the model's window on the conversation is summarised; none means never.
+    pub(crate) compaction_threshold: CompactionThreshold,
     pub(crate) streaming: bool,
     pub(crate) config_dir: Option<PathBuf>,
     pub(crate) instruction_directories: Vec<PathBuf>,
@@ -59,6 +61,32 @@ pub(crate) struct Settings {
     pub(crate) keep: bool,
     /// Whether the client speaks as SDKs did before `connect` existed; see [`crate::rpc::dialect`].
     pub(crate) legacy: bool,
+}
+
+/// From which part of a model's window on a conversation is summarised beside the turn that runs; none means never.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct CompactionThreshold(pub(crate) Option<f64>);
+
+impl Default for CompactionThreshold {
+    fn default() -> Self {
+        Self(Some(0.8))
+    }
+}
+
+impl CompactionThreshold {
+    fn of(wish: &InfiniteSessions) -> Self {
+        let Self(usual) = Self::default();
+        Self(wish.background_compaction_threshold.or(usual).filter(|_| wish.enabled.unwrap_or(true)))
+    }
+
+    pub(crate) fn is_reached(self, tokens: u64, window: u64) -> bool {
+        self.0.is_some() && tokens >= self.of_window(window)
+    }
+
+    /// In tokens of a window; all of it, where nothing is summarised.
+    pub(crate) fn of_window(self, window: u64) -> u64 {
+        (self.0.unwrap_or(1.0).clamp(0.0, 1.0) * window as f64) as u64
+    }
 }
 
 impl Settings {
@@ -98,6 +126,9 @@ impl Settings {
         self.limits = params.session_limits.unwrap_or(self.limits);
         if let Some(large_output) = &params.large_output {
             self.large_output.clone_from(large_output);
+        }
+        if let Some(wish) = &params.infinite_sessions {
+            self.compaction_threshold = CompactionThreshold::of(wish);
         }
         if let Some(directory) = &params.config_dir {
             self.config_dir = Some(directory.into());

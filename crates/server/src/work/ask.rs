@@ -14,7 +14,7 @@ use baton_protocol::event::{
 use baton_protocol::{Json, ToolCallId};
 use serde_json::{Value, json};
 
-use super::{Bench, citations, hooks, prompt, tools};
+use super::{Bench, citations, compact, hooks, prompt, tools};
 use crate::models::{Asker, Chosen, interaction_type};
 
 /// Who asks.
@@ -44,6 +44,7 @@ pub(super) async fn ask(bench: &Bench) -> WorkResult {
     let request = request(bench, &chosen).await;
     let usage = usage_info(&request, &chosen, bench);
     bench.show(usage.clone());
+    compact::compact_if_due(bench, &usage);
     let mut stream = Stream::new(bench);
     let begun = Instant::now();
     let mut attempt_begun = begun;

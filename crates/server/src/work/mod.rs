@@ -6,6 +6,7 @@
 mod aside;
 mod ask;
 mod citations;
+mod compact;
 mod delegate;
 mod drive;
 mod engine_room;
@@ -31,6 +32,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::aside::ask_aside;
+pub(crate) use self::compact::compact;
 pub(crate) use self::delegate::{delegation, status as agent_status};
 pub(crate) use self::engine_room::EngineRoom;
 pub(crate) use self::offer::offered;

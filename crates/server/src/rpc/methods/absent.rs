@@ -68,6 +68,7 @@ pub(super) fn route(call: &Call<'_>) -> Handling {
         "session.ui.handlePendingSampling"
         | "session.ui.handlePendingExitPlanMode"
         | "session.ui.handlePendingSessionLimitsExhausted"
+        | "session.commands.respondToQueuedCommand"
         | "session.mcp.headers.handlePendingHeadersRefreshRequest" => {
             of_session(call, json!({ "success": false }))
         }

@@ -7,16 +7,18 @@ use baton_protocol::rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::compaction::{self, Wish};
 use super::{Call, Handling};
 use crate::rpc::errors;
 use crate::session::{Handle, Mail, View};
 
 /// The server's own commands: name, hint for what follows it, what it does.
-const OWN: [(&str, &str, &str); 5] = [
+const OWN: [(&str, &str, &str); 6] = [
     ("help", "", "Show the commands that there are"),
     ("model", "[model]", "Show or change the model of this session"),
     ("rename", "<name>", "Give this session another name"),
     ("allow-all", "[on|off|show]", "Allow all tools without asking, or ask again"),
+    ("compact", "[instructions]", "Summarise the conversation, to make room for more"),
     ("usage", "", "Show what this session has used so far"),
 ];
 
@@ -95,6 +97,12 @@ pub(super) fn invoke(call: &Call<'_>) -> Handling {
             ("usage", _) => return handle.look(|view| text(&usage(&view))).await.map_err(told),
             ("model", "") => return handle.look(|view| text(&model(&view))).await.map_err(told),
             ("model", model) => Change::Model { model: model.to_owned(), reasoning_effort: None },
+            ("compact", wanted) => {
+                let custom_instructions = Some(wanted.to_owned()).filter(|wanted| !wanted.is_empty());
+                let wish = Wish { custom_instructions, ..Wish::default() };
+                compaction::summarise(handle, method, wish).await?;
+                return Ok(json!({ "kind": "completed" }));
+            }
             ("rename", "") => return refuse("/rename needs a name".into()),
             ("rename", name) => Change::Name { name: name.to_owned(), by_user: true },
             ("allow-all", "show") => {

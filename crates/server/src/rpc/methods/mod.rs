@@ -11,6 +11,7 @@ mod answers;
 mod aside;
 mod catalog;
 mod commands;
+mod compaction;
 mod events;
 mod files;
 mod greeting;
@@ -248,6 +249,10 @@ fn route(call: &Call<'_>) -> Handling {
         "session.tasks.remove" => tasks::remove(call),
         "session.tasks.startAgent" => tasks::start_agent(call),
 
+        "session.history.compact" | "session.compaction.compact" => compaction::compact(call),
+        "session.history.cancelBackgroundCompaction" => compaction::cancel_background(call),
+        "session.history.abortManualCompaction" => compaction::abort_manual(call),
+        "session.history.summarizeForHandoff" => compaction::for_handoff(call),
         "session.history.truncate" => history::truncate(call),
         "session.history.listRewindPoints" => history::rewind_points(call),
         "session.history.previewRewind" => history::preview_rewind(call),

@@ -41,8 +41,7 @@ struct ContextInfo {
     selected_model: Option<String>,
 }
 
-/// The parts of the context and their weight. Nothing is summarised before the limit: the oldest messages are left out
-/// when it is reached, so the limit is the threshold.
+/// The parts of the context and their weight.
 pub(super) fn context_info(call: &Call<'_>) -> Handling {
     let params: ContextInfo = call.parse()?;
     call.weighed(&params.session_id, json!({ "contextInfo": null }), move |window| {
@@ -56,7 +55,7 @@ pub(super) fn context_info(call: &Call<'_>) -> Handling {
             "mcpToolsTokens": 0,
             "totalTokens": window.total(),
             "promptTokenLimit": prompt,
-            "compactionThreshold": prompt,
+            "compactionThreshold": window.compaction_at.min(prompt),
             "limit": prompt.saturating_add(output),
             "bufferTokens": output,
         });
@@ -98,7 +97,7 @@ pub(super) fn attribution(call: &Call<'_>) -> Handling {
             "promptTokenLimit": window.limit,
             "limit": window.limit,
             "bufferTokens": 0,
-            "compactionThreshold": window.limit,
+            "compactionThreshold": window.compaction_at,
             "compactions": { "count": 0 },
             "categories": categories,
             "entries": entries,

@@ -2,6 +2,7 @@
 //! see it or act on it.
 
 mod act;
+mod compact;
 mod history;
 mod open;
 pub(crate) use self::open::{Mailbox, Nascent};
@@ -72,6 +73,8 @@ pub(crate) struct Actor {
     /// for as long as it lives, and ends with a turn that is cancelled or fails.
     returned: Vec<CancellationToken>,
     conversation: Conversation,
+    /// The summary that is being written, if one is.
+    compaction: Option<compact::Compaction>,
     tools: Arc<ToolRoom>,
     engine: Arc<EngineRoom>,
     mirror: Mirror,
@@ -121,7 +124,8 @@ impl Actor {
     }
 
     fn plan_leaving(&mut self) {
-        let needed = !self.session.live.clients.is_empty() || self.session.is_busy();
+        let needed =
+            !self.session.live.clients.is_empty() || self.session.is_busy() || self.compaction.is_some();
         self.leave_at = match (needed, self.leave_at) {
             (true, _) => None,
             (false, Some(planned)) => Some(planned),
@@ -219,6 +223,9 @@ impl Actor {
             Mail::Close(client, respond) => return self.close(client, respond).await,
             Mail::ShutDown(how, reason, respond) => return self.shut_down(reason, how, respond).await,
             Mail::Truncate(event, respond) => return self.truncate(&event, respond).await,
+            Mail::Compact(wish) => return self.compact(*wish).await,
+            Mail::Compacted(complete) => return self.compacted(*complete).await,
+            Mail::StopCompacting { manual, told } => return self.stop_compacting(manual, told).await,
             Mail::Borrow(lend) => {
                 let loaded = self.conversation.load(&self.server, &self.session.id, self.head).await;
                 let bench = loaded.map(|()| self.work_bench(CancellationToken::new()));
@@ -394,6 +401,9 @@ impl Actor {
             running.token.cancel();
         }
         self.end_background(true);
+        if let Some(compaction) = self.compaction.take() {
+            compaction.token.cancel();
+        }
     }
 
     /// The turn is over. What it left in the background goes on, unless the turn was cut short.

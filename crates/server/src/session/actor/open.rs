@@ -195,6 +195,7 @@ impl Nascent {
             running: Default::default(),
             returned: Vec::new(),
             conversation,
+            compaction: None,
             farewell_said: false,
             leave_at: None,
         }
