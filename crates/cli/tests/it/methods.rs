@@ -50,7 +50,7 @@ async fn what_there_is_none_of_is_said_and_not_unknown() {
         ("sessions.startRemoteControl", json!({"sessionId": "far"}), "session not found: far"),
         (
             "session.tasks.startAgent",
-            json!({"sessionId": chat.id, "agentType": "x"}),
+            json!({"sessionId": chat.id, "agentType": "x", "name": "n", "prompt": "p"}),
             "Unknown agent type: x",
         ),
         ("session.unheardOf", json!({"sessionId": chat.id}), "Unhandled method session.unheardOf"),
