@@ -22,11 +22,6 @@ use std::process::ExitCode;
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
 
-/// A prompt is many small pieces of memory that another thread gives back. With glibc's allocator that was a sixth of the
-/// processor time of accepting one.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -141,20 +141,28 @@ impl Reader {
         self.stream.write_all(frame.as_bytes()).await.unwrap();
     }
 
-    /// Reads to the end of a turn; returns how old each piece of the answer was on arrival, in milliseconds.
+    /// Reads to the end of a turn; returns how old each piece of the answer was on arrival, in milliseconds. Looks into
+    /// what it has read only afterwards: meanwhile, other clients wait for this thread.
     async fn until_idle(&mut self) -> Vec<f64> {
-        let mut ages = Vec::new();
+        let mut arrivals = Vec::new();
         loop {
-            let frame = self.frame().await;
-            if find(&frame, b"\"assistant.message_delta\"").is_some() {
-                let at = find(&frame, b"\"deltaContent\":\"").expect("a piece") + 16;
-                let digits = frame[at..].split(|byte| !byte.is_ascii_digit()).next().unwrap();
-                let written: u128 = std::str::from_utf8(digits).unwrap().parse().expect("a time");
-                ages.push((now() - written) as f64 / 1e6);
-            } else if find(&frame, b"\"session.idle\"").is_some() {
-                return ages;
+            let before = self.text.len();
+            assert!(self.stream.read_buf(&mut self.text).await.unwrap() > 0, "the connection ended");
+            arrivals.push((self.text.len(), now()));
+            if find(&self.text[before.saturating_sub(20)..], b"\"session.idle\"").is_some() {
+                break;
             }
         }
+        let (mut ages, mut at) = (Vec::new(), 0);
+        while let Some(found) = find(&self.text[at..], b"\"deltaContent\":\"") {
+            at += found + 16;
+            let digits = self.text[at..].split(|byte| !byte.is_ascii_digit()).next().unwrap();
+            let written: u128 = std::str::from_utf8(digits).unwrap().parse().expect("a time");
+            let (_, arrived) = arrivals.iter().find(|(end, _)| *end >= at).expect("a time of arrival");
+            ages.push((arrived - written) as f64 / 1e6);
+        }
+        self.text.clear();
+        ages
     }
 
     async fn frame(&mut self) -> Vec<u8> {

@@ -349,7 +349,10 @@ impl Actor {
 
     fn append_of(&self, records: Vec<NewRecord>) -> Append {
         let meta = crate::metadata::encode(&self.session, &self.settings);
-        let due = self.session.durable.seq >= self.last_snapshot + SNAPSHOT_EVERY;
+        // Prompts that wait are in every snapshot: where there are many, there are fewer snapshots, so that writing them
+        // never costs more than writing the events.
+        let pause = SNAPSHOT_EVERY.max(4 * self.session.durable.inbox.len() as u64);
+        let due = self.session.durable.seq >= self.last_snapshot + pause;
         let snapshot = due.then(|| serde_json::to_vec(&self.session.durable).ok()).flatten().map(Bytes::from);
         Append {
             lease: self.lease.clone(),
