@@ -106,9 +106,9 @@ class Engines:
         """`codex exec`, as Baton starts it in exec mode."""
         with tempfile.TemporaryDirectory(prefix="bench-work-") as work:
             done = subprocess.run(
-                [self.codex, "exec", "--json", "--skip-git-repo-check", driver.PROMPT],
+                [self.codex, "exec", "--json", "--skip-git-repo-check", "--color=never", "-"],
                 cwd=work,
-                stdin=subprocess.DEVNULL,
+                input=driver.PROMPT.encode(),
                 capture_output=True,
                 env={
                     "PATH": os.environ["PATH"],
