@@ -34,13 +34,14 @@ pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     setup::runtime()?.block_on(async {
         let store = setup::store(&config, options.crash.clone());
         let server = Server::new(options, store.clone());
+        let asked_to_stop = setup::asked_to_stop();
         let doors = Doors::open(args, &config, &server, http, tls).await?;
         let lit = doors.beacon(token_file).light(&config.home.value)?;
         doors.announce(&config, token_file);
         let socket = doors.socket.clone();
         let served = tokio::select! {
             served = doors.serve() => served,
-            () = setup::asked_to_stop() => Ok(()),
+            () = asked_to_stop => Ok(()),
         };
         terminal::note("stopping");
         drop(lit);

@@ -146,12 +146,15 @@ impl Interrupts {
     }
 }
 
-/// Waits for somebody to ask for the end.
-pub(crate) async fn asked_to_stop() {
-    match Interrupts::listen() {
-        Ok(mut interrupts) => interrupts.next().await,
-        // Without signals there is only the hard way to stop; keep serving.
-        Err(_) => std::future::pending().await,
+/// Waits for somebody to ask for the end. Listens from the call on: whoever is told that we serve may ask at once.
+pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
+    let interrupts = Interrupts::listen();
+    async {
+        match interrupts {
+            Ok(mut interrupts) => interrupts.next().await,
+            // Without signals there is only the hard way to stop; keep serving.
+            Err(_) => std::future::pending().await,
+        }
     }
 }
 

@@ -88,7 +88,7 @@ async fn who_resumes_what_has_just_begun_waits_until_it_is_done() {
         a_while().await;
         assert!(!resumed.exists(), "it did not wait");
         open_gate(bench.directory.path());
-        assert_eq!((&mut first.outcome).await, Outcome::Completed);
+        assert_eq!(first.outcome().await, Outcome::Completed);
     };
     let (told, ()) = tokio::join!(say(later.as_mut(), "b"), both);
     told.completed();
@@ -104,9 +104,9 @@ async fn a_new_run_that_turns_out_to_be_a_known_conversation_waits() {
     let waited = tokio::time::timeout(Duration::from_millis(500), two.has_started()).await;
     assert!(waited.is_err(), "two of them run");
     open_gate(bench.directory.path());
-    assert_eq!((&mut one.outcome).await, Outcome::Completed);
+    assert_eq!(one.outcome().await, Outcome::Completed);
     two.has_started().await;
-    assert_eq!(two.outcome.await, Outcome::Completed);
+    assert_eq!(two.outcome().await, Outcome::Completed);
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_listener_that_leaves_ends_the_process_and_frees_the_conversation() {
     let mut run = Started::new(thread.as_mut());
     run.has_started().await;
     drop(run.reports);
-    assert_eq!(run.outcome.await, Outcome::Interrupted);
+    assert_eq!(run.running.await, Outcome::Interrupted);
     bench.nothing_is_left("the listener left").await;
     open_gate(bench.directory.path());
     say(bench.resumed(&token("t-1")).as_mut(), "b").await.completed();
@@ -142,14 +142,16 @@ async fn who_waits_for_a_turn_can_be_interrupted() {
     one.has_started().await;
     let two = Started::new(two.as_mut());
     two.interrupt.cancel();
-    assert_eq!(two.outcome.await, Outcome::Interrupted);
+    assert_eq!(two.outcome().await, Outcome::Interrupted);
     open_gate(bench.directory.path());
-    assert_eq!(one.outcome.await, Outcome::Completed);
+    assert_eq!(one.outcome().await, Outcome::Completed);
 }
 
 /// A run that goes on while a test does something else.
 struct Started<'a> {
-    outcome: baton_engines::Running<'a>,
+    running: baton_engines::Running<'a>,
+    /// How it ended, if that was seen already.
+    ended: Option<Outcome>,
     reports: mpsc::UnboundedReceiver<Report>,
     interrupt: CancellationToken,
 }
@@ -159,25 +161,33 @@ impl<'a> Started<'a> {
         let (sender, reports) = mpsc::unbounded_channel();
         let (_, control) = mpsc::unbounded_channel();
         let interrupt = CancellationToken::new();
-        let outcome = thread.run("hi".to_owned(), sender, control, interrupt.clone());
-        Self { outcome, reports, interrupt }
+        let running = thread.run("hi".to_owned(), sender, control, interrupt.clone());
+        Self { running, ended: None, reports, interrupt }
     }
 
-    /// Drives the run until its conversation has a name.
+    /// Drives the run until its conversation has a name. On a busy machine it may have come to its end by then.
     async fn has_started(&mut self) {
         let started = async {
-            loop {
+            while !self.heard_of_the_start() {
+                assert_eq!(self.ended, None, "it never started");
                 tokio::select! {
-                    biased;
-                    report = self.reports.recv() => match report {
-                        Some(Report::Started { .. }) => return,
-                        Some(_) => {}
-                        None => panic!("nothing more will come"),
-                    },
-                    outcome = &mut self.outcome => panic!("it ended: {outcome:?}"),
+                    outcome = &mut self.running => self.ended = Some(outcome),
+                    () = tokio::time::sleep(Duration::from_millis(5)) => {}
                 }
             }
         };
         tokio::time::timeout(LIMIT, started).await.expect("it does not start");
+    }
+
+    fn heard_of_the_start(&mut self) -> bool {
+        std::iter::from_fn(|| self.reports.try_recv().ok())
+            .any(|report| matches!(report, Report::Started { .. }))
+    }
+
+    async fn outcome(self) -> Outcome {
+        match self.ended {
+            Some(outcome) => outcome,
+            None => self.running.await,
+        }
     }
 }

@@ -41,7 +41,8 @@ async fn a_program_that_never_stops_speaking_is_ended() {
 
 #[tokio::test]
 async fn time_in_which_a_person_decides_does_not_count() {
-    let limits = Limits { silence: SHORT, ..Limits::default() };
+    // Longer than a program needs to start while other tests run.
+    let limits = Limits { silence: Some(Duration::from_secs(3)), ..Limits::default() };
     let script = "
 def respond(request, **result): send({'id': request['id'], 'result': result})
 while True:
@@ -63,7 +64,7 @@ while True:
     let deciding = async {
         while let Some(report) = reports.recv().await {
             if let baton_engines::Report::Wants { reference, .. } = report {
-                tokio::time::sleep(Duration::from_secs(2)).await;
+                tokio::time::sleep(Duration::from_secs(4)).await;
                 let verdict = Verdict::ApproveOnce;
                 control.send(baton_engines::Control::Decide { reference, verdict }).unwrap();
             }

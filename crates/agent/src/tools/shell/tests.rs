@@ -169,8 +169,10 @@ async fn one_can_talk_to_a_command() {
     let ended = bench.run(&WriteBash, json!({"shellId": 0, "input": "bye{ctrl+d}", "delay": 20})).await;
     assert_eq!(ended.text_result_for_llm, "bye\n<exited with exit code 0>");
 
-    // A shell that has not yet started its command may shrug Ctrl-C off: wait until it has.
-    let command = "echo up; exec sleep 1000";
+    // Tests may be run where Ctrl-C is ignored, as in the background of a script, and what is started there ignores it
+    // as well. Whoever listens to it, as the server does, does not.
+    let _listening = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).unwrap();
+    let command = "trap 'exit 130' INT; echo up; while :; do sleep 0.1; done";
     bench.run(&Bash, json!({"command": command, "mode": "background", "shellId": "s"})).await;
     while !bench
         .run(&ReadBash, json!({"shellId": "s", "delay": 0.1}))
