@@ -1,13 +1,11 @@
 """Baton and the official runtime, side by side in one run. Prints a table. Started by `bench/run`."""
 
-import argparse
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-from . import driver, machine, programs
+from . import driver, machine, part, programs
 from .process import Process
 from .services import serving
 from .table import judge, percentile, print_text, to_markdown
@@ -23,12 +21,9 @@ STARTS, CREATIONS, TURNS = 10, 50, 30
 def main():
     """Measures, and prints."""
     options = parse_arguments()
-    if not options.no_build:
-        programs.build("-p", "baton")
-        programs.build("-p", "baton-testkit", "--bins")
+    part.build(options, "--bins")
     runtimes, absent = find_runtimes(options)
-    machine.wait_until_quiet(options.wait, say)
-    others = machine.Others()
+    others = part.quiet(options)
     with programs.scratch() as scratch, serving(programs.scripted_model()) as endpoints:
         bench = Bench(runtimes, endpoints, scratch, options)
         bench.run()
@@ -49,14 +44,11 @@ def main():
 
 def parse_arguments():
     """What can be typed."""
-    parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
+    parser = part.arguments("", __doc__)
     add = parser.add_argument
     add("--rounds", type=int, default=3, help="how often everything is done (%(default)s)")
     add("--json", metavar="FILE", help="also write every sample to a file")
     add("--markdown", action="store_true", help="print the table as Markdown")
-    add("--wait", metavar="MINUTES", type=float, default=0, help="wait so long for the machine to be quiet")
-    add("--no-build", action="store_true", help="measure what is in target/release already")
-    add("--baton", metavar="PROGRAM", help="another build of Baton")
     add("--peer", metavar="PROGRAM", help="the official runtime's native binary, in its package's directory")
     add("--peer-version", default=programs.PEER_VERSION, help="which version npm installs (%(default)s)")
     add("--no-peer", action="store_true", help="measure Baton alone")
@@ -73,7 +65,7 @@ def find_runtimes(options):
         runtimes.append(programs.official(options.peer_version, options.peer))
     except programs.Unavailable as reason:
         absent = str(reason)
-        say(f"the official runtime is not measured: {absent}")
+        part.say(f"the official runtime is not measured: {absent}")
     return runtimes, absent
 
 
@@ -88,11 +80,11 @@ class Bench:
     def run(self):
         """Everything, round by round. Who goes first changes with every round."""
         for runtime in self.runtimes:
-            say(f"{runtime.name} {runtime.version}: a first start, which is not measured")
+            part.say(f"{runtime.name} {runtime.version}: a first start, which is not measured")
             self.first_start(runtime)
         for number in range(self.options.rounds):
             order = self.runtimes[:: -1 if number % 2 else 1]
-            say(f"round {number + 1} of {self.options.rounds}: {', then '.join(each.name for each in order)}")
+            part.say(f"round {number + 1} of {self.options.rounds}: {', then '.join(each.name for each in order)}")
             for _ in range(STARTS):
                 self.measure_floor()
                 for runtime in order:
@@ -172,13 +164,5 @@ class Bench:
         self.samples[runtime.name].setdefault(name, []).append(round(value, 4))
 
 
-def say(text):
-    """Progress goes to stderr: stdout is for the table."""
-    print(f"bench: {text}", file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except programs.Unavailable as problem:
-        sys.exit(f"bench: {problem}")
+    part.run(main)

@@ -3,16 +3,14 @@
 Prints a table. Started by `bench/run engines`. The real codex works, for a scripted model.
 """
 
-import argparse
 import contextlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from . import driver, machine, programs
+from . import driver, part, programs
 from .process import NOWHERE, Process
 from .services import serving
 from .table import number, percentile
@@ -25,30 +23,16 @@ INSTALLED = programs.ROOT / ".cache" / "engines" / "codex" / "node_modules" / ".
 
 def main():
     """Measures, and prints."""
-    parser = argparse.ArgumentParser(prog="bench/run engines", description=__doc__)
-    parser.add_argument("--no-build", action="store_true", help="measure what is in target/release already")
-    parser.add_argument("--baton", metavar="PROGRAM", help="another build of Baton")
+    parser = part.arguments("engines", __doc__)
     parser.add_argument("--codex", metavar="PROGRAM", type=Path, default=INSTALLED, help="(%(default)s)")
-    parser.add_argument("--wait", metavar="MINUTES", type=float, default=0, help="wait so long for a quiet machine")
     options = parser.parse_args()
     if not options.codex.exists():
         raise programs.Unavailable(f"{options.codex} is not there; `scripts/test engines` installs it.")
-    if not options.no_build:
-        programs.build("-p", "baton")
-        programs.build("-p", "baton-testkit", "--bins")
-    machine.wait_until_quiet(options.wait, say)
-    others = machine.Others()
+    others = part.ready(options, "--bins")
     with programs.scratch() as scratch, serving(programs.scripted_model()) as endpoints:
         bench = Engines(programs.baton(options.baton), options.codex, endpoints, scratch)
         rows = [*bench.turns(), *bench.memory()]
-    print("| | | target |\n|---|---:|---:|")
-    for title, figure, target in rows:
-        print(f"| {title} | {figure} | {target} |")
-    about = machine.describe()
-    print(
-        f"\n{about['date']}, {about['cpu']}, {about['cores']} cores, Linux {about['kernel']}; medians. "
-        f"Other programs had {others.share():.0%} of the processors meanwhile."
-    )
+    part.print_rows(rows, others)
 
 
 class Engines:
@@ -80,7 +64,7 @@ class Engines:
 
     def turns(self):
         """The same prompt, answered by codex alone and by codex inside of a session, in turns."""
-        say(f"turns: {ROUNDS} of each")
+        part.say(f"turns: {ROUNDS} of each")
         alone, one_shot, kept, further = [], [], [], []
         with self.baton("exec") as executing, self.baton("interactive") as talking:
             for round_number in range(ROUNDS + 1):
@@ -125,7 +109,7 @@ class Engines:
 
     def memory(self):
         """Baton's own memory, without that of the programs it started, before and after many sessions had a turn."""
-        say(f"memory: {SESSIONS} sessions")
+        part.say(f"memory: {SESSIONS} sessions")
         with self.baton("interactive") as process:
             session = first_turn(process.wire)
             process.wire.call("session.destroy", {"sessionId": session})
@@ -133,8 +117,8 @@ class Engines:
             for _ in range(SESSIONS):
                 first_turn(process.wire)
             growth = (process.memory(descendants=False)["pss"] - before) * 1024 / 1e6
-        met = "✓" if growth <= 10 else "✗"
-        yield f"Baton's own memory for {SESSIONS} idle sessions with codex", f"{number(growth)} MB", f"<= 10 MB {met}"
+        title = f"Baton's own memory for {SESSIONS} idle sessions with codex"
+        yield title, f"{number(growth)} MB", f"<= 10 MB {part.verdict(growth <= 10)}"
 
 
 def first_turn(wire):
@@ -150,15 +134,8 @@ def milliseconds(samples, base=None):
 
 
 def at_most_five_per_cent(samples, base):
-    return f"<= +5 % {'✓' if percentile(samples, 50) <= 1.05 * base else '✗'}"
-
-
-def say(text):
-    print(f"bench: {text}", file=sys.stderr, flush=True)
+    return f"<= +5 % {part.verdict(percentile(samples, 50) <= 1.05 * base)}"
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except programs.Unavailable as problem:
-        sys.exit(f"bench: {problem}")
+    part.run(main)

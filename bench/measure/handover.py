@@ -2,13 +2,11 @@
 read. Prints a table. Started by `bench/run handover`.
 """
 
-import argparse
 import json
 import signal
-import sys
 import time
 
-from . import driver, machine, programs
+from . import driver, part, programs
 from .micro import attach, bring_in, stream
 from .process import Process
 from .services import serving
@@ -26,27 +24,12 @@ LONG_PROMPT = "Say it. [[text:" + "word " * 40_000 + "]]"
 
 def main():
     """Measures, and prints."""
-    parser = argparse.ArgumentParser(prog="bench/run handover", description=__doc__)
-    parser.add_argument("--no-build", action="store_true", help="measure what is in target/release already")
-    parser.add_argument("--baton", metavar="PROGRAM", help="another build of Baton")
-    parser.add_argument("--wait", metavar="MINUTES", type=float, default=0, help="wait so long for a quiet machine")
-    options = parser.parse_args()
-    if not options.no_build:
-        programs.build("-p", "baton")
-        programs.build("-p", "baton-testkit", "--bins")
-    machine.wait_until_quiet(options.wait, say)
-    others = machine.Others()
+    options = part.arguments("handover", __doc__).parse_args()
+    others = part.ready(options, "--bins")
     with programs.scratch() as scratch, serving(programs.scripted_model()) as endpoints:
         bench = Handover(programs.baton(options.baton), endpoints, scratch)
         rows = [*bench.restart(), *bench.catch_up(), *bench.fan_out(), *bench.stalled()]
-    print("| | Baton | target |\n|---|---:|---:|")
-    for title, figure, target in rows:
-        print(f"| {title} | {figure} | {target} |")
-    about = machine.describe()
-    print(
-        f"\n{about['date']}, {about['cpu']}, {about['cores']} cores, Linux {about['kernel']}; medians. "
-        f"Other programs had {others.share():.0%} of the processors meanwhile."
-    )
+    part.print_rows(rows, others)
 
 
 class Handover:
@@ -60,7 +43,7 @@ class Handover:
 
     def restart(self):
         """A server with many sessions is killed; the next one is asked for one that was in the middle of a turn."""
-        say(f"restart: {SESSIONS} sessions, {BUSY} of them in the middle of a turn, {RESTARTS} times")
+        part.say(f"restart: {SESSIONS} sessions, {BUSY} of them in the middle of a turn, {RESTARTS} times")
         home = self.scratch / "restart"
         home.mkdir()
         with self.process(home=home) as process:
@@ -91,7 +74,7 @@ class Handover:
 
     def catch_up(self):
         """A client comes back with the cursor that it had, and reads what it missed."""
-        say(f"catch-up: {MISSED:,} missed events, {CATCH_UPS} times")
+        part.say(f"catch-up: {MISSED:,} missed events, {CATCH_UPS} times")
         home = self.scratch / "catch-up"
         home.mkdir()
         session = bring_in(self.runtime, self.endpoints, home, MISSED + 1, quiet=True)
@@ -111,7 +94,7 @@ class Handover:
 
     def fan_out(self):
         """What it costs to deliver an event of a streamed answer to one client, when others watch as well."""
-        say(f"fan-out: 1 and {CLIENTS} clients, {FAN_OUTS} times")
+        part.say(f"fan-out: 1 and {CLIENTS} clients, {FAN_OUTS} times")
         costs = {1: [], CLIENTS: []}
         for _ in range(FAN_OUTS):
             for clients, samples in costs.items():
@@ -120,12 +103,11 @@ class Handover:
                 samples.append(cpu / delivered * 1e6)
         one, many = (percentile(samples, 50) for samples in costs.values())
         yield "processor time for each delivered event, 1 client", f"{number(one)} µs", ""
-        met = "✓" if many <= one else "✗"
-        yield f"processor time for each delivered event, {CLIENTS} clients", f"{number(many)} µs", f"<= 1 client {met}"
+        yield f"processor time for each delivered event, {CLIENTS} clients", f"{number(many)} µs", f"<= 1 client {part.verdict(many <= one)}"
 
     def stalled(self):
         """A client that attaches and never reads, beside one that does."""
-        say(f"a stalled client: {STALLED_TURNS} long turns, with and without")
+        part.say(f"a stalled client: {STALLED_TURNS} long turns, with and without")
         turns, growth = {}, {}
         for stalled in (False, True):
             with self.process(tcp=True) as process:
@@ -205,15 +187,8 @@ def milliseconds(samples):
 
 
 def at_most(samples, limit, unit):
-    return f"<= {limit} {unit} {'✓' if percentile(samples, 50) <= limit else '✗'}"
-
-
-def say(text):
-    print(f"bench: {text}", file=sys.stderr, flush=True)
+    return f"<= {limit} {unit} {part.verdict(percentile(samples, 50) <= limit)}"
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except programs.Unavailable as problem:
-        sys.exit(f"bench: {problem}")
+    part.run(main)

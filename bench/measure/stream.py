@@ -3,30 +3,22 @@
 Started by `bench/run stream`. The model and the clients are in `stream_figures`, an example of baton-testkit; see there.
 """
 
-import argparse
 import json
 import subprocess
 
-from . import programs
+from . import part, programs
 from .table import number
 
 
 def main():
     """Measures, and prints."""
-    parser = argparse.ArgumentParser(prog="bench/run stream", description=__doc__)
-    parser.add_argument("--no-build", action="store_true", help="measure what is in target/release already")
-    parser.add_argument("--baton", metavar="PROGRAM", help="another build of Baton")
-    options = parser.parse_args()
-    if not options.no_build:
-        programs.build("-p", "baton")
-        programs.build("-p", "baton-testkit", "--example", "stream_figures")
+    options = part.arguments("stream", __doc__).parse_args()
+    others = part.ready(options, "--example", "stream_figures")
     command = [programs.target() / "examples" / "stream_figures", options.baton or programs.target() / "baton"]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    print("| | | target |\n|---|---:|---:|")
-    for line in output.splitlines():
-        figures = json.loads(line)
-        for row in {"overhead": overhead, "delivery": delivery}[figures["part"]](figures):
-            print("| " + " | ".join(row) + " |")
+    rows = {"overhead": overhead, "delivery": delivery}
+    figures = map(json.loads, output.splitlines())
+    part.print_rows([row for each in figures for row in rows[each["part"]](each)], others)
 
 
 def overhead(figures):
@@ -34,7 +26,7 @@ def overhead(figures):
     paced = figures["pause_ms"] > 0
     stream = f"{figures['pieces']:,} pieces, " + (f"{figures['pause_ms']} ms apart" if paced else "all at once")
     yield f"{stream}: read by curl", f"{number(figures['curl_ms'])} ms", ""
-    target = f"<= +10 % {verdict(figures['ratio'] <= 1.1)}" if paced else ""
+    target = f"<= +10 % {part.verdict(figures['ratio'] <= 1.1)}" if paced else ""
     yield f"{stream}: by a client of Baton", f"{number(figures['baton_ms'])} ms, {figures['ratio'] - 1:+.1%}", target
 
 
@@ -42,13 +34,8 @@ def delivery(figures):
     """From the model to the clients."""
     clients = "1 client" if figures["clients"] == 1 else f"each of {figures['clients']} clients"
     figure = f"p50 {number(figures['p50_ms'])} ms, p99 {number(figures['p99_ms'])} ms"
-    yield f"a piece, from the model to {clients}", figure, f"p50 <= 1 ms {verdict(figures['p50_ms'] <= 1)}"
-
-
-def verdict(met):
-    """Whether a target is met, for people."""
-    return "✓" if met else "✗"
+    yield f"a piece, from the model to {clients}", figure, f"p50 <= 1 ms {part.verdict(figures['p50_ms'] <= 1)}"
 
 
 if __name__ == "__main__":
-    main()
+    part.run(main)

@@ -11,26 +11,27 @@
 //! The shell around it must keep one rule: **append the recorded events, wait until they are durable, and only then
 //! act on the outputs, in their order.** Everything the promises P1 to P5 say follows from that rule and this crate.
 //!
-//! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], turns
-//! of other agents' programs in [`step::engine`], requests
-//! and their answers in [`step::requests`] (those of a turn) and [`step::asks`] (those of a client), cancel in [`step::cancel`], clients that come and go in
-//! [`step::clients`], sub-agents in [`step::agents`], another model in the middle of a turn in [`step::switch`],
-//! recovery in [`step::recover`], going back in [`step::history`].
+//! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], turns of
+//! other agents' programs in [`step::engine`], requests and their answers in [`step::requests`] (those of a turn) and
+//! [`step::asks`] (those of a client), cancel in [`step::cancel`], clients that come and go in [`step::clients`],
+//! sub-agents in [`step::agents`], another model in the middle of a turn in [`step::switch`], recovery in
+//! [`step::recover`], going back in [`step::history`].
 
 pub mod fold;
 mod input;
 mod output;
 mod removed;
+pub mod results;
 pub mod stamp;
 pub mod state;
 pub mod step;
 
-pub use input::{
-    Answer, Arrival, Ask, Change, Delegation, Elicited, EngineReport, Input, Instead, LogLevel, Prepared,
-    PreparedPrompt, Profile, Route, Said, Unanswered, Withdrawn, WorkResult,
-};
+pub use input::{Answer, Arrival, Ask, Change, Elicited, Input, LogLevel, Profile, Withdrawn};
 pub use output::{EngineControl, INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
 pub use removed::Removed;
+pub use results::{
+    Delegation, EngineReport, Instead, Prepared, PreparedPrompt, Route, Ruling, Said, Unanswered, WorkResult,
+};
 pub use stamp::Stamp;
 pub use state::{
     AgentOutcome, Call, CallKey, CallStage, Delegate, Durable, Ending, Live, Session, Stage, Turn,

@@ -260,7 +260,8 @@ pub enum Delta {
         /// More of its arguments.
         arguments: String,
     },
-    /// How many bytes of the answer have arrived in all.
+    /// How many bytes of the answer have arrived in all. Comes after the pieces that arrived with it: whoever shows
+    /// pieces can show them together now.
     Progress {
         /// So many.
         bytes: u64,

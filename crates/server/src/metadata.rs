@@ -1,6 +1,7 @@
 //! What lists of sessions show: kept beside the history, so that a list needs no history to be read.
 
 use baton_core::Session;
+use baton_core::state::Facts;
 use baton_protocol::event::WorkContext;
 use baton_protocol::params::{SessionMetadata, SystemMessageConfig};
 use baton_store::Summary;
@@ -104,6 +105,18 @@ pub(crate) fn of(summary: &Summary) -> SessionMetadata {
         name: metadata.name,
         context: Some(metadata.context).filter(|context| !context.cwd.is_empty()),
     }
+}
+
+/// What is known of where a session works and how it is called, under the names that tools beside us use.
+pub(crate) fn place(facts: &Facts) -> [(&'static str, &Option<String>); 5] {
+    let context = &facts.context;
+    [
+        ("git_root", &context.git_root),
+        ("repository", &context.repository),
+        ("host_type", &context.host_type),
+        ("branch", &context.branch),
+        ("name", &facts.name),
+    ]
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::client::LIMIT;
@@ -243,10 +243,12 @@ impl Events {
                     None => continue,
                 }
             }
-            let chunk = tokio::time::timeout(LIMIT, read_chunk(&mut self.reader)).await;
-            let chunk =
-                chunk.unwrap_or_else(|_| panic!("the stream says nothing; so far {:?}", self.text))?;
-            self.text.push_str(&String::from_utf8(chunk).expect("UTF-8"));
+            // The answer has no length: it ends with its connection.
+            let read = tokio::time::timeout(LIMIT, self.reader.read_line(&mut self.text)).await;
+            let read = read.unwrap_or_else(|_| panic!("the stream says nothing; so far {:?}", self.text));
+            if !matches!(read, Ok(1..)) {
+                return None;
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 //! * [`client`], [`chat`]: an SDK-like client, and a session as it uses one.
 //! * [`http`]: a client of the HTTP door that can also misbehave.
 //! * [`processes`]: what a test has started, and whether it still runs.
+//! * [`figures`]: what the measuring examples share.
 //! * [`terminal`]: a terminal that a test sits at.
 
 #![allow(
@@ -16,6 +17,7 @@
 
 pub mod chat;
 pub mod client;
+pub mod figures;
 pub mod http;
 pub mod model_server;
 pub mod processes;

@@ -17,8 +17,8 @@ use baton_protocol::{AgentId, Json, ToolCallId};
 use serde_json::json;
 
 use super::Step;
-use crate::input::Delegation;
 use crate::output::{Reply, ReplyTo, Work};
+use crate::results::Delegation;
 use crate::state::{AgentOutcome, CallKey, Delegate, Stage};
 
 impl Step<'_> {

@@ -19,8 +19,9 @@ pub mod switch;
 use baton_protocol::event::{AssistantIdle, Body, Outcome, SessionIdle, SessionStart, TurnSettled};
 use baton_protocol::{AgentId, Event, EventId, PromptId};
 
-use crate::input::{Input, WorkResult};
+use crate::input::Input;
 use crate::output::{Output, Reply, ReplyTo, Work, WorkId};
+use crate::results::WorkResult;
 use crate::stamp::Stamp;
 use crate::state::{Session, Turn};
 

@@ -7,8 +7,8 @@ use baton_protocol::event::{
 };
 
 use super::Step;
-use crate::input::PreparedPrompt;
 use crate::output::{Reply, ReplyTo, Work};
+use crate::results::PreparedPrompt;
 
 impl Step<'_> {
     /// Accepts a prompt. The caller hears of it once that is durable; nothing else about the prompt concerns the

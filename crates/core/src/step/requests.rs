@@ -9,8 +9,9 @@ use baton_protocol::tool::ToolResult;
 use baton_protocol::{Json, RequestId, ToolCallId};
 
 use super::Step;
-use crate::input::{Answer, Route};
+use crate::input::Answer;
 use crate::output::{Reply, ReplyTo, Work, denial};
+use crate::results::Route;
 use crate::state::{Call, CallKey, CallStage};
 
 /// What the model is told when its question did not reach the user.

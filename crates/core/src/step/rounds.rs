@@ -10,8 +10,8 @@ use baton_protocol::tool::{ResultType, ToolResult};
 use baton_protocol::{AgentId, RequestId, ToolCallId};
 
 use super::Step;
-use crate::input::{Prepared, Route, Said};
 use crate::output::Work;
+use crate::results::{Prepared, Route, Said};
 use crate::state::{Call, CallKey, CallStage};
 
 /// What a sub-agent is told that wants to do what only the main conversation can.

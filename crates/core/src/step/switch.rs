@@ -11,8 +11,9 @@ use baton_protocol::{Json, RequestId};
 
 use super::Step;
 use crate::fold::AUTO_SWITCH;
-use crate::input::{Answer, Instead, Unanswered};
+use crate::input::Answer;
 use crate::output::{Reply, ReplyTo, Work};
+use crate::results::{Instead, Unanswered};
 
 impl Step<'_> {
     /// The model was asked in vain: another is, or is offered, or the turn fails.
