@@ -6,7 +6,7 @@ mod world;
 use std::collections::BTreeMap;
 
 use baton_core::{
-    Answer, CallStage, Durable, EngineReport, Prepared, Reply, ReplyTo, Route, Work, WorkResult,
+    Answer, CallStage, Durable, EngineReport, Prepared, Reply, ReplyTo, Route, Ruling, Work, WorkResult,
 };
 use baton_protocol::event::{Body, ExecutionMode, Question, SendMode, SessionError, SwitchAnswer};
 use baton_protocol::tool::ToolResult;
@@ -186,8 +186,8 @@ impl Run {
             },
             2 | 3 => EngineReport::CallStarted { call, tool: "bash".into(), arguments: Json::empty_object() },
             4 => EngineReport::CallFinished { call, result: ToolResult::success("ok") },
-            5 => EngineReport::Wants { reference, wants, call: Some(call) },
-            6 => EngineReport::Wants { reference, wants, call: None },
+            5 => EngineReport::Wants { reference, wants, call: Some(call), ruled: None },
+            6 => EngineReport::Wants { reference, wants, call: None, ruled: Some(Ruling::Refused) },
             8 => EngineReport::Withdrawn { reference: format!("ref-{}", self.rounds - 1) },
             9 => EngineReport::Used { model: None, tokens: Default::default() },
             _ => {

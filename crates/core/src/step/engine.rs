@@ -10,12 +10,12 @@ use baton_protocol::event::{
     SessionError, SessionInfo, SessionWarning, ToolStart, TurnEnd, TurnStart,
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
-use baton_protocol::tool::ToolResult;
+use baton_protocol::tool::{ResultType, ToolResult};
 use baton_protocol::{Json, RequestId, ToolCallId};
 
 use super::Step;
-use crate::input::EngineReport;
 use crate::output::{EngineControl, Output, Work, WorkId, denial};
+use crate::results::{EngineReport, Ruling};
 use crate::state::{Call, CallKey};
 
 impl Step<'_> {
@@ -59,7 +59,11 @@ impl Step<'_> {
             }
             EngineReport::CallStarted { call, tool, arguments } => self.call_begun(call, tool, arguments),
             EngineReport::CallFinished { call, result } => self.call_over(&call, result),
-            EngineReport::Wants { reference, call, wants } => self.engine_wants(reference, call, *wants),
+            EngineReport::Wants { reference, call, wants, ruled } => {
+                let granted = || self.is_granted(&wants).then_some(Ruling::Allowed);
+                let ruled = ruled.or_else(granted);
+                self.engine_wants(reference, call, *wants, ruled);
+            }
             EngineReport::Asks { reference, question } => self.engine_asks(reference, &question),
             EngineReport::Withdrawn { reference } => self.engine_withdraws(&reference),
             EngineReport::Used { model, tokens } => {
@@ -130,16 +134,28 @@ impl Step<'_> {
         self.complete_call(&key, result);
     }
 
-    fn engine_wants(&mut self, reference: String, call: Option<ToolCallId>, wants: PermissionRequest) {
+    fn engine_wants(
+        &mut self,
+        reference: String,
+        call: Option<ToolCallId>,
+        wants: PermissionRequest,
+        ruled: Option<Ruling>,
+    ) {
         let known = call.filter(|id| {
             self.turn().and_then(|t| t.call(&id.clone().into())).is_some_and(|c| !c.stage.is_done())
         });
         let call = known.unwrap_or_else(|| self.stand_in("permission", &wants));
-        if self.is_granted(&wants) {
-            self.tell(EngineControl::Decide { reference, verdict: Verdict::ApproveOnce });
-            return self.finish_stand_in(&call, ToolResult::success("Allowed"));
-        }
-        let request = self.ask_permission(None, wants.for_call(&call));
+        let verdict = match ruled {
+            Some(Ruling::Allowed) => Verdict::ApproveOnce,
+            Some(Ruling::Refused) => Verdict::DeniedByRules,
+            None => return self.ask_for_engine(reference, &call, wants),
+        };
+        self.finish_stand_in(&call, result_of_decision(&verdict));
+        self.tell(EngineControl::Decide { reference, verdict });
+    }
+
+    fn ask_for_engine(&mut self, reference: String, call: &ToolCallId, wants: PermissionRequest) {
+        let request = self.ask_permission(None, wants.for_call(call));
         self.session.live.references.insert(request, reference);
     }
 
@@ -188,15 +204,7 @@ impl Step<'_> {
 
     /// Passes a decision on. What the engine does about it, it reports.
     pub(super) fn tell_decision(&mut self, request: &RequestId, call: &ToolCallId, verdict: Verdict) {
-        let refused =
-            matches!(verdict, Verdict::Reject { .. } | Verdict::UserNotAvailable | Verdict::DeniedByRules);
-        let result = if refused {
-            // The engine ends its turn in its own way; a refusal is not the end of ours.
-            ToolResult { result_type: baton_protocol::tool::ResultType::Denied, ..denial(&verdict) }
-        } else {
-            ToolResult::success("Allowed")
-        };
-        self.finish_stand_in(call, result);
+        self.finish_stand_in(call, result_of_decision(&verdict));
         if let Some(reference) = self.session.live.references.remove(request) {
             self.tell(EngineControl::Decide { reference, verdict });
         }
@@ -238,5 +246,16 @@ impl Step<'_> {
     pub(super) fn forget_engine(&mut self) {
         self.session.live.references.clear();
         self.session.live.stand_ins.clear();
+    }
+}
+
+/// What came of a call that stood for a question.
+fn result_of_decision(verdict: &Verdict) -> ToolResult {
+    match verdict {
+        // The engine ends its turn in its own way; a refusal is not the end of ours.
+        Verdict::Reject { .. } | Verdict::UserNotAvailable | Verdict::DeniedByRules => {
+            ToolResult { result_type: ResultType::Denied, ..denial(verdict) }
+        }
+        _ => ToolResult::success("Allowed"),
     }
 }

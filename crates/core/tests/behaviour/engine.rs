@@ -1,7 +1,7 @@
 //! Turns that another agent's program works on.
 
 use super::*;
-use baton_core::{EngineControl, EngineReport};
+use baton_core::{EngineControl, EngineReport, Ruling};
 use baton_protocol::{Json, ToolCallId};
 
 fn driven() -> World {
@@ -58,7 +58,10 @@ fn what_it_wants_is_asked_once_and_told_back() {
     let mut world = driven();
     let call = begin_call(&mut world);
     let wants = Box::new(wish(&call, Route::BuiltIn));
-    world.report(drive(&world), EngineReport::Wants { reference: "r1".into(), call: Some(call), wants });
+    world.report(
+        drive(&world),
+        EngineReport::Wants { reference: "r1".into(), call: Some(call), wants, ruled: None },
+    );
     let request = only_request(&world);
     let reply = baton_core::ReplyTo(9001);
     let out = world.take(Input::Answer { reply, request: request.clone(), answer: approve() });
@@ -73,7 +76,7 @@ fn what_it_does_not_wait_for_any_more_is_not_asked_any_more() {
     let call = begin_call(&mut world);
     for call in [Some(call), None] {
         let wants = Box::new(wish(&"item_1".into(), Route::BuiltIn));
-        world.report(drive(&world), EngineReport::Wants { reference: "r".into(), call, wants });
+        world.report(drive(&world), EngineReport::Wants { reference: "r".into(), call, wants, ruled: None });
         let request = only_request(&world);
         world.report(drive(&world), EngineReport::Withdrawn { reference: "r".into() });
         assert!(world.open_requests().is_empty());
@@ -99,9 +102,30 @@ fn a_grant_answers_for_the_user() {
         change: baton_core::Change::Permissions(baton_protocol::event::PermissionMode::AllowAll),
     });
     let wants = Box::new(wish(&"x".into(), Route::BuiltIn));
-    let out = world.report(drive(&world), EngineReport::Wants { reference: "r".into(), call: None, wants });
+    let out = world
+        .report(drive(&world), EngineReport::Wants { reference: "r".into(), call: None, wants, ruled: None });
     assert_eq!(told(&out).len(), 1);
     assert!(world.open_requests().is_empty());
+}
+
+#[test]
+fn a_rule_decides_without_asking_and_a_refusal_counts_whatever_is_granted() {
+    let mut world = driven();
+    world.take(Input::Change {
+        reply: baton_core::ReplyTo(9002),
+        change: baton_core::Change::Permissions(baton_protocol::event::PermissionMode::AllowAll),
+    });
+    for (ruling, verdict) in
+        [(Ruling::Allowed, Verdict::ApproveOnce), (Ruling::Refused, Verdict::DeniedByRules)]
+    {
+        let wants = Box::new(wish(&"x".into(), Route::BuiltIn));
+        let wants = EngineReport::Wants { reference: "r".into(), call: None, wants, ruled: Some(ruling) };
+        let out = world.report(drive(&world), wants);
+        assert_eq!(told(&out), [EngineControl::Decide { reference: "r".into(), verdict }]);
+        assert!(world.open_requests().is_empty());
+    }
+    let calls = &world.session.durable.turn.as_ref().unwrap().calls;
+    assert!(calls.iter().all(|call| call.stage.is_done()), "what stood for the questions has ended");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use baton_core::Ruling;
 use baton_protocol::permission::{Approval, PermissionRequest};
 use serde::{Deserialize, Serialize};
 
@@ -87,15 +88,6 @@ impl Rule {
     }
 }
 
-/// What the rules say about a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Judgement {
-    Allowed,
-    Refused,
-    /// Somebody has to decide.
-    Open,
-}
-
 /// See the module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rules {
@@ -135,8 +127,8 @@ pub(crate) struct Urls {
 }
 
 impl Rules {
-    /// A refusal counts whatever else is allowed; for a shell line it is enough that it hits one of its commands.
-    pub(crate) fn judge(&self, request: &PermissionRequest) -> Judgement {
+    /// What the rules say about a request; nothing, if somebody has to decide. A refusal counts whatever else is allowed; for a shell line it is enough that it hits one of its commands.
+    pub(crate) fn ruling(&self, request: &PermissionRequest) -> Option<Ruling> {
         let refused = match request {
             PermissionRequest::Shell { commands, has_write_file_redirection, .. } => {
                 let writes = |rule: &Rule| *has_write_file_redirection && rule.kind == RuleKind::Write;
@@ -146,9 +138,8 @@ impl Rules {
             other => self.denied.iter().any(|rule| rule.hits(other)),
         };
         match refused {
-            true => Judgement::Refused,
-            false if self.allows(request) => Judgement::Allowed,
-            false => Judgement::Open,
+            true => Some(Ruling::Refused),
+            false => self.allows(request).then_some(Ruling::Allowed),
         }
     }
 
@@ -264,21 +255,21 @@ mod tests {
             denied: vec![rule(RuleKind::Shell, Some("rm")), rule(RuleKind::Write, None)],
             ..Rules::default()
         };
-        let judge = |commands: &[&str], writes| rules.judge(&shell(commands, writes));
-        assert_eq!(judge(&["git status"], false), Judgement::Allowed);
-        assert_eq!(judge(&["git", "rm"], false), Judgement::Refused);
-        assert_eq!(judge(&["git", "curl"], false), Judgement::Open);
-        assert_eq!(judge(&["gitter"], false), Judgement::Open);
-        assert_eq!(judge(&[], false), Judgement::Open);
-        assert_eq!(judge(&["git log"], true), Judgement::Refused, "a redirection writes");
+        let judge = |commands: &[&str], writes| rules.ruling(&shell(commands, writes));
+        assert_eq!(judge(&["git status"], false), Some(Ruling::Allowed));
+        assert_eq!(judge(&["git", "rm"], false), Some(Ruling::Refused));
+        assert_eq!(judge(&["git", "curl"], false), None);
+        assert_eq!(judge(&["gitter"], false), None);
+        assert_eq!(judge(&[], false), None);
+        assert_eq!(judge(&["git log"], true), Some(Ruling::Refused), "a redirection writes");
     }
 
     #[test]
     fn a_rule_without_an_argument_is_about_all_of_its_kind() {
         let all = Rules { approved: vec![rule(RuleKind::Shell, None)], ..Rules::default() };
-        assert_eq!(all.judge(&shell(&["curl"], false)), Judgement::Allowed);
-        assert_eq!(all.judge(&shell(&["curl"], true)), Judgement::Open, "it writes, too");
-        assert_eq!(all.judge(&read("/etc/passwd")), Judgement::Open);
+        assert_eq!(all.ruling(&shell(&["curl"], false)), Some(Ruling::Allowed));
+        assert_eq!(all.ruling(&shell(&["curl"], true)), None, "it writes, too");
+        assert_eq!(all.ruling(&read("/etc/passwd")), None);
     }
 
     #[test]
@@ -299,8 +290,8 @@ mod tests {
     fn what_is_allowed_in_a_place_is_allowed() {
         let location = Some(Location { key: "/w".into(), rules: vec![rule(RuleKind::Shell, Some("make"))] });
         let rules = Rules { location, ..Rules::default() };
-        assert_eq!(rules.judge(&shell(&["make"], false)), Judgement::Allowed);
-        assert_eq!(rules.judge(&shell(&["make", "rm"], false)), Judgement::Open);
+        assert_eq!(rules.ruling(&shell(&["make"], false)), Some(Ruling::Allowed));
+        assert_eq!(rules.ruling(&shell(&["make", "rm"], false)), None);
     }
 
     #[test]

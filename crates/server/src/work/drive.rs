@@ -34,7 +34,8 @@ pub(super) async fn drive(
         model: facts.model.as_deref().and_then(|model| Some(server.engines.of_model(model)?.1?.to_owned())),
         reasoning_effort: facts.reasoning_effort.clone(),
         cwd: prompt::cwd(&bench),
-        allow_all: server.options.allow_all,
+        // What is refused by a rule has to be asked for, to be refused.
+        allow_all: server.options.allow_all && bench.settings.rules.denied.is_empty(),
     };
     let prompt = match (&token, account(&bench)) {
         (None, Some(account)) => format!("{account}\n\n{prompt}"),
@@ -132,7 +133,8 @@ impl<'a> Scribe<'a> {
                 EngineReport::CallFinished { call: ToolCallId(id), result }
             }
             Report::Wants { reference, call, wants } => {
-                EngineReport::Wants { reference, call: call.map(ToolCallId), wants }
+                // What the rules say is said by the session, which knows those of this moment.
+                EngineReport::Wants { reference, call: call.map(ToolCallId), wants, ruled: None }
             }
             Report::Asks { reference, question } => EngineReport::Asks { reference, question },
             Report::Withdrawn { reference } => EngineReport::Withdrawn { reference },

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use baton_agent::tools::shell::{NoProcessLog, ShellSettings, Shells};
 use baton_agent::tools::sql::{Database, Dependency, Todo};
 use baton_agent::tools::{self, Services, ToolContext, Toolbox, agents, ask_user, spill};
-use baton_core::{Call, CallKey, Prepared, Route};
+use baton_core::{Call, CallKey, Prepared, Route, Ruling};
 use baton_protocol::event::{ContextAdded, Question, TodosChanged, ToolPartialResult, ToolRequest};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult, ToolSpec};
@@ -19,7 +19,7 @@ use super::person::People;
 use super::{Bench, delegate, hooks, prompt};
 use crate::Server;
 use crate::rpc::dialect;
-use crate::session::{Hub, Judgement};
+use crate::session::Hub;
 use crate::web::NetworkFetch;
 
 /// What the tools of one session share. Made with the session, filled with the first call: a session that calls no tool
@@ -129,7 +129,7 @@ pub(super) async fn prepare(bench: &Bench, key: &CallKey) -> Prepared {
 fn spare_asking(bench: &Bench, planned: Prepared) -> Prepared {
     match planned {
         Prepared::Runnable { route, wants: Some(wants), always_ask: false, arguments }
-            if bench.settings.rules.judge(&wants) == Judgement::Allowed =>
+            if bench.settings.rules.ruling(&wants) == Some(Ruling::Allowed) =>
         {
             Prepared::Runnable { route, wants: None, always_ask: false, arguments }
         }
@@ -141,7 +141,7 @@ fn spare_asking(bench: &Bench, planned: Prepared) -> Prepared {
 async fn plan(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
     match plan_freely(bench, call, arguments).await {
         Prepared::Runnable { wants: Some(wants), .. }
-            if bench.settings.rules.judge(&wants) == Judgement::Refused =>
+            if bench.settings.rules.ruling(&wants) == Some(Ruling::Refused) =>
         {
             Prepared::Finished(ToolResult {
                 result_type: ResultType::Denied,
@@ -328,7 +328,7 @@ fn context(bench: &Bench, id: &ToolCallId) -> ToolContext {
     let progress = move |output: &str| {
         let partial_output = server.secrets.hide_in(output);
         let partial = ToolPartialResult { tool_call_id: call.clone(), partial_output };
-        hub.show_for(agent.as_ref(), partial, &cancel);
+        hub.show_for(agent.as_ref(), [partial.into()], &cancel);
     };
     ToolContext {
         cwd: prompt::cwd(bench),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from copilot.generated.rpc import PermissionsConfigureParams
 from support import until
 
 from engines.programs import PROGRAMS, configuration, installed
@@ -51,6 +52,24 @@ async def test_a_tool_call_that_a_client_denies_is_not_run_and_one_that_it_appro
     assert len(asked) == 2 and made.exists()
     kinds = [event.type for event in await world.history(session)]
     assert kinds.count("tool.execution_start") == kinds.count("tool.execution_complete") == 2
+
+
+async def test_rules_of_the_session_decide_without_asking(world, engine):
+    client = await world.client()
+    asked = []
+
+    def decide(request, _invocation):
+        asked.append(request)
+        return world.sdk.decision("deny")
+
+    session = await world.create(client, model=engine, on_permission_request=decide)
+    rule = {"kind": "shell", "argument": "touch"}
+    for verdict, is_made in [("denied", False), ("approved", True)]:
+        rules = {"approved": [], "denied": []} | {verdict: [rule]}
+        await session.rpc.permissions.configure(PermissionsConfigureParams.from_dict({"rules": rules}))
+        await world.ask(session, "[[shell:touch made-by-agent]] [[text:done]]")
+        assert (world.work / "made-by-agent").exists() == is_made, verdict
+    assert asked == []
 
 
 async def test_a_cancel_in_the_middle_of_a_tool_ends_it(world, engine):

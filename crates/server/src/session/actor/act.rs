@@ -75,7 +75,7 @@ impl Actor {
                 self.mirror.append(body.clone());
             }
         }
-        self.hub.publish(event, &Published::live(event, seq, body));
+        self.hub.publish(event, Published::live(event, seq, body));
     }
 
     async fn start(&mut self, id: WorkId, work: Work) {
