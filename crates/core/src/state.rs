@@ -115,6 +115,8 @@ pub struct Facts {
     pub switches_always: bool,
     /// Engines' own names of this conversation, by engine.
     pub threads: BTreeMap<String, String>,
+    /// How many times the conversation was summarised.
+    pub summaries: u32,
 }
 
 /// A prompt in the inbox.

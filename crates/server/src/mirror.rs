@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::Server;
 use crate::history::newest_first;
+use crate::metadata;
 
 enum Job {
     Prepare { directory: PathBuf, yaml: String },
@@ -184,21 +185,13 @@ fn workspace_yaml(session: &Session) -> String {
     let text = |value: &str| serde_json::to_string(value).unwrap_or_default();
     let mut lines =
         vec![format!("id: {}", text(session.id.as_str())), format!("cwd: {}", text(&facts.context.cwd))];
-    let optional = [
-        ("git_root", &facts.context.git_root),
-        ("repository", &facts.context.repository),
-        ("host_type", &facts.context.host_type),
-        ("branch", &facts.context.branch),
-        ("name", &facts.name),
-        ("summary", &facts.title),
-    ];
-    for (key, value) in optional {
+    for (key, value) in metadata::place(facts).into_iter().chain([("summary", &facts.title)]) {
         if let Some(value) = value {
             lines.push(format!("{key}: {}", text(value)));
         }
     }
     lines.push(format!("user_named: {}", facts.named_by_user));
-    lines.push("summary_count: 0".into());
+    lines.push(format!("summary_count: {}", facts.summaries));
     lines.push(format!("created_at: {}", session.durable.started));
     lines.push(format!("updated_at: {}", Timestamp::now()));
     lines.join("\n") + "\n"

@@ -13,7 +13,7 @@ use crate::show;
 pub(super) struct Waiting {
     pub(super) request_id: String,
     kind: String,
-    tool_name: String,
+    tool_name: Option<String>,
     detail: Value,
 }
 
@@ -33,7 +33,7 @@ impl Waiting {
         match self.kind.as_str() {
             "permission" => match serde_json::from_value::<PermissionRequest>(self.detail.clone()) {
                 Ok(wants) => format!("allow {}?", show::wish(&wants)),
-                Err(_) => format!("allow {}?", self.tool_name),
+                Err(_) => format!("allow {}?", self.tool()),
             },
             "question" => match self.question() {
                 Some((question, choices)) => {
@@ -43,7 +43,11 @@ impl Waiting {
                 }
                 None => "the model asks something".into(),
             },
-            _ => format!("the tool {} of a client is called", self.tool_name),
+            "switch" => {
+                let text = |name: &str| self.detail[name].as_str().unwrap_or_default();
+                format!("{}\ngo on with {}?", text("reason"), text("model"))
+            }
+            _ => format!("the tool {} of a client is called", self.tool()),
         }
     }
 
@@ -51,8 +55,13 @@ impl Waiting {
     pub(super) fn hint(&self) -> &'static str {
         match self.kind.as_str() {
             "permission" => "[y]es, [n]o (and why), [a]lways in this session:",
+            "switch" => "[y]es, [n]o, [a]lways in this session:",
             _ => "your answer:",
         }
+    }
+
+    fn tool(&self) -> &str {
+        self.tool_name.as_deref().unwrap_or("something")
     }
 
     fn question(&self) -> Option<(String, Vec<String>)> {
@@ -67,7 +76,7 @@ impl Waiting {
         if line.is_empty() {
             return None;
         }
-        if self.kind != "permission" {
+        if self.kind == "question" {
             let choices = self.question().map(|(_, choices)| choices).unwrap_or_default();
             let chosen = line.parse::<usize>().ok().and_then(|n| choices.get(n.checked_sub(1)?));
             let (answer, is_choice) = match chosen {
@@ -77,6 +86,15 @@ impl Waiting {
             return Some(json!({ "kind": "question", "answer": answer, "chosen": is_choice }));
         }
         let (word, why) = line.split_once([' ', ',']).unwrap_or((line, ""));
+        if self.kind == "switch" {
+            let response = match word.to_lowercase().as_str() {
+                "y" | "yes" => "yes",
+                "a" | "always" => "yes-always",
+                "n" | "no" => "no",
+                _ => return None,
+            };
+            return Some(json!({ "kind": "switch", "response": response }));
+        }
         let decision = match word.to_lowercase().as_str() {
             "y" | "yes" => "approve",
             "a" | "always" => "approve-for-session",
@@ -111,6 +129,17 @@ mod tests {
         for no_answer in ["", "maybe", "yesterday", "yy"] {
             assert_eq!(decision(no_answer), None, "{no_answer}");
         }
+    }
+
+    #[test]
+    fn another_model_is_taken_or_not() {
+        let detail = json!({ "model": "spare", "reason": "main may not be asked for 3 s" });
+        let asked = waiting("switch", &detail);
+        assert_eq!(asked.describe(), "main may not be asked for 3 s\ngo on with spare?");
+        for (line, response) in [("y", "yes"), ("always", "yes-always"), ("NO", "no")] {
+            assert_eq!(asked.answer(line), Some(json!({"kind": "switch", "response": response})));
+        }
+        assert_eq!(asked.answer("perhaps"), None);
     }
 
     #[test]

@@ -300,5 +300,7 @@ fn is_about_requests(body: &Body) -> bool {
             | Body::ExternalToolCompleted(_)
             | Body::RequestOpened(_)
             | Body::RequestClosed(_)
+            | Body::SwitchOffered(_)
+            | Body::AutoModeSwitchCompleted(_)
     )
 }

@@ -1,6 +1,7 @@
 //! Runs of the workspace API: accepted at once, owned by nobody, cancelled by anybody, and told to everybody once.
 
 use baton_testkit::chat::Chat;
+use baton_testkit::model_server::Reply;
 use baton_testkit::processes::Marker;
 use serde_json::{Value, json};
 
@@ -358,4 +359,28 @@ async fn what_cannot_be_run_is_refused_at_once() {
         assert!(error["message"].as_str().is_some_and(|text| text.len() > 10), "{error}");
     }
     assert_eq!(a.messages(&session).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_summary_is_a_message_and_what_was_taken_back_is_none() {
+    let server = Served::start().await;
+    let (a, mut of_a) = server.attached().await;
+    let session = a.session().await;
+    for (run, text) in [("1", "first [[text:one]]"), ("2", "second [[text:two]]")] {
+        a.prompt(&session, text, Some(run)).await;
+        of_a.run_complete(run).await;
+    }
+    server.model.push(Reply::text("in short"));
+    a.ok(&format!("/agent/sessions/{session}/summarize"), json!(null)).await;
+    let messages = a.get(&format!("/sessions/{session}/messages")).await;
+    let summary = messages.as_array().unwrap().last().unwrap();
+    assert_eq!(short(summary), "assistant in short end_turn");
+    assert_eq!(a.get(&format!("/sessions/{session}")).await["summary_message_id"], summary["id"]);
+
+    let sdk = server.running.connect().await;
+    let chat = Chat::resume(&sdk, &session, json!({})).await;
+    let history = chat.history().await;
+    let second = history.iter().rfind(|event| event["type"] == "user.message").unwrap();
+    chat.ok("session.history.truncate", json!({"eventId": second["id"]})).await;
+    assert_eq!(a.messages(&session).await, ["user first [[text:one]] stop", "assistant one end_turn"]);
 }

@@ -73,6 +73,7 @@ impl Durable {
             Body::EngineThread(thread) => {
                 self.facts.threads.insert(thread.engine.clone(), thread.token.clone());
             }
+            Body::CompactionComplete(complete) if complete.success => self.facts.summaries += 1,
             Body::Renamed(renamed) => {
                 self.facts.name = Some(renamed.name.clone());
                 self.facts.named_by_user = renamed.by_user;

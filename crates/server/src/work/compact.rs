@@ -8,12 +8,13 @@ use baton_model::{Answer, Message, Part, Request, estimate};
 use baton_protocol::event::{
     CompactionComplete, CompactionStart, CompactionTokens, CompactionTrigger, UsageInfo,
 };
+use serde::Deserialize;
 use tokio::sync::oneshot;
 
-use super::{Bench, ask};
+use super::{Bench, ask, window};
 use crate::checkpoints::{Checkpoint, Checkpoints};
 use crate::models::Chosen;
-use crate::session::{Compact, Mail};
+use crate::session::{Compact, Failure, Handle, Mail};
 
 /// How many messages a conversation has at least before it is summarised by itself: a prompt, an answer, a prompt.
 const WORTH_IT: u64 = 3;
@@ -51,6 +52,40 @@ pub(super) fn compact_if_due(bench: &Bench, usage: &UsageInfo) {
     // Nobody waits for it; one that is being written already is enough.
     let (done, _) = oneshot::channel();
     drop(bench.mailbox.send(Mail::Compact(Box::new(Compact { start, instructions: None, done }))));
+}
+
+/// What somebody wants of a summary.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Wish {
+    pub(crate) custom_instructions: Option<String>,
+    pub(crate) token_limit: Option<u64>,
+    pub(crate) trigger: Option<CompactionTrigger>,
+}
+
+/// Has the model summarise the conversation now, and waits for that. None if there is nothing to summarise.
+pub(crate) async fn compact_now(handle: &Handle, wish: Wish) -> Result<Option<CompactionComplete>, Failure> {
+    let bench = handle.borrow().await?;
+    let window = window(&bench).await.map_err(|error| Failure::Refused(error.message))?;
+    let Some(window) = window.filter(|window| !window.messages.is_empty()) else { return Ok(None) };
+    let start = CompactionStart {
+        system_tokens: Some(window.system),
+        conversation_tokens: Some(window.message_tokens()),
+        tool_definitions_tokens: Some(window.tool_tokens()),
+        current_tokens: Some(window.total()),
+        token_limit: Some(wish.token_limit.unwrap_or(window.limit)),
+        model: Some(window.model),
+        trigger: wish.trigger,
+    };
+    let (done, finished) = oneshot::channel();
+    let compact = Compact { start, instructions: wish.custom_instructions, done };
+    handle.send(Mail::Compact(Box::new(compact)))?;
+    let complete = finished.await.unwrap_or_else(|_| Err(Failure::NotFound(handle.id.clone())))?;
+    if !complete.success {
+        let why = complete.error.unwrap_or_else(|| "the conversation could not be summarised".into());
+        return Err(Failure::Refused(why));
+    }
+    Ok(Some(complete))
 }
 
 /// Writes a summary beside the session, and reports back to it.

@@ -13,6 +13,8 @@ pub(crate) struct Window {
     pub(crate) limit: u64,
     /// How many it has when the conversation is summarised.
     pub(crate) compaction_at: u64,
+    /// How many times it was.
+    pub(crate) summaries: u32,
     pub(crate) system: u64,
     /// The tools that are offered.
     pub(crate) tools: Vec<(String, u64)>,
@@ -48,20 +50,22 @@ pub(crate) async fn window(bench: &Bench) -> Result<Option<Window>, ModelError> 
     }
     let chosen = bench.server.models.choose(&ask::asker(bench)).await?;
     let request = ask::request(bench, &chosen).await;
-    Ok(Some(weigh(
-        &request,
-        chosen.token_limit,
-        bench.settings.compaction_threshold.of_window(chosen.token_limit),
-    )))
+    let limit = chosen.token_limit;
+    Ok(Some(Window {
+        compaction_at: bench.settings.compaction_threshold.of_window(limit),
+        summaries: bench.session.durable.facts.summaries,
+        ..weigh(&request, limit)
+    }))
 }
 
-fn weigh(request: &Request, limit: u64, compaction_at: u64) -> Window {
+fn weigh(request: &Request, limit: u64) -> Window {
     let (system, messages) = request.messages.split_at(request.messages.len().min(1));
     let tokens = |message: &Arc<Message>| estimate::message(message);
     Window {
         model: request.model.clone(),
         limit,
-        compaction_at,
+        compaction_at: limit,
+        summaries: 0,
         system: system.iter().map(tokens).sum(),
         tools: request.tools.iter().map(|tool| (tool.name.clone(), estimate::tool(tool))).collect(),
         messages: messages.iter().map(|message| weighed(message)).collect(),

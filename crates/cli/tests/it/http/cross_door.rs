@@ -120,3 +120,23 @@ async fn a_question_of_the_model_is_answered_over_http() {
     let said = house.history("s").await.into_iter().rfind(|(_, e)| e["type"] == "assistant.message").unwrap();
     assert!(content(&said.1).contains("User responded: blue"), "{said:?}");
 }
+
+#[tokio::test]
+async fn an_offer_of_another_model_to_an_sdk_is_answered_over_http() {
+    let house = House::open().await;
+    house.model.set_models(json!({"data": [{"id": "busy"}, {"id": "idle"}]}));
+    let sdk = house.sdk().await;
+    let chat = Chat::create(&sdk, json!({"requestAutoModeSwitch": true, "model": "busy"})).await;
+    let from = sdk.count();
+    chat.send("[[error:429*1:retry=600]][[text:at last]]").await;
+    let request = house.http.pending(&chat.id).await;
+    assert_eq!((&request["kind"], &request["toolName"]), (&json!("switch"), &json!(null)), "{request}");
+    assert_eq!(request["detail"]["model"], "idle", "{request}");
+    let path = format!("/api/sessions/{}/requests/{}", chat.id, request["requestId"].as_str().unwrap());
+    let wrong = json!({"kind": "question", "answer": "yes"});
+    assert_eq!(house.http.post(&path, wrong).await.status, 400, "it is no question of the model");
+    let yes = json!({"kind": "switch", "response": "yes"});
+    let _ = house.http.post(&path, yes.clone()).await.expect(200);
+    assert_eq!(house.http.post(&path, yes).await.status, 409, "the first answer counts");
+    assert_eq!(chat.until_idle(from).await.text(), "at last");
+}

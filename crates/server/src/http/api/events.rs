@@ -1,18 +1,16 @@
 //! A session's events: a page, or a stream that goes on.
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use baton_store::{Seq, Span};
-use futures_util::stream;
 use http::{HeaderMap, StatusCode, header};
 
 use super::extract::{Params, Place, session_id};
 use super::types::{Cursor, EventPage, EventsQuery, Limit, NumberedEvent};
 use crate::http::Shared;
 use crate::http::error::{ApiError, ErrorBody};
-use crate::http::sse::EventStream;
+use crate::http::sse::Subscription;
 
 /// Read events. With `Accept: text/event-stream` they come as a stream that goes on for as long as you listen; durable
 /// events carry their sequence number as the stream's event id, so that a reconnect misses nothing.
@@ -44,13 +42,7 @@ pub(super) async fn read(
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", "too many event streams are open")
     };
     let place = door.streams.clone().try_acquire_owned().map_err(|_| busy())?;
-    let events = EventStream::new(&door, id, after, place);
-    let pieces = stream::unfold(events, |mut events| async {
-        let piece = events.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(piece), events))
-    });
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
-    Ok((headers, Body::from_stream(pieces)).into_response())
+    Ok(Subscription { session: id, after, place }.into_response())
 }
 
 /// A reader that has seen more than there is has seen another session of that name, or one that a power cut took back.

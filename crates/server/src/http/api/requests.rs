@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use baton_core::{Answer, Reply};
 use baton_protocol::RequestId;
+use baton_protocol::event::SwitchAnswer;
 use baton_protocol::permission::Verdict;
 use baton_protocol::tool::ToolResult;
 
@@ -11,6 +12,7 @@ use super::extract::{Body, Place, session_id};
 use super::sessions::open;
 use super::types::{
     Counted, Decision, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
+    SwitchResponse,
 };
 use crate::http::Shared;
 use crate::http::error::{ApiError, ErrorBody};
@@ -85,6 +87,11 @@ fn as_answer(answer: RequestAnswer) -> Answer {
         }),
         RequestAnswer::Tool { text, failed: true } => Answer::Tool(ToolResult::failure(text)),
         RequestAnswer::Tool { text, failed: false } => Answer::Tool(ToolResult::success(text)),
+        RequestAnswer::Switch { response } => Answer::Switch(match response {
+            SwitchResponse::Yes => SwitchAnswer::Yes,
+            SwitchResponse::YesAlways => SwitchAnswer::YesAlways,
+            SwitchResponse::No => SwitchAnswer::No,
+        }),
         RequestAnswer::Question { answer, chosen } => Answer::UserInput { answer, was_freeform: !chosen },
     }
 }

@@ -1,9 +1,10 @@
 //! What the API takes and gives.
 
-use baton_core::{CallStage, Session};
+use baton_core::{Call, CallStage, Session};
 use baton_protocol::Timestamp;
-use baton_protocol::event::{AgentMode, Outcome, PermissionMode};
+use baton_protocol::event::{AgentMode, Outcome, PermissionMode, SwitchOffered};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::metadata;
@@ -234,11 +235,12 @@ pub(super) struct Cancelled {
 #[serde(rename_all = "camelCase")]
 pub(super) struct RequestView {
     pub(super) request_id: String,
-    /// `permission`, `tool` or `question`.
+    /// `permission`, `tool`, `question` or `switch`.
     pub(super) kind: &'static str,
-    pub(super) tool_call_id: String,
-    pub(super) tool_name: String,
-    /// What exactly: the permission that is wanted, the arguments of the tool, the question.
+    /// The call that it is about; none for a switch to another model.
+    pub(super) tool_call_id: Option<String>,
+    pub(super) tool_name: Option<String>,
+    /// What exactly: the permission that is wanted, the arguments of the tool, the question, the other model and why.
     #[schema(value_type = Object)]
     pub(super) detail: serde_json::Value,
 }
@@ -246,28 +248,40 @@ pub(super) struct RequestView {
 impl RequestView {
     /// Everything in a session that waits.
     pub(super) fn all(session: &Session) -> Vec<Self> {
-        let calls = session.durable.turn.iter().flat_map(|turn| &turn.calls);
-        calls
-            .filter_map(|call| {
-                let (kind, detail) = match &call.stage {
-                    CallStage::AwaitingPermission { wants, .. } => {
-                        ("permission", serde_json::to_value(wants))
-                    }
-                    CallStage::AwaitingClient { .. } => ("tool", serde_json::to_value(&call.arguments)),
-                    CallStage::AwaitingAnswer { question, .. } => {
-                        ("question", serde_json::to_value(question))
-                    }
-                    CallStage::Started | CallStage::Done { .. } => return None,
-                };
-                Some(Self {
-                    request_id: call.stage.request()?.to_string(),
-                    kind,
-                    tool_call_id: call.id.to_string(),
-                    tool_name: call.tool.clone(),
-                    detail: detail.unwrap_or_default(),
-                })
-            })
-            .collect()
+        let turn = session.durable.turn.iter();
+        let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(Self::of_call);
+        calls.chain(turn.filter_map(|turn| turn.offer.as_ref()).map(Self::of_offer)).collect()
+    }
+
+    fn of_call(call: &Call) -> Option<Self> {
+        let (kind, detail) = match &call.stage {
+            CallStage::AwaitingPermission { wants, .. } => ("permission", serde_json::to_value(wants)),
+            CallStage::AwaitingClient { .. } => ("tool", serde_json::to_value(&call.arguments)),
+            CallStage::AwaitingAnswer { question, .. } => ("question", serde_json::to_value(question)),
+            CallStage::Started | CallStage::Done { .. } => return None,
+        };
+        Some(Self {
+            request_id: call.stage.request()?.to_string(),
+            kind,
+            tool_call_id: Some(call.id.to_string()),
+            tool_name: Some(call.tool.clone()),
+            detail: detail.unwrap_or_default(),
+        })
+    }
+
+    /// A model may not be asked for a while: whether to go on with another.
+    fn of_offer(offer: &SwitchOffered) -> Self {
+        Self {
+            request_id: offer.request_id.to_string(),
+            kind: "switch",
+            tool_call_id: None,
+            tool_name: None,
+            detail: json!({
+                "model": offer.model,
+                "retryAfterSeconds": offer.retry_after_seconds,
+                "reason": offer.error.message,
+            }),
+        }
     }
 }
 
@@ -292,7 +306,7 @@ pub(super) struct SessionRequest {
     pub(super) request: RequestView,
 }
 
-/// An answer to something that waits. One of the three, according to what was asked.
+/// An answer to something that waits. One of the four, according to what was asked.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind")]
 pub(super) enum RequestAnswer {
@@ -314,6 +328,18 @@ pub(super) enum RequestAnswer {
         #[serde(default)]
         chosen: bool,
     },
+    /// To an offer to go on with another model.
+    Switch { response: SwitchResponse },
+}
+
+/// Whether to go on with another model.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum SwitchResponse {
+    Yes,
+    /// Now, and from now on without being asked.
+    YesAlways,
+    No,
 }
 
 /// What is decided about a permission.

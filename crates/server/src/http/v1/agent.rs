@@ -16,6 +16,7 @@ use super::fold::RUN_KEY;
 use super::sessions::is_busy;
 use crate::metadata;
 use crate::session::{Handle, Mail};
+use crate::work;
 
 /// The longest name that a client may give to a run.
 const LONGEST_RUN_ID: usize = 256;
@@ -165,8 +166,10 @@ pub(super) async fn clear_queue(at: SessionHere) -> Answer<StatusCode> {
     Ok(StatusCode::OK)
 }
 
-pub(super) async fn summarize(_: SessionHere) -> V1Error {
-    V1Error::new(StatusCode::NOT_IMPLEMENTED, "this server does not summarize sessions yet")
+/// Has the conversation summarised, and waits for that. Beside a turn that runs, too.
+pub(super) async fn summarize(at: SessionHere) -> Answer<StatusCode> {
+    work::compact_now(&open(&at), work::Wish::default()).await?;
+    Ok(StatusCode::OK)
 }
 
 #[derive(Deserialize)]

@@ -3,13 +3,14 @@
 //! What is durable is taken from the store whenever anything was missed, so a client is told of each change once and in
 //! order. Streamed pieces are gathered for a moment: a message is always told whole, and once for each word would be a lot.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_core::Answer as Answers;
 use baton_protocol::permission::Verdict;
-use baton_protocol::{ClientId, Event, RequestId, SessionId};
+use baton_protocol::{Body, ClientId, Event, RequestId, SessionId};
 use baton_store::{Seq, Span, StoreError};
 use tokio::time::Instant;
 
@@ -147,7 +148,7 @@ impl Workspace {
 }
 
 fn listen(handle: &Handle, client: ClientId) -> Hearing {
-    let (ear, hearing) = ear(QUEUE, handle.hub.head());
+    let (ear, hearing) = ear(QUEUE);
     handle.hub.attach(client, ear);
     hearing
 }
@@ -220,12 +221,14 @@ impl Follower {
                 }
             };
             match heard {
-                Heard::Event(event, _) => {
-                    let next = self.cursor.plus(1);
-                    match event.seq {
-                        Some(seq) if seq < next => {}
-                        Some(seq) if seq > next => drop(self.read_store().await),
-                        seq => self.take(seq, &event.json),
+                Heard::Events(events) => {
+                    for event in events.events() {
+                        let next = self.cursor.plus(1);
+                        match event.seq {
+                            Some(seq) if seq < next => {}
+                            Some(seq) if seq > next => drop(self.read_store().await),
+                            seq => self.take(seq, &event.json),
+                        }
                     }
                 }
                 Heard::Missed => drop(self.read_store().await),
@@ -283,18 +286,27 @@ impl Follower {
     }
 }
 
-/// The whole history of a session, folded.
+/// The whole history of a session, folded. What was taken back is not in it any more.
 pub(super) async fn fold_of(server: &Server, session: &SessionId) -> Result<Fold, StoreError> {
     let mut fold = Fold::new(session.clone());
     let mut after = Seq::ZERO;
+    // How many messages there were before each event.
+    let mut lengths = BTreeMap::new();
     loop {
         let page = server.store.read(session, Span::After { after, limit: PAGE }).await?;
         for record in &page {
             after = record.seq;
-            if let Some(event) =
-                std::str::from_utf8(&record.body).ok().and_then(|text| Event::parse(text).ok())
-            {
-                fold.apply(&event);
+            lengths.insert(record.seq, fold.len());
+            let Some(event) = std::str::from_utf8(&record.body).ok().and_then(|text| Event::parse(text).ok())
+            else {
+                continue;
+            };
+            match &event.body {
+                Body::HistoryTruncated(cut) => {
+                    let kept = lengths.range(Seq(cut.from_seq)..).next();
+                    fold.take_back(kept.map_or(0, |(_, length)| *length));
+                }
+                _ => drop(fold.apply(&event)),
             }
         }
         if page.len() < PAGE {

@@ -7,10 +7,10 @@ use baton_protocol::rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::compaction::{self, Wish};
-use super::{Call, Handling};
+use super::{Call, Handling, compaction};
 use crate::rpc::errors;
 use crate::session::{Handle, Mail, View};
+use crate::work::Wish;
 
 /// The server's own commands: name, hint for what follows it, what it does.
 const OWN: [(&str, &str, &str); 6] = [

@@ -19,7 +19,7 @@ use crate::Server;
 use crate::rpc::connection::Connection;
 use crate::rpc::dialect::Dialect;
 use crate::rpc::errors;
-use crate::session::{CallFailed, Calling, Handle, Port, Published};
+use crate::session::{Batch, CallFailed, Calling, Handle, Port, Published};
 
 /// How many events one read returns when the client does not say, and at most.
 const DEFAULT_PAGE: usize = 200;
@@ -264,8 +264,8 @@ struct Watcher {
 struct Ear(mpsc::UnboundedSender<Arc<Published>>);
 
 impl Port for Ear {
-    fn deliver(&self, _: &SessionId, event: &Arc<Published>) {
-        drop(self.0.send(event.clone()));
+    fn deliver(&self, _: &SessionId, events: &Arc<Batch>) {
+        events.events().iter().for_each(|event| drop(self.0.send(event.clone())));
     }
 
     fn call(&self, _: &'static str, _: serde_json::Value) -> Calling {

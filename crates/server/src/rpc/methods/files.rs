@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handling, void};
+use crate::metadata;
 use crate::rpc::errors;
 use crate::session::{Handle, Mail, View};
 use crate::workspace::{FileError, Workspace};
@@ -93,18 +94,11 @@ pub(super) fn described(view: &View<'_>) -> Value {
         "id": session.id,
         "cwd": facts.context.cwd,
         "user_named": facts.named_by_user,
-        "summary_count": 0,
+        "summary_count": facts.summaries,
         "created_at": session.durable.started,
         "updated_at": baton_protocol::Timestamp::now(),
     });
-    let optional = [
-        ("git_root", &facts.context.git_root),
-        ("repository", &facts.context.repository),
-        ("host_type", &facts.context.host_type),
-        ("branch", &facts.context.branch),
-        ("name", &facts.name),
-        ("client_name", &view.settings.client_name),
-    ];
+    let optional = metadata::place(facts).into_iter().chain([("client_name", &view.settings.client_name)]);
     for (key, value) in optional {
         if let Some(value) = value {
             workspace[key] = json!(value);

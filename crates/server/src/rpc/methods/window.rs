@@ -98,7 +98,7 @@ pub(super) fn attribution(call: &Call<'_>) -> Handling {
             "limit": window.limit,
             "bufferTokens": 0,
             "compactionThreshold": window.compaction_at,
-            "compactions": { "count": 0 },
+            "compactions": { "count": window.summaries },
             "categories": categories,
             "entries": entries,
         });

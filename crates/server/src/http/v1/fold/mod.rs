@@ -91,6 +91,8 @@ struct Row {
     created: Timestamp,
     updated: Timestamp,
     context: WorkContext,
+    /// The name of the newest summary.
+    summary: String,
 }
 
 /// A message, finished or growing.
@@ -153,6 +155,10 @@ impl Fold {
             Body::UserMessage(message) => self.user_message(id, at, message),
             Body::ShellRun(run) => self.shell_run(id, at, run),
             Body::ToolComplete(complete) => self.tool_complete(id, at, complete),
+            Body::CompactionComplete(complete) => match &complete.summary_content {
+                Some(summary) if complete.success => self.summary(id, at, summary),
+                _ => Vec::new(),
+            },
             Body::TurnStart(_)
             | Body::AssistantMessage(_)
             | Body::ToolStart(_)
@@ -213,6 +219,18 @@ impl Fold {
         self.items.iter().map(message).collect()
     }
 
+    /// How many messages are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Takes back all messages but the first ones.
+    pub(crate) fn take_back(&mut self, kept: usize) {
+        let taken = self.items.len().saturating_sub(kept);
+        self.items.truncate(kept);
+        self.row.messages = self.row.messages.saturating_sub(taken as u64);
+    }
+
     /// What waits for an answer, oldest first.
     pub(crate) fn pending(&self) -> &[Pending] {
         &self.pending
@@ -258,7 +276,7 @@ impl Fold {
             message_count: row.messages,
             prompt_tokens: row.prompt_tokens,
             completion_tokens: row.completion_tokens,
-            summary_message_id: String::new(),
+            summary_message_id: row.summary.clone(),
             cost: 0.0,
             created_at: seconds(row.created),
             updated_at: seconds(row.updated),
@@ -311,10 +329,18 @@ impl Fold {
         vec![self.add(id, Role::Tool, at, vec![Part::ToolResult(result)])]
     }
 
+    /// What stands for the conversation before it from here on.
+    fn summary(&mut self, id: String, at: Timestamp, text: &str) -> Vec<Change> {
+        self.row.summary = id.clone();
+        let text = Part::Text { text: text.to_owned() };
+        vec![self.add(id, Role::Assistant, at, vec![text]), Change::Session(What::Updated)]
+    }
+
     /// Adds a message that is complete from the start.
     fn add(&mut self, id: String, role: Role, at: Timestamp, mut parts: Vec<Part>) -> Change {
         let time = seconds(at);
-        parts.push(Part::Finish(Finish::plain(FinishReason::Stop, time)));
+        let reason = if role == Role::Assistant { FinishReason::EndTurn } else { FinishReason::Stop };
+        parts.push(Part::Finish(Finish::plain(reason, time)));
         let message = Message {
             id,
             role,
