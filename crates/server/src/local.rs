@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::Server;
-use crate::session::{CallFailed, Calling, Handle, How, Joining, Mail, Port, Published};
+use crate::session::{Batch, CallFailed, Calling, Handle, How, Joining, Mail, Port, Published};
 
 /// Something that a session could not do, in words for people.
 #[derive(Debug, thiserror::Error)]
@@ -54,8 +54,8 @@ pub struct Arrived {
 struct Ear(mpsc::UnboundedSender<Arc<Published>>);
 
 impl Port for Ear {
-    fn deliver(&self, _: &SessionId, event: &Arc<Published>) {
-        drop(self.0.send(event.clone()));
+    fn deliver(&self, _: &SessionId, events: &Arc<Batch>) {
+        events.events().iter().for_each(|event| drop(self.0.send(event.clone())));
     }
 
     fn call(&self, _: &'static str, _: serde_json::Value) -> Calling {

@@ -1,78 +1,60 @@
 //! How a part of the door hears what happens in a session, without ever making the session wait.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_protocol::SessionId;
-use baton_store::Seq;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
-use crate::session::{CallFailed, Calling, Port, Published};
+use crate::session::{Batch, CallFailed, Calling, Port};
 
 /// The end that is attached to a session.
 pub(super) struct Ear {
-    events: mpsc::Sender<(Arc<Published>, Seq)>,
-    /// The last durable event that was heard.
-    last: AtomicU64,
-    shared: Arc<State>,
+    events: mpsc::Sender<Arc<Batch>>,
+    missed: Arc<AtomicBool>,
 }
 
 /// The end that listens.
 pub(super) struct Hearing {
-    events: mpsc::Receiver<(Arc<Published>, Seq)>,
-    shared: Arc<State>,
+    events: mpsc::Receiver<Arc<Batch>>,
+    /// Whether something had to be left out since the listener last looked.
+    missed: Arc<AtomicBool>,
 }
 
 /// What was heard.
 pub(super) enum Heard {
-    /// An event, and the last durable one before it (or itself). A streamed piece whose place has passed by the time it
-    /// is read, because the reader caught up from the store meanwhile, is of no use any more.
-    Event(Arc<Published>, Seq),
+    /// Events of one moment.
+    Events(Arc<Batch>),
     /// Something had to be left out: the store has it, if it was durable.
     Missed,
     /// The session has left the memory; nothing will be heard any more.
     Silence,
 }
 
-#[derive(Default)]
-struct State {
-    missed: AtomicBool,
-    wake: Notify,
-}
-
-/// An ear that keeps up to so many events for whoever listens. `head` is where the session stands.
-pub(super) fn ear(room: usize, head: Seq) -> (Arc<Ear>, Hearing) {
+/// An ear that keeps so many moments for whoever listens.
+pub(super) fn ear(room: usize) -> (Arc<Ear>, Hearing) {
     let (sender, events) = mpsc::channel(room);
-    let shared = Arc::<State>::default();
-    let ear = Ear { events: sender, last: AtomicU64::new(head.0), shared: shared.clone() };
-    (Arc::new(ear), Hearing { events, shared })
+    let missed = Arc::<AtomicBool>::default();
+    let ear = Ear { events: sender, missed: missed.clone() };
+    (Arc::new(ear), Hearing { events, missed })
 }
 
 impl Hearing {
     pub(super) async fn next(&mut self) -> Heard {
-        loop {
-            if self.shared.missed.swap(false, Ordering::AcqRel) {
-                return Heard::Missed;
-            }
-            tokio::select! {
-                event = self.events.recv() => return match event {
-                    Some((event, place)) => Heard::Event(event, place),
-                    None => Heard::Silence,
-                },
-                () = self.shared.wake.notified() => {}
-            }
+        if self.missed.swap(false, Ordering::AcqRel) {
+            return Heard::Missed;
         }
+        self.events.recv().await.map_or(Heard::Silence, Heard::Events)
     }
 }
 
 impl Port for Ear {
-    fn deliver(&self, _: &SessionId, event: &Arc<Published>) {
-        // A session speaks with one voice at a time, so this counts along without a race.
-        let place = event.seq.unwrap_or(Seq(self.last.load(Ordering::Relaxed)));
-        self.last.store(place.0, Ordering::Relaxed);
-        if self.events.try_send((event.clone(), place)).is_err() {
-            self.shared.missed.store(true, Ordering::Release);
-            self.shared.wake.notify_one();
+    fn deliver(&self, _: &SessionId, events: &Arc<Batch>) {
+        if self.events.try_send(events.clone()).is_err() {
+            self.missed.store(true, Ordering::Release);
+            // Whoever listens has something to take, and will see the note then; or has taken all of it meanwhile, before
+            // the note was there, and is woken by this.
+            drop(self.events.try_send(events.clone()));
         }
     }
 
@@ -85,7 +67,7 @@ impl Port for Ear {
 pub(super) struct Deaf;
 
 impl Port for Deaf {
-    fn deliver(&self, _: &SessionId, _: &Arc<Published>) {}
+    fn deliver(&self, _: &SessionId, _: &Arc<Batch>) {}
 
     fn call(&self, _: &'static str, _: serde_json::Value) -> Calling {
         Box::pin(async { Err(CallFailed::Gone) })

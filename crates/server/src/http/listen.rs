@@ -1,23 +1,32 @@
 //! Connections: accepted, limited, and given no time to dawdle.
 
+use std::convert::Infallible;
+use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::response::Response;
+use http::{HeaderMap, Request};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream, tcp, unix};
+use tokio::sync::{Semaphore, oneshot};
+use tokio_rustls::server::TlsStream;
+use tower::ServiceExt as _;
 
 use super::body::PunctualBody;
 use super::guard::Peer;
+use super::sse::{self, Subscription};
 use super::{Shared, TlsIdentity};
+use crate::wire::Pipe;
 
 /// The largest head of a request, with all its headers.
 const MAX_HEAD: usize = 64 << 10;
@@ -91,52 +100,105 @@ async fn welcome(door: &Shared, routes: Router, arrival: Arrival, peer: Peer) {
         Arrival::Tls(stream, identity) => {
             let greeting = tokio::time::timeout(door.options.header_time, identity.acceptor.accept(stream));
             // Who does not manage to greet us is not served; there is nobody to tell.
-            if let Ok(Ok(stream)) = greeting.await {
+            if let Ok(Ok(stream)) = Box::pin(greeting).await {
                 serve_connection(door, routes, stream, peer).await;
             }
         }
     }
 }
 
-async fn serve_connection(
-    door: &Shared,
-    routes: Router,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
-    peer: Peer,
-) {
-    let routes = tower_service(routes, peer, door.options.body_time);
+async fn serve_connection(door: &Shared, routes: Router, line: impl Line, peer: Peer) {
+    let (leave, mut leaving) = oneshot::channel();
+    let service = service(routes, peer, door.options.body_time, leave);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(door.options.header_time)
         .max_buf_size(MAX_HEAD)
         .half_close(false)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
-    tokio::pin!(connection);
-    tokio::select! {
+        .serve_connection(TokioIo::new(line), service);
+    // In boxes, here and below: a stream may last for days, and should not hold on to what its request needed.
+    let mut connection = Box::new(connection);
+    let (subscription, headers) = tokio::select! {
         // A client that misbehaves, or just leaves, is nobody's concern but its own.
-        ended = &mut connection => drop(ended),
+        ended = &mut connection => return drop(ended),
+        Ok(left) = &mut leaving => left,
         () = door.server.stopping.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            drop(tokio::time::timeout(FAREWELL, connection).await);
+            Pin::new(&mut *connection).graceful_shutdown();
+            return drop(tokio::time::timeout(FAREWELL, connection).await);
         }
+    };
+    // Nothing of the answer has been written yet, and all answers before it have been read: whoever asks for a stream
+    // waits for it. Who does not wait has only itself to blame.
+    if let Ok((incoming, outgoing)) = connection.into_parts().io.into_inner().apart(door) {
+        Box::pin(sse::stream(door, subscription, headers, incoming, outgoing)).await;
     }
 }
 
-/// The routes, with a note on every request where it came from.
-fn tower_service(
+/// A connection on its way out of HTTP: what it will stream, and the headers that it begins with.
+type Leaving = (Subscription, HeaderMap);
+
+type Serving = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+/// The routes, with a note on every request where it came from. A request that is answered with a subscription is never
+/// answered here: its connection leaves.
+fn service(
     routes: Router,
     peer: Peer,
     body_time: Duration,
-) -> impl tower::Service<
-    http::Request<Incoming>,
-    Response = axum::response::Response,
-    Error = std::convert::Infallible,
-    Future: Send,
-> + Clone {
-    tower::service_fn(move |request: http::Request<Incoming>| {
-        let mut routes = routes.clone();
+    leave: oneshot::Sender<Leaving>,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future = Serving> {
+    let leave = Arc::new(Mutex::new(Some(leave)));
+    service_fn(move |request: Request<Incoming>| {
+        let (routes, leave) = (routes.clone(), leave.clone());
         let mut request = request.map(|body| Body::new(PunctualBody::new(body, body_time)));
         request.extensions_mut().insert(peer);
-        async move { tower::Service::call(&mut routes, request).await }
+        Box::pin(async move {
+            let mut response = routes.oneshot(request).await?;
+            let Some(leaving) = sse::take_subscription(&mut response) else { return Ok(response) };
+            if let Some(leave) = leave.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                drop(leave.send(leaving));
+            }
+            std::future::pending().await
+        }) as Serving
     })
+}
+
+/// A connection that can be taken apart into what comes in and where to write to.
+trait Line: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    type Incoming: AsyncRead + Unpin + Send;
+    type Outgoing: Pipe;
+
+    fn apart(self, door: &Shared) -> io::Result<(Self::Incoming, Self::Outgoing)>;
+}
+
+impl Line for TcpStream {
+    type Incoming = tcp::OwnedReadHalf;
+    type Outgoing = tcp::OwnedWriteHalf;
+
+    fn apart(self, _: &Shared) -> io::Result<(Self::Incoming, Self::Outgoing)> {
+        Ok(self.into_split())
+    }
+}
+
+impl Line for UnixStream {
+    type Incoming = unix::OwnedReadHalf;
+    type Outgoing = unix::OwnedWriteHalf;
+
+    fn apart(self, _: &Shared) -> io::Result<(Self::Incoming, Self::Outgoing)> {
+        Ok(self.into_split())
+    }
+}
+
+/// What is encrypted has to be written by somebody who can wait: whoever cannot writes to a pair of sockets in between.
+impl Line for TlsStream<TcpStream> {
+    type Incoming = unix::OwnedReadHalf;
+    type Outgoing = unix::OwnedWriteHalf;
+
+    fn apart(mut self, door: &Shared) -> io::Result<(Self::Incoming, Self::Outgoing)> {
+        let (ours, mut theirs) = UnixStream::pair()?;
+        door.server.tasks.spawn(async move {
+            drop(tokio::io::copy_bidirectional(&mut self, &mut theirs).await);
+        });
+        Ok(ours.into_split())
+    }
 }

@@ -3,8 +3,6 @@
 //! SDKs do not say their version. Those of early 2026 (*legacy*) never call `connect`: their first call is `ping`. That
 //! is how they are told apart.
 
-use std::sync::Arc;
-
 use baton_protocol::event::is_public;
 use baton_protocol::tool::ToolSpec;
 use baton_protocol::{SessionId, Timestamp};
@@ -42,7 +40,7 @@ impl Dialect {
     }
 
     /// The frame that tells a client of an event; none for events that SDKs do not know.
-    pub(crate) fn frame(self, session: &SessionId, event: &Arc<Published>) -> Option<Bytes> {
+    pub(crate) fn frame(self, session: &SessionId, event: &Published) -> Option<Bytes> {
         if !is_public(&event.kind) {
             return None;
         }

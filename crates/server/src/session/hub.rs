@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use baton_protocol::event::is_public;
 use baton_protocol::rpc::RpcError;
 use baton_protocol::{AgentId, Body, ClientId, Event, EventId, Json, SessionId, Timestamp};
 use baton_store::Seq;
@@ -77,6 +78,44 @@ impl Published {
     }
 }
 
+/// Events of one moment, in their order. They travel together: to wake a client and to write to it costs more than
+/// anything else on their way.
+pub(crate) struct Batch {
+    events: Box<[Arc<Published>]>,
+    /// All of it for the JSON-RPC door, made when the first client of that door needs it.
+    frames: OnceLock<Bytes>,
+    /// All of it for the HTTP door's event streams, likewise.
+    sse: OnceLock<Bytes>,
+}
+
+impl Batch {
+    fn new(events: impl IntoIterator<Item = Arc<Published>>) -> Arc<Self> {
+        let events = events.into_iter().collect();
+        Arc::new(Self { events, frames: OnceLock::new(), sse: OnceLock::new() })
+    }
+
+    pub(crate) fn events(&self) -> &[Arc<Published>] {
+        &self.events
+    }
+
+    /// The frames of all that SDK clients see.
+    pub(crate) fn frames(&self, session: &SessionId) -> Bytes {
+        let public = self.events.iter().filter(|event| is_public(&event.kind));
+        self.frames.get_or_init(|| joined(public.map(|event| event.frame(session)))).clone()
+    }
+
+    /// All of them as pieces of an event stream.
+    pub(crate) fn sse_pieces(&self) -> Bytes {
+        self.sse.get_or_init(|| joined(self.events.iter().map(|event| event.sse_piece()))).clone()
+    }
+}
+
+/// Several pieces in one, without a copy if there is only one.
+pub(crate) fn joined(pieces: impl Iterator<Item = Bytes>) -> Bytes {
+    let mut pieces: Vec<Bytes> = pieces.collect();
+    if pieces.len() == 1 { pieces.swap_remove(0) } else { pieces.concat().into() }
+}
+
 /// Why a client could not be asked.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum CallFailed {
@@ -91,8 +130,8 @@ pub(crate) type Calling = Pin<Box<dyn Future<Output = Result<Json, CallFailed>> 
 
 /// One client's end of a session.
 pub(crate) trait Port: Send + Sync {
-    /// Takes an event. Must not wait.
-    fn deliver(&self, session: &SessionId, event: &Arc<Published>);
+    /// Takes events. Must not wait.
+    fn deliver(&self, session: &SessionId, events: &Arc<Batch>);
 
     /// Asks the client something that it answers directly.
     fn call(&self, method: &'static str, params: serde_json::Value) -> Calling;
@@ -141,8 +180,8 @@ impl Hub {
         self.lock().ports.get(&client).cloned()
     }
 
-    /// Takes a durable event to everybody.
-    pub(crate) fn publish(&self, event: &Event, published: &Arc<Published>) {
+    /// Takes an event to everybody.
+    pub(crate) fn publish(&self, event: &Event, published: Arc<Published>) {
         let mut state = self.lock();
         if !event.ephemeral && event.body.is_public() {
             state.last_public = Some(event.id);
@@ -150,7 +189,7 @@ impl Hub {
         if let Some(seq) = published.seq {
             self.head.store(seq.0, Ordering::Release);
         }
-        state.deliver(&self.session, published);
+        state.deliver(&self.session, &Batch::new([published]));
     }
 
     /// The place of the last durable event that was published, or is being published.
@@ -167,26 +206,22 @@ impl Hub {
     /// Shows something to everybody that is not recorded, unless the work that it comes from has been stopped: nobody
     /// should see a piece of an answer after the event that says it was cancelled.
     pub(crate) fn show(&self, body: impl Into<Body>, work: &CancellationToken) {
-        self.show_for(None, body, work);
+        self.show_for(None, [body.into()], work);
     }
 
-    /// The same, of a conversation: the main one, or a sub-agent's.
-    pub(crate) fn show_for(&self, agent: Option<&AgentId>, body: impl Into<Body>, work: &CancellationToken) {
+    /// The same, of several things and of a conversation: the main one, or a sub-agent's.
+    pub(crate) fn show_for(
+        &self,
+        agent: Option<&AgentId>,
+        bodies: impl IntoIterator<Item = Body>,
+        work: &CancellationToken,
+    ) {
         let state = self.lock();
         if work.is_cancelled() || state.ports.is_empty() {
             return;
         }
-        let event = Event {
-            id: EventId(Uuid::now_v7()),
-            timestamp: Timestamp::now(),
-            parent_id: state.last_public,
-            agent_id: agent.cloned(),
-            ephemeral: true,
-            body: body.into(),
-        };
-        if let Ok(json) = serde_json::to_vec(&event) {
-            state.deliver(&self.session, &Published::live(&event, None, json.into()));
-        }
+        let shown = bodies.into_iter().filter_map(|body| state.ephemeral(agent, body));
+        state.deliver(&self.session, &Batch::new(shown));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -195,9 +230,23 @@ impl Hub {
 }
 
 impl State {
-    fn deliver(&self, session: &SessionId, published: &Arc<Published>) {
+    /// An event that is made now and not recorded.
+    fn ephemeral(&self, agent: Option<&AgentId>, body: Body) -> Option<Arc<Published>> {
+        let event = Event {
+            id: EventId(Uuid::now_v7()),
+            timestamp: Timestamp::now(),
+            parent_id: self.last_public,
+            agent_id: agent.cloned(),
+            ephemeral: true,
+            body,
+        };
+        let json = serde_json::to_vec(&event).ok()?;
+        Some(Published::live(&event, None, json.into()))
+    }
+
+    fn deliver(&self, session: &SessionId, events: &Arc<Batch>) {
         for port in self.ports.values() {
-            port.deliver(session, published);
+            port.deliver(session, events);
         }
     }
 }

@@ -5,3 +5,4 @@ mod pipe;
 pub(crate) mod stdio;
 
 pub(crate) use outbox::{Closed, Outbox};
+pub(crate) use pipe::Pipe;

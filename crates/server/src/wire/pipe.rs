@@ -4,8 +4,6 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 
-use tokio::net::tcp::OwnedWriteHalf;
-
 /// Something that takes bytes without blocking, or says that it cannot take any now.
 ///
 /// Not `AsyncWrite`: a publisher wants to hand a frame to the kernel right away, from a place that does not await, so
@@ -18,12 +16,20 @@ pub(crate) trait Pipe: Send + Sync + 'static {
     fn writable(&self) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + '_>>;
 }
 
-impl Pipe for OwnedWriteHalf {
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        OwnedWriteHalf::try_write(self, bytes)
-    }
+/// The writing halves of sockets are pipes.
+macro_rules! pipe {
+    ($half:ty) => {
+        impl Pipe for $half {
+            fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+                <$half>::try_write(self, bytes)
+            }
 
-    fn writable(&self) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + '_>> {
-        Box::pin(OwnedWriteHalf::writable(self))
-    }
+            fn writable(&self) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + '_>> {
+                Box::pin(<$half>::writable(self))
+            }
+        }
+    };
 }
+
+pipe!(tokio::net::tcp::OwnedWriteHalf);
+pipe!(tokio::net::unix::OwnedWriteHalf);

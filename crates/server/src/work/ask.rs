@@ -11,7 +11,7 @@ use baton_protocol::event::{
     AssistantUsage, MessageDelta, MessageStart, ModelCallFailure, ReasoningDelta, SessionError,
     StreamingDelta, TokenCounts, ToolCallDelta, ToolRequest, UsageInfo,
 };
-use baton_protocol::{Json, ToolCallId};
+use baton_protocol::{Body, Json, ToolCallId};
 use serde_json::{Value, json};
 
 use super::{Bench, citations, compact, hooks, prompt, tools};
@@ -59,6 +59,7 @@ pub(super) async fn ask(bench: &Bench) -> WorkResult {
         })
         .await
     };
+    stream.show();
     match answer {
         Ok(answer) => {
             let mut said = said(&stream, answer, &chosen, &usage, begun);
@@ -132,12 +133,21 @@ struct Stream<'a> {
     reasoning_id: String,
     started: bool,
     first_token: Option<Instant>,
+    /// What arrived together and is shown together.
+    pieces: Vec<Body>,
 }
 
 impl<'a> Stream<'a> {
     fn new(bench: &'a Bench) -> Self {
         let id = || uuid::Uuid::new_v4().to_string();
-        Self { bench, message_id: id(), reasoning_id: id(), started: false, first_token: None }
+        Self {
+            bench,
+            message_id: id(),
+            reasoning_id: id(),
+            started: false,
+            first_token: None,
+            pieces: Vec::new(),
+        }
     }
 
     fn take(&mut self, delta: Delta) {
@@ -148,24 +158,39 @@ impl<'a> Stream<'a> {
         match delta {
             Delta::Text(delta_content) => {
                 if !std::mem::replace(&mut self.started, true) {
-                    self.bench.show(MessageStart { message_id: self.message_id.clone() });
+                    self.gather(MessageStart { message_id: self.message_id.clone() });
                 }
-                self.bench.show(MessageDelta { message_id: self.message_id.clone(), delta_content });
+                self.gather(MessageDelta { message_id: self.message_id.clone(), delta_content });
             }
             Delta::Reasoning(delta_content) => {
-                self.bench.show(ReasoningDelta { reasoning_id: self.reasoning_id.clone(), delta_content });
+                self.gather(ReasoningDelta { reasoning_id: self.reasoning_id.clone(), delta_content });
             }
-            Delta::ToolCall { id, name, arguments } => self.bench.show(ToolCallDelta {
+            Delta::ToolCall { id, name, arguments } => self.gather(ToolCallDelta {
                 tool_call_id: ToolCallId(id),
                 tool_name: Some(name),
                 tool_type: Some("function".into()),
                 input_delta: arguments,
             }),
             Delta::Progress { bytes } => {
-                self.bench.show(StreamingDelta { total_response_size_bytes: bytes });
+                self.gather(StreamingDelta { total_response_size_bytes: bytes });
+                self.show();
             }
             // The answer begins anew: as another message, so that nobody glues two halves together.
-            Delta::Restart => *self = Self::new(self.bench),
+            Delta::Restart => {
+                self.show();
+                *self = Self::new(self.bench);
+            }
+        }
+    }
+
+    fn gather(&mut self, piece: impl Into<Body>) {
+        self.pieces.push(piece.into());
+    }
+
+    /// Shows what has been gathered.
+    fn show(&mut self) {
+        if !self.pieces.is_empty() {
+            self.bench.show_all(self.pieces.drain(..));
         }
     }
 }

@@ -32,7 +32,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::aside::ask_aside;
-pub(crate) use self::compact::compact;
+pub(crate) use self::compact::{Wish, compact, compact_now};
 pub(crate) use self::delegate::{delegation, status as agent_status};
 pub(crate) use self::engine_room::EngineRoom;
 pub(crate) use self::offer::offered;
@@ -63,7 +63,12 @@ pub(crate) struct Bench {
 impl Bench {
     /// Shows something to everybody, as long as the work is wanted.
     fn show(&self, body: impl Into<Body>) {
-        self.hub.show_for(self.agent.as_ref(), body, &self.cancel);
+        self.show_all([body.into()]);
+    }
+
+    /// The same, of things that happened at once.
+    fn show_all(&self, bodies: impl IntoIterator<Item = Body>) {
+        self.hub.show_for(self.agent.as_ref(), bodies, &self.cancel);
     }
 
     /// Puts something into the history.

@@ -82,6 +82,26 @@ async fn a_reader_of_a_session_that_sleeps_hears_it_wake_up() {
 }
 
 #[tokio::test]
+async fn a_reader_that_stops_reading_for_a_while_misses_nothing_and_hinders_nobody() {
+    let house = House::open().await;
+    house.http.create("s", json!({})).await;
+    let mut slow = house.http.events("s", 0).await;
+    let mut fast = house.http.events("s", 0).await;
+    // More than any buffer on the way takes, so that the server has to hold back what the slow reader does not read.
+    let much = format!("[[slow:3:1]] {}", "x".repeat(512 << 10));
+    for _ in 0..30 {
+        house.http.prompt("s", &much).await;
+        fast.kind("session.idle").await;
+    }
+    let history = house.history("s").await;
+    assert_eq!(numbered(&durable(&mut slow, history.len()).await), history);
+    let prompt = house.http.prompt("s", "[[text:and now]]").await;
+    assert_eq!(house.http.outcome("s", &prompt).await, "completed");
+    assert_eq!(slow.kind("assistant.message").await.event["data"]["content"], "and now");
+    assert_eq!(slow.kind("session.idle").await.id, None, "it hears what is not recorded, too");
+}
+
+#[tokio::test]
 async fn streamed_pieces_have_no_place_in_the_sequence() {
     let house = House::open().await;
     house.http.create("s", json!({})).await;

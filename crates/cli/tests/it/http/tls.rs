@@ -29,6 +29,27 @@ async fn other_machines_can_be_served_with_tls() {
     );
     let (fine, said) = curl(&["--cacert", cert, "-H", &bearer, &url]).await;
     assert!(fine && said.contains("\"sessions\""), "{said}");
+    let json = "Content-Type: application/json";
+    let (fine, said) =
+        curl(&["--cacert", cert, "-H", &bearer, "-H", json, "-d", r#"{"id":"s"}"#, &url]).await;
+    assert!(fine, "{said}");
+    let (events, stream) = (format!("{url}/s/events"), "Accept: text/event-stream");
+    let read = ["--no-buffer", "--cacert", cert, "-H", &bearer, "-H", stream, &events];
+    let delete = async {
+        let metrics = format!("https://localhost:{port}/api/metrics");
+        let (prompt, mut said) = (format!("{url}/s/prompts"), String::new());
+        while !said.contains("baton_http_streams 1") {
+            said = curl(&["--cacert", cert, "-H", &bearer, &metrics]).await.1;
+        }
+        curl(&["--cacert", cert, "-H", &bearer, "-H", json, "-d", r#"{"text":"hello"}"#, &prompt]).await;
+        while !said.contains("baton.turn_settled") {
+            said = curl(&["--cacert", cert, "-H", &bearer, &events]).await.1;
+        }
+        curl(&["--cacert", cert, "-H", &bearer, "-X", "DELETE", &format!("{url}/s")]).await;
+    };
+    let ((fine, said), ()) = tokio::join!(curl(&read), delete);
+    assert!(fine && said.starts_with(": connected\n\nid: 1\nevent: session.start\n"), "{said}");
+    assert!(said.contains("event: baton.turn_settled\n"), "what happens later is streamed, too: {said}");
     let (_, said) = curl(&["--cacert", cert, &url]).await;
     assert!(said.contains("unauthorized"), "TLS does not replace the token: {said}");
     let (fine, _) = curl(&[&url]).await;
