@@ -78,6 +78,12 @@ pub(crate) trait Dialect: Send {
         true
     }
 
+    /// Whether a failure means that the program does not know the conversation that it was to go on with. Some write it
+    /// down only after they have answered, and may have been killed before that.
+    fn has_forgotten(&self, _why: &str) -> bool {
+        false
+    }
+
     /// How a run went whose process has ended properly, but without having said so.
     fn at_exit(&self) -> Ending {
         Ending::Failed(format!("{} ended without a result.", self.name()))

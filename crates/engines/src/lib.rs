@@ -174,6 +174,9 @@ pub enum Outcome {
     },
     /// It was interrupted as asked.
     Interrupted,
+    /// The program does not know the conversation that it was to go on with, and has done nothing. The next run begins a
+    /// new one: whoever knows what was said so far can say it again.
+    Forgotten,
 }
 
 /// An outcome, to be awaited. Dropping it ends the run and every process of it.

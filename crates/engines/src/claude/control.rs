@@ -44,6 +44,10 @@ impl Dialect for ClaudeControl {
         "claude"
     }
 
+    fn has_forgotten(&self, why: &str) -> bool {
+        super::has_forgotten(why)
+    }
+
     fn stays(&self) -> bool {
         true
     }

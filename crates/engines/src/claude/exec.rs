@@ -17,6 +17,10 @@ impl Dialect for ClaudeExec {
         "claude -p"
     }
 
+    fn has_forgotten(&self, why: &str) -> bool {
+        super::has_forgotten(why)
+    }
+
     fn launch(&mut self, opening: &Opening<'_>) -> Launch {
         self.messages = Messages::new(opening.spec);
         let mut args: Vec<String> =

@@ -10,6 +10,11 @@ pub(crate) use exec::ClaudeExec;
 
 use crate::dialect::Opening;
 
+/// What it says of a conversation that it was told to resume and does not know.
+fn has_forgotten(why: &str) -> bool {
+    why.contains("No conversation found")
+}
+
 /// Arguments that both modes give after their own.
 fn common_args(opening: &Opening<'_>) -> Vec<String> {
     let named = [

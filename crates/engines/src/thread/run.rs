@@ -111,11 +111,26 @@ impl<'a> Run<'a> {
             // The process that stayed had gone before it heard of the prompt. Nothing is lost: another one will do.
             let was_stale = was_kept && !attempt.has_spoken && matches!(stop, Stop::Silence(_));
             if !was_stale {
-                return self.conclude(attempt, stop).await;
+                let was_resumed = !was_kept && self.conversation.token.is_some();
+                let outcome = self.conclude(attempt, stop).await;
+                return if was_resumed { self.unless_forgotten(outcome).await } else { outcome };
             }
             attempt.child.finish(Duration::ZERO).await;
             self.conversation.process_has_gone();
         }
+    }
+
+    /// A program that does not know the conversation any more has not failed: there is a way to go on.
+    async fn unless_forgotten(&mut self, outcome: Outcome) -> Outcome {
+        let Outcome::Failed { message, .. } = &outcome else { return outcome };
+        if !self.conversation.dialect.has_forgotten(message) {
+            return outcome;
+        }
+        if let Some(child) = self.conversation.kept.take() {
+            child.finish(Duration::ZERO).await;
+        }
+        self.conversation.token = None;
+        Outcome::Forgotten
     }
 
     fn attempt(&self, child: Child, was_kept: bool) -> Attempt {

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use baton_engines::{Outcome, Report, ResumeToken, Thread};
+use baton_engines::{Mode, Outcome, Report, ResumeToken, Thread};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::common::{LIMIT, say};
-use crate::setup::codex;
+use crate::setup::{codex, engine};
 
 /// Fails if another process is between here and the end.
 const ALONE: &str = "
@@ -145,6 +145,22 @@ async fn who_waits_for_a_turn_can_be_interrupted() {
     assert_eq!(two.outcome().await, Outcome::Interrupted);
     open_gate(bench.directory.path());
     assert_eq!(one.outcome().await, Outcome::Completed);
+}
+
+#[tokio::test]
+async fn a_conversation_that_a_program_did_not_keep_can_be_begun_anew() {
+    let script = "
+if '--resume' in args:
+    say(type='result', subtype='error_during_execution', is_error=True, errors=['No conversation found with session ID: s'])
+else:
+    say(type='system', subtype='init', session_id='new')
+    say(type='result', subtype='success', is_error=False, result='hello again')
+";
+    let bench = engine("claude", Mode::Exec, script);
+    let mut thread = bench.resumed(&token("s"));
+    assert_eq!(say(thread.as_mut(), "hi").await.outcome, Outcome::Forgotten);
+    let told = say(thread.as_mut(), "hi").await.completed();
+    assert_eq!((told.answer(), told.token()), ("hello again", token("new")));
 }
 
 /// A run that goes on while a test does something else.

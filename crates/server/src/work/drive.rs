@@ -1,17 +1,19 @@
 //! A turn that another agent's program works on: its reports become the session's events, what clients say reaches it.
 
 use baton_core::{EngineReport, WorkId, WorkResult};
-use baton_engines::{Outcome, Report};
+use baton_engines::{Control, Engine, Outcome, Report};
 use baton_model::{Message, Part};
 use baton_protocol::ToolCallId;
 use baton_protocol::event::{
     AssistantUsage, MessageDelta, MessageStart, ReasoningDelta, SessionError, TokenCounts, ToolPartialResult,
 };
+use baton_store::Seq;
 use tokio::sync::mpsc;
 
 use super::engine_room::{Run, Wanted};
 use super::{Bench, prompt};
 use crate::session::Mail;
+use crate::session::actor::transcript::Conversation;
 
 /// How much of an earlier conversation a program is told that joins it, in tokens.
 const ACCOUNT: u64 = 8_000;
@@ -37,32 +39,63 @@ pub(super) async fn drive(
         // What is refused by a rule has to be asked for, to be refused.
         allow_all: server.options.allow_all && bench.settings.rules.denied.is_empty(),
     };
-    let prompt = match (&token, account(&bench)) {
-        (None, Some(account)) => format!("{account}\n\n{prompt}"),
-        _ => prompt,
-    };
-    let (reports, mut heard) = mpsc::unbounded_channel();
-    let run = Run { prompt, reports, control, interrupt: bench.cancel.clone() };
-    let room = bench.engine.clone();
-    let mut running = std::pin::pin!(room.run(&**engine, wanted, token, &server.ledger, run));
-    let mut scribe = Scribe::new(&bench, work);
-    let outcome = loop {
-        tokio::select! {
-            biased;
-            Some(report) = heard.recv() => scribe.take(report),
-            outcome = &mut running => break outcome,
-        }
-    };
-    while let Ok(report) = heard.try_recv() {
-        scribe.take(report);
+    let mut driver = Driver { scribe: Scribe::new(&bench, work), engine: &**engine, wanted, control };
+    let is_new = token.is_none();
+    let first = if is_new { told(&bench.conversation, &prompt) } else { prompt.clone() };
+    let mut outcome = driver.run(token, first).await;
+    if outcome == Outcome::Forgotten {
+        let text = format!("{name} did not keep the conversation, so a new one begins.");
+        driver.scribe.take(Report::Note { warning: true, text });
+        let mut conversation = bench.conversation.clone();
+        // Without what was said so far, there is still the prompt.
+        drop(conversation.load(&server, &bench.session.id, Seq(bench.session.durable.seq)).await);
+        outcome = driver.run(None, told(&conversation, &prompt)).await;
     }
     WorkResult::Drive(match outcome {
         Outcome::Completed => Ok(()),
         Outcome::Interrupted => Err(failure(format!("{name} was interrupted."))),
+        Outcome::Forgotten => Err(failure(format!("{name} did not keep the conversation."))),
         Outcome::Failed { message, diagnostics } => {
             Err(SessionError { stack: diagnostics, ..failure(message) })
         }
     })
+}
+
+/// A prompt as a program is told it that was not there so far: it hears what was said before.
+fn told(conversation: &Conversation, prompt: &str) -> String {
+    account(conversation).map_or_else(|| prompt.to_owned(), |account| format!("{account}\n\n{prompt}"))
+}
+
+/// Whoever has a program work on a prompt, and passes on what is said in both directions.
+struct Driver<'a> {
+    scribe: Scribe<'a>,
+    engine: &'a dyn Engine,
+    wanted: Wanted,
+    control: mpsc::UnboundedReceiver<Control>,
+}
+
+impl Driver<'_> {
+    async fn run(&mut self, token: Option<String>, prompt: String) -> Outcome {
+        let bench = self.scribe.bench;
+        let (reports, mut heard) = mpsc::unbounded_channel();
+        let (said, control) = mpsc::unbounded_channel();
+        let run = Run { prompt, reports, control, interrupt: bench.cancel.clone() };
+        let ledger = &bench.server.ledger;
+        let mut running =
+            std::pin::pin!(bench.engine.run(self.engine, self.wanted.clone(), token, ledger, run));
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                Some(report) = heard.recv() => self.scribe.take(report),
+                Some(control) = self.control.recv() => drop(said.send(control)),
+                outcome = &mut running => break outcome,
+            }
+        };
+        while let Ok(report) = heard.try_recv() {
+            self.scribe.take(report);
+        }
+        outcome
+    }
 }
 
 pub(super) fn failure(message: String) -> SessionError {
@@ -70,8 +103,8 @@ pub(super) fn failure(message: String) -> SessionError {
 }
 
 /// What was said before a program joined the conversation, for it to go on from; none if it is there from the start.
-fn account(bench: &Bench) -> Option<String> {
-    let messages = bench.conversation.transcript().messages(false, ACCOUNT);
+fn account(conversation: &Conversation) -> Option<String> {
+    let messages = conversation.transcript().messages(false, ACCOUNT);
     let now = messages.iter().rposition(|message| matches!(**message, Message::User(_)))?;
     let lines: Vec<String> = messages[..now].iter().filter_map(|message| line(message)).collect();
     (!lines.is_empty()).then(|| {

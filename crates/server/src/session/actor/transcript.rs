@@ -95,7 +95,7 @@ impl Conversation {
     }
 
     /// Reads the recent part of the history back, if that has not been done.
-    pub(super) async fn load(
+    pub(crate) async fn load(
         &mut self,
         server: &Server,
         session: &SessionId,
