@@ -167,7 +167,7 @@ fn somebody_is_told_when_the_todos_change() {
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
     let database = Database::new(
-        dir.path().join("session.db"),
+        dir.path().join("not/made/yet/session.db"),
         Arc::new(move || _ = counter.fetch_add(1, Ordering::SeqCst)),
     );
     assert_eq!(database.todos().unwrap(), (vec![], vec![]));
