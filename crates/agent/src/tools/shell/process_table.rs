@@ -1,8 +1,13 @@
 //! The processes of this machine, as `/proc` shows them. Where there is none, there are no processes to see.
 
 use std::fs;
+use std::time::Duration;
 
 use rustix::process::Signal;
+
+/// How often to look for an environment that must be there, and how long to wait in between: some 50 ms in all.
+const LOOKS: usize = 500;
+const A_MOMENT: Duration = Duration::from_micros(100);
 
 /// A process, told apart from others that have had or will have the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,13 +45,20 @@ pub(super) fn all() -> impl Iterator<Item = Process> {
 }
 
 fn read(pid: i32) -> Option<Process> {
-    parse(pid, &String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
+    parse(pid, &stat(pid)?)
+}
+
+fn stat(pid: i32) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?).into_owned())
+}
+
+/// What comes after the name of the program, which is in parentheses and may contain anything, parentheses too.
+fn fields(stat: &str) -> impl Iterator<Item = &str> {
+    stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace()
 }
 
 fn parse(pid: i32, stat: &str) -> Option<Process> {
-    // The name of the program is in parentheses and may contain anything, parentheses too.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let fields: Vec<&str> = fields(stat).collect();
     let number = |index: usize| fields.get(index)?.parse().ok();
     Some(Process {
         id: Identity { pid, start_time: fields.get(19)?.parse().ok()? },
@@ -59,8 +71,35 @@ fn parse(pid: i32, stat: &str) -> Option<Process> {
 
 /// Whether the environment of a process has an entry that begins with `mark`.
 pub(super) fn is_marked(pid: i32, mark: &[u8]) -> bool {
-    fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark)))
+    environment(pid).split(|byte| *byte == 0).any(|entry| entry.starts_with(mark))
+}
+
+/// The environment of a process; nothing, if it has none or is not ours to look at.
+///
+/// While a process becomes another program, the kernel shows none for a moment, or only the beginning of one. Whoever
+/// took that for an answer would let a command get away that is just being started.
+fn environment(pid: i32) -> Vec<u8> {
+    for _ in 0..LOOKS {
+        let Ok(environ) = fs::read(format!("/proc/{pid}/environ")) else { break };
+        match size_of_environment(pid) {
+            Some(size) if size != environ.len() => std::thread::sleep(A_MOMENT),
+            _ => return environ,
+        }
+    }
+    Vec::new()
+}
+
+/// How large the environment of a process is; as good as endless while its program is being loaded.
+fn size_of_environment(pid: i32) -> Option<usize> {
+    let stat = stat(pid)?;
+    let fields: Vec<usize> = fields(&stat).map(|field| field.parse().unwrap_or_default()).collect();
+    let [memory, code, begin, end] = [20, 24, 47, 48].map(|index| fields.get(index).copied().unwrap_or(0));
+    match (memory, code) {
+        // The kernel's own, or over.
+        (0, _) => None,
+        (_, 0) => Some(usize::MAX),
+        _ => end.checked_sub(begin),
+    }
 }
 
 /// Sends a signal to this process and to no other that may have its number by now.
@@ -101,5 +140,23 @@ mod tests {
         assert_eq!(stranger.try_wait().unwrap(), None, "same number, other start: not the same process");
         signal(id, Signal::KILL);
         assert!(!stranger.wait().unwrap().success());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_keeps_its_mark_while_it_becomes_another_program() {
+        let again = "[ $0 = 0 ] && exec sleep 60; exec sh -c \"$again\" $(($0 - 1))";
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", again, "100"])
+            .envs([("again", again), ("MARK", "here")])
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let command = || fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+        while !command().starts_with(b"sleep") {
+            assert!(is_marked(pid, b"MARK=here"));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }
