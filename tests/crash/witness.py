@@ -56,7 +56,7 @@ class Talk:
         self.session: Any = None
         self.events: list[Wire] = []
         self._durable: list[Wire] = []
-        self._changed = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
         witness.seen.append(self._durable)
 
     def hear(self, raw: Any) -> None:
@@ -64,7 +64,10 @@ class Talk:
         self.events.append(event)
         if not event.get("ephemeral"):
             self._durable.append(event)
-        self._changed.set()
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     async def event(self, kind: str, count: int = 1) -> Wire:
         """The so-manieth event of a kind, as soon as it is there."""
@@ -75,16 +78,15 @@ class Talk:
 
     async def news(self, what: str = "the end of the turn") -> None:
         """Waits for the next event, but not for ever: what is promised to happen does."""
-        self._changed.clear()
         try:
-            await asyncio.wait_for(self._changed.wait(), PATIENCE)
+            await asyncio.wait_for(self.change(), PATIENCE)
         except TimeoutError:
             raise Broken(f"waited in vain for {what}; saw {[event['type'] for event in self.events]}") from None
 
-    async def change(self) -> None:
-        """Waits for the next event, whatever it is."""
-        self._changed.clear()
-        await self._changed.wait()
+    def change(self) -> asyncio.Future[None]:
+        """The next event, whatever it is. It counts from this very call, not from when whoever waits gets to run."""
+        self._waiting.append(asyncio.get_running_loop().create_future())
+        return self._waiting[-1]
 
     async def send(self, prompt: str, **options: Any) -> str:
         accepted = await self.session.send(prompt, **options)
