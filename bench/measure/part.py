@@ -24,7 +24,8 @@ def ready(options, *testkit):
 def build(options, *testkit):
     """Builds what is measured, and this of baton-testkit."""
     if not options.no_build:
-        programs.build("-p", "baton")
+        if not options.baton:
+            programs.build("-p", "baton")
         programs.build("-p", "baton-testkit", *testkit)
 
 

@@ -15,6 +15,11 @@ fn drive(world: &World) -> baton_core::WorkId {
     world.only(|w| matches!(w, Work::Drive { .. }))
 }
 
+fn allow_all(world: &mut World) {
+    let change = baton_core::Change::Permissions(baton_protocol::event::PermissionMode::AllowAll);
+    world.take(Input::Change { reply: baton_core::ReplyTo(9002), change });
+}
+
 fn told(outputs: &[Output]) -> Vec<EngineControl> {
     let told = outputs.iter().filter_map(|o| match o {
         Output::Tell(_, control) => Some(control.clone()),
@@ -97,10 +102,7 @@ fn what_it_uses_is_counted() {
 #[test]
 fn a_grant_answers_for_the_user() {
     let mut world = driven();
-    world.take(Input::Change {
-        reply: baton_core::ReplyTo(9002),
-        change: baton_core::Change::Permissions(baton_protocol::event::PermissionMode::AllowAll),
-    });
+    allow_all(&mut world);
     let wants = Box::new(wish(&"x".into(), Route::BuiltIn));
     let out = world
         .report(drive(&world), EngineReport::Wants { reference: "r".into(), call: None, wants, ruled: None });
@@ -111,10 +113,7 @@ fn a_grant_answers_for_the_user() {
 #[test]
 fn a_rule_decides_without_asking_and_a_refusal_counts_whatever_is_granted() {
     let mut world = driven();
-    world.take(Input::Change {
-        reply: baton_core::ReplyTo(9002),
-        change: baton_core::Change::Permissions(baton_protocol::event::PermissionMode::AllowAll),
-    });
+    allow_all(&mut world);
     for (ruling, verdict) in
         [(Ruling::Allowed, Verdict::ApproveOnce), (Ruling::Refused, Verdict::DeniedByRules)]
     {

@@ -184,20 +184,19 @@ impl<'a> Started<'a> {
     /// Drives the run until its conversation has a name. On a busy machine it may have come to its end by then.
     async fn has_started(&mut self) {
         let started = async {
-            while !self.heard_of_the_start() {
-                assert_eq!(self.ended, None, "it never started");
+            loop {
                 tokio::select! {
-                    outcome = &mut self.running => self.ended = Some(outcome),
-                    () = tokio::time::sleep(Duration::from_millis(5)) => {}
+                    biased;
+                    report = self.reports.recv() => match report {
+                        Some(Report::Started { .. }) => return,
+                        Some(_) => {}
+                        None => panic!("it never started: {:?}", self.ended),
+                    },
+                    outcome = &mut self.running, if self.ended.is_none() => self.ended = Some(outcome),
                 }
             }
         };
         tokio::time::timeout(LIMIT, started).await.expect("it does not start");
-    }
-
-    fn heard_of_the_start(&mut self) -> bool {
-        std::iter::from_fn(|| self.reports.try_recv().ok())
-            .any(|report| matches!(report, Report::Started { .. }))
     }
 
     async fn outcome(self) -> Outcome {

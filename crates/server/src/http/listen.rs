@@ -31,7 +31,7 @@ use crate::wire::Pipe;
 /// The largest head of a request, with all its headers.
 const MAX_HEAD: usize = 64 << 10;
 /// How long an answer that is under way may still take when the server stops.
-const FAREWELL: Duration = Duration::from_millis(500);
+pub(super) const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A place where clients come in.
 pub enum HttpListener {

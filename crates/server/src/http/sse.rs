@@ -22,6 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::Shared;
+use super::listen::FAREWELL;
 use crate::session::{Batch, CallFailed, Calling, Follower, Handle, Port, Published, Recipient};
 use crate::wire::{Closed, Outbox, Pipe};
 
@@ -29,8 +30,6 @@ use crate::wire::{Closed, Outbox, Pipe};
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How often to look for news of a session that is not in memory here: another server may have it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// How long what is on its way may still take when the stream ends.
-const FAREWELL: Duration = Duration::from_millis(500);
 
 /// What a reader wants to see.
 pub(super) struct Subscription {
@@ -40,7 +39,8 @@ pub(super) struct Subscription {
     pub(super) place: OwnedSemaphorePermit,
 }
 
-/// An answer whose connection becomes a stream; see [`take_subscription`].
+/// An answer whose connection becomes a stream; see [`take_subscription`]. Shared, because what a response carries has to
+/// be cloneable, and a place among the streams is not.
 #[derive(Clone)]
 struct Handover(Arc<Mutex<Option<Subscription>>>);
 
@@ -125,7 +125,7 @@ async fn follow(door: &Shared, subscription: &Subscription, outbox: &Arc<Outbox>
         follower.catch_up(session).await?;
         match listening {
             Some(mut listening) => {
-                while listening.lasts(door, session) && !listening.is_over(&mut heartbeat).await {
+                while listening.lasts(door) && !listening.is_over(&mut heartbeat).await {
                     outbox.push(alive())?;
                 }
             }
@@ -205,8 +205,8 @@ impl Listening {
     }
 
     /// A session that died without a word leaves us listening to nobody, while its successor speaks.
-    fn lasts(&self, door: &Shared, session: &SessionId) -> bool {
-        door.server.registry.get(session).is_some_and(|handle| handle.is_same(&self.handle))
+    fn lasts(&self, door: &Shared) -> bool {
+        door.server.registry.get(&self.handle.id).is_some_and(|handle| handle.is_same(&self.handle))
     }
 }
 

@@ -85,14 +85,14 @@ impl Workspace {
         watches.insert(session.clone(), watch.clone());
         // Before anything is read: what happens in between is heard.
         let hearing = self.server.registry.get(session).map(|handle| listen(&handle, client));
-        let follower = Follower {
+        let listener = Listener {
             workspace: self.clone(),
             session: session.clone(),
             watch,
             cursor: Seq::ZERO,
             told: after,
         };
-        self.server.tasks.spawn(follower.run(hearing));
+        self.server.tasks.spawn(listener.run(hearing));
     }
 
     fn forget(&self, session: &SessionId, watch: &Arc<Watch>) {
@@ -162,7 +162,7 @@ async fn until(moment: Option<Instant>) {
 }
 
 /// The task that follows.
-struct Follower {
+struct Listener {
     workspace: Arc<Workspace>,
     session: SessionId,
     watch: Arc<Watch>,
@@ -172,7 +172,7 @@ struct Follower {
     told: Seq,
 }
 
-impl Follower {
+impl Listener {
     async fn run(mut self, mut hearing: Option<Hearing>) {
         let over = self.workspace.over.clone();
         let stopping = self.workspace.server.stopping.clone();
