@@ -41,7 +41,8 @@ async def come_back(home: Home, go_on: bool) -> None:
         return await begin_anew(home, client)
     hold(not home.witness.deleted, "P1: the deletion was acknowledged, and the session is there")
     home.witness.created = True
-    talk = await home.resume(client, go_on=go_on, on_user_input_request=decided)
+    handlers = {"on_user_input_request": decided, "on_exit_plan_mode_request": approved}
+    talk = await home.resume(client, go_on=go_on, **handlers)
     # The queue first: prompts only ever move from there to the history.
     queue = await talk.session.rpc.queue.pending_items()
     seen = [list(events) for events in home.witness.seen]
@@ -65,6 +66,10 @@ async def come_back(home: Home, go_on: bool) -> None:
 
 async def decided(*_: object) -> dict[str, object]:
     return {"answer": "found after the crash", "wasFreeform": True}
+
+
+async def approved(*_: object) -> dict[str, object]:
+    return {"approved": True, "feedback": "found after the crash"}
 
 
 async def begin_anew(home: Home, client: object) -> None:

@@ -120,6 +120,13 @@ async def a_question(home: Home) -> None:
     await oblige(talk)
 
 
+@scenario(TURN, ACKNOWLEDGED)
+async def a_plan(home: Home) -> None:
+    talk = await home.create(on_exit_plan_mode_request=unanswered)
+    await talk.send(call("exit_plan_mode", summary="do it"), agent_mode="plan")
+    await oblige(talk)
+
+
 async def unanswered(*_: object) -> None:
     """A person who never looks."""
     await asyncio.Event().wait()

@@ -8,6 +8,8 @@ from typing import Any
 
 from copilot.generated.rpc import (
     EventLogReadRequest,
+    UIExitPlanModeResponse,
+    UIHandlePendingExitPlanModeRequest,
     UIHandlePendingUserInputRequest,
     UIUserInputResponse,
 )
@@ -18,6 +20,7 @@ REQUESTS = {
     "permission.requested": "permission.completed",
     "external_tool.requested": "external_tool.completed",
     "user_input.requested": "user_input.completed",
+    "exit_plan_mode.requested": "exit_plan_mode.completed",
 }
 
 Wire = dict[str, Any]
@@ -113,6 +116,10 @@ class Talk:
                 counted = await self.sdk.answer_permission(self.session, name, approve=True)
             case "external_tool.requested":
                 counted = await self.sdk.answer_tool(self.session, name, result)
+            case "exit_plan_mode.requested":
+                response = UIExitPlanModeResponse(approved=True, feedback=result)
+                answer = UIHandlePendingExitPlanModeRequest(request_id=name, response=response)
+                counted = (await self.session.rpc.ui.handle_pending_exit_plan_mode(answer)).success
             case _:
                 response = UIUserInputResponse(answer=result, was_freeform=True)
                 answer = UIHandlePendingUserInputRequest(request_id=name, response=response)

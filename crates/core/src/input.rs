@@ -1,8 +1,8 @@
 //! What can happen to a session. What its own work comes back with is in [`crate::results`].
 
 use baton_protocol::event::{
-    AbortReason, AgentMode, Body, HistoryTruncated, PermissionMode, Prompt, ShutdownType, SwitchAnswer,
-    WorkContext,
+    AbortReason, AgentMode, Body, HistoryTruncated, PermissionMode, PlanAnswer, Prompt, ShutdownType,
+    SwitchAnswer, WorkContext,
 };
 use baton_protocol::permission::Verdict;
 use baton_protocol::tool::{Command, ToolResult, ToolSpec};
@@ -161,6 +161,8 @@ pub struct Profile {
     pub user_input: bool,
     /// Whether it can show forms.
     pub elicitation: bool,
+    /// Whether it can be asked to approve a plan.
+    pub plan_approval: bool,
     /// Whether it can be asked to go on with another model.
     pub model_switch: bool,
     /// Whether it has hooks.
@@ -224,10 +226,12 @@ pub enum Answer {
         /// Whether they typed it, rather than chose it.
         was_freeform: bool,
     },
-    /// To a question to the user, by a client that could not ask them.
+    /// To whatever the user is asked, by a client that could not ask them.
     NoUser,
     /// To a form.
     Elicitation(Elicited),
+    /// To a plan.
+    Plan(PlanAnswer),
     /// To the offer of another model.
     Switch(SwitchAnswer),
     /// To a command: what went wrong, if anything.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::event::{
-    AssistantUsage, ExecutionMode, Question, SessionError, TokenCounts, ToolRequest,
+    AssistantUsage, ExecutionMode, Question, SessionError, TokenCounts, ToolRequest, UserQuestion,
 };
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::ToolResult;
@@ -104,7 +104,7 @@ pub enum EngineReport {
         /// Its name for the question.
         reference: String,
         /// The question.
-        question: Question,
+        question: UserQuestion,
     },
     /// It does not wait for this answer any more.
     Withdrawn {

@@ -37,6 +37,12 @@ impl Durable {
         let now = self.turn.iter().flat_map(|turn| &turn.agents);
         self.agents.iter().chain(now).map(|agent| &**agent)
     }
+
+    /// How much the agent may do on its own at this moment.
+    #[must_use]
+    pub fn mode(&self) -> AgentMode {
+        self.turn.as_ref().and_then(|turn| turn.mode).unwrap_or(self.facts.mode)
+    }
 }
 
 impl Session {
@@ -143,8 +149,12 @@ pub struct Turn {
     pub stage: Stage,
     /// The tool calls of this round, and of the rounds that sub-agents are in.
     pub calls: Vec<Call>,
-    /// Why the turn must end once its calls are over: somebody rejected one of them.
-    pub rejected: Option<String>,
+    /// The mode that its prompts asked for; none means the session's.
+    #[serde(default)]
+    pub mode: Option<AgentMode>,
+    /// Why the turn must end once its calls are over: somebody rejected one of them, or approved a plan for later.
+    #[serde(alias = "rejected")]
+    pub stop: Option<String>,
     /// The sub-agents that were started in it. Shared, because answers can be long and a state is copied with every step.
     #[serde(default)]
     pub agents: Vec<Arc<Delegate>>,

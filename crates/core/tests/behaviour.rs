@@ -5,6 +5,8 @@
 mod agents;
 #[path = "behaviour/engine.rs"]
 mod engine;
+#[path = "behaviour/plan.rs"]
+mod plan;
 #[path = "behaviour/resume.rs"]
 mod resume;
 #[path = "behaviour/switch.rs"]
@@ -341,9 +343,8 @@ fn a_question_goes_to_the_newest_client_and_to_the_next_when_that_one_leaves() {
     world.prompt(SendMode::Enqueue);
     world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
     world.finish(world.only(is_ask), said(1, &["ask_user"]));
-    let question = Question::UserInput { question: "Which?".into(), choices: None, allow_freeform: None };
     let prepare = world.only(|w| matches!(w, Work::PrepareCall { .. }));
-    world.finish(prepare, WorkResult::PrepareCall(Prepared::Question(question)));
+    world.finish(prepare, asks(Question::UserInput(user_question())));
     let to = |world: &World| {
         world.running.values().find_map(|w| match w {
             Work::DeliverQuestion { client, .. } => Some(client.0),
@@ -364,9 +365,8 @@ fn a_question_that_cannot_be_put_to_the_user_fails_and_the_turn_goes_on() {
     world.prompt(SendMode::Enqueue);
     world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
     world.finish(world.only(is_ask), said(1, &["ask_user"]));
-    let question = Question::UserInput { question: "Which?".into(), choices: None, allow_freeform: None };
     let prepare = world.only(|w| matches!(w, Work::PrepareCall { .. }));
-    world.finish(prepare, WorkResult::PrepareCall(Prepared::Question(question)));
+    world.finish(prepare, asks(Question::UserInput(user_question())));
     let request = only_request(&world);
     world.answer(&request, Answer::NoUser);
     let (success, told) = last_result(&world);

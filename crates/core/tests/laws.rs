@@ -3,12 +3,15 @@
 
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::{
     Answer, CallStage, Durable, EngineReport, Prepared, Reply, ReplyTo, Route, Ruling, Work, WorkResult,
 };
-use baton_protocol::event::{Body, ExecutionMode, Question, SendMode, SessionError, SwitchAnswer};
+use baton_protocol::event::{
+    Body, ExecutionMode, PlanAction, PlanAnswer, Question, RequestOpened, SendMode, SessionError,
+    SwitchAnswer,
+};
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{AgentId, Json, RequestId, ToolCallId};
 use proptest::prelude::*;
@@ -89,11 +92,8 @@ fn result_of(work: &Work, how: usize, round: u64, agents: &[AgentId]) -> WorkRes
             2 => wants(&call.id, Route::BuiltIn),
             3 => wants(&call.id, Route::Client),
             4 => WorkResult::PrepareCall(Prepared::Finished(ToolResult::failure("no such tool"))),
-            5 => {
-                let question =
-                    Question::UserInput { question: "?".into(), choices: None, allow_freeform: None };
-                WorkResult::PrepareCall(Prepared::Question(question))
-            }
+            5 if (how / 10).is_multiple_of(2) => asks(Question::UserInput(user_question())),
+            5 => asks(Question::Plan(proposed_plan())),
             6 | 7 => delegation(ExecutionMode::Background),
             8 => delegation(ExecutionMode::Sync),
             _ => {
@@ -118,6 +118,11 @@ fn answer_for(stage: &CallStage, how: usize) -> Answer {
         _ if how % 7 == 6 => Answer::Tool(ToolResult::success("to whatever")),
         CallStage::AwaitingPermission { .. } if how.is_multiple_of(3) => reject(),
         CallStage::AwaitingPermission { .. } => approve(),
+        CallStage::AwaitingAnswer { question: Question::Plan(_), .. } => match how % 6 {
+            0 => plan_refused(Some("more")),
+            4 => Answer::NoUser,
+            way => plan_approved(PlanAction::ALL[way % 4]),
+        },
         CallStage::AwaitingAnswer { .. } => Answer::UserInput { answer: "yes".into(), was_freeform: true },
         _ => tool_result(),
     }
@@ -190,11 +195,7 @@ impl Run {
             6 => EngineReport::Wants { reference, wants, call: None, ruled: Some(Ruling::Refused) },
             8 => EngineReport::Withdrawn { reference: format!("ref-{}", self.rounds - 1) },
             9 => EngineReport::Used { model: None, tokens: Default::default() },
-            _ => {
-                let question =
-                    Question::UserInput { question: "?".into(), choices: None, allow_freeform: None };
-                EngineReport::Asks { reference, question }
-            }
+            _ => EngineReport::Asks { reference, question: user_question() },
         };
         self.world.report(id, report);
     }
@@ -262,6 +263,25 @@ fn check_snapshot(world: &World) {
     let durable = &world.session.durable;
     let snapshot = serde_json::to_string(durable).unwrap();
     assert_eq!(&serde_json::from_str::<Durable>(&snapshot).unwrap(), durable);
+}
+
+/// Nothing is done about a plan that was approved for later: its turn ends with the calls that are under way.
+fn check_plans(world: &World) {
+    let (mut plans, mut is_stopped) = (BTreeSet::new(), false);
+    for event in &world.log {
+        match &event.body {
+            Body::RequestOpened(RequestOpened { request_id, question: Question::Plan(_), .. }) => {
+                plans.insert(request_id.clone());
+            }
+            Body::RequestClosed(closed) if plans.contains(&closed.request_id) => {
+                let answer = closed.answer.as_ref().map(|answer| answer.parse::<PlanAnswer>().unwrap());
+                is_stopped |= answer.is_some_and(|answer| answer.ends_turn());
+            }
+            Body::TurnSettled(_) => is_stopped = false,
+            Body::TurnStart(_) if event.agent_id.is_none() => assert!(!is_stopped, "the turn is over"),
+            _ => {}
+        }
+    }
 }
 
 /// What must hold after every step.
@@ -370,6 +390,7 @@ proptest! {
         check_snapshot(&run.world);
         run.drain();
         check_now(&run.world);
+        check_plans(&run.world);
         check_at_rest(&run.world, History::Whole);
         run.check_answers();
     }

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 
 use baton_protocol::Json;
-use baton_protocol::event::{AssistantUsage, Question};
+use baton_protocol::event::{AssistantUsage, UserQuestion};
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::ToolResult;
 use tokio::sync::mpsc;
@@ -118,7 +118,7 @@ pub enum Report {
         /// To be repeated with the answer.
         reference: String,
         /// The question.
-        question: Question,
+        question: UserQuestion,
     },
     /// The program does not wait for this decision or answer any more.
     Withdrawn {

@@ -68,6 +68,7 @@ pub struct SessionParams {
     pub request_permission: Option<bool>,
     pub request_user_input: Option<bool>,
     pub request_elicitation: Option<bool>,
+    pub request_exit_plan_mode: Option<bool>,
     pub request_auto_mode_switch: Option<bool>,
     pub hooks: Option<bool>,
     pub working_directory: Option<String>,

@@ -10,6 +10,7 @@ pub mod agents;
 mod arguments;
 pub mod ask_user;
 mod diff;
+pub mod exit_plan_mode;
 mod files;
 mod paths;
 mod refusal;

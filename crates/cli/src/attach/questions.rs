@@ -1,6 +1,6 @@
 //! What waits for an answer, as a person at a terminal is asked and answers.
 
-use baton_protocol::event::Question;
+use baton_protocol::event::{PlanAction, ProposedPlan, UserQuestion};
 use baton_protocol::permission::PermissionRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,6 +43,10 @@ impl Waiting {
                 }
                 None => "the model asks something".into(),
             },
+            "plan" => match self.plan() {
+                Some(plan) => describe_plan(&plan),
+                None => "the model has a plan".into(),
+            },
             "switch" => {
                 let text = |name: &str| self.detail[name].as_str().unwrap_or_default();
                 format!("{}\ngo on with {}?", text("reason"), text("model"))
@@ -55,6 +59,7 @@ impl Waiting {
     pub(super) fn hint(&self) -> &'static str {
         match self.kind.as_str() {
             "permission" => "[y]es, [n]o (and why), [a]lways in this session:",
+            "plan" => "[y]es as recommended, a number, or [n]o (and what to change):",
             "switch" => "[y]es, [n]o, [a]lways in this session:",
             _ => "your answer:",
         }
@@ -65,9 +70,12 @@ impl Waiting {
     }
 
     fn question(&self) -> Option<(String, Vec<String>)> {
-        let Question::UserInput { question, choices, .. } =
-            serde_json::from_value(self.detail.clone()).ok()?;
+        let UserQuestion { question, choices, .. } = serde_json::from_value(self.detail.clone()).ok()?;
         Some((question, choices.unwrap_or_default()))
+    }
+
+    fn plan(&self) -> Option<ProposedPlan> {
+        serde_json::from_value(self.detail.clone()).ok()
     }
 
     /// What the server is sent for a line that a person has typed; none if the line is no answer.
@@ -86,8 +94,13 @@ impl Waiting {
             return Some(json!({ "kind": "question", "answer": answer, "chosen": is_choice }));
         }
         let (word, why) = line.split_once([' ', ',']).unwrap_or((line, ""));
+        let word = word.to_lowercase();
+        let feedback = Some(why.trim()).filter(|why| !why.is_empty());
+        if self.kind == "plan" {
+            return answer_plan(&self.plan()?, &word, feedback);
+        }
         if self.kind == "switch" {
-            let response = match word.to_lowercase().as_str() {
+            let response = match word.as_str() {
                 "y" | "yes" => "yes",
                 "a" | "always" => "yes-always",
                 "n" | "no" => "no",
@@ -95,17 +108,48 @@ impl Waiting {
             };
             return Some(json!({ "kind": "switch", "response": response }));
         }
-        let decision = match word.to_lowercase().as_str() {
+        let decision = match word.as_str() {
             "y" | "yes" => "approve",
             "a" | "always" => "approve-for-session",
             "n" | "no" => {
-                let feedback = Some(why.trim()).filter(|why| !why.is_empty());
                 return Some(json!({ "kind": "permission", "decision": "reject", "feedback": feedback }));
             }
             _ => return None,
         };
         Some(json!({ "kind": "permission", "decision": decision }))
     }
+}
+
+/// A plan with the ways to go on: the file, or the summary where there is none.
+fn describe_plan(plan: &ProposedPlan) -> String {
+    let text = Some(plan.plan_content.trim()).filter(|text| !text.is_empty());
+    let text = text.map_or_else(|| plan.summary.clone(), |text| format!("{}\n\n{text}", plan.summary));
+    let actions = plan.actions.iter().enumerate().map(|(n, action)| {
+        let mark = if *action == plan.recommended_action { " (recommended)" } else { "" };
+        format!("\n  {}. {}{mark}", n + 1, action_in_words(*action))
+    });
+    format!("{text}\n\nis this plan good?{}", actions.collect::<String>())
+}
+
+fn action_in_words(action: PlanAction) -> &'static str {
+    match action {
+        PlanAction::Interactive => "carry it out, and ask where needed",
+        PlanAction::Autopilot => "carry it out alone",
+        PlanAction::AutopilotFleet => "carry it out alone, with sub-agents",
+        PlanAction::ExitOnly => "leave it at that for now",
+    }
+}
+
+fn answer_plan(plan: &ProposedPlan, word: &str, feedback: Option<&str>) -> Option<Value> {
+    let response = match word {
+        "y" | "yes" => plan.recommended_action.as_str(),
+        "n" | "no" => "reject",
+        number => {
+            let chosen = number.parse::<usize>().ok()?.checked_sub(1)?;
+            plan.actions.get(chosen)?.as_str()
+        }
+    };
+    Some(json!({ "kind": "plan", "response": response, "feedback": feedback }))
 }
 
 #[cfg(test)]
@@ -128,6 +172,29 @@ mod tests {
         assert_eq!(asked.answer("no").unwrap()["feedback"], Value::Null);
         for no_answer in ["", "maybe", "yesterday", "yy"] {
             assert_eq!(decision(no_answer), None, "{no_answer}");
+        }
+    }
+
+    #[test]
+    fn a_plan_is_approved_in_one_of_its_ways_or_sent_back() {
+        let detail = json!({
+            "summary": "greet", "planContent": "1. write a file", "actions": ["autopilot", "exit_only"],
+            "recommendedAction": "exit_only",
+        });
+        let asked = waiting("plan", &detail);
+        let shown = asked.describe();
+        assert!(shown.starts_with("greet\n\n1. write a file\n"), "{shown}");
+        assert!(
+            shown.ends_with("\n  1. carry it out alone\n  2. leave it at that for now (recommended)"),
+            "{shown}"
+        );
+        let response = |line: &str| asked.answer(line).map(|answer| answer["response"].clone());
+        assert_eq!(response("y"), Some(json!("exit_only")));
+        assert_eq!(response("1"), Some(json!("autopilot")));
+        let sent_back = json!({ "kind": "plan", "response": "reject", "feedback": "shorter, please" });
+        assert_eq!(asked.answer("no shorter, please"), Some(sent_back));
+        for no_answer in ["0", "3", "perhaps"] {
+            assert_eq!(response(no_answer), None, "{no_answer}");
         }
     }
 

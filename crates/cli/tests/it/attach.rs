@@ -94,6 +94,19 @@ async fn a_person_answers_permissions_and_questions() {
 }
 
 #[tokio::test]
+async fn a_person_approves_a_plan() {
+    let desk = Desk::new().await;
+    let _ = desk.http.send("PATCH", "/api/sessions/s", &[], Some(&json!({"mode": "plan"}))).await.expect(200);
+    let mut terminal = desk.sit_down(&["s"]).await;
+    let propose = r#"[[tool:exit_plan_mode {"summary":"greet","actions":["autopilot","interactive"]}]]"#;
+    terminal.press(&format!("{propose}\r")).unwrap();
+    terminal.until("is this plan good?").await;
+    terminal.until("2. carry it out, and ask where needed").await;
+    terminal.press("2\r").unwrap();
+    terminal.until("You are now in interactive mode").await;
+}
+
+#[tokio::test]
 async fn what_is_answered_elsewhere_is_not_asked_any_longer() {
     let desk = Desk::new().await;
     let terminal = desk.sit_down(&["s"]).await;

@@ -234,8 +234,9 @@ async fn settle_and_check(program: &Program, acknowledged: &Acknowledged) {
 async fn leave_pending(program: &Program, prompt: &str, kind: &str, end: Signal) -> Value {
     let mut server = program.serve().await;
     let client = server.connect().await;
-    let params = with_tool(json!({"sessionId": SESSION, "requestUserInput": true}));
-    let chat = Chat::create(&client, params).await;
+    let params = json!({"sessionId": SESSION, "requestUserInput": true, "requestExitPlanMode": true});
+    let chat = Chat::create(&client, with_tool(params)).await;
+    chat.ok("session.mode.set", json!({"mode": "plan"})).await;
     chat.send(prompt).await;
     let (_, event) = chat.event(kind, 0).await;
     server.signal(end);
@@ -246,15 +247,16 @@ async fn leave_pending(program: &Program, prompt: &str, kind: &str, end: Signal)
 async fn come_back(program: &Program, go_on: bool) -> (Running, Client) {
     let server = program.serve().await;
     let client = server.connect().await;
-    let params = json!({"continuePendingWork": go_on, "requestUserInput": true});
+    let params = json!({"continuePendingWork": go_on, "requestUserInput": true, "requestExitPlanMode": true});
     Chat::resume(&client, SESSION, with_tool(params)).await;
     (server, client)
 }
 
-const PENDING: [(&str, &str, &str); 3] = [
+const PENDING: [(&str, &str, &str); 4] = [
     (r#"[[tool:bash {"command":"echo ran"}]]"#, "permission.requested", "ran"),
     (r#"[[tool:lookup {"n":1}]]"#, "permission.requested", "found"),
     (r#"[[tool:ask_user {"question":"which?"}]]"#, "user_input.requested", "User responded: this"),
+    (r#"[[tool:exit_plan_mode {"summary":"do it"}]]"#, "exit_plan_mode.requested", "Plan approved!"),
 ];
 
 #[tokio::test]
@@ -266,19 +268,22 @@ async fn what_is_pending_keeps_its_name_and_can_be_answered_after_a_crash() {
             let (_server, client) = come_back(&program, true).await;
             let chat = Chat { client: &client, id: SESSION.into() };
             let request = &pending["requestId"];
-            let answered = if kind == "permission.requested" {
-                let items = chat.ok("session.permissions.pendingRequests", json!({})).await;
-                assert_eq!(&items["items"][0]["requestId"], request, "{prompt}: {items}");
-                let answer = json!({"requestId": request, "result": {"kind": "approve-once"}});
-                chat.ok("session.permissions.handlePendingPermissionRequest", answer).await
-            } else {
-                let response = json!({"answer": "this", "wasFreeform": true});
-                chat.ok(
-                    "session.ui.handlePendingUserInput",
-                    json!({"requestId": request, "response": response}),
-                )
-                .await
+            let (method, field, answer) = match kind {
+                "permission.requested" => {
+                    let items = chat.ok("session.permissions.pendingRequests", json!({})).await;
+                    assert_eq!(&items["items"][0]["requestId"], request, "{prompt}: {items}");
+                    let answer = json!({"kind": "approve-once"});
+                    ("session.permissions.handlePendingPermissionRequest", "result", answer)
+                }
+                "exit_plan_mode.requested" => {
+                    ("session.ui.handlePendingExitPlanMode", "response", json!({"approved": true}))
+                }
+                _ => {
+                    let answer = json!({"answer": "this", "wasFreeform": true});
+                    ("session.ui.handlePendingUserInput", "response", answer)
+                }
             };
+            let answered = chat.ok(method, json!({"requestId": request, field: answer})).await;
             assert_eq!(answered["success"], true, "{prompt}");
             if expected == "found" {
                 let (_, call) = chat.event("external_tool.requested", 0).await;

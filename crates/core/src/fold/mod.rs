@@ -4,7 +4,9 @@
 
 mod agents;
 
-use baton_protocol::event::{Body, RequestOpened, SwitchAnswer, ToolRequest};
+use baton_protocol::event::{
+    Body, PlanAnswer, Question, RequestClosed, RequestOpened, SwitchAnswer, ToolRequest,
+};
 use baton_protocol::{AgentId, Event, PromptId, ToolCallId};
 
 use crate::state::{Accepted, Call, CallKey, CallStage, Durable, Stage, Turn};
@@ -66,7 +68,13 @@ impl Durable {
                 self.facts.model = Some(change.new_model.clone());
                 self.facts.reasoning_effort.clone_from(&change.reasoning_effort);
             }
-            Body::ModeChanged(change) => self.facts.mode = change.new_mode,
+            Body::ModeChanged(change) => {
+                self.facts.mode = change.new_mode;
+                // Whoever changes the mode means what runs, too.
+                if let Some(turn) = &mut self.turn {
+                    turn.mode = None;
+                }
+            }
             Body::PermissionsChanged(change) => self.facts.permissions = change.mode,
             Body::ContextChanged(change) => self.facts.context = change.0.clone(),
             Body::EngineUsage(usage) => self.totals.count(&usage.model, usage.tokens),
@@ -148,6 +156,9 @@ impl Durable {
             Some(turn) => turn.prompts.push(id),
             None => self.open_turn(Some(id), message.interaction_id.clone().unwrap_or_default()),
         }
+        if let Some(turn) = &mut self.turn {
+            turn.mode = message.agent_mode.or(turn.mode);
+        }
     }
 
     fn open_turn(&mut self, prompt: Option<PromptId>, interaction: String) {
@@ -161,7 +172,8 @@ impl Durable {
             rounds: 0,
             stage: Stage::Ready,
             calls: Vec::new(),
-            rejected: None,
+            mode: None,
+            stop: None,
             agents: Vec::new(),
             has_news: false,
             offer: None,
@@ -220,7 +232,7 @@ impl Durable {
                 if let Some(error) = &complete.error
                     && error.code.as_deref() == Some("rejected")
                 {
-                    turn.rejected = Some(error.message.clone());
+                    turn.stop = Some(error.message.clone());
                 }
                 turn.apply_to_call(None, body);
             }
@@ -265,7 +277,10 @@ impl Turn {
                     CallStage::AwaitingAnswer { request: request_id.clone(), question: question.clone() };
                 self.set_stage(agent, call, stage);
             }
-            Body::RequestClosed(closed) => self.leave_request(&closed.request_id),
+            Body::RequestClosed(closed) => {
+                self.stop = self.stopped_by(closed).or(self.stop.take());
+                self.leave_request(&closed.request_id);
+            }
             Body::ToolComplete(complete) => {
                 let done = CallStage::Done { success: complete.success };
                 self.set_stage(agent, &complete.tool_call_id, done);
@@ -295,6 +310,19 @@ impl Turn {
         {
             call.stage = stage;
         }
+    }
+
+    /// Why the turn ends with an answer, if it does: a plan was approved that is not to be begun with.
+    fn stopped_by(&self, closed: &RequestClosed) -> Option<String> {
+        let asked = self.calls.iter().find_map(|call| match &call.stage {
+            CallStage::AwaitingAnswer { request, question } if *request == closed.request_id => {
+                Some(question)
+            }
+            _ => None,
+        });
+        let Some(Question::Plan(_)) = asked else { return None };
+        let answer: PlanAnswer = closed.answer.as_ref()?.parse().ok()?;
+        answer.ends_turn().then(|| "the plan is approved, and not begun with".into())
     }
 
     fn leave_request(&mut self, request: &baton_protocol::RequestId) {

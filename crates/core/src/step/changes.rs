@@ -1,7 +1,7 @@
 //! Changes of a session's settings.
 
 use baton_protocol::event::{
-    ApprovalsChanged, Body, ContextChanged, ModeChanged, ModelChange, PermissionsChanged, Renamed,
+    AgentMode, ApprovalsChanged, Body, ContextChanged, ModeChanged, ModelChange, PermissionsChanged, Renamed,
     SessionError, SessionInfo, SessionWarning, TitleChanged,
 };
 
@@ -26,8 +26,10 @@ impl Step<'_> {
                 cause: None,
             }
             .into(),
-            Change::Mode(mode) if facts.mode == mode => return self.reply(reply, Reply::Done(None)),
-            Change::Mode(new_mode) => ModeChanged { previous_mode: facts.mode, new_mode }.into(),
+            Change::Mode(mode) => match self.mode_change(mode) {
+                Some(change) => change.into(),
+                None => return self.reply(reply, Reply::Done(None)),
+            },
             Change::Permissions(mode) if facts.permissions == mode => {
                 return self.reply(reply, Reply::Done(None));
             }
@@ -49,6 +51,14 @@ impl Step<'_> {
         };
         let id = self.record(body);
         self.reply(reply, Reply::Done(Some(id)));
+    }
+
+    /// What is recorded when the mode is to be another one, in general or for the turn that runs; none if it is that.
+    pub(super) fn mode_change(&self, new_mode: AgentMode) -> Option<ModeChanged> {
+        let durable = &self.session.durable;
+        let mut current = [durable.mode(), durable.facts.mode].into_iter();
+        let previous_mode = current.find(|mode| *mode != new_mode)?;
+        Some(ModeChanged { previous_mode, new_mode })
     }
 
     fn log(

@@ -7,7 +7,7 @@
 
 use baton_protocol::event::{
     AssistantMessage, EngineThread, EngineTurn, EngineUsage, Outcome, Question, Reasoning, RequestOpened,
-    SessionError, SessionInfo, SessionWarning, ToolStart, TurnEnd, TurnStart,
+    SessionError, SessionInfo, SessionWarning, ToolStart, TurnEnd, TurnStart, UserQuestion,
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{ResultType, ToolResult};
@@ -64,7 +64,7 @@ impl Step<'_> {
                 let ruled = ruled.or_else(granted);
                 self.engine_wants(reference, call, *wants, ruled);
             }
-            EngineReport::Asks { reference, question } => self.engine_asks(reference, &question),
+            EngineReport::Asks { reference, question } => self.engine_asks(reference, question),
             EngineReport::Withdrawn { reference } => self.engine_withdraws(&reference),
             EngineReport::Used { model, tokens } => {
                 self.record(EngineUsage { model: model.unwrap_or(engine), tokens });
@@ -159,8 +159,9 @@ impl Step<'_> {
         self.session.live.references.insert(request, reference);
     }
 
-    fn engine_asks(&mut self, reference: String, question: &Question) {
-        let call = self.stand_in("ask_user", question);
+    fn engine_asks(&mut self, reference: String, question: UserQuestion) {
+        let call = self.stand_in("ask_user", &question);
+        let question = Question::UserInput(question);
         let request_id = RequestId(self.stamp.text_id());
         self.record(RequestOpened {
             request_id: request_id.clone(),
@@ -168,7 +169,7 @@ impl Step<'_> {
             question: question.clone(),
         });
         self.session.live.references.insert(request_id.clone(), reference);
-        self.show_question(&request_id, &call, question);
+        self.show_question(&request_id, &call, &question);
         self.deliver_questions();
     }
 

@@ -10,6 +10,7 @@ pub mod changes;
 pub mod clients;
 pub mod engine;
 pub mod history;
+pub mod plan;
 pub mod prompt;
 pub mod recover;
 pub mod requests;

@@ -1,21 +1,24 @@
 //! Requests to the outside, and their answers: the first one counts, later ones are told so (P3).
 
 use baton_protocol::event::{
-    ApprovalsChanged, Body, ExternalToolCompleted, PermissionCompleted, Question, RequestClosed,
-    UserInputCompleted, UserInputRequested,
+    ApprovalsChanged, Body, ExitPlanModeCompleted, ExitPlanModeRequested, ExternalToolCompleted,
+    PermissionCompleted, Question, RequestClosed, UserInputCompleted, UserInputRequested, UserQuestion,
 };
 use baton_protocol::permission::{Approval, PermissionOutcome, PermissionRequest, Verdict};
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{Json, RequestId, ToolCallId};
 
 use super::Step;
-use crate::input::Answer;
+use crate::input::{Answer, Profile};
 use crate::output::{Reply, ReplyTo, Work, denial};
 use crate::results::Route;
 use crate::state::{Call, CallKey, CallStage};
 
 /// What the model is told when its question did not reach the user.
 const NO_USER: &str = "The user could not be asked. Go on without an answer, or say what you need to know.";
+
+/// What a client must be able to do to be asked something.
+type Ability = fn(&Profile) -> bool;
 
 impl Step<'_> {
     /// Somebody answers.
@@ -44,14 +47,8 @@ impl Step<'_> {
                 let request = Some(request.clone());
                 self.start(Work::FinishCall { call: call.key(), request, result });
             }
-            (CallStage::AwaitingAnswer { .. }, Answer::UserInput { answer, was_freeform }) => {
-                self.user_answered(request, &call.key(), answer, was_freeform);
-                self.reply_after_records(reply);
-            }
-            (CallStage::AwaitingAnswer { .. }, Answer::NoUser) => {
-                self.tell_answer(request, NO_USER, true);
-                self.question_is_over(request, &call.key(), None, ToolResult::failure(NO_USER));
-                self.reply_after_records(reply);
+            (CallStage::AwaitingAnswer { question, .. }, answer) => {
+                self.answer_question(reply, request, &call.key(), &question, answer);
             }
             _ => self.reply(reply, Reply::Mismatch),
         }
@@ -109,6 +106,29 @@ impl Step<'_> {
         self.end_round_if_over(agent);
     }
 
+    fn answer_question(
+        &mut self,
+        reply: ReplyTo,
+        request: &RequestId,
+        call: &CallKey,
+        question: &Question,
+        answer: Answer,
+    ) {
+        match (question, answer) {
+            (Question::UserInput(_), Answer::UserInput { answer, was_freeform }) => {
+                self.user_answered(request, call, answer, was_freeform);
+            }
+            (Question::UserInput(_), Answer::NoUser) => {
+                self.tell_answer(request, NO_USER, true);
+                self.question_is_over(request, call, None, ToolResult::failure(NO_USER));
+            }
+            (Question::Plan(_), Answer::Plan(answer)) => self.plan_answered(request, call, Some(&answer)),
+            (Question::Plan(_), Answer::NoUser) => self.plan_answered(request, call, None),
+            _ => return self.reply(reply, Reply::Mismatch),
+        }
+        self.reply_after_records(reply);
+    }
+
     fn user_answered(&mut self, request: &RequestId, call: &CallKey, answer: String, was_freeform: bool) {
         self.tell_answer(request, &answer, was_freeform);
         let verb = if was_freeform { "responded" } else { "selected" };
@@ -126,50 +146,66 @@ impl Step<'_> {
         let record = said.as_ref().map(
             |(answer, was_freeform)| serde_json::json!({ "answer": answer, "wasFreeform": was_freeform }),
         );
-        self.record(RequestClosed { request_id: request.clone(), answer: record.map(Json::from) });
-        self.stop_where(|work| matches!(work, Work::DeliverQuestion { request: r, .. } if r == request));
-        self.settled(request);
+        self.question_closed(request, record.map(Json::from));
         let (answer, was_freeform) = said.unzip();
         self.show(UserInputCompleted { request_id: request.clone(), answer, was_freeform });
         self.tool_finished(call, result);
     }
 
-    /// Tells clients of a question.
-    pub(super) fn show_question(&mut self, request: &RequestId, call: &ToolCallId, question: &Question) {
-        let Question::UserInput { question, choices, allow_freeform } = question.clone();
-        self.show(UserInputRequested {
-            request_id: request.clone(),
-            question,
-            choices,
-            allow_freeform,
-            tool_call_id: Some(call.clone()),
-        });
+    /// Records what was answered, if anything was, and lets go of the question.
+    pub(super) fn question_closed(&mut self, request: &RequestId, answer: Option<Json>) {
+        self.record(RequestClosed { request_id: request.clone(), answer });
+        self.stop_where(|work| matches!(work, Work::DeliverQuestion { request: r, .. } if r == request));
+        self.settled(request);
     }
 
-    /// Puts every question that nobody is showing to the newest client that can show questions.
-    pub(super) fn deliver_questions(&mut self) {
-        self.deliver_offer();
-        let live = &self.session.live;
-        let Some(client) = live.clients.iter().rev().find(|(_, p)| p.user_input).map(|(id, _)| *id) else {
-            return;
-        };
-        let delivered = |request: &RequestId| {
-            live.work
-                .values()
-                .any(|work| matches!(work, Work::DeliverQuestion { request: r, .. } if r == request))
-        };
-        let open: Vec<RequestId> = self
-            .turn()
-            .into_iter()
-            .flat_map(|turn| &turn.calls)
-            .filter_map(|call| match &call.stage {
-                CallStage::AwaitingAnswer { request, .. } if !delivered(request) => Some(request.clone()),
-                _ => None,
-            })
-            .collect();
-        for request in open {
-            self.start(Work::DeliverQuestion { client, request });
+    /// Tells clients of a question.
+    pub(super) fn show_question(&mut self, request: &RequestId, call: &ToolCallId, question: &Question) {
+        let (request_id, tool_call_id) = (request.clone(), Some(call.clone()));
+        match question.clone() {
+            Question::UserInput(UserQuestion { question, choices, allow_freeform }) => {
+                self.show(UserInputRequested { request_id, question, choices, allow_freeform, tool_call_id });
+            }
+            Question::Plan(plan) => {
+                let model = self.session.durable.facts.model.clone();
+                self.show(ExitPlanModeRequested { request_id, tool_call_id, model, plan });
+            }
         }
+    }
+
+    /// Puts every question that nobody is looking at to the newest client that can answer it.
+    pub(super) fn deliver_questions(&mut self) {
+        let live = &self.session.live;
+        let is_delivered = |request: &RequestId| {
+            let mut work = live.work.values();
+            work.any(|work| matches!(work, Work::DeliverQuestion { request: r, .. } if r == request))
+        };
+        let able =
+            |can: Ability| live.clients.iter().rev().find(|(_, profile)| can(profile)).map(|(id, _)| *id);
+        let open = self.open_questions().into_iter().filter(|(request, _)| !is_delivered(request));
+        let ready: Vec<Work> = open
+            .filter_map(|(request, can)| Some(Work::DeliverQuestion { client: able(can)?, request }))
+            .collect();
+        for work in ready {
+            self.start(work);
+        }
+    }
+
+    /// What can be put to a client directly, with what the client must be able to do.
+    fn open_questions(&self) -> Vec<(RequestId, Ability)> {
+        let calls = self.turn().into_iter().flat_map(|turn| &turn.calls);
+        let questions = calls.filter_map(|call| match &call.stage {
+            CallStage::AwaitingAnswer { request, question } => {
+                let can: Ability = match question {
+                    Question::UserInput(_) => |profile| profile.user_input,
+                    Question::Plan(_) => |profile| profile.plan_approval,
+                };
+                Some((request.clone(), can))
+            }
+            _ => None,
+        });
+        let can: Ability = |profile| profile.model_switch;
+        questions.chain(self.offer().map(|offer| (offer.request_id.clone(), can))).collect()
     }
 
     /// Closes the request of a call that is not waited for any more, so that nobody goes on showing it.
@@ -191,8 +227,14 @@ impl Step<'_> {
             CallStage::Started | CallStage::Done { .. } => return,
         };
         self.record_for(call.agent.as_ref(), body);
-        if let CallStage::AwaitingAnswer { request, .. } = stage {
-            self.show(UserInputCompleted { request_id: request.clone(), answer: None, was_freeform: None });
+        if let CallStage::AwaitingAnswer { request, question } = stage {
+            let request_id = request.clone();
+            match question {
+                Question::UserInput(_) => {
+                    self.show(UserInputCompleted { request_id, answer: None, was_freeform: None })
+                }
+                Question::Plan(_) => self.show(ExitPlanModeCompleted { request_id, answer: None }),
+            };
         }
         if let Some(request) = stage.request() {
             if let Some(reply) = self.session.live.claimed.remove(request) {

@@ -246,7 +246,7 @@ impl Step<'_> {
         }
         let (turn_id, made_calls) = (turn.round_name(None), !calls.is_empty());
         let (has_news, agents_work) = (turn.has_news, turn.working_agents().next().is_some());
-        let stop = turn.rejected.clone().or_else(|| self.terminal_tool(&calls));
+        let stop = turn.stop.clone().or_else(|| self.terminal_tool(&calls));
         self.record(TurnEnd { turn_id, model: None });
         match stop {
             Some(reason) => self.complete_turn(reason),

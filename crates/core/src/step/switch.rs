@@ -4,8 +4,8 @@
 //! whoever comes first. The round is not over meanwhile; it ends with the answer of the other model, or with the error.
 
 use baton_protocol::event::{
-    AssistantMessage, AutoModeSwitchCompleted, AutoModeSwitchRequested, ModelChange, RequestClosed,
-    SessionError, SwitchAnswer, SwitchOffered,
+    AssistantMessage, AutoModeSwitchCompleted, AutoModeSwitchRequested, ModelChange, SessionError,
+    SwitchAnswer, SwitchOffered,
 };
 use baton_protocol::{Json, RequestId};
 
@@ -47,22 +47,7 @@ impl Step<'_> {
             error,
         });
         self.show(AutoModeSwitchRequested { request_id, error_code, retry_after_seconds });
-        self.deliver_offer();
-    }
-
-    /// Puts the offer to the newest client that can answer it, unless one is looking at it.
-    pub(super) fn deliver_offer(&mut self) {
-        let Some(request) = self.offer().map(|offer| offer.request_id.clone()) else { return };
-        let live = &self.session.live;
-        let is_delivered =
-            |work: &Work| matches!(work, Work::DeliverQuestion { request: r, .. } if *r == request);
-        if live.work.values().any(is_delivered) {
-            return;
-        }
-        let able = live.clients.iter().rev().find(|(_, profile)| profile.model_switch);
-        if let Some(client) = able.map(|(id, _)| *id) {
-            self.start(Work::DeliverQuestion { client, request });
-        }
+        self.deliver_questions();
     }
 
     pub(super) fn answer_offer(&mut self, reply: ReplyTo, answer: &Answer) {
@@ -84,11 +69,7 @@ impl Step<'_> {
         let offer = self.offer()?.clone();
         let request_id = offer.request_id.clone();
         let said = serde_json::to_value(answer).ok().map(Json::from);
-        self.record(RequestClosed { request_id: request_id.clone(), answer: said });
-        self.stop_where(
-            |work| matches!(work, Work::DeliverQuestion { request, .. } if *request == request_id),
-        );
-        self.settled(&request_id);
+        self.question_closed(&request_id, said);
         self.show(AutoModeSwitchCompleted { request_id, response: answer });
         Some(offer)
     }

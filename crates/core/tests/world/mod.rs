@@ -10,12 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::{
-    Answer, Arrival, CallStage, Delegation, Durable, EngineReport, Input, Instead, Output, Prepared,
+    Answer, Arrival, CallStage, Change, Delegation, Durable, EngineReport, Input, Instead, Output, Prepared,
     PreparedPrompt, Profile, Reply, ReplyTo, Route, Said, Session, Stamp, Unanswered, Withdrawn, Work,
     WorkId, WorkResult,
 };
 use baton_protocol::event::{
-    Body, ExecutionMode, HistoryTruncated, Prompt, SendMode, SessionError, ToolRequest, WorkContext,
+    AgentMode, Body, ExecutionMode, HistoryTruncated, PlanAction, PlanAnswer, Prompt, ProposedPlan, Question,
+    SendMode, SessionError, ToolRequest, UserQuestion, WorkContext,
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{ToolResult, ToolSpec};
@@ -85,6 +86,18 @@ impl World {
         let prompt = Prompt { text: format!("prompt {}", reply.0), mode, ..Prompt::default() };
         self.take(Input::Prompt { reply, prompt });
         reply
+    }
+
+    /// Sends a prompt for a turn in a mode of its own.
+    pub fn prompt_in(&mut self, mode: AgentMode) {
+        let reply = self.reply_to();
+        let prompt = Prompt { text: "plan it".into(), agent_mode: Some(mode), ..Prompt::default() };
+        self.take(Input::Prompt { reply, prompt });
+    }
+
+    pub fn change(&mut self, change: Change) {
+        let reply = self.reply_to();
+        self.take(Input::Change { reply, change });
     }
 
     pub fn abort(&mut self) -> Reply {
@@ -247,6 +260,7 @@ pub fn profile(tools: &[&str]) -> Profile {
     Profile {
         tools: tools.iter().map(spec).collect(),
         user_input: true,
+        plan_approval: true,
         model_switch: true,
         ..Profile::default()
     }
@@ -329,6 +343,32 @@ pub fn task(mode: ExecutionMode) -> Delegation {
         model: None,
         mode,
     }
+}
+
+pub fn user_question() -> UserQuestion {
+    UserQuestion { question: "Which?".into(), choices: None, allow_freeform: None }
+}
+
+pub fn proposed_plan() -> ProposedPlan {
+    ProposedPlan {
+        summary: "do it".into(),
+        plan_content: "1. do it".into(),
+        actions: PlanAction::ALL.to_vec(),
+        recommended_action: PlanAction::Interactive,
+    }
+}
+
+/// A call that asks whoever is there.
+pub fn asks(question: Question) -> WorkResult {
+    WorkResult::PrepareCall(Prepared::Question(question))
+}
+
+pub fn plan_approved(action: PlanAction) -> Answer {
+    Answer::Plan(PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback: None })
+}
+
+pub fn plan_refused(feedback: Option<&str>) -> Answer {
+    Answer::Plan(PlanAnswer::Refused { feedback: feedback.map(str::to_owned) })
 }
 
 pub fn approve() -> Answer {

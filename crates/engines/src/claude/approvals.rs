@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use baton_protocol::event::Question;
+use baton_protocol::event::UserQuestion;
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use serde_json::{Map, Value, json};
 
@@ -91,7 +91,7 @@ impl Approvals {
             let choices: Vec<String> =
                 list(question, "/options").filter_map(|o| text(o, "/label")).map(str::to_owned).collect();
             let choices = Some(choices).filter(|choices| !choices.is_empty());
-            let question = Question::UserInput { question: said, choices, allow_freeform: Some(true) };
+            let question = UserQuestion { question: said, choices, allow_freeform: Some(true) };
             steps.report(Report::Asks { reference, question });
         }
         self.asked.insert(id.to_owned(), asked);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use baton_protocol::event::Question;
+use baton_protocol::event::UserQuestion;
 use baton_protocol::permission::Verdict;
 use serde_json::{Map, Value, json};
 
@@ -125,7 +125,7 @@ impl Approvals {
             asked.open.insert(reference.clone(), name.to_owned());
             let choices: Vec<String> =
                 list(question, "/options").filter_map(|o| text(o, "/label")).map(str::to_owned).collect();
-            let question = Question::UserInput {
+            let question = UserQuestion {
                 question: text(question, "/question").unwrap_or_default().to_owned(),
                 allow_freeform: Some(choices.is_empty() || question["isOther"] == true),
                 choices: Some(choices).filter(|choices| !choices.is_empty()),

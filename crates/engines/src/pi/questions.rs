@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use baton_protocol::event::Question;
+use baton_protocol::event::UserQuestion;
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use serde_json::{Value, json};
 
@@ -96,13 +96,13 @@ impl Questions {
 
 const YES: &str = "Yes";
 
-fn question(method: &str, title: &str, request: &Value) -> Question {
+fn question(method: &str, title: &str, request: &Value) -> UserQuestion {
     let message = text(request, "/message").unwrap_or_default();
     let choices: Vec<String> = match method {
         "confirm" => vec![YES.to_owned(), "No".to_owned()],
         _ => list(request, "/options").filter_map(Value::as_str).map(str::to_owned).collect(),
     };
-    Question::UserInput {
+    UserQuestion {
         question: format!("{title}\n{message}").trim().to_owned(),
         allow_freeform: Some(choices.is_empty()),
         choices: Some(choices).filter(|choices| !choices.is_empty()),

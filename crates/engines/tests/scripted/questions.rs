@@ -1,7 +1,7 @@
 //! Questions of agents to people, and what is said to agents while they work.
 
 use baton_engines::{Mode, Report};
-use baton_protocol::event::Question;
+use baton_protocol::event::UserQuestion;
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::ResultType;
 
@@ -23,7 +23,7 @@ time.sleep(1000)
     let bench = engine("claude", Mode::Interactive, script);
     let mut asked = Vec::new();
     let told = run(bench.thread().as_mut(), "hi", |report, desk| {
-        if let Report::Asks { reference, question: Question::UserInput { question, choices, .. } } = report {
+        if let Report::Asks { reference, question: UserQuestion { question, choices, .. } } = report {
             desk.answer(reference, if choices.is_some() { "blue" } else { "because" });
             asked.push((question.clone(), choices.clone()));
         }

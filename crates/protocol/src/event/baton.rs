@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use super::plan::ProposedPlan;
 use super::session::{AgentMode, SessionError};
 use crate::attachment::Attachment;
 use crate::ids::{AgentId, EventId, PromptId, RequestId, ToolCallId};
@@ -89,12 +90,23 @@ pub struct RequestOpened {
 }
 
 /// What is asked.
-#[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Question {
-    /// A question of the model to the user.
-    UserInput { question: String, choices: Option<Vec<String>>, allow_freeform: Option<bool> },
+    /// Something that only the user knows.
+    UserInput(UserQuestion),
+    /// Whether a plan is good, and how to go on with it.
+    Plan(ProposedPlan),
+}
+
+/// A question of the model to the user.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserQuestion {
+    pub question: String,
+    pub choices: Option<Vec<String>>,
+    pub allow_freeform: Option<bool>,
 }
 
 /// A model may not be asked for a while, and somebody is to say whether the turn goes on with another.

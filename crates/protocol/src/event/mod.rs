@@ -10,6 +10,7 @@
 mod agent;
 mod baton;
 mod parse;
+mod plan;
 mod request;
 mod session;
 mod tool;
@@ -21,6 +22,7 @@ use serde::{Serialize, Serializer};
 pub use self::agent::*;
 pub use self::baton::*;
 pub use self::parse::InvalidEvent;
+pub use self::plan::*;
 pub use self::request::*;
 pub use self::session::*;
 pub use self::tool::*;
@@ -212,6 +214,8 @@ vocabulary! {
         UserInputCompleted = "user_input.completed",
         ElicitationRequested = "elicitation.requested",
         ElicitationCompleted = "elicitation.completed",
+        ExitPlanModeRequested = "exit_plan_mode.requested",
+        ExitPlanModeCompleted = "exit_plan_mode.completed",
         AutoModeSwitchRequested = "auto_mode_switch.requested",
         AutoModeSwitchCompleted = "auto_mode_switch.completed",
         CapabilitiesChanged = "capabilities.changed",

@@ -53,7 +53,8 @@ pub(crate) struct Settings {
     pub(crate) identity: Option<Identity>,
     /// Whether the model may not ask questions, whoever could show them.
     pub(crate) ask_user_disabled: bool,
-    /// Whether the model may ask questions although no client is there to show them: they wait for whoever comes.
+    /// Whether the model may ask, questions or for approval of a plan, although no client is there to show it: what it asks
+    /// waits for whoever comes.
     pub(crate) questions: bool,
     /// What is allowed or refused without asking.
     pub(crate) rules: Rules,

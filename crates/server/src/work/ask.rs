@@ -73,7 +73,7 @@ pub(super) async fn ask(bench: &Bench) -> WorkResult {
 pub(super) async fn request(bench: &Bench, chosen: &Chosen) -> Request {
     let system = match bench.conversation.system_of(bench.agent.as_ref()) {
         Some(system) => system.to_string(),
-        None => prompt::system_text(bench).await,
+        None => prompt::system_text(bench, bench.session.durable.mode()).await,
     };
     let tools: Vec<ToolDef> = bench
         .offered()

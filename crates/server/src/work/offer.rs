@@ -1,22 +1,32 @@
 //! Which tools a model is offered: that of the main conversation, and those of sub-agents.
 
 use baton_agent::agents::AgentKind;
-use baton_agent::tools::{agents, ask_user};
-use baton_core::Session;
+use baton_agent::tools::{agents, ask_user, exit_plan_mode};
+use baton_core::{Profile, Session};
+use baton_protocol::event::AgentMode;
 use baton_protocol::tool::ToolSpec;
 
 use super::{Bench, ToolRoom};
 use crate::rpc::dialect;
 use crate::session::{Settings, ToolKind};
 
-/// The tools that the model of the main conversation is offered, in an order that does not change from call to call:
-/// providers cache it.
+/// The tools that the model of the main conversation is offered right now.
 pub(crate) fn offered(session: &Session, settings: &Settings, room: &ToolRoom) -> Vec<ToolSpec> {
+    offered_in(session.durable.mode(), session, settings, room)
+}
+
+/// The tools that it is offered in a mode, in an order that does not change from call to call: providers cache it.
+fn offered_in(mode: AgentMode, session: &Session, settings: &Settings, room: &ToolRoom) -> Vec<ToolSpec> {
     let mut own: Vec<ToolSpec> = room.toolbox().specs().cloned().collect();
     own.extend(agents::specs(&settings.agent_kinds()));
-    let can_ask = settings.questions || session.live.clients.values().any(|client| client.user_input);
-    if can_ask && !settings.ask_user_disabled {
+    let somebody = |can: fn(&Profile) -> bool| {
+        settings.questions || session.live.clients.values().any(|client| can(client))
+    };
+    if somebody(|client| client.user_input) && !settings.ask_user_disabled {
         own.push(ask_user::ask_user_spec());
+    }
+    if mode == AgentMode::Plan && somebody(|client| client.plan_approval) {
+        own.push(exit_plan_mode::exit_plan_mode_spec());
     }
     if settings.legacy && settings.available_tools.is_none() {
         own.push(dialect::report_intent());
@@ -52,8 +62,13 @@ fn with_clients(
 impl Bench {
     /// The tools that are offered in the conversation that the work is for.
     pub(super) fn offered(&self) -> Vec<ToolSpec> {
+        self.offered_in(self.session.durable.mode())
+    }
+
+    /// The tools that are offered there in a mode.
+    pub(super) fn offered_in(&self, mode: AgentMode) -> Vec<ToolSpec> {
         match &self.agent {
-            None => offered(&self.session, &self.settings, &self.tools),
+            None => offered_in(mode, &self.session, &self.settings, &self.tools),
             Some(_) => self.agent_kind().map_or_else(Vec::new, |kind| self.offered_to(&kind)),
         }
     }

@@ -7,6 +7,7 @@ use baton_agent::prompt::system::{Surroundings, SystemPrompt};
 use baton_agent::prompt::user;
 use baton_core::PreparedPrompt;
 use baton_protocol::agent::SessionLimits;
+use baton_protocol::event::AgentMode;
 use baton_protocol::{PromptId, Timestamp};
 use serde_json::json;
 
@@ -56,7 +57,8 @@ pub(super) async fn prepare(bench: &Bench, id: PromptId, tools_gone: &[String]) 
             ..PreparedPrompt::default()
         };
     }
-    let system = system_text(bench).await;
+    let mode = accepted.prompt.agent_mode.unwrap_or_else(|| bench.session.durable.mode());
+    let system = system_text(bench, mode).await;
     let changed = bench.conversation.system.as_deref() != Some(system.as_str());
     PreparedPrompt {
         content,
@@ -100,10 +102,10 @@ pub(super) fn cwd(bench: &Bench) -> PathBuf {
     PathBuf::from(&bench.session.durable.facts.context.cwd)
 }
 
-/// The system text, with the client's own rewriting of it.
-pub(super) async fn system_text(bench: &Bench) -> String {
-    let tools = bench.offered().into_iter().map(|tool| tool.name).collect();
-    let surroundings = surroundings(bench, tools).await;
+/// The system text for a mode, with the client's own rewriting of it.
+pub(super) async fn system_text(bench: &Bench, mode: AgentMode) -> String {
+    let tools = bench.offered_in(mode).into_iter().map(|tool| tool.name).collect();
+    let surroundings = Surroundings { mode, ..surroundings(bench, tools).await };
     let mut prompt = SystemPrompt::new(&surroundings, bench.settings.system_message.as_ref());
     let sections = prompt.to_transform();
     if !sections.is_empty() {
@@ -130,7 +132,7 @@ pub(super) async fn surroundings(bench: &Bench, tools: Vec<String>) -> Surroundi
         os: std::env::consts::OS.to_owned(),
         tools,
         instructions: found,
-        mode: facts.mode,
+        mode: bench.session.durable.mode(),
         session_dir: bench.tools.directory().display().to_string(),
         agent: bench.settings.agent_in_charge().map(|agent| agent.prompt.clone()),
     }

@@ -1,7 +1,7 @@
 //! Questions to the user, shown by a client.
 
 use baton_core::{Answer, CallStage, WorkResult};
-use baton_protocol::event::{Question, SwitchAnswer};
+use baton_protocol::event::{ProposedPlan, Question, SwitchAnswer, UserQuestion};
 use baton_protocol::{ClientId, Json, RequestId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -46,13 +46,26 @@ impl Asked {
     }
 
     fn question(bench: &Bench, question: Question) -> Self {
-        let Question::UserInput { question, choices, allow_freeform } = question;
-        let mut params = json!({ "sessionId": bench.session.id, "question": question });
-        if let Some(choices) = choices {
+        match question {
+            Question::UserInput(asked) => Self::user_input(bench, &asked),
+            Question::Plan(plan) => Self::plan(bench, &plan),
+        }
+    }
+
+    fn user_input(bench: &Bench, asked: &UserQuestion) -> Self {
+        let mut params = json!({ "sessionId": bench.session.id, "question": asked.question });
+        if let Some(choices) = &asked.choices {
             params["choices"] = json!(choices);
         }
-        params["allowFreeform"] = json!(allow_freeform.unwrap_or(true));
+        params["allowFreeform"] = json!(asked.allow_freeform.unwrap_or(true));
         Self { method: "userInput.request", params, read: |json| json.parse::<UserInput>().map(Answer::from) }
+    }
+
+    /// Whether a plan is good.
+    fn plan(bench: &Bench, plan: &ProposedPlan) -> Self {
+        let mut params = json!(plan);
+        params["sessionId"] = json!(bench.session.id);
+        Self { method: "exitPlanMode.request", params, read: |json| json.parse().map(Answer::Plan) }
     }
 
     /// Whether to go on with another model.

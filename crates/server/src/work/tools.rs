@@ -6,9 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use baton_agent::tools::shell::{NoProcessLog, ShellSettings, Shells};
 use baton_agent::tools::sql::{Database, Dependency, Todo};
-use baton_agent::tools::{self, Services, ToolContext, Toolbox, agents, ask_user, spill};
+use baton_agent::tools::{self, Services, ToolContext, Toolbox, agents, ask_user, exit_plan_mode, spill};
 use baton_core::{Call, CallKey, Prepared, Route, Ruling};
-use baton_protocol::event::{ContextAdded, Question, TodosChanged, ToolPartialResult, ToolRequest};
+use baton_protocol::event::{
+    ContextAdded, Question, TodosChanged, ToolPartialResult, ToolRequest, UserQuestion,
+};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult, ToolSpec};
 use baton_protocol::{Json, ToolCallId};
@@ -21,6 +23,7 @@ use crate::Server;
 use crate::rpc::dialect;
 use crate::session::Hub;
 use crate::web::NetworkFetch;
+use crate::workspace::Workspace;
 
 /// What the tools of one session share. Made with the session, filled with the first call: a session that calls no tool
 /// costs nothing here.
@@ -167,13 +170,14 @@ async fn plan_freely(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
     }
     match call.tool.as_str() {
         ask_user::NAME => match ask_user::Question::read(arguments) {
-            Ok(q) => Prepared::Question(Question::UserInput {
+            Ok(q) => Prepared::Question(Question::UserInput(UserQuestion {
                 question: q.question,
                 choices: q.choices,
                 allow_freeform: q.allow_freeform,
-            }),
+            })),
             Err(refusal) => Prepared::Finished(refusal),
         },
+        exit_plan_mode::NAME => propose_plan(bench, arguments).await,
         agents::TASK => delegate::task(bench, arguments).await,
         agents::READ_AGENT => delegate::plan_read(bench, arguments),
         agents::LIST_AGENTS => runnable(None),
@@ -186,6 +190,21 @@ async fn plan_freely(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
                 tools::Prepared::Needs(wants) => runnable(Some(wants)),
             },
         },
+    }
+}
+
+/// A plan is put to the user as it stands in the session's plan file at this moment.
+async fn propose_plan(bench: &Bench, arguments: &Json) -> Prepared {
+    let workspace = Workspace::at(bench.tools.directory.clone());
+    let plan = tokio::task::spawn_blocking(move || workspace.read_plan()).await;
+    let plan = match plan {
+        Ok(Ok(plan)) => plan.unwrap_or_default(),
+        Ok(Err(error)) => return Prepared::Finished(ToolResult::failure(error.to_string())),
+        Err(_) => return Prepared::Finished(tools::interrupted()),
+    };
+    match exit_plan_mode::read(arguments, plan) {
+        Ok(plan) => Prepared::Question(Question::Plan(plan)),
+        Err(refusal) => Prepared::Finished(refusal),
     }
 }
 

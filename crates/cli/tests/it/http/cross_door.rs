@@ -122,6 +122,46 @@ async fn a_question_of_the_model_is_answered_over_http() {
 }
 
 #[tokio::test]
+async fn a_plan_is_sent_back_and_approved_over_http() {
+    let house = House::open().await;
+    house.http.create("s", json!({"questions": true})).await;
+    let _ =
+        house.http.send("PATCH", "/api/sessions/s", &[], Some(&json!({"mode": "plan"}))).await.expect(200);
+    let propose = r#"[[tool:exit_plan_mode {"summary":"greet","actions":["autopilot","exit_only"]}]]"#;
+    let answer = async |answer: Value| {
+        let request = house.http.pending("s").await;
+        assert_eq!(request["kind"], "plan", "{request}");
+        let path = format!("/api/sessions/s/requests/{}", request["requestId"].as_str().unwrap());
+        (request["detail"].clone(), path.clone(), house.http.post(&path, answer).await)
+    };
+    let prompt = house.http.prompt("s", propose).await;
+    let (plan, path, wrong) = answer(json!({"kind": "question", "answer": "yes"})).await;
+    assert_eq!(plan["summary"], "greet");
+    assert_eq!((&plan["planContent"], &plan["recommendedAction"]), (&json!(""), &json!("autopilot")));
+    assert_eq!(wrong.status, 400, "it is no question");
+    let sent_back = json!({"kind": "plan", "response": "reject", "feedback": "louder"});
+    let _ = house.http.post(&path, sent_back.clone()).await.expect(200);
+    assert_eq!(house.http.post(&path, sent_back).await.status, 409, "the first answer counts");
+    assert_eq!(house.http.outcome("s", &prompt).await, "completed");
+
+    let prompt = house.http.prompt("s", propose).await;
+    let (_, _, approved) = answer(json!({"kind": "plan", "response": "autopilot"})).await;
+    let _ = approved.expect(200);
+    assert_eq!(house.http.outcome("s", &prompt).await, "completed");
+    let history = house.history("s").await;
+    let said: Vec<&str> =
+        history.iter().filter(|(_, e)| e["type"] == "assistant.message").map(|(_, e)| content(e)).collect();
+    assert!(said.iter().any(|text| text.contains("User feedback: louder")), "{said:?}");
+    assert!(said.last().unwrap().contains("You are now in autopilot mode"), "{said:?}");
+    let modes: Vec<&Value> = history
+        .iter()
+        .filter(|(_, e)| e["type"] == "session.mode_changed")
+        .map(|(_, e)| &e["data"]["newMode"])
+        .collect();
+    assert_eq!(modes, ["plan", "autopilot"]);
+}
+
+#[tokio::test]
 async fn an_offer_of_another_model_to_an_sdk_is_answered_over_http() {
     let house = House::open().await;
     house.model.set_models(json!({"data": [{"id": "busy"}, {"id": "idle"}]}));

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use baton_core::{Answer, Reply};
 use baton_protocol::RequestId;
-use baton_protocol::event::SwitchAnswer;
+use baton_protocol::event::{PlanAnswer, SwitchAnswer};
 use baton_protocol::permission::Verdict;
 use baton_protocol::tool::ToolResult;
 
@@ -91,6 +91,10 @@ fn as_answer(answer: RequestAnswer) -> Answer {
             SwitchResponse::Yes => SwitchAnswer::Yes,
             SwitchResponse::YesAlways => SwitchAnswer::YesAlways,
             SwitchResponse::No => SwitchAnswer::No,
+        }),
+        RequestAnswer::Plan { response, feedback } => Answer::Plan(match response.action() {
+            Some(action) => PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback },
+            None => PlanAnswer::Refused { feedback },
         }),
         RequestAnswer::Question { answer, chosen } => Answer::UserInput { answer, was_freeform: !chosen },
     }

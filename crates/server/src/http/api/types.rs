@@ -2,7 +2,7 @@
 
 use baton_core::{Call, CallStage, Session};
 use baton_protocol::Timestamp;
-use baton_protocol::event::{AgentMode, Outcome, PermissionMode, SwitchOffered};
+use baton_protocol::event::{AgentMode, Outcome, PermissionMode, PlanAction, Question, SwitchOffered};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
@@ -137,7 +137,8 @@ pub(super) struct NewSession {
     pub(super) excluded_tools: Option<Vec<String>>,
     /// Whether tools run without asking anybody.
     pub(super) allow_all_tools: bool,
-    /// Whether the model may ask the user questions. They wait until somebody answers.
+    /// Whether the model may ask the user: questions, and in plan mode for approval of its plan. They wait until somebody
+    /// answers.
     pub(super) questions: bool,
 }
 
@@ -235,12 +236,13 @@ pub(super) struct Cancelled {
 #[serde(rename_all = "camelCase")]
 pub(super) struct RequestView {
     pub(super) request_id: String,
-    /// `permission`, `tool`, `question` or `switch`.
+    /// `permission`, `tool`, `question`, `plan` or `switch`.
     pub(super) kind: &'static str,
     /// The call that it is about; none for a switch to another model.
     pub(super) tool_call_id: Option<String>,
     pub(super) tool_name: Option<String>,
-    /// What exactly: the permission that is wanted, the arguments of the tool, the question, the other model and why.
+    /// What exactly: the permission that is wanted, the arguments of the tool, the question, the plan, the
+    /// other model and why.
     #[schema(value_type = Object)]
     pub(super) detail: serde_json::Value,
 }
@@ -257,7 +259,12 @@ impl RequestView {
         let (kind, detail) = match &call.stage {
             CallStage::AwaitingPermission { wants, .. } => ("permission", serde_json::to_value(wants)),
             CallStage::AwaitingClient { .. } => ("tool", serde_json::to_value(&call.arguments)),
-            CallStage::AwaitingAnswer { question, .. } => ("question", serde_json::to_value(question)),
+            CallStage::AwaitingAnswer { question: question @ Question::UserInput(_), .. } => {
+                ("question", serde_json::to_value(question))
+            }
+            CallStage::AwaitingAnswer { question: Question::Plan(plan), .. } => {
+                ("plan", serde_json::to_value(plan))
+            }
             CallStage::Started | CallStage::Done { .. } => return None,
         };
         Some(Self {
@@ -306,7 +313,7 @@ pub(super) struct SessionRequest {
     pub(super) request: RequestView,
 }
 
-/// An answer to something that waits. One of the four, according to what was asked.
+/// An answer to something that waits. One of the five, according to what was asked.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind")]
 pub(super) enum RequestAnswer {
@@ -328,8 +335,39 @@ pub(super) enum RequestAnswer {
         #[serde(default)]
         chosen: bool,
     },
+    /// To a plan.
+    Plan {
+        response: PlanResponse,
+        /// What the model is told, if it is a no.
+        feedback: Option<String>,
+    },
     /// To an offer to go on with another model.
     Switch { response: SwitchResponse },
+}
+
+/// What is said about a plan: how to go on with it, or that it is not good yet.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PlanResponse {
+    Interactive,
+    Autopilot,
+    AutopilotFleet,
+    /// Leave plan mode, and do nothing about the plan yet.
+    ExitOnly,
+    Reject,
+}
+
+impl PlanResponse {
+    /// How to go on; none if the plan is not good yet.
+    pub(super) fn action(self) -> Option<PlanAction> {
+        match self {
+            Self::Interactive => Some(PlanAction::Interactive),
+            Self::Autopilot => Some(PlanAction::Autopilot),
+            Self::AutopilotFleet => Some(PlanAction::AutopilotFleet),
+            Self::ExitOnly => Some(PlanAction::ExitOnly),
+            Self::Reject => None,
+        }
+    }
 }
 
 /// Whether to go on with another model.

@@ -66,7 +66,6 @@ pub(super) fn route(call: &Call<'_>) -> Handling {
 
         // None of these is ever asked of a client here, so no answer to one is waited for.
         "session.ui.handlePendingSampling"
-        | "session.ui.handlePendingExitPlanMode"
         | "session.ui.handlePendingSessionLimitsExhausted"
         | "session.commands.respondToQueuedCommand"
         | "session.mcp.headers.handlePendingHeadersRefreshRequest" => {

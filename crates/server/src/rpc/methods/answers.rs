@@ -1,7 +1,7 @@
 //! Answers to what sessions ask of clients. The first one counts.
 
 use baton_core::{Answer, Ask, CallStage, Elicited, Reply};
-use baton_protocol::event::SwitchAnswer;
+use baton_protocol::event::{PlanAnswer, SwitchAnswer};
 use baton_protocol::permission::{PermissionDecision, Verdict};
 use baton_protocol::rpc::RpcError;
 use baton_protocol::tool::{AnyToolResult, ResultType, ToolResult};
@@ -115,6 +115,20 @@ impl From<UserInput> for Answer {
 pub(super) fn user_input(call: &Call<'_>) -> Handling {
     let params: UserInputAnswer = call.parse()?;
     answer(call, &params.session_id, params.request_id, params.response.into())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AnswerToPlan {
+    session_id: SessionId,
+    request_id: RequestId,
+    response: PlanAnswer,
+}
+
+/// What somebody thinks of a plan, from a client that was not asked directly.
+pub(super) fn plan(call: &Call<'_>) -> Handling {
+    let params: AnswerToPlan = call.parse()?;
+    answer(call, &params.session_id, params.request_id, Answer::Plan(params.response))
 }
 
 #[derive(Deserialize)]

@@ -149,6 +149,7 @@ fn route(call: &Call<'_>) -> Handling {
         "session.commands.execute" => answers::execute_command(call),
         "session.ui.elicitation" => answers::elicit(call),
         "session.ui.handlePendingElicitation" => answers::elicitation(call),
+        "session.ui.handlePendingExitPlanMode" => answers::plan(call),
         "session.ui.handlePendingAutoModeSwitch" => answers::model_switch(call),
         "session.permissions.pendingRequests" => answers::pending_permissions(call),
 

@@ -114,6 +114,7 @@ pub(super) fn joining(call: &Call<'_>, params: SessionParams, how: How) -> Joini
         commands: params.commands.clone().unwrap_or_default(),
         user_input: params.request_user_input.unwrap_or(false),
         elicitation: params.request_elicitation.unwrap_or(false),
+        plan_approval: params.request_exit_plan_mode.unwrap_or(false),
         model_switch: params.request_auto_mode_switch.unwrap_or(false),
         hooks: params.hooks.unwrap_or(false),
     };

@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use baton_protocol::attachment::{Attachment, KnownAttachment};
 use baton_protocol::event::{
-    Body, Event, Question as Asks, ShellRun, ToolComplete, UserMessage, WorkContext,
+    Body, Event, Question as Asks, RequestOpened, ShellRun, ToolComplete, UserMessage, UserQuestion,
+    WorkContext,
 };
 use baton_protocol::{PromptId, SessionId, Timestamp, ToolCallId};
 
@@ -365,9 +366,15 @@ impl Fold {
                     tools::permission(&requested.request_id, &self.session, wants, call, self.cwd());
                 Pending::Permission(request)
             }
-            Body::RequestOpened(opened) => {
-                let call = opened.tool_call_id.as_ref().map(ToString::to_string).unwrap_or_default();
-                Pending::Question(self.batch(opened.request_id.to_string(), call, &opened.question))
+            // Crush's client has no way to show a plan: whoever has one is asked.
+            Body::RequestOpened(RequestOpened { question: Asks::Plan(_), .. }) => return Vec::new(),
+            Body::RequestOpened(RequestOpened {
+                request_id,
+                tool_call_id,
+                question: Asks::UserInput(asked),
+            }) => {
+                let call = tool_call_id.as_ref().map(ToString::to_string).unwrap_or_default();
+                Pending::Question(self.batch(request_id.to_string(), call, asked))
             }
             Body::PermissionCompleted(completed) => {
                 let granted = super::requests::is_granted(&completed.result);
@@ -380,13 +387,12 @@ impl Fold {
         vec![Change::Asked(asked)]
     }
 
-    fn batch(&self, id: String, tool_call_id: String, asks: &Asks) -> QuestionBatch {
-        let Asks::UserInput { question, choices, .. } = asks;
-        let choices = choices.iter().flatten().enumerate();
+    fn batch(&self, id: String, tool_call_id: String, asked: &UserQuestion) -> QuestionBatch {
+        let choices = asked.choices.iter().flatten().enumerate();
         let choices: Vec<Choice> =
             choices.map(|(n, label)| Choice { id: format!("choice-{n}"), label: label.clone() }).collect();
         let kind = if choices.is_empty() { "free_text" } else { "single_choice" };
-        let question = Question { id: "question".into(), kind, question: question.clone(), choices };
+        let question = Question { id: "question".into(), kind, question: asked.question.clone(), choices };
         QuestionBatch { id, session_id: self.session.clone(), tool_call_id, questions: vec![question] }
     }
 

@@ -260,7 +260,7 @@ fn questions_have_choices_or_take_any_text() {
     let opened = |choices: Option<Vec<String>>| RequestOpened {
         request_id: "q".into(),
         tool_call_id: Some("c".into()),
-        question: Asks::UserInput { question: "which?".into(), choices, allow_freeform: None },
+        question: Asks::UserInput(UserQuestion { question: "which?".into(), choices, allow_freeform: None }),
     };
     let batch = |story: &Story| match story.told().remove(0) {
         Change::Asked(Pending::Question(batch)) => serde_json::to_value(batch).unwrap(),

@@ -1,0 +1,204 @@
+//! Plans that somebody is to approve.
+
+use baton_core::Change;
+use baton_protocol::event::{AgentMode, PlanAction, PlanAnswer};
+use baton_protocol::permission::Approval;
+
+use super::*;
+
+/// A turn that was sent in plan mode, in a session of `mode`, whose model asks for its plan to be approved.
+fn planning(mode: AgentMode) -> (World, RequestId) {
+    let mut world = World::new();
+    world.change(Change::Mode(mode));
+    world.prompt_in(AgentMode::Plan);
+    world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
+    world.finish(world.only(is_ask), said(1, &["exit_plan_mode"]));
+    let prepare = world.only(|w| matches!(w, Work::PrepareCall { .. }));
+    world.finish(prepare, asks(Question::Plan(proposed_plan())));
+    let request = only_request(&world);
+    (world, request)
+}
+
+fn is_delivery(work: &Work) -> bool {
+    matches!(work, Work::DeliverQuestion { .. })
+}
+
+fn shown(world: &World) -> Vec<&str> {
+    let kinds = world.shown.iter().map(|event| event.body.kind());
+    kinds.filter(|kind| kind.starts_with("exit_plan_mode")).collect()
+}
+
+fn mode_changes(world: &World) -> Vec<(AgentMode, AgentMode)> {
+    let changes = world.log.iter().filter_map(|event| match &event.body {
+        Body::ModeChanged(change) => Some((change.previous_mode, change.new_mode)),
+        _ => None,
+    });
+    changes.collect()
+}
+
+#[test]
+fn an_approved_plan_is_carried_out_in_the_mode_that_was_chosen() {
+    use AgentMode::{Autopilot, Interactive, Plan};
+    for (session, action, mode) in [
+        (Plan, PlanAction::Interactive, Interactive),
+        (Plan, PlanAction::Autopilot, Autopilot),
+        (Interactive, PlanAction::AutopilotFleet, Autopilot),
+        (Interactive, PlanAction::Interactive, Interactive),
+    ] {
+        let (mut world, request) = planning(session);
+        assert_eq!((world.session.durable.mode(), shown(&world)), (Plan, vec!["exit_plan_mode.requested"]));
+        world.only(is_delivery);
+        let reply = world.answer(&request, plan_approved(action));
+        assert_eq!(world.replies[&reply], Reply::Counted);
+        assert_eq!(shown(&world).last(), Some(&"exit_plan_mode.completed"));
+        assert_eq!(mode_changes(&world).last(), Some(&(Plan, mode)));
+        assert_eq!((world.session.durable.mode(), world.session.durable.facts.mode), (mode, mode));
+        let (success, told) = last_result(&world);
+        assert!(success && told.starts_with("Plan approved! Exited plan mode."), "{told}");
+        let names_mode =
+            told.contains(if mode == Autopilot { "in autopilot mode" } else { "in interactive mode" });
+        assert!(
+            names_mode && told.contains("sub-agents") == (action == PlanAction::AutopilotFleet),
+            "{told}"
+        );
+        assert!(!world.running.values().any(is_delivery), "nobody looks at it any more");
+        world.only(is_ask);
+        let late = world.answer(&request, plan_refused(None));
+        assert_eq!(world.replies[&late], Reply::TooLate);
+    }
+}
+
+#[test]
+fn a_plan_that_was_approved_for_later_ends_the_turn() {
+    let defers = Answer::Plan(PlanAnswer::Approved {
+        action: PlanAction::Autopilot,
+        approves_edits: false,
+        defers: true,
+        feedback: None,
+    });
+    for (session, answer, mode) in [
+        (AgentMode::Plan, plan_approved(PlanAction::ExitOnly), AgentMode::Interactive),
+        (AgentMode::Autopilot, plan_approved(PlanAction::ExitOnly), AgentMode::Autopilot),
+        (AgentMode::Plan, defers, AgentMode::Autopilot),
+    ] {
+        let (mut world, request) = planning(session);
+        world.answer(&request, answer);
+        assert_eq!(outcome(&world).0, Outcome::Completed);
+        assert!(world.running.is_empty(), "the model is not asked again");
+        assert_eq!(world.session.durable.mode(), mode);
+        assert!(last_result(&world).1.contains("Do not start"));
+    }
+}
+
+#[test]
+fn a_plan_for_later_lets_what_is_under_way_come_to_its_end() {
+    let mut world = asking();
+    world.finish(world.only(is_ask), said(1, &["exit_plan_mode", "builtin"]));
+    let prepare = |world: &World| {
+        let mut found = world.running.iter().filter(|(_, w)| matches!(w, Work::PrepareCall { .. }));
+        *found.next().expect("a call").0
+    };
+    world.finish(prepare(&world), asks(Question::Plan(proposed_plan())));
+    world.finish(prepare(&world), runnable(Route::BuiltIn));
+    world.answer(&only_request(&world), plan_approved(PlanAction::ExitOnly));
+    let tool = world.only(|w| matches!(w, Work::RunTool { .. }));
+    world.finish(tool, WorkResult::RunTool(ToolResult::success("done")));
+    assert_eq!(outcome(&world).0, Outcome::Completed);
+    assert!(world.running.is_empty());
+}
+
+#[test]
+fn a_refused_plan_is_planned_on_with_what_was_said_about_it() {
+    let (mut world, request) = planning(AgentMode::Plan);
+    world.answer(&request, plan_refused(Some("shorter")));
+    let (_, told) = last_result(&world);
+    assert!(told.contains("not approved") && told.ends_with("User feedback: shorter"), "{told}");
+    assert_eq!((world.session.durable.mode(), mode_changes(&world).len()), (AgentMode::Plan, 1));
+    world.only(is_ask);
+}
+
+#[test]
+fn a_plan_that_reaches_nobody_changes_nothing() {
+    let (mut world, request) = planning(AgentMode::Plan);
+    let wrong = world.answer(&request, Answer::UserInput { answer: "yes".into(), was_freeform: true });
+    assert_eq!((world.replies[&wrong].clone(), only_request(&world)), (Reply::Mismatch, request.clone()));
+    world.answer(&request, Answer::NoUser);
+    let (success, told) = last_result(&world);
+    assert!(!success && told.contains("still in plan mode"), "{told}");
+    assert_eq!(world.session.durable.mode(), AgentMode::Plan);
+    world.only(is_ask);
+}
+
+#[test]
+fn who_approves_edits_with_the_plan_is_not_asked_for_them() {
+    let (mut world, request) = planning(AgentMode::Plan);
+    let answer = PlanAnswer::Approved {
+        action: PlanAction::Interactive,
+        approves_edits: true,
+        defers: false,
+        feedback: None,
+    };
+    world.answer(&request, Answer::Plan(answer));
+    assert_eq!(world.session.durable.approvals, [Approval::Write {}]);
+}
+
+#[test]
+fn a_plan_goes_to_the_newest_client_that_can_approve_and_to_the_next_when_that_one_leaves() {
+    let (mut world, _) = planning(AgentMode::Plan);
+    let to = |world: &World| {
+        world.running.values().find_map(|w| match w {
+            Work::DeliverQuestion { client, .. } => Some(client.0),
+            _ => None,
+        })
+    };
+    world.detach(1);
+    assert_eq!(to(&world), None);
+    let asks_only = baton_core::Profile { user_input: true, ..baton_core::Profile::default() };
+    world.take(Input::Attach {
+        client: baton_protocol::ClientId(7),
+        profile: asks_only,
+        arrival: baton_core::Arrival::Watching,
+    });
+    assert_eq!(to(&world), None, "whoever can show questions need not be able to show plans");
+    world.attach(3, &[]);
+    assert_eq!(to(&world), Some(3));
+}
+
+#[test]
+fn a_plan_survives_a_crash_under_its_id_or_is_closed() {
+    let (mut world, request) = planning(AgentMode::Interactive);
+    world.crash();
+    world.resume(2, &[], Some(true));
+    assert_eq!((only_request(&world), world.session.durable.mode()), (request.clone(), AgentMode::Plan));
+    world.only(is_delivery);
+    world.answer(&request, plan_approved(PlanAction::Interactive));
+    assert_eq!(world.session.durable.mode(), AgentMode::Interactive);
+    world.only(is_ask);
+
+    let (mut world, request) = planning(AgentMode::Interactive);
+    world.crash();
+    world.resume(2, &[], None);
+    assert_eq!((world.open_requests().len(), outcome(&world).0), (0, Outcome::Interrupted));
+    let late = world.answer(&request, plan_approved(PlanAction::Interactive));
+    assert_eq!(world.replies[&late], Reply::TooLate);
+    assert_eq!(mode_changes(&world), [], "what nobody approved changed nothing");
+}
+
+#[test]
+fn a_cancel_closes_the_plan() {
+    let (mut world, _) = planning(AgentMode::Plan);
+    world.abort();
+    assert_eq!((world.open_requests().len(), outcome(&world).0), (0, Outcome::Cancelled));
+    assert_eq!(shown(&world).last(), Some(&"exit_plan_mode.completed"));
+    assert_eq!(world.session.durable.mode(), AgentMode::Plan, "the session still plans");
+}
+
+#[test]
+fn the_mode_of_a_prompt_is_that_of_its_turn_only() {
+    let mut world = World::new();
+    world.prompt_in(AgentMode::Plan);
+    world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
+    assert_eq!(world.session.durable.mode(), AgentMode::Plan);
+    world.finish(world.only(is_ask), said(1, &[]));
+    assert_eq!(world.session.durable.mode(), AgentMode::Interactive);
+}
