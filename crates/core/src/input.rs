@@ -76,6 +76,21 @@ pub enum Input {
         /// What.
         ask: Ask,
     },
+    /// A client sees to offers of another model by itself, when the events tell it of one, and wants nobody to be asked
+    /// directly.
+    Listen {
+        /// Told the name of this wish.
+        reply: ReplyTo,
+        /// Which.
+        client: ClientId,
+    },
+    /// It does not any more.
+    StopListening {
+        /// Told whether there was such a wish.
+        reply: ReplyTo,
+        /// Its name.
+        listener: String,
+    },
     /// Somebody stops all work, to leave the session at rest for whoever comes next.
     Suspend {
         /// Told once it is at rest.

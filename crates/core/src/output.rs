@@ -41,6 +41,10 @@ pub enum Reply {
     },
     /// The sub-agent has begun.
     AgentStarted(AgentId),
+    /// The client listens, by this name.
+    Listening(String),
+    /// Whether it has until now.
+    StoppedListening(bool),
     /// So many prompts were taken back.
     Withdrew(usize),
     /// The answer counts.

@@ -393,6 +393,8 @@ pub struct Live {
     pub claimed: BTreeMap<RequestId, ReplyTo>,
     /// What clients have asked each other and nobody has answered, with those who wait for it.
     pub asks: BTreeMap<RequestId, (ReplyTo, Ask)>,
+    /// Clients that see to offers of another model by themselves, by the names of these wishes.
+    pub listeners: BTreeMap<String, ClientId>,
     /// Requests that were answered or closed not long ago, so that a late answer can be told apart from a wrong one.
     pub settled: BTreeSet<RequestId>,
     /// Requests that an engine waits for, with its own names for them.
@@ -410,6 +412,12 @@ pub struct Live {
 }
 
 impl Live {
+    /// Whether anybody is there to agree to another model: who can be asked, or who listens for such an offer.
+    #[must_use]
+    pub fn can_agree_to_switch(&self) -> bool {
+        !self.listeners.is_empty() || self.clients.values().any(|client| client.model_switch)
+    }
+
     /// The client that offers a tool, looked up at the moment of the call: the newest one that does.
     #[must_use]
     pub fn owner_of(&self, tool: &str) -> Option<ClientId> {

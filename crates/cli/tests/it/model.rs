@@ -162,6 +162,34 @@ async fn a_model_of_the_same_endpoint_is_offered_when_one_wants_to_be_asked_less
 }
 
 #[tokio::test]
+async fn a_client_that_listens_for_offers_is_not_gone_around() {
+    let (program, model) = scripted().await;
+    let program = program.env("OPENAI_MODEL", "busy");
+    model.set_models(json!({"data": [{"id": "busy"}, {"id": "idle"}]}));
+    let server = program.serve().await;
+    let (client, other) = (server.connect().await, server.connect().await);
+    let chat = Chat::create(&client, json!({})).await;
+    Chat::resume(&other, &chat.id, json!({"requestAutoModeSwitch": true})).await;
+    let listening = chat.ok("session.ui.registerDirectAutoModeSwitchHandler", json!({})).await;
+    let from = client.count();
+    chat.send("[[error:429*1:retry=600]][[text:at last]]").await;
+    let (_, offer) = chat.event("auto_mode_switch.requested", from).await;
+    let answer = json!({"requestId": offer["data"]["requestId"], "response": "yes"});
+    assert_eq!(chat.ok("session.ui.handlePendingAutoModeSwitch", answer).await["success"], true);
+    assert_eq!(chat.until_idle(from).await.text(), "at last");
+    let (_, _) = other.event(&chat.id, "session.idle", 0).await;
+    assert!(
+        !other.frames().iter().any(|frame| frame["method"] == "autoModeSwitch.request"),
+        "nobody was asked"
+    );
+    for listened in [true, false] {
+        let handle = json!({"handle": listening["handle"]});
+        let stopped = chat.ok("session.ui.unregisterDirectAutoModeSwitchHandler", handle).await;
+        assert_eq!(stopped["unregistered"], listened);
+    }
+}
+
+#[tokio::test]
 async fn a_model_that_hangs_can_be_cancelled() {
     let (program, model) = scripted().await;
     let server = program.serve().await;

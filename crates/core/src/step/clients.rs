@@ -81,6 +81,7 @@ impl Step<'_> {
             .collect();
         let gone: Vec<String> = gone.filter(|name| !still.contains(name.as_str())).collect();
         self.session.live.tools_gone.extend(gone);
+        self.session.live.listeners.retain(|_, listener| *listener != client);
         self.stop_where(|work| matches!(work, Work::DeliverQuestion { client: c, .. } if *c == client));
         self.show_changed_offers(&before);
         self.deliver_questions();

@@ -72,6 +72,8 @@ impl Step<'_> {
             Input::Abort { reply, reason } => self.abort(reply, reason),
             Input::Answer { reply, request, answer } => self.answer(reply, &request, answer),
             Input::Ask { reply, ask } => self.ask_clients(reply, ask),
+            Input::Listen { reply, client } => self.listen(reply, client),
+            Input::StopListening { reply, listener } => self.stop_listening(reply, &listener),
             Input::Suspend { reply } => self.suspend(reply),
             Input::Change { reply, change } => self.change(reply, change),
             Input::Truncate { reply, cut } => self.truncate(reply, cut),

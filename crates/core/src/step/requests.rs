@@ -205,7 +205,8 @@ impl Step<'_> {
             _ => None,
         });
         let can: Ability = |profile| profile.model_switch;
-        questions.chain(self.offer().map(|offer| (offer.request_id.clone(), can))).collect()
+        let offer = self.offer().filter(|_| self.session.live.listeners.is_empty());
+        questions.chain(offer.map(|offer| (offer.request_id.clone(), can))).collect()
     }
 
     /// Closes the request of a call that is not waited for any more, so that nobody goes on showing it.

@@ -7,7 +7,7 @@ use baton_protocol::event::{
     AssistantMessage, AutoModeSwitchCompleted, AutoModeSwitchRequested, ModelChange, SessionError,
     SwitchAnswer, SwitchOffered,
 };
-use baton_protocol::{Json, RequestId};
+use baton_protocol::{ClientId, Json, RequestId};
 
 use super::Step;
 use crate::fold::AUTO_SWITCH;
@@ -22,9 +22,7 @@ impl Step<'_> {
         let tried = self.turn().is_some_and(|turn| turn.switched);
         match instead.filter(|_| !tried) {
             Some(instead) if self.session.durable.facts.switches_always => self.go_on_with(instead.model),
-            Some(instead) if self.session.live.clients.values().any(|client| client.model_switch) => {
-                self.offer_switch(instead, error);
-            }
+            Some(instead) if self.session.live.can_agree_to_switch() => self.offer_switch(instead, error),
             _ => {
                 self.keep_partial(partial);
                 self.ask_failed(error);
@@ -72,6 +70,19 @@ impl Step<'_> {
         self.question_closed(&request_id, said);
         self.show(AutoModeSwitchCompleted { request_id, response: answer });
         Some(offer)
+    }
+
+    /// A client sees to offers by itself: nobody is asked directly for as long as it is there and does not say otherwise.
+    pub(super) fn listen(&mut self, reply: ReplyTo, client: ClientId) {
+        let listener = self.stamp.text_id();
+        self.session.live.listeners.insert(listener.clone(), client);
+        self.reply(reply, Reply::Listening(listener));
+    }
+
+    pub(super) fn stop_listening(&mut self, reply: ReplyTo, listener: &str) {
+        let listened = self.session.live.listeners.remove(listener).is_some();
+        self.reply(reply, Reply::StoppedListening(listened));
+        self.deliver_questions();
     }
 
     fn go_on_with(&mut self, new_model: String) {

@@ -129,3 +129,42 @@ fn what_a_model_had_said_before_it_failed_is_kept() {
     assert_eq!(said_by_the_model(&world), ["half an"]);
     assert_eq!(outcome(&world).0, Outcome::Failed);
 }
+
+#[test]
+fn nobody_is_asked_directly_while_somebody_listens() {
+    let nobody_asked =
+        |world: &World| !world.running.values().any(|w| matches!(w, Work::DeliverQuestion { .. }));
+    let mut world = asking();
+    let (first, second) = (world.listen(1), world.listen(1));
+    assert!(world.stop_listening(&first) && !world.stop_listening(&first), "once each");
+    world.finish(world.only(is_ask), limited());
+    let request = world.offer().expect("an offer");
+    assert_eq!(shown(&world), ["auto_mode_switch.requested"], "whoever listens is told");
+    world.attach(2, &[]);
+    assert!(nobody_asked(&world));
+    world.stop_listening(&second);
+    world.only(|w| matches!(w, Work::DeliverQuestion { .. }));
+    world.answer(&request, YES);
+    assert_eq!(model(&world), Some("another"));
+
+    let mut world = asking();
+    world.attach(2, &[]);
+    world.listen(1);
+    world.finish(world.only(is_ask), limited());
+    assert!(nobody_asked(&world));
+    world.detach(1);
+    world.only(|w| matches!(w, Work::DeliverQuestion { .. }));
+}
+
+#[test]
+fn who_listens_need_not_be_one_who_can_be_asked() {
+    let mut world = asking();
+    world.take(Input::Attach {
+        client: baton_protocol::ClientId(1),
+        profile: baton_core::Profile::default(),
+        arrival: baton_core::Arrival::Made,
+    });
+    world.listen(1);
+    world.finish(world.only(is_ask), limited());
+    world.offer().expect("an offer");
+}

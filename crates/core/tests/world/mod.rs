@@ -2,6 +2,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     dead_code,
     unreachable_pub,
     reason = "shared by test files, each of which uses a part of it"
@@ -98,6 +99,22 @@ impl World {
     pub fn change(&mut self, change: Change) {
         let reply = self.reply_to();
         self.take(Input::Change { reply, change });
+    }
+
+    /// A client sees to offers by itself; the name of that wish.
+    pub fn listen(&mut self, client: u64) -> String {
+        let reply = self.reply_to();
+        self.take(Input::Listen { reply, client: ClientId(client) });
+        match &self.replies[&reply] {
+            Reply::Listening(name) => name.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn stop_listening(&mut self, listener: &str) -> bool {
+        let reply = self.reply_to();
+        self.take(Input::StopListening { reply, listener: listener.to_owned() });
+        self.replies[&reply] == Reply::StoppedListening(true)
     }
 
     pub fn abort(&mut self) -> Reply {

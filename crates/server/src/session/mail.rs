@@ -73,6 +73,10 @@ pub(crate) enum Mail {
     Abort(AbortReason, Responder),
     Answer(RequestId, Box<Answer>, Responder),
     Ask(Box<Ask>, Responder),
+    /// A client sees to offers of another model by itself.
+    Listen(ClientId, Responder),
+    /// It does not any more.
+    StopListening(String, Responder),
     Suspend(Responder),
     /// Somebody starts a sub-agent.
     StartAgent(Box<Delegation>, Responder),
@@ -125,6 +129,8 @@ impl Mail {
             | Self::Abort(_, respond)
             | Self::Answer(_, _, respond)
             | Self::Ask(_, respond)
+            | Self::Listen(_, respond)
+            | Self::StopListening(_, respond)
             | Self::Suspend(respond)
             | Self::StartAgent(_, respond)
             | Self::StopAgent(_, respond)

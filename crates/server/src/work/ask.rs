@@ -300,7 +300,7 @@ async fn failed(bench: &Bench, error: &ModelError, partial: Option<(String, Stri
 /// What could be asked instead of a model that wants to be asked less often.
 async fn instead(bench: &Bench, error: &ModelError) -> Option<Instead> {
     let (live, facts) = (&bench.session.live, &bench.session.durable.facts);
-    let agrees = facts.switches_always || live.clients.values().any(|client| client.model_switch);
+    let agrees = facts.switches_always || live.can_agree_to_switch();
     // An agent with a model of its own would be asked with that again.
     let is_free = bench.settings.agent_in_charge().is_none_or(|agent| agent.model.is_none());
     if error.kind != ErrorKind::RateLimited || bench.agent.is_some() || !agrees || !is_free {

@@ -1,7 +1,7 @@
 //! Answers to what sessions ask of clients. The first one counts.
 
 use baton_core::{Answer, Ask, CallStage, Elicited, Reply};
-use baton_protocol::event::{PlanAnswer, SwitchAnswer};
+use baton_protocol::event::PlanAnswer;
 use baton_protocol::permission::{PermissionDecision, Verdict};
 use baton_protocol::rpc::RpcError;
 use baton_protocol::tool::{AnyToolResult, ResultType, ToolResult};
@@ -131,21 +131,7 @@ pub(super) fn plan(call: &Call<'_>) -> Handling {
     answer(call, &params.session_id, params.request_id, Answer::Plan(params.response))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ModelSwitchAnswer {
-    session_id: SessionId,
-    request_id: RequestId,
-    response: SwitchAnswer,
-}
-
-/// Whether to go on with another model, from a client that was not asked directly.
-pub(super) fn model_switch(call: &Call<'_>) -> Handling {
-    let params: ModelSwitchAnswer = call.parse()?;
-    answer(call, &params.session_id, params.request_id, Answer::Switch(params.response))
-}
-
-fn answer(call: &Call<'_>, session: &SessionId, request: RequestId, answer: Answer) -> Handling {
+pub(super) fn answer(call: &Call<'_>, session: &SessionId, request: RequestId, answer: Answer) -> Handling {
     let handle = call.attached(session)?;
     let method = call.method.to_owned();
     call.by_responder(

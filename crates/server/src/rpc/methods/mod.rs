@@ -20,6 +20,7 @@ mod identity;
 mod inference;
 mod lists;
 mod locations;
+mod offers;
 mod open;
 mod permissions;
 mod providers;
@@ -150,7 +151,9 @@ fn route(call: &Call<'_>) -> Handling {
         "session.ui.elicitation" => answers::elicit(call),
         "session.ui.handlePendingElicitation" => answers::elicitation(call),
         "session.ui.handlePendingExitPlanMode" => answers::plan(call),
-        "session.ui.handlePendingAutoModeSwitch" => answers::model_switch(call),
+        "session.ui.handlePendingAutoModeSwitch" => offers::respond(call),
+        "session.ui.registerDirectAutoModeSwitchHandler" => offers::listen(call),
+        "session.ui.unregisterDirectAutoModeSwitchHandler" => offers::stop_listening(call),
         "session.permissions.pendingRequests" => answers::pending_permissions(call),
 
         "session.permissions.configure" => permissions::configure(call),

@@ -181,6 +181,12 @@ impl Actor {
                 (Input::Answer { reply: self.expect_reply(respond), request, answer: *answer }, false)
             }
             Mail::Ask(ask, respond) => (Input::Ask { reply: self.expect_reply(respond), ask: *ask }, false),
+            Mail::Listen(client, respond) => {
+                (Input::Listen { reply: self.expect_reply(respond), client }, false)
+            }
+            Mail::StopListening(listener, respond) => {
+                (Input::StopListening { reply: self.expect_reply(respond), listener }, false)
+            }
             Mail::Suspend(respond) => (Input::Suspend { reply: self.expect_reply(respond) }, false),
             Mail::Change(change, respond) => {
                 (Input::Change { reply: self.expect_reply(respond), change: *change }, false)
@@ -257,6 +263,8 @@ impl Actor {
             | Mail::Abort(..)
             | Mail::Answer(..)
             | Mail::Ask(..)
+            | Mail::Listen(..)
+            | Mail::StopListening(..)
             | Mail::Suspend(_)
             | Mail::Change(..)
             | Mail::StartAgent(..)
