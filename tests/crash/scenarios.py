@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from copilot.generated.rpc import EnqueueCommandParams
 from copilot.tools import Tool, ToolResult
 from home import SESSION, Death, Home
 from support import call, calls, until
@@ -142,6 +143,15 @@ async def queued_prompts_and_a_cancel(home: Home) -> None:
     await talk.cancel(*waiting)
     await talk.event("session.idle")
     await talk.ask("[[text:after the cancel]]")
+
+
+@scenario(TURN, ACKNOWLEDGED)
+async def a_command_among_prompts(home: Home) -> None:
+    talk = await home.create()
+    home.beside(talk.follow())
+    await talk.send("[[text:first]]")
+    await talk.session.rpc.commands.enqueue(EnqueueCommandParams(command="/rename in the queue"))
+    await talk.ask("[[text:second]]")
 
 
 @scenario(TURN, ACKNOWLEDGED)

@@ -6,7 +6,7 @@ use baton_protocol::event::{
 };
 use baton_protocol::permission::Verdict;
 use baton_protocol::tool::{Command, ToolResult, ToolSpec};
-use baton_protocol::{AgentId, ClientId, Json, RequestId};
+use baton_protocol::{AgentId, ClientId, Json, PromptId, RequestId};
 
 use crate::output::{ReplyTo, WorkId};
 use crate::results::{Delegation, EngineReport, WorkResult};
@@ -45,6 +45,29 @@ pub enum Input {
         reply: ReplyTo,
         /// What they send.
         prompt: Prompt,
+    },
+    /// Somebody has a slash command wait for its turn among the prompts.
+    Enqueue {
+        /// Told once it is accepted.
+        reply: ReplyTo,
+        /// The command as it is typed, with its slash.
+        command: String,
+    },
+    /// Somebody rearranges what waits.
+    Arrange {
+        /// Told what came of it.
+        reply: ReplyTo,
+        /// How.
+        how: Box<Arrangement>,
+    },
+    /// A client runs whatever commands come to their turn, or does not any more.
+    Host {
+        /// Which client.
+        client: ClientId,
+        /// Its name for the offer: it may make several, and takes them back one by one.
+        handle: String,
+        /// Whether it makes the offer.
+        offers: bool,
     },
     /// Somebody takes back prompts that wait and have not been begun with.
     Withdraw {
@@ -156,11 +179,37 @@ pub enum Input {
     },
 }
 
+/// A change of what waits. What has been begun with, and what steers a turn, is not waiting any more.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arrangement {
+    /// Another place for one; a place behind the last is the last.
+    Move(PromptId, usize),
+    /// One more prompt, at a place.
+    Insert(Prompt, usize),
+    /// The same once more, right behind it.
+    Duplicate(PromptId),
+    /// Other words for one.
+    Reword {
+        /// Which.
+        prompt: PromptId,
+        /// What the model is given.
+        text: String,
+        /// What people are shown instead.
+        display: Option<String>,
+    },
+    /// One joins the running turn instead.
+    Steer(PromptId),
+    /// All of it is held back, or goes on.
+    Hold(bool),
+}
+
 /// Which waiting prompts are taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withdrawn {
     /// The one that came last.
     Newest,
+    /// This one.
+    One(PromptId),
     /// All of them.
     All,
 }
@@ -251,6 +300,13 @@ pub enum Answer {
     Switch(SwitchAnswer),
     /// To a command: what went wrong, if anything.
     Command(Option<String>),
+    /// To a command that had waited for its turn, and whether what waits behind it is to go on waiting.
+    QueuedCommand {
+        /// Whether it was run.
+        handled: bool,
+        /// Whether nothing more is begun with before somebody sends something.
+        stop: bool,
+    },
 }
 
 /// What became of a form.

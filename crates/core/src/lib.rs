@@ -12,7 +12,7 @@
 //! act on the outputs, in their order.** Everything the promises P1 to P5 say follows from that rule and this crate.
 //!
 //! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], turns of
-//! other agents' programs in [`step::engine`], requests and their answers in [`step::requests`] (those of a turn) and
+//! other agents' programs in [`step::engine`], commands that wait in [`step::commands`], requests and their answers in [`step::requests`] (those of a turn) and
 //! [`step::asks`] (those of a client), cancel in [`step::cancel`], clients that come and go in [`step::clients`],
 //! sub-agents in [`step::agents`], another model in the middle of a turn in [`step::switch`], recovery in
 //! [`step::recover`], going back in [`step::history`].
@@ -26,7 +26,7 @@ pub mod stamp;
 pub mod state;
 pub mod step;
 
-pub use input::{Answer, Arrival, Ask, Change, Elicited, Input, LogLevel, Profile, Withdrawn};
+pub use input::{Answer, Arrangement, Arrival, Ask, Change, Elicited, Input, LogLevel, Profile, Withdrawn};
 pub use output::{EngineControl, INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
 pub use removed::Removed;
 pub use results::{
@@ -34,5 +34,5 @@ pub use results::{
 };
 pub use stamp::Stamp;
 pub use state::{
-    AgentOutcome, Call, CallKey, CallStage, Delegate, Durable, Ending, Live, Session, Stage, Turn,
+    Accepted, AgentOutcome, Call, CallKey, CallStage, Delegate, Durable, Ending, Live, Session, Stage, Turn,
 };

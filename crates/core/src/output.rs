@@ -45,6 +45,8 @@ pub enum Reply {
     Listening(String),
     /// Whether it has until now.
     StoppedListening(bool),
+    /// Whether what waits is another now.
+    Arranged(bool),
     /// So many prompts were taken back.
     Withdrew(usize),
     /// The answer counts.
@@ -80,6 +82,11 @@ pub enum Work {
         prompt: PromptId,
         /// Tools that left with their client since the last prompt; the model is told.
         tools_gone: Vec<String>,
+    },
+    /// Run one of the server's own commands.
+    RunCommand {
+        /// The command, as it waits in the inbox.
+        command: PromptId,
     },
     /// Ask the model.
     Ask {
@@ -134,9 +141,11 @@ impl Work {
             Self::PrepareCall { call } | Self::RunTool { call } | Self::FinishCall { call, .. } => {
                 call.agent.as_ref()
             }
-            Self::PreparePrompt { .. } | Self::DeliverQuestion { .. } | Self::Review | Self::Drive { .. } => {
-                None
-            }
+            Self::PreparePrompt { .. }
+            | Self::RunCommand { .. }
+            | Self::DeliverQuestion { .. }
+            | Self::Review
+            | Self::Drive { .. } => None,
         }
     }
 }

@@ -14,6 +14,8 @@ use baton_protocol::{AgentId, Json, ToolCallId};
 pub enum WorkResult {
     /// The prompt, ready for the model.
     PreparePrompt(PreparedPrompt),
+    /// What a command says to the user, if anything; or why it could not be run.
+    RunCommand(Result<Option<String>, String>),
     /// What the model said.
     Ask(Box<Said>),
     /// The model could not be asked.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use baton_protocol::event::{
-    AgentMode, ExecutionMode, PermissionMode, Prompt, Question, SwitchOffered, TokenCounts, WorkContext,
+    AgentMode, ExecutionMode, Hold, PermissionMode, Prompt, Question, SendMode, SwitchOffered, TokenCounts,
+    WorkContext,
 };
 use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::{
@@ -66,6 +67,31 @@ impl Session {
     pub fn is_busy(&self) -> bool {
         self.durable.turn.is_some() || !self.durable.inbox.is_empty()
     }
+
+    /// What waits for its turn, in order: neither what has been begun with, nor what steers a turn.
+    pub fn waiting(&self) -> impl Iterator<Item = &Accepted> {
+        let queued = |waiting: &&Accepted| waiting.prompt.mode != SendMode::Immediate;
+        self.durable.inbox.iter().filter(queued).filter(|waiting| !self.has_begun(waiting.id))
+    }
+
+    /// Whether something in the inbox has been begun with.
+    #[must_use]
+    pub fn has_begun(&self, id: PromptId) -> bool {
+        let mut work = self.live.work.values();
+        self.live.command == Some(id)
+            || work.any(|work| match work {
+                Work::PreparePrompt { prompt, .. } => *prompt == id,
+                Work::RunCommand { command } => *command == id,
+                _ => false,
+            })
+    }
+
+    /// Whether a slash command is being run.
+    #[must_use]
+    pub fn is_running_command(&self) -> bool {
+        let mut work = self.live.work.values();
+        self.live.command.is_some() || work.any(|work| matches!(work, Work::RunCommand { .. }))
+    }
 }
 
 /// What folding the recorded events gives. It is small whatever the length of the history, and a snapshot of it is
@@ -81,8 +107,10 @@ pub struct Durable {
     pub started: Timestamp,
     /// Settings that survive.
     pub facts: Facts,
-    /// Prompts that were accepted and have not had their turn, in order of acceptance.
+    /// Prompts that were accepted and have not had their turn, in the order in which they are to have it.
     pub inbox: QueueSync<Accepted>,
+    /// Whether they have it.
+    pub hold: Hold,
     /// What is being worked on.
     pub turn: Option<Turn>,
     /// Sub-agents of turns that are over, newest last: a few, so that what came of them can still be asked for.
@@ -389,6 +417,10 @@ pub struct Live {
     pub clients: BTreeMap<ClientId, Arc<Profile>>,
     /// Work that was started and has not come back. A result of work that is not listed here is ignored.
     pub work: BTreeMap<WorkId, Work>,
+    /// Clients that run whatever commands come to their turn, by their names for that offer.
+    pub hosts: BTreeMap<String, ClientId>,
+    /// The command of the inbox that clients have been asked to run.
+    pub command: Option<PromptId>,
     /// Requests whose answer has been taken and is being processed, with the caller who waits to hear that it counts.
     pub claimed: BTreeMap<RequestId, ReplyTo>,
     /// What clients have asked each other and nobody has answered, with those who wait for it.

@@ -7,6 +7,8 @@ mod agents;
 mod engine;
 #[path = "behaviour/plan.rs"]
 mod plan;
+#[path = "behaviour/queue.rs"]
+mod queue;
 #[path = "behaviour/resume.rs"]
 mod resume;
 #[path = "behaviour/switch.rs"]

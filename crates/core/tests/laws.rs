@@ -6,14 +6,15 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::{
-    Answer, CallStage, Durable, EngineReport, Prepared, Reply, ReplyTo, Route, Ruling, Work, WorkResult,
+    Answer, Arrangement, CallStage, Durable, EngineReport, Prepared, Reply, ReplyTo, Route, Ruling, Work,
+    WorkResult,
 };
 use baton_protocol::event::{
-    Body, ExecutionMode, PlanAction, PlanAnswer, Question, RequestOpened, SendMode, SessionError,
+    Body, ExecutionMode, PlanAction, PlanAnswer, Prompt, Question, RequestOpened, SendMode, SessionError,
     SwitchAnswer,
 };
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{AgentId, Json, RequestId, ToolCallId};
+use baton_protocol::{AgentId, Json, PromptId, RequestId, ToolCallId};
 use proptest::prelude::*;
 use world::*;
 
@@ -22,6 +23,15 @@ enum Op {
     Prompt(SendMode),
     Abort,
     Withdraw(bool),
+    /// A command that waits for its turn.
+    Enqueue,
+    /// A client runs whatever commands come, or does not any more.
+    Host(u64, bool),
+    /// Something that waits, or that never was, is rearranged in some way.
+    Arrange {
+        which: usize,
+        how: usize,
+    },
     /// Somebody goes back to some event that counts.
     GoBack(usize),
     Attach(u64),
@@ -60,6 +70,9 @@ fn op() -> impl Strategy<Value = Op> {
         3 => prop_oneof![3 => Just(SendMode::Enqueue), 1 => Just(SendMode::Immediate)].prop_map(Op::Prompt),
         1 => Just(Op::Abort),
         1 => any::<bool>().prop_map(Op::Withdraw),
+        2 => Just(Op::Enqueue),
+        1 => (1u64..4, any::<bool>()).prop_map(|(client, offers)| Op::Host(client, offers)),
+        2 => (any::<usize>(), any::<usize>()).prop_map(|(which, how)| Op::Arrange { which, how }),
         1 => any::<usize>().prop_map(Op::GoBack),
         1 => (1u64..4).prop_map(Op::Attach),
         1 => (1u64..4).prop_map(Op::Detach),
@@ -78,6 +91,8 @@ fn result_of(work: &Work, how: usize, round: u64, agents: &[AgentId]) -> WorkRes
     match work {
         Work::PreparePrompt { .. } if how.is_multiple_of(3) => prepared_for_engine(),
         Work::PreparePrompt { .. } => prepared_prompt(),
+        Work::RunCommand { .. } if how.is_multiple_of(2) => WorkResult::RunCommand(Err("no".into())),
+        Work::RunCommand { .. } => WorkResult::RunCommand(Ok(Some("done".into()))),
         Work::Ask { .. } => match how % 7 {
             0 => failed(),
             6 => limited(),
@@ -141,6 +156,9 @@ impl Run {
             Op::Prompt(mode) => drop(self.world.prompt(*mode)),
             Op::Abort => drop(self.world.abort()),
             Op::Withdraw(all) => self.world.withdraw(*all),
+            Op::Enqueue => drop(self.world.enqueue("/deploy now")),
+            Op::Host(client, offers) => self.world.host(*client, *offers),
+            Op::Arrange { which, how } => self.arrange(*which, *how),
             Op::GoBack(which) => self.world.go_back(*which),
             Op::Attach(client) => self.world.attach(*client, &["client_tool", "terminal_tool"]),
             Op::Detach(client) => self.world.detach(*client),
@@ -200,7 +218,43 @@ impl Run {
         self.world.report(id, report);
     }
 
+    /// What is rearranged is a permutation of what was there, with at most one more, or one less that steers.
+    fn arrange(&mut self, which: usize, how: usize) {
+        let before = self.world.waiting();
+        let never = PromptId(Default::default());
+        let item = before.get(which % (before.len() + 1)).copied().unwrap_or(never);
+        let place = how / 8 % 4;
+        let arrangement = match how % 8 {
+            0 | 1 => Arrangement::Move(item, place),
+            2 => Arrangement::Insert(Prompt { text: "between".into(), ..Prompt::default() }, place),
+            3 => Arrangement::Duplicate(item),
+            4 => Arrangement::Reword { prompt: item, text: "other words".into(), display: None },
+            5 => Arrangement::Steer(item),
+            6 => Arrangement::Hold(true),
+            _ => Arrangement::Hold(false),
+        };
+        let reply = self.world.arrange(arrangement.clone());
+        if let (Arrangement::Move(..), Reply::Arranged(true)) = (&arrangement, &reply) {
+            let others = |all: &[PromptId]| -> Vec<PromptId> {
+                all.iter().filter(|id| **id != item).copied().collect()
+            };
+            let (before, after) = (others(&before), self.world.session.durable.inbox.iter().map(|p| p.id));
+            let after: Vec<PromptId> = after.filter(|id| before.contains(id)).collect();
+            assert_eq!(before, after, "what is not moved keeps its order");
+        }
+        if item == never && !matches!(arrangement, Arrangement::Insert(..) | Arrangement::Hold(_)) {
+            assert!(matches!(reply, Reply::Refused(_)), "what does not wait is not rearranged");
+        }
+    }
+
     fn answer(&mut self, which: usize, how: usize) {
+        if let Some(request) = self.world.command() {
+            for handled in [how.is_multiple_of(2), true] {
+                let answer = Answer::QueuedCommand { handled, stop: how.is_multiple_of(3) };
+                let reply = self.world.answer(&request, answer);
+                self.asked.push((request.clone(), reply));
+            }
+        }
         if let Some(request) = self.world.offer() {
             for answer in [[Answer::NoUser, YES, YES_ALWAYS][how % 3].clone(), YES] {
                 let reply = self.world.answer(&request, answer);
@@ -219,6 +273,7 @@ impl Run {
     /// Lets everything come to its end: work finishes, requests are answered.
     fn drain(&mut self) {
         self.world.resume(9, &["client_tool"], Some(true));
+        self.world.arrange(Arrangement::Hold(false));
         for _ in 0..10_000 {
             if let Some((id, work)) = self.world.running.clone().into_iter().find(|(_, w)| !is_delivery(w)) {
                 self.rounds += 1;
@@ -229,6 +284,9 @@ impl Run {
                 self.world.finish(id, result);
             } else if let Some(request) = self.world.offer() {
                 let reply = self.world.answer(&request, YES);
+                self.asked.push((request, reply));
+            } else if let Some(request) = self.world.command() {
+                let reply = self.world.answer(&request, Answer::Command(None));
                 self.asked.push((request, reply));
             } else if let Some((request, stage)) = self.world.open_requests().first() {
                 let reply = self.world.answer(request, answer_for(stage, 1));
@@ -318,6 +376,13 @@ fn check_now(world: &World) {
         "one engine for an engine's turn"
     );
     assert_eq!(world.session.live.work, world.running, "the session knows what runs");
+    let asked = world.session.live.command;
+    assert!(
+        asked.is_none_or(|id| durable.inbox.iter().any(|waiting| waiting.id == id)),
+        "what is asked for waits"
+    );
+    let commands = world.running.values().filter(|w| matches!(w, Work::RunCommand { .. })).count();
+    assert!(commands + usize::from(asked.is_some()) <= 1, "one command at a time");
     let mut parent = None;
     for (_, event) in world.counting() {
         assert_eq!(event.parent_id, parent, "parents form a chain through what counts");

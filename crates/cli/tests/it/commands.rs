@@ -35,6 +35,112 @@ async fn the_servers_own_commands_are_listed_and_run() {
     }
 }
 
+/// What waits, as the server tells it: kind and text.
+async fn waiting(chat: &Chat<'_>) -> Vec<(String, String)> {
+    let pending = chat.ok("session.queue.pendingItems", json!({})).await;
+    let text = |item: &Value, name: &str| item[name].as_str().unwrap().to_owned();
+    let items = pending["items"].as_array().unwrap();
+    items.iter().map(|item| (text(item, "kind"), text(item, "displayText"))).collect()
+}
+
+fn command(text: &str) -> (String, String) {
+    ("command".into(), text.into())
+}
+
+#[tokio::test]
+async fn a_queued_command_has_its_turn_among_the_prompts() {
+    let (program, model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({})).await;
+    chat.send("[[hold:a]][[text:first]]").await;
+    model.wait_for_hold("a").await;
+    assert_eq!(chat.ok("session.commands.enqueue", json!({"command": "/model other"})).await["queued"], true);
+    chat.ok("session.commands.enqueue", json!({"command": "/nonsense"})).await;
+    chat.send("[[text:second]]").await;
+    let message = ("message".to_owned(), "[[text:second]]".to_owned());
+    assert_eq!(waiting(&chat).await, [command("/model other"), command("/nonsense"), message]);
+    let from = client.count();
+    model.release("a");
+    let turn = chat.until_idle(from).await;
+    assert_eq!(turn.text(), "second");
+    let models: Vec<&Value> =
+        turn.of("assistant.message").iter().map(|event| &event["data"]["model"]).collect();
+    assert_eq!(models[1], "other", "the command was run between the two turns");
+    assert!(turn.of("session.warning")[0]["data"]["message"].as_str().unwrap().contains("/nonsense"));
+    assert_eq!(chat.history().await.iter().filter(|event| event["type"] == "user.message").count(), 2);
+}
+
+#[tokio::test]
+async fn a_queued_command_of_a_host_survives_a_kill_under_its_name() {
+    let (program, _model) = scripted().await;
+    let mut server = program.serve().await;
+    let (id, request) = {
+        let client = server.connect().await;
+        let chat = Chat::create(&client, json!({})).await;
+        chat.ok("session.eventLog.registerInterest", json!({"eventType": "command.queued"})).await;
+        chat.ok("session.commands.enqueue", json!({"command": "/deploy now"})).await;
+        let (_, asked) = chat.event("command.queued", 0).await;
+        assert_eq!(asked["data"]["command"], "/deploy now");
+        chat.ok("session.commands.enqueue", json!({"command": "/test"})).await;
+        assert_eq!(waiting(&chat).await, [command("/test")], "what is being run does not wait");
+        (chat.id.clone(), asked["data"]["requestId"].clone())
+    };
+    server.kill().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::resume(&client, &id, json!({"continuePendingWork": true})).await;
+    chat.ok("session.eventLog.registerInterest", json!({"eventType": "command.queued"})).await;
+    let (_, asked) = chat.event("command.queued", 0).await;
+    assert_eq!(asked["data"]["requestId"], request);
+    let answer = json!({"requestId": request, "result": {"handled": true, "stopProcessingQueue": true}});
+    let respond = "session.commands.respondToQueuedCommand";
+    assert_eq!(chat.ok(respond, answer.clone()).await["success"], true);
+    assert_eq!(chat.ok(respond, answer).await["success"], false, "the first answer counts");
+    chat.event("command.completed", 0).await;
+    assert_eq!(waiting(&chat).await, [command("/test")], "the client stopped what was behind it");
+    chat.ok("session.abort", json!({})).await;
+    assert!(waiting(&chat).await.is_empty());
+    chat.assert_usable().await;
+}
+
+#[tokio::test]
+async fn what_waits_is_rearranged() {
+    let (program, model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({})).await;
+    chat.send("[[hold:a]]").await;
+    model.wait_for_hold("a").await;
+    let sent = [chat.send("one").await, chat.send("two").await];
+    let moved = json!({"id": sent[1], "toPosition": -3});
+    assert_eq!(chat.ok("session.queue.moveItem", moved.clone()).await["changed"], true);
+    assert_eq!(chat.ok("session.queue.moveItem", moved).await["changed"], false);
+    let insert = json!({"position": 1, "message": {"prompt": "between"}});
+    let between = chat.ok("session.queue.insertAt", insert).await["id"].clone();
+    let copy = chat.ok("session.queue.duplicateAt", json!({"id": between})).await["id"].clone();
+    let words = json!({"id": copy, "prompt": "other words"});
+    assert_eq!(chat.ok("session.queue.updateText", words.clone()).await["updated"], true);
+    assert_eq!(chat.ok("session.queue.updateText", words).await["updated"], false);
+    let texts = async || waiting(&chat).await.into_iter().map(|(_, text)| text).collect::<Vec<_>>();
+    assert_eq!(texts().await, ["two", "between", "other words", "one"]);
+    assert_eq!(chat.ok("session.queue.sendNow", json!({"id": between})).await["steered"], true);
+    assert_eq!(chat.ok("session.queue.removeAt", json!({"id": copy})).await["removed"], true);
+    assert_eq!(chat.ok("session.queue.removeAt", json!({"id": "never"})).await["removed"], false);
+    chat.call("session.queue.moveItem", json!({"id": "never", "toPosition": 0})).await.unwrap_err();
+    chat.ok("session.queue.setDrainPaused", json!({"paused": true})).await;
+    chat.call("session.queue.setDrainPaused", json!({"paused": true})).await.unwrap_err();
+    let from = client.count();
+    model.release("a");
+    chat.until_idle(from).await;
+    assert_eq!(texts().await, ["two", "one"], "what waits is held back");
+    let from = client.count();
+    chat.ok("session.queue.setDrainPaused", json!({"paused": false})).await;
+    let turn = chat.until_idle(from).await;
+    let said: Vec<_> = turn.of("user.message").iter().map(|event| event["data"]["content"].clone()).collect();
+    assert_eq!(said, ["two", "one"]);
+}
+
 #[tokio::test]
 async fn a_question_aside_is_answered_and_leaves_no_trace() {
     let (program, model) = scripted().await;

@@ -5,7 +5,7 @@
 mod agents;
 
 use baton_protocol::event::{
-    Body, PlanAnswer, Question, RequestClosed, RequestOpened, SwitchAnswer, ToolRequest,
+    Body, Hold, PlanAnswer, PromptAmended, Question, RequestClosed, RequestOpened, SwitchAnswer, ToolRequest,
 };
 use baton_protocol::{AgentId, Event, PromptId, ToolCallId};
 
@@ -108,7 +108,13 @@ impl Durable {
                     }
                 }
                 self.inbox.enqueue_mut(Accepted { id: accepted.prompt_id, prompt });
+                if self.hold == Hold::UntilNext {
+                    self.hold = Hold::Open;
+                }
             }
+            Body::PromptMoved(moved) => self.move_in_inbox(moved.prompt_id, moved.before),
+            Body::PromptAmended(amended) => self.amend_in_inbox(amended),
+            Body::QueueHeld(held) => self.hold = held.hold,
             Body::TurnOpened(opened) => self.open_turn(None, opened.interaction_id.clone()),
             Body::AgentForgotten(forgotten) => self.forget_agent(&forgotten.agent_id),
             Body::UserMessage(message) => self.apply_user_message(message),
@@ -144,6 +150,25 @@ impl Durable {
         if self.inbox.iter().any(|waiting| gone.contains(&waiting.id)) {
             self.inbox = self.inbox.iter().filter(|waiting| !gone.contains(&waiting.id)).cloned().collect();
         }
+    }
+
+    /// Puts a prompt before another one that waits; at the end, if there is no such.
+    fn move_in_inbox(&mut self, id: PromptId, before: Option<PromptId>) {
+        let Some(moved) = self.inbox.iter().find(|waiting| waiting.id == id).cloned() else { return };
+        let mut others: Vec<Accepted> =
+            self.inbox.iter().filter(|waiting| waiting.id != id).cloned().collect();
+        let place = others.iter().position(|waiting| Some(waiting.id) == before);
+        others.insert(place.unwrap_or(others.len()), moved);
+        self.inbox = others.into_iter().collect();
+    }
+
+    fn amend_in_inbox(&mut self, amended: &PromptAmended) {
+        let prompt = std::sync::Arc::new(amended.prompt.clone());
+        let new = |waiting: &Accepted| match waiting.id == amended.prompt_id {
+            true => Accepted { id: waiting.id, prompt: prompt.clone() },
+            false => waiting.clone(),
+        };
+        self.inbox = self.inbox.iter().map(new).collect();
     }
 
     fn apply_user_message(&mut self, message: &baton_protocol::event::UserMessage) {

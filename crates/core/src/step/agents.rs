@@ -257,7 +257,8 @@ impl Step<'_> {
     /// Whether nothing goes on in the turn but the work of its agents.
     pub(super) fn is_waiting_for_agents(&self) -> bool {
         let live = &self.session.live;
-        let at_work = |work: &Work| work.agent().is_none() && !matches!(work, Work::DeliverQuestion { .. });
+        let beside = |work: &Work| matches!(work, Work::DeliverQuestion { .. } | Work::RunCommand { .. });
+        let at_work = |work: &Work| work.agent().is_none() && !beside(work);
         !live.is_recovered
             && self.turn().is_some_and(|turn| turn.engine.is_none() && turn.stage == Stage::Ready)
             && !live.work.values().any(at_work)

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::Step;
 use crate::input::Withdrawn;
-use crate::output::{INTERRUPTED, Reply, ReplyTo, Work};
+use crate::output::{INTERRUPTED, Reply, ReplyTo};
 use crate::state::{Stage, Totals};
 
 impl Step<'_> {
@@ -39,13 +39,11 @@ impl Step<'_> {
 
     /// Takes back prompts that wait. One that is being prepared has been begun with, and is not taken back but cancelled.
     pub(super) fn withdraw(&mut self, reply: ReplyTo, which: Withdrawn) {
-        let begun = |id: PromptId| {
-            let mut work = self.session.live.work.values();
-            work.any(|work| matches!(work, Work::PreparePrompt { prompt, .. } if *prompt == id))
-        };
-        let waiting = self.session.durable.inbox.iter().map(|p| p.id).filter(|id| !begun(*id));
+        let waiting = self.session.durable.inbox.iter().map(|p| p.id);
+        let mut waiting = waiting.filter(|id| !self.session.has_begun(*id));
         let taken: Vec<PromptId> = match which {
             Withdrawn::Newest => waiting.last().into_iter().collect(),
+            Withdrawn::One(id) => waiting.find(|waiting| *waiting == id).into_iter().collect(),
             Withdrawn::All => waiting.collect(),
         };
         for prompt in &taken {
@@ -63,6 +61,7 @@ impl Step<'_> {
         self.session.live.is_recovered = false;
         self.forget_engine();
         self.end_turn(outcome, reason);
+        self.dismiss_command();
         let waiting: Vec<PromptId> = self.session.durable.inbox.iter().map(|p| p.id).collect();
         for prompt in waiting {
             self.enter_history(prompt);

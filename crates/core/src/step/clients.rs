@@ -50,6 +50,7 @@ impl Step<'_> {
         }
         self.show_changed_offers(&before);
         self.deliver_questions();
+        self.show_command();
     }
 
     fn choose_model(&mut self, model: Option<String>, reasoning_effort: Option<String>) {
@@ -70,6 +71,7 @@ impl Step<'_> {
     pub(super) fn detach(&mut self, client: ClientId) {
         let before = Offers::of(&self.session.live);
         let Some(profile) = self.session.live.clients.remove(&client) else { return };
+        self.session.live.hosts.retain(|_, host| *host != client);
         let gone = profile.tools.iter().map(|tool| tool.name.clone());
         let still: BTreeSet<&str> = self
             .session

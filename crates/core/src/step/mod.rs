@@ -8,10 +8,12 @@ pub mod asks;
 pub mod cancel;
 pub mod changes;
 pub mod clients;
+pub mod commands;
 pub mod engine;
 pub mod history;
 pub mod plan;
 pub mod prompt;
+pub mod queue;
 pub mod recover;
 pub mod requests;
 pub mod rounds;
@@ -47,7 +49,10 @@ struct Step<'a> {
 
 impl Step<'_> {
     fn take(&mut self, input: Input) {
-        if matches!(input, Input::Prompt { .. } | Input::Answer { .. } | Input::StartAgent { .. }) {
+        if matches!(
+            input,
+            Input::Prompt { .. } | Input::Enqueue { .. } | Input::Answer { .. } | Input::StartAgent { .. }
+        ) {
             self.continue_work();
         }
         match input {
@@ -68,6 +73,9 @@ impl Step<'_> {
             Input::Attach { client, profile, arrival } => self.attach(client, profile, arrival),
             Input::Detach { client } => self.detach(client),
             Input::Prompt { reply, prompt } => self.accept(reply, prompt),
+            Input::Enqueue { reply, command } => self.enqueue(reply, command),
+            Input::Arrange { reply, how } => self.arrange(reply, *how),
+            Input::Host { client, handle, offers } => self.host(client, handle, offers),
             Input::Withdraw { reply, which } => self.withdraw(reply, which),
             Input::Abort { reply, reason } => self.abort(reply, reason),
             Input::Answer { reply, request, answer } => self.answer(reply, &request, answer),
@@ -99,6 +107,7 @@ impl Step<'_> {
             (Work::PreparePrompt { prompt, .. }, WorkResult::PreparePrompt(prepared)) => {
                 self.prompt_prepared(prompt, prepared);
             }
+            (Work::RunCommand { command }, WorkResult::RunCommand(ran)) => self.command_ran(command, ran),
             (Work::Ask { agent }, WorkResult::Ask(said)) => self.answered(agent.as_ref(), *said),
             (Work::Ask { agent: None }, WorkResult::AskFailed(failed)) => self.unanswered(*failed),
             (Work::Ask { agent: Some(agent) }, WorkResult::AskFailed(failed)) => {

@@ -2,13 +2,14 @@
 
 use baton_protocol::PromptId;
 use baton_protocol::event::{
-    ContextAdded, Delivery, PendingMessagesModified, Prompt, PromptAccepted, SendMode, SystemMessage,
+    ContextAdded, Delivery, Hold, PendingMessagesModified, Prompt, PromptAccepted, SendMode, SystemMessage,
     TitleChanged, UserMessage,
 };
 
 use super::Step;
 use crate::output::{Reply, ReplyTo, Work};
 use crate::results::PreparedPrompt;
+use crate::state::{Accepted, Durable};
 
 impl Step<'_> {
     /// Accepts a prompt. The caller hears of it once that is durable; nothing else about the prompt concerns the
@@ -23,6 +24,11 @@ impl Step<'_> {
         self.record(PromptAccepted { prompt_id, prompt });
         self.show(PendingMessagesModified {});
         self.reply(reply, Reply::Accepted(prompt_id));
+        self.look_at_inbox();
+    }
+
+    /// Something in the inbox is new.
+    pub(super) fn look_at_inbox(&mut self) {
         if self.is_driven() {
             // An engine decides for itself when to look at what it is told.
             self.prepare_steering();
@@ -31,18 +37,27 @@ impl Step<'_> {
         }
     }
 
-    /// Begins with the next prompt if nothing else is going on but the work of sub-agents. Prompts sent as `immediate`
-    /// that found no turn to join go before the others.
+    /// Begins with the next prompt if nothing else is going on but the work of sub-agents. A command waits for them, too:
+    /// it is run between turns.
     pub(super) fn open_next_turn(&mut self) {
         let is_working = self.turn().is_some() && !self.is_waiting_for_agents();
-        if is_working || self.is_preparing_prompt() {
+        if is_working || self.is_preparing_prompt() || self.session.is_running_command() {
             return;
         }
-        let inbox = &self.session.durable.inbox;
-        let next = inbox.iter().find(|p| p.prompt.mode == SendMode::Immediate).or_else(|| inbox.peek());
-        if let Some(next) = next {
-            self.prepare_prompt(next.id);
+        let Some(Accepted { id, prompt }) = self.next_in_line().cloned() else { return };
+        match prompt.mode {
+            SendMode::Command(_) if self.turn().is_some() => {}
+            SendMode::Command(runner) => self.begin_command(id, runner),
+            SendMode::Enqueue | SendMode::Immediate => self.prepare_prompt(id),
         }
+    }
+
+    /// What is to be begun with next. Prompts sent as `immediate` that found no turn to join go before the others, and are
+    /// not held back.
+    pub(super) fn next_in_line(&self) -> Option<&Accepted> {
+        let Durable { inbox, hold, .. } = &self.session.durable;
+        let steering = inbox.iter().find(|p| p.prompt.mode == SendMode::Immediate);
+        steering.or_else(|| inbox.peek().filter(|_| *hold == Hold::Open))
     }
 
     /// Lets prompts that steer join the running turn before the model is asked again. Returns whether there were any.
@@ -118,9 +133,13 @@ impl Step<'_> {
         }
     }
 
-    /// Puts a prompt that will never reach the model into the history, so that its outcome has something to stand on.
+    /// Puts a prompt that will never reach the model into the history, so that its outcome has something to stand on. A
+    /// command is no part of the conversation.
     pub(super) fn enter_history(&mut self, id: PromptId) {
         let Some(accepted) = self.session.durable.inbox.iter().find(|p| p.id == id).cloned() else { return };
+        if matches!(accepted.prompt.mode, SendMode::Command(_)) {
+            return;
+        }
         let content = accepted.prompt.display.clone().unwrap_or_else(|| accepted.prompt.text.clone());
         let prepared = PreparedPrompt { content, ..PreparedPrompt::default() };
         self.enter_conversation(&accepted.prompt, id, Delivery::Queued, prepared);

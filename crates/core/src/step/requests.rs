@@ -9,6 +9,7 @@ use baton_protocol::tool::ToolResult;
 use baton_protocol::{Json, RequestId, ToolCallId};
 
 use super::Step;
+use super::commands::request_of;
 use crate::input::{Answer, Profile};
 use crate::output::{Reply, ReplyTo, Work, denial};
 use crate::results::Route;
@@ -25,6 +26,9 @@ impl Step<'_> {
     pub(super) fn answer(&mut self, reply: ReplyTo, request: &RequestId, answer: Answer) {
         if self.session.live.asks.contains_key(request) {
             return self.answer_ask(reply, request, answer);
+        }
+        if self.session.live.command.is_some_and(|command| request_of(command) == *request) {
+            return self.answer_command(reply, &answer);
         }
         if self.offer().is_some_and(|offer| offer.request_id == *request) {
             return self.answer_offer(reply, &answer);

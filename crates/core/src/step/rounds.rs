@@ -296,7 +296,7 @@ impl Step<'_> {
 
     /// After a turn: the next prompt, or rest.
     pub(super) fn go_on_or_rest(&mut self) {
-        if self.session.durable.inbox.is_empty() {
+        if self.next_in_line().is_none() && !self.session.is_running_command() {
             self.show_idle(false);
         } else {
             self.open_next_turn();

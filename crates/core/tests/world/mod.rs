@@ -11,9 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::{
-    Answer, Arrival, CallStage, Change, Delegation, Durable, EngineReport, Input, Instead, Output, Prepared,
-    PreparedPrompt, Profile, Reply, ReplyTo, Route, Said, Session, Stamp, Unanswered, Withdrawn, Work,
-    WorkId, WorkResult,
+    Answer, Arrangement, Arrival, CallStage, Change, Delegation, Durable, EngineReport, Input, Instead,
+    Output, Prepared, PreparedPrompt, Profile, Reply, ReplyTo, Route, Said, Session, Stamp, Unanswered,
+    Withdrawn, Work, WorkId, WorkResult,
 };
 use baton_protocol::event::{
     AgentMode, Body, ExecutionMode, HistoryTruncated, PlanAction, PlanAnswer, Prompt, ProposedPlan, Question,
@@ -126,6 +126,36 @@ impl World {
     pub fn withdraw(&mut self, all: bool) {
         let reply = self.reply_to();
         self.take(Input::Withdraw { reply, which: if all { Withdrawn::All } else { Withdrawn::Newest } });
+    }
+
+    pub fn enqueue(&mut self, command: &str) -> PromptId {
+        let reply = self.reply_to();
+        self.take(Input::Enqueue { reply, command: command.to_owned() });
+        match self.replies[&reply] {
+            Reply::Accepted(id) => id,
+            ref other => panic!("a command was not accepted: {other:?}"),
+        }
+    }
+
+    /// A client offers to run whatever commands come, or takes that back.
+    pub fn host(&mut self, client: u64, offers: bool) {
+        self.take(Input::Host { client: ClientId(client), handle: format!("host-{client}"), offers });
+    }
+
+    pub fn arrange(&mut self, how: Arrangement) -> Reply {
+        let reply = self.reply_to();
+        self.take(Input::Arrange { reply, how: Box::new(how) });
+        self.replies[&reply].clone()
+    }
+
+    /// The names of what waits, in order.
+    pub fn waiting(&self) -> Vec<PromptId> {
+        self.session.waiting().map(|waiting| waiting.id).collect()
+    }
+
+    /// The command that clients have been asked to run, by the name of the request.
+    pub fn command(&self) -> Option<RequestId> {
+        self.session.live.command.map(|id| RequestId(id.to_string()))
     }
 
     /// The events that clients see of the history as it counts, with their places.

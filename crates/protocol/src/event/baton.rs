@@ -25,6 +25,17 @@ pub enum SendMode {
     Enqueue,
     /// With the next model call of the running turn.
     Immediate,
+    /// Not at all: it is a slash command, which is run when the turns before it are over.
+    Command(Runner),
+}
+
+/// Who runs a slash command that waits in the inbox. Settled when it is accepted, so that a command which a client was
+/// to run waits for one after a restart, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runner {
+    Server,
+    Clients,
 }
 
 /// What a client sends for the model.
@@ -53,6 +64,42 @@ pub struct Prompt {
 pub struct PromptAccepted {
     pub prompt_id: PromptId,
     pub prompt: Prompt,
+}
+
+/// A prompt that waits was put before another one; without one, at the end.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptMoved {
+    pub prompt_id: PromptId,
+    pub before: Option<PromptId>,
+}
+
+/// A prompt that waits was replaced by another wording of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptAmended {
+    pub prompt_id: PromptId,
+    pub prompt: Prompt,
+}
+
+/// Whether prompts that wait have their turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hold {
+    /// They have it, one after the other.
+    #[default]
+    Open,
+    /// Not before somebody sends something.
+    UntilNext,
+    /// Not before somebody says so.
+    UntilReleased,
+}
+
+/// Somebody holds back what waits, or lets it go on. What steers a running turn is not held back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueHeld {
+    pub hold: Hold,
 }
 
 /// How an accepted prompt ended (P5).

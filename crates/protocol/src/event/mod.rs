@@ -176,6 +176,9 @@ vocabulary! {
         HookStart = "hook.start",
         HookEnd = "hook.end",
         PromptAccepted = "baton.prompt_accepted",
+        PromptMoved = "baton.prompt_moved",
+        PromptAmended = "baton.prompt_amended",
+        QueueHeld = "baton.queue_held",
         TurnOpened = "baton.turn_opened",
         TurnSettled = "baton.turn_settled",
         AgentForgotten = "baton.agent_forgotten",
@@ -220,6 +223,7 @@ vocabulary! {
         AutoModeSwitchCompleted = "auto_mode_switch.completed",
         CapabilitiesChanged = "capabilities.changed",
         CommandsChanged = "commands.changed",
+        CommandQueued = "command.queued",
         CommandExecute = "command.execute",
         CommandCompleted = "command.completed",
     }

@@ -128,6 +128,14 @@ pub enum SwitchAnswer {
     No,
 }
 
+/// It is the turn of a slash command that waited, and whoever has said that they run such commands is to run it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandQueued {
+    pub request_id: RequestId,
+    pub command: String,
+}
+
 /// A client's slash command is called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use baton_core::{
-    Answer, Ask, Change, Delegation, EngineReport, Profile, Reply, Session, Withdrawn, WorkId, WorkResult,
+    Answer, Arrangement, Ask, Change, Delegation, EngineReport, Profile, Reply, Session, Withdrawn, WorkId,
+    WorkResult,
 };
 use baton_protocol::event::{AbortReason, CompactionComplete, CompactionStart, Prompt, ShutdownType};
 use baton_protocol::params::SessionParams;
@@ -69,6 +70,12 @@ pub(crate) enum Mail {
     /// Somebody ends the session for everybody.
     ShutDown(ShutdownType, String, Responder),
     Prompt(Box<Prompt>, Responder),
+    /// A slash command that waits for its turn among the prompts.
+    Enqueue(String, Responder),
+    /// Another order of what waits.
+    Arrange(Box<Arrangement>, Responder),
+    /// A client runs whatever commands come to their turn, or does not any more; with its name for that offer.
+    Host(ClientId, String, bool),
     Withdraw(Withdrawn, Responder),
     Abort(AbortReason, Responder),
     Answer(RequestId, Box<Answer>, Responder),
@@ -125,6 +132,8 @@ impl Mail {
             Self::Close(_, respond)
             | Self::ShutDown(_, _, respond)
             | Self::Prompt(_, respond)
+            | Self::Enqueue(_, respond)
+            | Self::Arrange(_, respond)
             | Self::Withdraw(_, respond)
             | Self::Abort(_, respond)
             | Self::Answer(_, _, respond)
@@ -139,6 +148,7 @@ impl Mail {
             Self::Stop(done) | Self::Vanish(done) => drop(done.send(())),
             Self::Compacted(_)
             | Self::Leave(_)
+            | Self::Host(..)
             | Self::Note(..)
             | Self::Report(..)
             | Self::Finished(..)
@@ -165,6 +175,10 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
+    pub(crate) fn new(id: SessionId, hub: Arc<Hub>, mailbox: mpsc::UnboundedSender<Mail>) -> Self {
+        Self { id, hub, mailbox }
+    }
+
     /// Whether both lead to the same stay of the session in memory.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.mailbox.same_channel(&other.mailbox)

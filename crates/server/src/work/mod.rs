@@ -12,6 +12,7 @@ mod drive;
 mod engine_room;
 mod hooks;
 mod offer;
+pub(crate) mod own_command;
 mod person;
 mod prompt;
 mod question;
@@ -40,7 +41,7 @@ pub(crate) use self::tools::ToolRoom;
 pub(crate) use self::window::{Window, window};
 use crate::Server;
 use crate::session::actor::transcript::Conversation;
-use crate::session::{Failure, Hub, Mail, Responder, Settings};
+use crate::session::{Failure, Handle, Hub, Mail, Responder, Settings};
 
 /// What work may use of its session.
 pub(crate) struct Bench {
@@ -61,6 +62,11 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
+    /// A way to talk to the session that the work is for.
+    fn handle(&self) -> Handle {
+        Handle::new(self.session.id.clone(), self.hub.clone(), self.mailbox.clone())
+    }
+
     /// Shows something to everybody, as long as the work is wanted.
     fn show(&self, body: impl Into<Body>) {
         self.show_all([body.into()]);
@@ -87,9 +93,9 @@ pub(crate) fn spawn(bench: Bench, mailbox: mpsc::UnboundedSender<Mail>, id: Work
     let tasks = bench.server.tasks.clone();
     tasks.spawn(async move {
         let cancel = bench.cancel.clone();
-        // Tools and engines end themselves when they are cancelled, and take their processes along. Everything else can
-        // just be dropped.
-        let ends_itself = matches!(work, Work::RunTool { .. } | Work::Drive { .. });
+        // Tools, commands and engines end themselves when they are cancelled, and take what they started along.
+        // Everything else can just be dropped.
+        let ends_itself = matches!(work, Work::RunTool { .. } | Work::RunCommand { .. } | Work::Drive { .. });
         let failed = failure_of(&work);
         let perform = AssertUnwindSafe(perform(bench, id, work)).catch_unwind();
         let result = if ends_itself {
@@ -127,6 +133,9 @@ async fn perform(bench: Bench, id: WorkId, work: Work) -> WorkResult {
         Work::PreparePrompt { prompt, tools_gone } => {
             WorkResult::PreparePrompt(prompt::prepare(&bench, prompt, &tools_gone).await)
         }
+        Work::RunCommand { command } => {
+            WorkResult::RunCommand(own_command::run_queued(&bench, command).await)
+        }
         Work::Ask { .. } => ask::ask(&bench).await,
         Work::PrepareCall { call } => WorkResult::PrepareCall(tools::prepare(&bench, &call).await),
         Work::RunTool { call } => WorkResult::RunTool(tools::run(&bench, &call).await),
@@ -144,6 +153,7 @@ fn failure_of(work: &Work) -> WorkResult {
     const WHY: &str = "Something inside the server failed; its log says what.";
     match work {
         Work::PreparePrompt { .. } => WorkResult::PreparePrompt(PreparedPrompt::default()),
+        Work::RunCommand { .. } => WorkResult::RunCommand(Err(WHY.into())),
         Work::Ask { .. } => {
             let error_type = "internal".into();
             let error = SessionError { error_type, message: WHY.into(), ..SessionError::default() };

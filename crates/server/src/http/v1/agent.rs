@@ -3,7 +3,7 @@
 use axum::Json;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use baton_core::{Session, Withdrawn, Work};
+use baton_core::{Session, Withdrawn};
 use baton_protocol::attachment::{Attachment, KnownAttachment};
 use baton_protocol::event::{AbortReason, Prompt, SendMode, ShellRun};
 use http::StatusCode;
@@ -128,14 +128,7 @@ pub(super) async fn cancel(
 
 /// The prompts that wait, the oldest first. The one that is being begun with does not wait any more.
 fn waiting(session: &Session) -> Vec<String> {
-    let begun = |id| {
-        session
-            .live
-            .work
-            .values()
-            .any(|work| matches!(work, Work::PreparePrompt { prompt, .. } if *prompt == id))
-    };
-    let waits = session.durable.inbox.iter().filter(|accepted| !begun(accepted.id));
+    let waits = session.durable.inbox.iter().filter(|accepted| !session.has_begun(accepted.id));
     waits.map(|accepted| accepted.prompt.text.clone()).collect()
 }
 

@@ -67,7 +67,6 @@ pub(super) fn route(call: &Call<'_>) -> Handling {
         // None of these is ever asked of a client here, so no answer to one is waited for.
         "session.ui.handlePendingSampling"
         | "session.ui.handlePendingSessionLimitsExhausted"
-        | "session.commands.respondToQueuedCommand"
         | "session.mcp.headers.handlePendingHeadersRefreshRequest" => {
             of_session(call, json!({ "success": false }))
         }

@@ -169,6 +169,29 @@ pub(super) fn command(call: &Call<'_>) -> Handling {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
+struct QueuedCommandAnswer {
+    session_id: SessionId,
+    request_id: RequestId,
+    result: QueuedCommandResult,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct QueuedCommandResult {
+    handled: bool,
+    #[serde(default)]
+    stop_processing_queue: bool,
+}
+
+/// What came of a command that had waited for its turn.
+pub(super) fn queued_command(call: &Call<'_>) -> Handling {
+    let QueuedCommandAnswer { session_id, request_id, result } = call.parse()?;
+    let said = Answer::QueuedCommand { handled: result.handled, stop: result.stop_processing_queue };
+    answer(call, &session_id, request_id, said)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ExecuteCommand {
     session_id: SessionId,
     command_name: String,

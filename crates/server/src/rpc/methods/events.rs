@@ -19,7 +19,7 @@ use crate::Server;
 use crate::rpc::connection::Connection;
 use crate::rpc::dialect::Dialect;
 use crate::rpc::errors;
-use crate::session::{Batch, CallFailed, Calling, Handle, Port, Published};
+use crate::session::{Batch, CallFailed, Calling, Handle, Mail, Port, Published};
 
 /// How many events one read returns when the client does not say, and at most.
 const DEFAULT_PAGE: usize = 200;
@@ -293,13 +293,37 @@ pub(super) fn tail(call: &Call<'_>) -> Handling {
     call.view(|view| json!({ "cursor": view.head.to_string() }))
 }
 
-/// Some events are only made when somebody wants them. Ours all are; the handle is a formality.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Interest {
+    session_id: SessionId,
+    event_type: String,
+}
+
+/// Some events are only made when somebody wants them. Of ours, that is one: who wants to hear of queued commands runs
+/// them. For all others the handle is a formality.
 pub(super) fn register_interest(call: &Call<'_>) -> Handling {
-    call.session()?;
-    call.now(json!({ "handle": uuid::Uuid::new_v4() }))
+    let Interest { session_id, event_type } = call.parse()?;
+    let session = call.attached(&session_id)?;
+    let handle = uuid::Uuid::new_v4().to_string();
+    if event_type == "command.queued" {
+        let told = session.send(Mail::Host(call.connection.client, handle.clone(), true));
+        told.map_err(|failure| errors::of(call.method, &failure))?;
+    }
+    call.now(json!({ "handle": handle }))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Released {
+    session_id: SessionId,
+    handle: String,
 }
 
 pub(super) fn release_interest(call: &Call<'_>) -> Handling {
-    call.session()?;
+    let Released { session_id, handle } = call.parse()?;
+    let session = call.attached(&session_id)?;
+    let told = session.send(Mail::Host(call.connection.client, handle, false));
+    told.map_err(|failure| errors::of(call.method, &failure))?;
     call.now(json!({ "success": true }))
 }

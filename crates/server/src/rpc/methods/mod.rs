@@ -148,6 +148,7 @@ fn route(call: &Call<'_>) -> Handling {
         "session.ui.handlePendingUserInput" => answers::user_input(call),
         "session.commands.handlePendingCommand" => answers::command(call),
         "session.commands.execute" => answers::execute_command(call),
+        "session.commands.respondToQueuedCommand" => answers::queued_command(call),
         "session.ui.elicitation" => answers::elicit(call),
         "session.ui.handlePendingElicitation" => answers::elicitation(call),
         "session.ui.handlePendingExitPlanMode" => answers::plan(call),
@@ -176,6 +177,7 @@ fn route(call: &Call<'_>) -> Handling {
 
         "session.commands.list" => commands::list(call),
         "session.commands.invoke" => commands::invoke(call),
+        "session.commands.enqueue" => commands::enqueue(call),
         "commands.list" => commands::own(call),
         "session.ui.ephemeralQuery" => aside::query(call),
 
@@ -265,6 +267,13 @@ fn route(call: &Call<'_>) -> Handling {
         "session.queue.pendingItems" => queue::pending(call),
         "session.queue.removeMostRecent" => queue::remove_most_recent(call),
         "session.queue.clear" => queue::clear(call),
+        "session.queue.removeAt" => queue::remove(call),
+        "session.queue.moveItem" => queue::move_item(call),
+        "session.queue.insertAt" => queue::insert(call),
+        "session.queue.duplicateAt" => queue::duplicate(call),
+        "session.queue.updateText" => queue::update_text(call),
+        "session.queue.sendNow" => queue::send_now(call),
+        "session.queue.setDrainPaused" => queue::set_drain_paused(call),
 
         _ => absent::route(call),
     }

@@ -26,7 +26,7 @@ impl Actor {
         let is_manual = wish.start.trigger != Some(CompactionTrigger::Threshold);
         let refused = match &self.compaction {
             Some(_) => Some("the conversation is being summarised already"),
-            None if is_manual && self.session.is_busy() => {
+            None if is_manual && self.session.is_busy() && !self.session.is_running_command() => {
                 Some("the session is busy: cancel what it does first")
             }
             None => None,

@@ -171,6 +171,11 @@ impl Actor {
             Mail::Prompt(prompt, respond) => {
                 (Input::Prompt { reply: self.expect_reply(respond), prompt: *prompt }, false)
             }
+            Mail::Enqueue(command, respond) => {
+                (Input::Enqueue { reply: self.expect_reply(respond), command }, false)
+            }
+            Mail::Arrange(how, respond) => (Input::Arrange { reply: self.expect_reply(respond), how }, false),
+            Mail::Host(client, handle, offers) => (Input::Host { client, handle, offers }, false),
             Mail::Withdraw(which, respond) => {
                 (Input::Withdraw { reply: self.expect_reply(respond), which }, false)
             }
@@ -259,6 +264,9 @@ impl Actor {
             }
             // Inputs, taken by `as_input`.
             Mail::Prompt(..)
+            | Mail::Enqueue(..)
+            | Mail::Arrange(..)
+            | Mail::Host(..)
             | Mail::Withdraw(..)
             | Mail::Abort(..)
             | Mail::Answer(..)
