@@ -15,29 +15,41 @@ pub(crate) struct Repository {
 
 /// The repository that `directory` is part of.
 pub(crate) fn around(directory: &Path) -> Option<Repository> {
-    let root = directory.ancestors().find(|dir| dir.join(".git").exists())?.to_owned();
-    let git = git_directory(&root.join(".git"))?;
+    let found = |dir: &Path| Some((dir.to_owned(), git_directory(&dir.join(".git"))?));
+    let (root, git) = directory.ancestors().find_map(found)?;
+    let shared = common(&git);
     let head = std::fs::read_to_string(git.join("HEAD")).unwrap_or_default();
     let head = head.trim();
     let branch = head.strip_prefix("ref: refs/heads/").map(str::to_owned);
     let commit = match &branch {
-        Some(branch) => std::fs::read_to_string(git.join("refs/heads").join(branch)).ok(),
+        Some(branch) => commit_of(&shared, branch),
         None => Some(head.to_owned()),
     };
-    let head = commit
-        .map(|c| c.trim().to_owned())
-        .filter(|c| !c.is_empty() && c.bytes().all(|b| b.is_ascii_hexdigit()));
-    Some(Repository { root, branch, head, origin: origin(&common(&git)) })
+    let head = commit.filter(|c| !c.is_empty() && c.bytes().all(|b| b.is_ascii_hexdigit()));
+    Some(Repository { root, branch, head, origin: origin(&shared) })
 }
 
-/// The directory with the repository's data; a work tree has a file there that names it.
+/// The directory with the repository's data; a work tree has a file there that names it. As for git itself, one without
+/// a `HEAD` is none, whatever its name.
 fn git_directory(dot_git: &Path) -> Option<PathBuf> {
-    if dot_git.is_dir() {
-        return Some(dot_git.to_owned());
-    }
-    let text = std::fs::read_to_string(dot_git).ok()?;
-    let named = text.trim().strip_prefix("gitdir: ")?;
-    Some(dot_git.parent()?.join(named))
+    let git = if dot_git.is_dir() {
+        dot_git.to_owned()
+    } else {
+        let text = std::fs::read_to_string(dot_git).ok()?;
+        dot_git.parent()?.join(text.trim().strip_prefix("gitdir: ")?)
+    };
+    git.join("HEAD").exists().then_some(git)
+}
+
+/// The commit of a branch: in a file of its own, or in the one into which git packs those that rarely change.
+fn commit_of(git: &Path, branch: &str) -> Option<String> {
+    let own = std::fs::read_to_string(git.join("refs/heads").join(branch));
+    own.map(|commit| commit.trim().to_owned()).ok().or_else(|| {
+        let packed = std::fs::read_to_string(git.join("packed-refs")).ok()?;
+        let name = format!("refs/heads/{branch}");
+        let commit = |line: &str| line.split_once(' ').filter(|(_, r)| *r == name).map(|(c, _)| c.to_owned());
+        packed.lines().find_map(commit)
+    })
 }
 
 /// The directory that all work trees of a repository share.
@@ -100,5 +112,12 @@ mod tests {
         assert_eq!(found.root, dir.path());
         assert_eq!((found.branch.as_deref(), found.head.as_deref()), (Some("main"), Some("abc123")));
         assert_eq!(found.origin, Some(("h".into(), "o/r".into())));
+
+        // What git packs, and what only looks like a repository.
+        std::fs::remove_file(git.join("refs/heads/main")).unwrap();
+        std::fs::write(git.join("packed-refs"), "# pack-refs\ndef456 refs/heads/main\n").unwrap();
+        std::fs::create_dir(below.join(".git")).unwrap();
+        let found = around(&below).unwrap();
+        assert_eq!((found.root.as_path(), found.head.as_deref()), (dir.path(), Some("def456")));
     }
 }

@@ -86,6 +86,7 @@ async fn what_is_allowed_in_a_place_outlives_the_server() {
     let chat = Chat::create(&client, json!({"workingDirectory": program.work()})).await;
     // A repository, so that its root is the place and not whatever this machine has around the test's directory.
     std::fs::create_dir_all(program.work().join(".git")).unwrap();
+    std::fs::write(program.work().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
     std::fs::create_dir_all(program.work().join("below")).unwrap();
     let here = json!({"workingDirectory": program.work().join("below")});
     let place = chat.ok("session.permissions.locations.resolve", here.clone()).await;
