@@ -34,6 +34,8 @@ pub(super) struct Process {
     pub(super) parent: i32,
     pub(super) group: i32,
     pub(super) session: i32,
+    /// How large its environment is, if it has one; as good as endless while its program is being loaded.
+    environment: Option<usize>,
 }
 
 pub(super) fn all() -> impl Iterator<Item = Process> {
@@ -45,20 +47,13 @@ pub(super) fn all() -> impl Iterator<Item = Process> {
 }
 
 fn read(pid: i32) -> Option<Process> {
-    parse(pid, &stat(pid)?)
-}
-
-fn stat(pid: i32) -> Option<String> {
-    Some(String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?).into_owned())
-}
-
-/// What comes after the name of the program, which is in parentheses and may contain anything, parentheses too.
-fn fields(stat: &str) -> impl Iterator<Item = &str> {
-    stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace()
+    parse(pid, &String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
 fn parse(pid: i32, stat: &str) -> Option<Process> {
-    let fields: Vec<&str> = fields(stat).collect();
+    // The name of the program is in parentheses and may contain anything, parentheses too.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse().ok();
     Some(Process {
         id: Identity { pid, start_time: fields.get(19)?.parse().ok()? },
@@ -66,39 +61,39 @@ fn parse(pid: i32, stat: &str) -> Option<Process> {
         parent: number(1)?,
         group: number(2)?,
         session: number(3)?,
+        environment: size_of_environment(&fields),
     })
 }
 
-/// Whether the environment of a process has an entry that begins with `mark`.
-pub(super) fn is_marked(pid: i32, mark: &[u8]) -> bool {
-    environment(pid).split(|byte| *byte == 0).any(|entry| entry.starts_with(mark))
-}
-
-/// The environment of a process; nothing, if it has none or is not ours to look at.
-///
-/// While a process becomes another program, the kernel shows none for a moment, or only the beginning of one. Whoever
-/// took that for an answer would let a command get away that is just being started.
-fn environment(pid: i32) -> Vec<u8> {
-    for _ in 0..LOOKS {
-        let Ok(environ) = fs::read(format!("/proc/{pid}/environ")) else { break };
-        match size_of_environment(pid) {
-            Some(size) if size != environ.len() => std::thread::sleep(A_MOMENT),
-            _ => return environ,
-        }
-    }
-    Vec::new()
-}
-
-/// How large the environment of a process is; as good as endless while its program is being loaded.
-fn size_of_environment(pid: i32) -> Option<usize> {
-    let stat = stat(pid)?;
-    let fields: Vec<usize> = fields(&stat).map(|field| field.parse().unwrap_or_default()).collect();
-    let [memory, code, begin, end] = [20, 24, 47, 48].map(|index| fields.get(index).copied().unwrap_or(0));
-    match (memory, code) {
-        // The kernel's own, or over.
+fn size_of_environment(fields: &[&str]) -> Option<usize> {
+    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<usize>().ok()).unwrap_or(0);
+    match (number(20), number(24)) {
+        // Without memory it is the kernel's own, or over.
         (0, _) => None,
+        // Without code it is just being loaded.
         (_, 0) => Some(usize::MAX),
-        _ => end.checked_sub(begin),
+        _ => number(48).checked_sub(number(47)),
+    }
+}
+
+impl Process {
+    /// Whether the environment of this process has an entry that begins with `mark`.
+    ///
+    /// While a process becomes another program, the kernel shows no environment for a moment, or only the beginning of
+    /// one. Whoever took that for an answer would let a command get away that is just being started.
+    pub(super) fn is_marked(&self, mark: &[u8]) -> bool {
+        let pid = self.id.pid;
+        let mut size = self.environment;
+        for _ in 0..LOOKS {
+            let Some(expected) = size else { break };
+            let Ok(environ) = fs::read(format!("/proc/{pid}/environ")) else { break };
+            if environ.len() == expected {
+                return environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark));
+            }
+            std::thread::sleep(A_MOMENT);
+            size = read(pid).and_then(|now| now.environment);
+        }
+        false
     }
 }
 
@@ -154,7 +149,7 @@ mod tests {
         let pid = i32::try_from(child.id()).unwrap();
         let command = || fs::read(format!("/proc/{pid}/cmdline")).unwrap();
         while !command().starts_with(b"sleep") {
-            assert!(is_marked(pid, b"MARK=here"));
+            assert!(read(pid).unwrap().is_marked(b"MARK=here"));
         }
         child.kill().unwrap();
         child.wait().unwrap();

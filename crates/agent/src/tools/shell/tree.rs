@@ -145,7 +145,7 @@ impl Tree {
             let in_group = process.group == leader.pid || process.session == leader.pid;
             (in_group && !self.leader_reaped)
                 || self.known.contains(&process.id)
-                || process_table::is_marked(process.id.pid, mark.as_bytes())
+                || process.is_marked(mark.as_bytes())
         })
     }
 }
@@ -210,7 +210,7 @@ pub fn end_leftovers(group: &StartedGroup) {
 pub fn end_tagged(tag: &str) {
     let mark = format!("{TAG_VARIABLE}={tag}");
     for _ in 0..KILL_ROUNDS {
-        let left = find(0, |process| process_table::is_marked(process.id.pid, mark.as_bytes()));
+        let left = find(0, |process| process.is_marked(mark.as_bytes()));
         if left.is_empty() {
             return;
         }
