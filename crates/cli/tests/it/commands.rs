@@ -71,6 +71,21 @@ async fn a_queued_command_has_its_turn_among_the_prompts() {
     assert_eq!(chat.history().await.iter().filter(|event| event["type"] == "user.message").count(), 2);
 }
 
+/// Whoever looks at the queue first and at the history after it always finds an accepted prompt.
+#[tokio::test]
+async fn a_prompt_is_in_the_queue_until_it_is_in_the_history() {
+    let (program, _model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({"hooks": true})).await;
+    let from = client.count();
+    chat.send("[[text:hello]]").await;
+    // The client is asked about the prompt before it enters the conversation, and takes its time.
+    client.asked("hooks.invoke", from).await;
+    assert_eq!(waiting(&chat).await, [("message".to_owned(), "[[text:hello]]".to_owned())]);
+    assert!(!chat.history().await.iter().any(|event| event["type"] == "user.message"));
+}
+
 #[tokio::test]
 async fn a_queued_command_of_a_host_survives_a_kill_under_its_name() {
     let (program, _model) = scripted().await;

@@ -13,20 +13,28 @@ use crate::session::{Handle, Mail};
 
 pub(super) fn pending(call: &Call<'_>) -> Handling {
     call.view(|view| {
-        let steering = view.session.durable.inbox.iter();
-        let steering = steering.filter(|waiting| waiting.prompt.mode == SendMode::Immediate);
-        let steering: Vec<&str> = steering.map(|waiting| shown(&waiting.prompt)).collect();
-        let items: Vec<Value> = view.session.waiting().map(item).collect();
+        let inbox = view.session.durable.inbox.iter();
+        let (steering, queued): (Vec<_>, Vec<_>) =
+            inbox.partition(|waiting| waiting.prompt.mode == SendMode::Immediate);
+        let steering: Vec<&str> = steering.into_iter().map(|waiting| shown(&waiting.prompt)).collect();
+        // A prompt stays listed until it is in the history, so that whoever looks at both always finds it. A command
+        // never is there.
+        let is_under_way = |waiting: &Accepted| is_command(waiting) && view.session.has_begun(waiting.id);
+        let items: Vec<Value> =
+            queued.into_iter().filter(|waiting| !is_under_way(waiting)).map(item).collect();
         // What steers a turn leaves the inbox when it joins it.
         json!({ "items": items, "steeringMessages": steering, "inFlightSteeringCount": 0 })
     })
 }
 
+fn is_command(waiting: &Accepted) -> bool {
+    matches!(waiting.prompt.mode, SendMode::Command(_))
+}
+
 fn item(waiting: &Accepted) -> Value {
-    let is_command = matches!(waiting.prompt.mode, SendMode::Command(_));
     json!({
         "id": waiting.id,
-        "kind": if is_command { "command" } else { "message" },
+        "kind": if is_command(waiting) { "command" } else { "message" },
         "displayText": shown(&waiting.prompt),
         "agentMode": waiting.prompt.agent_mode.unwrap_or_default(),
     })
