@@ -54,7 +54,10 @@ pub struct Catalog {
 
 /// One list. Who finds it missing fetches it while holding the lock, so that nobody else does at the same
 /// time. A fetch that fails or is cancelled leaves the place empty, for the next in the queue to try.
-type Shelf = tokio::sync::Mutex<Option<(Instant, Arc<[ModelInfo]>)>>;
+type Shelf = tokio::sync::Mutex<Kept>;
+
+/// A list, if there is one, and since when.
+type Kept = Option<(Instant, Arc<[ModelInfo]>)>;
 
 impl Catalog {
     /// The models of an endpoint, as it offers them to whoever asks with its credentials.
@@ -68,12 +71,23 @@ impl Catalog {
     ) -> Result<Arc<[ModelInfo]>, ModelError> {
         let shelf = self.shelf(endpoint);
         let mut list = shelf.lock().await;
-        if let Some((_, models)) = &*list {
-            return Ok(Arc::clone(models));
+        match &*list {
+            Some((_, models)) => Ok(Arc::clone(models)),
+            None => fill(&mut list, transport, endpoint).await,
         }
-        let models: Arc<[ModelInfo]> = fetch(transport, endpoint).await?.into();
-        *list = Some((Instant::now(), Arc::clone(&models)));
-        Ok(models)
+    }
+
+    /// The same, asked for now: the list that is kept is not good enough.
+    ///
+    /// # Errors
+    /// When the endpoint cannot be asked, or gives no list. Then the old one is kept.
+    pub async fn renewed(
+        &self,
+        transport: &dyn Transport,
+        endpoint: &Endpoint,
+    ) -> Result<Arc<[ModelInfo]>, ModelError> {
+        let shelf = self.shelf(endpoint);
+        fill(&mut *shelf.lock().await, transport, endpoint).await
     }
 
     fn shelf(&self, endpoint: &Endpoint) -> Arc<Shelf> {
@@ -84,6 +98,16 @@ impl Catalog {
         shelves.retain(|_, shelf| Arc::strong_count(shelf) > 1 || is_fresh(shelf));
         Arc::clone(shelves.entry((endpoint.base().clone(), endpoint.auth.clone())).or_default())
     }
+}
+
+async fn fill(
+    place: &mut Kept,
+    transport: &dyn Transport,
+    endpoint: &Endpoint,
+) -> Result<Arc<[ModelInfo]>, ModelError> {
+    let models: Arc<[ModelInfo]> = fetch(transport, endpoint).await?.into();
+    *place = Some((Instant::now(), Arc::clone(&models)));
+    Ok(models)
 }
 
 fn is_fresh(shelf: &Shelf) -> bool {

@@ -162,6 +162,24 @@ async fn a_model_of_the_same_endpoint_is_offered_when_one_wants_to_be_asked_less
 }
 
 #[tokio::test]
+async fn a_model_that_is_new_at_the_endpoint_is_offered_before_a_turn_fails() {
+    let (program, model) = scripted().await;
+    let program = program.env("OPENAI_MODEL", "busy");
+    model.set_models(json!({"data": [{"id": "busy"}]}));
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({"requestAutoModeSwitch": true})).await;
+    assert_eq!(chat.turn("[[text:the list is known]]").await.text(), "the list is known");
+    model.set_models(json!({"data": [{"id": "busy"}, {"id": "new"}]}));
+    let from = client.count();
+    chat.send("[[error:429*1:retry=600]][[text:at last]]").await;
+    let (asked, _) = client.asked("autoModeSwitch.request", from).await;
+    client.send(&json!({"jsonrpc": "2.0", "id": asked, "result": {"response": "yes"}})).await;
+    assert_eq!(chat.until_idle(from).await.text(), "at last");
+    assert_eq!(model.requests().last().unwrap().body["model"], "new");
+}
+
+#[tokio::test]
 async fn a_client_that_listens_for_offers_is_not_gone_around() {
     let (program, model) = scripted().await;
     let program = program.env("OPENAI_MODEL", "busy");

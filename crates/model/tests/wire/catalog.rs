@@ -103,6 +103,19 @@ async fn a_list_is_good_for_half_an_hour() {
 }
 
 #[tokio::test]
+async fn a_list_that_is_not_good_enough_is_asked_for_again() {
+    let server = ModelServer::start().await;
+    let (catalog, endpoint, network) = (Catalog::default(), endpoint(&server), HttpClient::new());
+    server.set_models(json!([{"id": "a"}]));
+    catalog.models(&network, &endpoint).await.unwrap();
+    server.set_models(json!([{"id": "a"}, {"id": "b"}]));
+    assert_eq!(catalog.renewed(&network, &endpoint).await.unwrap().len(), 2);
+    server.set_models(json!({"data": "none"}));
+    assert!(catalog.renewed(&network, &endpoint).await.is_err());
+    assert_eq!(catalog.models(&network, &endpoint).await.unwrap().len(), 2, "the last good list is kept");
+}
+
+#[tokio::test]
 async fn what_is_no_list_is_an_error_and_not_kept() {
     let server = ModelServer::start().await;
     let catalog = Catalog::default();

@@ -1,5 +1,6 @@
 //! The model to go on with when one may not be asked for a while.
 
+use baton_model::catalog::ModelInfo;
 use baton_protocol::provider::ProviderModel;
 
 use super::{Asker, Models};
@@ -29,10 +30,18 @@ impl Models {
                 (self.endpoint_of(&provider, settings, model.as_deref()).ok()?.0, model)
             }
         };
-        let known = self.catalog.models(&*self.transport(None), &endpoint).await.ok()?;
-        let ids: Vec<&str> = known.iter().map(|info| info.id.as_str()).collect();
-        of_list(&ids, asker.model.or(configured.as_deref()))
+        let (transport, current) = (self.transport(None), asker.model.or(configured.as_deref()));
+        let kept = self.catalog.models(&*transport, &endpoint).await.ok()?;
+        match of_list(&ids(&kept), current) {
+            Some(other) => Some(other),
+            // The list may be old, and a turn is about to fail for want of another model: it is worth a look.
+            None => of_list(&ids(&self.catalog.renewed(&*transport, &endpoint).await.ok()?), current),
+        }
     }
+}
+
+fn ids(models: &[ModelInfo]) -> Vec<&str> {
+    models.iter().map(|info| info.id.as_str()).collect()
 }
 
 fn of_registry(models: &[ProviderModel], current: Option<&str>) -> Option<String> {
