@@ -136,7 +136,7 @@ fn answer_for(stage: &CallStage, how: usize) -> Answer {
         CallStage::AwaitingAnswer { question: Question::Plan(_), .. } => match how % 6 {
             0 => plan_refused(Some("more")),
             4 => Answer::NoUser,
-            way => plan_approved(PlanAction::ALL[way % 4]),
+            way => plan_approved(PlanAction::ALL[(way + 2) % 4]),
         },
         CallStage::AwaitingAnswer { .. } => Answer::UserInput { answer: "yes".into(), was_freeform: true },
         _ => tool_result(),

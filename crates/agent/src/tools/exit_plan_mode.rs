@@ -14,6 +14,10 @@ use super::{Refusal, arguments, schema, spec};
 /// The name of the tool.
 pub const NAME: &str = "exit_plan_mode";
 
+/// How long a plan file may be, in bytes. It is kept with the question and shown to everybody: a plan that nobody could
+/// read to its end is not one to approve.
+const LONGEST_PLAN: usize = 256 << 10;
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Arguments {
@@ -33,6 +37,13 @@ pub fn read(arguments: &Json, plan_content: String) -> Result<ProposedPlan, Tool
     let Arguments { summary, mut actions, recommended_action } = arguments::read(NAME, arguments)?;
     if summary.trim().is_empty() {
         return Err(Refusal::arguments(NAME, "summary: must not be empty").into());
+    }
+    if plan_content.len() > LONGEST_PLAN {
+        let told = format!(
+            "plan.md has {} bytes. At most {LONGEST_PLAN} can be put to the user: shorten it.",
+            plan_content.len()
+        );
+        return Err(ToolResult::failure(told));
     }
     if actions.is_empty() {
         actions.extend(PlanAction::ALL);
@@ -103,5 +114,13 @@ mod tests {
             let told = plan(bad).unwrap_err();
             assert!(told.contains(hint), "{told}");
         }
+    }
+
+    #[test]
+    fn a_plan_that_is_too_long_to_read_is_not_asked_for() {
+        let arguments = Json::from_text(r#"{"summary":"s"}"#).unwrap();
+        assert!(read(&arguments, "x".repeat(LONGEST_PLAN)).is_ok());
+        let refused = read(&arguments, "x".repeat(LONGEST_PLAN + 1)).unwrap_err();
+        assert!(refused.text_result_for_llm.contains("shorten"), "{refused:?}");
     }
 }
