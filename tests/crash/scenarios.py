@@ -155,6 +155,14 @@ async def a_command_among_prompts(home: Home) -> None:
 
 
 @scenario(TURN, ACKNOWLEDGED)
+async def a_file_that_is_tracked(home: Home) -> None:
+    talk = await home.create(enable_file_change_tracking=True)
+    home.beside(talk.follow())
+    await talk.send(call("create", path=str(home.path / "tracked"), file_text="new"))
+    await oblige(talk)
+
+
+@scenario(TURN, ACKNOWLEDGED)
 async def steering(home: Home) -> None:
     talk = await home.create()
     home.beside(talk.follow())

@@ -151,6 +151,8 @@ pub struct Facts {
     pub threads: BTreeMap<String, String>,
     /// How many times the conversation was summarised.
     pub summaries: u32,
+    /// Whether what files were is kept before they are changed.
+    pub tracks_files: bool,
 }
 
 /// A prompt in the inbox.

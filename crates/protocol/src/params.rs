@@ -80,6 +80,8 @@ pub struct SessionParams {
     pub config_dir: Option<String>,
     pub instruction_directories: Option<Vec<String>>,
     pub git_hub_token: Option<String>,
+    /// Whether what files were before the session's own tools change them is kept.
+    pub enable_file_change_tracking: Option<bool>,
     /// Resume only: do not record the resume.
     pub disable_resume: Option<bool>,
     /// Resume only: go on with what was pending when the last client left.

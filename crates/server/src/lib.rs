@@ -35,6 +35,7 @@ mod preferences;
 mod reaper;
 pub mod repairs;
 mod replay;
+mod rewind;
 mod rpc;
 mod secrets;
 mod session;

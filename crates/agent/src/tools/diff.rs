@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use similar::TextDiff;
+use similar::{ChangeTag, TextDiff};
 
 use super::text::clip;
 
@@ -28,6 +28,14 @@ pub fn unified(path: &Path, old: Option<&str>, new: &str) -> String {
         return format!("{shown}\n[The diff goes on for {} more bytes.]\n", text.len() - shown.len());
     }
     text
+}
+
+/// How many lines came and went from `old` to `new`.
+#[must_use]
+pub fn line_counts(old: &str, new: &str) -> (u64, u64) {
+    let diff = TextDiff::configure().timeout(Duration::from_millis(500)).diff_lines(old, new);
+    let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count() as u64;
+    (count(ChangeTag::Insert), count(ChangeTag::Delete))
 }
 
 #[cfg(test)]
@@ -56,6 +64,12 @@ mod tests {
             "diff --git a/w/new.txt b/w/new.txt\nnew file mode 100644\n--- /dev/null\n+++ b/w/new.txt\n\
              @@ -0,0 +1,2 @@\n+one\n+two\n\\ No newline at end of file\n"
         );
+    }
+
+    #[test]
+    fn lines_that_come_and_go_are_counted() {
+        assert_eq!(line_counts("a\nb\n", "a\nc\nd\n"), (2, 1));
+        assert_eq!((line_counts("", "x"), line_counts("x", "x")), ((1, 0), (0, 0)));
     }
 
     #[test]

@@ -36,7 +36,7 @@ use baton_protocol::tool::{ToolResult, ToolSpec};
 use baton_protocol::{Json, ToolCallId};
 use tokio_util::sync::CancellationToken;
 
-pub use diff::unified as unified_diff;
+pub use diff::{line_counts, unified as unified_diff};
 use refusal::Refusal;
 pub use toolbox::Toolbox;
 
@@ -89,6 +89,11 @@ pub trait Tool: Send + Sync {
 
     /// Says what it would do with these arguments.
     fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared>;
+
+    /// The files that it may change, as far as its arguments tell; so that somebody can keep what they were.
+    fn touches(&self, _context: &ToolContext, _arguments: &Json) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Does it.
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult>;

@@ -28,6 +28,7 @@ mod permissions;
 mod processes;
 mod providers;
 mod replay;
+mod rewind;
 mod v1_client;
 mod v1_requests;
 mod v1_runs;

@@ -82,6 +82,7 @@ impl Durable {
                 self.facts.threads.insert(thread.engine.clone(), thread.token.clone());
             }
             Body::CompactionComplete(complete) if complete.success => self.facts.summaries += 1,
+            Body::FileTrackingBegun(_) => self.facts.tracks_files = true,
             Body::Renamed(renamed) => {
                 self.facts.name = Some(renamed.name.clone());
                 self.facts.named_by_user = renamed.by_user;

@@ -272,6 +272,55 @@ pub struct HistoryTruncated {
     pub has_prompts: bool,
 }
 
+/// From here on the session keeps what files were before its own tools change them. Said before the first turn, or never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FileTrackingBegun {}
+
+/// What a file was before somebody changed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Preimage {
+    /// There was none.
+    Absent,
+    /// A copy of it is kept under the SHA-256 of what is in it.
+    Kept { digest: String, size: u64, mode: u32 },
+    /// It could not be kept.
+    NotKept { why: String },
+}
+
+/// One file that a tool may be about to change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptFile {
+    /// Absolute, and where links lead.
+    pub path: String,
+    pub before: Preimage,
+}
+
+/// A tool is about to run that may change these files, for the first time in this turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesKept {
+    pub files: Vec<KeptFile>,
+}
+
+/// One file that a tool has changed.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangedFile {
+    pub path: String,
+    /// The SHA-256 of what is in it now; none if it is gone.
+    pub after: Option<String>,
+    /// How it differs from what it was before this turn.
+    pub lines_added: u64,
+    pub lines_removed: u64,
+}
+
+/// A tool that has run changed these files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesChanged {
+    pub files: Vec<ChangedFile>,
+}
+
 /// What one model call cost, kept with the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -194,6 +194,9 @@ vocabulary! {
         ShellRun = "baton.shell_run",
         Renamed = "baton.renamed",
         HistoryTruncated = "baton.history_truncated",
+        FileTrackingBegun = "baton.file_tracking_begun",
+        FilesKept = "baton.files_kept",
+        FilesChanged = "baton.files_changed",
     }
     ephemeral {
         SessionIdle = "session.idle",

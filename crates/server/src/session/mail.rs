@@ -1,5 +1,6 @@
 //! What can be sent to a live session.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_core::{
@@ -10,10 +11,12 @@ use baton_protocol::event::{AbortReason, CompactionComplete, CompactionStart, Pr
 use baton_protocol::params::SessionParams;
 use baton_protocol::{AgentId, Body, ClientId, RequestId, SessionId};
 use baton_store::{Seq, StoreError};
+use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
 use super::hub::{Hub, Port};
 use super::settings::Settings;
+use crate::rewind::Skip;
 use crate::work::{Bench, ToolRoom};
 
 /// Why a session could not do what it was asked to.
@@ -54,6 +57,37 @@ pub(crate) struct Compact {
     pub(crate) done: oneshot::Sender<Result<CompactionComplete, Failure>>,
 }
 
+/// A wish to go back to before an event.
+pub(crate) struct Rewind {
+    pub(crate) event: String,
+    pub(crate) with_files: bool,
+    pub(crate) done: oneshot::Sender<Result<Rewound, Failure>>,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Rewound {
+    pub(crate) outcome: RewindOutcome,
+    /// How many events that clients had seen were taken back, if any were.
+    pub(crate) removed: Option<u64>,
+    pub(crate) restored: Vec<PathBuf>,
+    pub(crate) skipped: Vec<(PathBuf, Skip)>,
+    pub(crate) error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RewindOutcome {
+    #[default]
+    Success,
+    SessionBusy,
+    FileChangeTrackingDisabled,
+    FilesRolledBack,
+    RollbackIncomplete,
+    TruncationFailed,
+    SnapshotPruneFailed,
+}
+
 /// What is known once a client has joined.
 #[derive(Debug, Clone)]
 pub(crate) struct Joined {
@@ -92,6 +126,8 @@ pub(crate) enum Mail {
     Change(Box<Change>, Responder),
     /// Somebody goes back to before an event.
     Truncate(String, Responder),
+    /// The same, of what a user said; with the files, if that is wanted.
+    Rewind(Box<Rewind>),
     /// The conversation is to be summarised.
     Compact(Box<Compact>),
     /// It has been, or could not be.
@@ -125,6 +161,7 @@ impl Mail {
         match self {
             Self::Join(_, answer) => drop(answer.send(Err(failure))),
             Self::Borrow(lend) => drop(lend.send(Err(failure))),
+            Self::Rewind(rewind) => drop(rewind.done.send(Err(failure))),
             Self::Compact(compact) => drop(compact.done.send(Err(failure))),
             Self::StopCompacting { told, .. } => {
                 let _ = told.send(false);

@@ -14,7 +14,9 @@ mod settings;
 
 pub(crate) use self::follower::{Follower, Recipient, is_piece};
 pub(crate) use self::hub::{Batch, CallFailed, Calling, Hub, Port, Published};
-pub(crate) use self::mail::{Compact, Failure, Handle, How, Joined, Joining, Mail, Responder, View};
+pub(crate) use self::mail::{
+    Compact, Failure, Handle, How, Joined, Joining, Mail, Responder, Rewind, RewindOutcome, Rewound, View,
+};
 pub(crate) use self::registry::Registry;
 pub(crate) use self::rules::{Location, Paths, Rule, Rules, Urls, is_within};
 pub(crate) use self::settings::{Settings, ToolKind};

@@ -5,6 +5,7 @@
 
 mod aside;
 mod ask;
+mod capture;
 mod citations;
 mod compact;
 mod delegate;

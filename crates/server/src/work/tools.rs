@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use baton_agent::tools::shell::{NoProcessLog, ShellSettings, Shells};
 use baton_agent::tools::sql::{Database, Dependency, Todo};
-use baton_agent::tools::{self, Services, ToolContext, Toolbox, agents, ask_user, exit_plan_mode, spill};
+use baton_agent::tools::{
+    self, Services, Tool, ToolContext, Toolbox, agents, ask_user, exit_plan_mode, spill,
+};
 use baton_core::{Call, CallKey, Prepared, Route, Ruling};
 use baton_protocol::event::{
     ContextAdded, Question, TodosChanged, ToolPartialResult, ToolRequest, UserQuestion,
@@ -18,7 +20,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::person::People;
-use super::{Bench, delegate, hooks, prompt};
+use super::{Bench, capture, delegate, hooks, prompt};
 use crate::Server;
 use crate::rpc::dialect;
 use crate::session::Hub;
@@ -32,6 +34,8 @@ pub(crate) struct ToolRoom {
     toolbox: Toolbox,
     services: OnceLock<Arc<Services>>,
     pub(super) people: People,
+    /// What was kept of files in this turn.
+    pub(super) kept: capture::Kept,
     make: Box<dyn Fn() -> Services + Send + Sync>,
 }
 
@@ -59,6 +63,7 @@ impl ToolRoom {
             toolbox,
             services: OnceLock::new(),
             people: People::default(),
+            kept: capture::Kept::default(),
             make: Box::new(make),
         }
     }
@@ -246,11 +251,28 @@ pub(super) async fn run(bench: &Bench, key: &CallKey) -> ToolResult {
         agents::READ_AGENT => delegate::read(bench, &arguments),
         agents::LIST_AGENTS => delegate::list(bench),
         name => match bench.tools.toolbox.get(name) {
-            Some(tool) => tool.run(&context(bench, &call.id), &arguments).await,
+            Some(tool) => run_tracked(bench, &*tool, &context(bench, &call.id), &arguments).await,
             None => unknown_tool(name, &[]),
         },
     };
     conclude(bench, &call, &arguments, result).await
+}
+
+/// Runs a tool. What the files that it may change were is kept before, if the session tracks files.
+async fn run_tracked(bench: &Bench, tool: &dyn Tool, context: &ToolContext, arguments: &Json) -> ToolResult {
+    if !bench.session.durable.facts.tracks_files {
+        return tool.run(context, arguments).await;
+    }
+    let watch = match capture::before(bench, tool.touches(context, arguments)).await {
+        Ok(watch) => watch,
+        Err(failure) => return ToolResult::failure(format!("The tool was not run: {failure}")),
+    };
+    if bench.cancel.is_cancelled() {
+        return tools::interrupted();
+    }
+    let result = tool.run(context, arguments).await;
+    capture::after(bench, watch).await;
+    result
 }
 
 /// What becomes of a result that was made elsewhere: by a client, or by a sub-agent.

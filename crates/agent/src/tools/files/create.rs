@@ -58,6 +58,10 @@ impl Tool for Create {
         })
     }
 
+    fn touches(&self, context: &ToolContext, arguments: &Json) -> Vec<PathBuf> {
+        read(context, arguments).map(|(path, _)| path).into_iter().collect()
+    }
+
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
         Box::pin(async move {
             let run = async {

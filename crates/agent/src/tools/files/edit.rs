@@ -68,6 +68,10 @@ impl Tool for Edit {
         })
     }
 
+    fn touches(&self, context: &ToolContext, arguments: &Json) -> Vec<PathBuf> {
+        Wanted::read(context, arguments).map(|wanted| wanted.path).into_iter().collect()
+    }
+
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
         Box::pin(async move {
             let run = async {

@@ -1,6 +1,6 @@
 //! What a person is told of a shell line before they allow it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use baton_protocol::ToolCallId;
 use baton_protocol::permission::{PermissionRequest, PossibleUrl, ShellCommand};
@@ -28,6 +28,9 @@ const READ_ONLY: &str = "ls cat pwd cd head tail wc grep echo printf true false 
 
 /// What `git` does without changing anything.
 const READ_ONLY_GIT: &str = "status rev-parse ls-files ls-tree";
+
+/// How many files of one line are looked after.
+const MOST_FILES: usize = 64;
 
 /// The request to run `command`. The intention is what the one who wants to run it says about it.
 #[must_use]
@@ -59,6 +62,34 @@ pub fn request(call: &ToolCallId, cwd: &Path, command: &str, intention: &str) ->
         has_write_file_redirection: redirects,
         warning: None,
     }
+}
+
+/// The files that a line names and may change. What a program finds by itself is not among them, and neither is what the
+/// shell expands to names: a line says only so much of what it does.
+pub(super) fn files_in(cwd: &Path, command: &str) -> Vec<PathBuf> {
+    let parsed = line::parse(command);
+    let words: Vec<Word> = match &parsed {
+        Some(commands) => {
+            let writes = commands.iter().flat_map(|c| &c.redirections).any(|r| r.writes);
+            let reads = |all: Vec<ShellCommand>| all.iter().all(|command| command.read_only);
+            if !writes && identify(commands).is_some_and(reads) {
+                return Vec::new();
+            }
+            // Running a program does not change it.
+            let arguments = commands.iter().flat_map(|command| command.words.iter().skip(1));
+            let targets = commands.iter().flat_map(|command| &command.redirections).map(|r| &r.target);
+            arguments.chain(targets).cloned().collect()
+        }
+        None => rough_words(command),
+    };
+    let named = words.iter().filter(|word| !word.expands && !word.text.starts_with('-'));
+    let plain = named.filter(|word| !word.text.is_empty() && !word.text.contains(['\0', '\n']));
+    let mut files: Vec<PathBuf> = plain.map(|word| paths::absolute(cwd, &word.text)).collect();
+    files.sort();
+    files.dedup();
+    files.retain(|path| !path.is_dir());
+    files.truncate(MOST_FILES);
+    files
 }
 
 /// The names by which the commands may be allowed, or `None` if they say too little of what is run.

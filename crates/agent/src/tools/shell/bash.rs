@@ -1,5 +1,6 @@
 //! `bash`: runs a command.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,6 +108,10 @@ impl Tool for Bash {
                 })
                 .into()
         })
+    }
+
+    fn touches(&self, context: &ToolContext, arguments: &Json) -> Vec<PathBuf> {
+        Arguments::read(arguments).map_or_else(|_| Vec::new(), |a| assess::files_in(&context.cwd, &a.command))
     }
 
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
+use super::history::Known;
 use super::{Call, Handling};
 use crate::checkpoints::Checkpoints;
 use crate::rpc::errors;
@@ -124,14 +125,16 @@ pub(super) fn diff(call: &Call<'_>) -> Handling {
     let (handle, method) = (call.attached(&params.session_id)?, call.method.to_owned());
     let server = call.connection.server.clone();
     call.later(async move {
-        let cwd = handle.look(|view| view.session.durable.facts.context.cwd.clone()).await;
-        let cwd = cwd.map_err(|failure| errors::of(&method, &failure))?;
+        let told = |failure| errors::of(&method, &failure);
+        let cwd = handle.look(|view| view.session.durable.facts.context.cwd.clone()).await.map_err(told)?;
         let git = Git { cwd: cwd.as_ref(), environment: &server.options.environment };
         let mut answer = json!({ "requestedMode": params.mode, "mode": params.mode, "isFallback": false });
         if params.mode == DiffMode::Session {
-            // Which change was the session's is not tracked.
-            answer["unavailableReason"] = json!("file-change-tracking-disabled");
-            answer["changes"] = json!([]);
+            let known = Known::of(&handle, &*server.store).await.map_err(told)?;
+            match known.unavailable() {
+                Some(reason) => (answer["unavailableReason"], answer["changes"]) = (json!(reason), json!([])),
+                None => answer["changes"] = known.changes(cwd).await.into(),
+            }
             return Ok(answer);
         }
         let base = if params.mode == DiffMode::Branch { git.fork_point().await } else { None };

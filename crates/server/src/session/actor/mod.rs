@@ -239,6 +239,7 @@ impl Actor {
             Mail::Close(client, respond) => return self.close(client, respond).await,
             Mail::ShutDown(how, reason, respond) => return self.shut_down(reason, how, respond).await,
             Mail::Truncate(event, respond) => return self.truncate(&event, respond).await,
+            Mail::Rewind(wish) => return self.rewind(*wish).await,
             Mail::Compact(wish) => return self.compact(*wish).await,
             Mail::Compacted(complete) => return self.compacted(*complete).await,
             Mail::StopCompacting { manual, told } => return self.stop_compacting(manual, told).await,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use baton_core::{Arrival, Durable, Input, Session};
-use baton_protocol::event::SessionWarning;
+use baton_core::{Arrival, Durable, Input, Output, Session};
+use baton_protocol::event::{FileTrackingBegun, SessionWarning};
 use baton_protocol::params::SessionParams;
 use baton_protocol::{SessionId, Timestamp};
 use baton_store::{Lease, NewRecord, NewSession, Opened, Seq, Span, StoreError, Take};
@@ -52,6 +52,7 @@ impl Nascent {
             arrival: Arrival::Made,
         };
         outputs.extend(session.step(attach, stamp()));
+        outputs.extend(track_files(&mut session, &joining.params));
         let records: Vec<NewRecord> = outputs.iter().filter_map(record_of).collect();
         let bodies: Vec<Bytes> = records.iter().map(|record| record.body.clone()).collect();
         let meta = crate::metadata::encode(&session, &settings);
@@ -222,7 +223,8 @@ impl Actor {
         let before = (self.session.clone(), self.settings.clone());
         self.settings.merge(joining.client, &joining.params, joining.legacy);
         let input = Input::Attach { client: joining.client, profile: joining.profile.clone(), arrival };
-        let outputs = self.session.step(input, stamp());
+        let mut outputs = self.session.step(input, stamp());
+        outputs.extend(track_files(&mut self.session, &joining.params));
         let records: Vec<NewRecord> = outputs.iter().filter_map(record_of).collect();
         let bodies: Vec<Bytes> = records.iter().map(|record| record.body.clone()).collect();
         match self.write(records, false).await {
@@ -267,6 +269,17 @@ impl Actor {
     pub(super) fn joined(&self) -> Joined {
         Joined { elicitation: self.session.live.clients.values().any(|client| client.elicitation) }
     }
+}
+
+/// Begins to keep what files were, if a client wants that. Not once something was said: what was changed before could not
+/// be put back, and going back would leave a mixture.
+fn track_files(session: &mut Session, params: &SessionParams) -> Vec<Output> {
+    let facts = &session.durable.facts;
+    let wanted = params.enable_file_change_tracking.unwrap_or(false);
+    if !wanted || facts.tracks_files || facts.title.is_some() {
+        return Vec::new();
+    }
+    session.step(Input::Note { agent: None, body: Box::new(FileTrackingBegun {}.into()) }, stamp())
 }
 
 fn create_input(server: &Server, params: &SessionParams) -> Input {

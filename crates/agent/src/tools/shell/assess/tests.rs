@@ -93,3 +93,20 @@ fn a_line_that_is_not_understood_still_shows_what_it_mentions() {
     assert_eq!(possible_urls, [PossibleUrl { url: "http://evil.example/".into() }]);
     assert!(has_write_file_redirection);
 }
+
+#[test]
+fn the_files_that_a_line_may_change_are_those_that_it_names() {
+    let named = |line: &str| {
+        let files = files_in(Path::new("/w"), line);
+        files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(named("cat a.txt && git status"), [""; 0], "reading changes nothing");
+    assert_eq!(named("cat a.txt > sub/b.txt"), ["/w/a.txt", "/w/sub/b.txt"]);
+    assert_eq!(named("> empty"), ["/w/empty"]);
+    assert_eq!(named("rm -f a.txt ../c.txt *.log $HOME/x"), ["/c.txt", "/w/a.txt"]);
+    assert!(named("for f in x y; do rm $f; done > log").contains(&"/w/log".to_owned()));
+    assert_eq!(
+        files_in(Path::new("/w"), &(0..200).map(|n| format!("touch {n}; ")).collect::<String>()).len(),
+        64
+    );
+}

@@ -1,0 +1,120 @@
+//! Going back with files: what the session's own tools changed becomes what it was, and nothing else does.
+
+use std::fs;
+
+use baton_testkit::chat::Chat;
+use serde_json::{Value, json};
+
+use crate::scripted;
+
+const TRACKED: &str = "enableFileChangeTracking";
+
+async fn points(chat: &Chat<'_>) -> Vec<Value> {
+    let told = chat.ok("session.history.listRewindPoints", json!({})).await;
+    assert_eq!(
+        (&told["fileChangeTrackingEnabled"], &told["unavailableReason"]),
+        (&json!(true), &Value::Null)
+    );
+    told["points"].as_array().unwrap().clone()
+}
+
+async fn rewind(chat: &Chat<'_>, point: &Value) -> Value {
+    let wish = json!({"eventId": point["eventId"], "mode": "conversation-and-files"});
+    chat.ok("session.history.rewind", wish).await
+}
+
+fn names(files: &Value) -> Vec<&str> {
+    let paths = files.as_array().unwrap().iter().map(|file| file["path"].as_str().or(file.as_str()).unwrap());
+    paths.map(|path| path.rsplit('/').next().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn files_and_conversation_go_back_together_also_after_a_kill() {
+    let (program, _model) = scripted().await;
+    let work = program.work();
+    fs::write(work.join("old.txt"), "one\ntwo\n").unwrap();
+    fs::write(work.join("gone.txt"), "precious\n").unwrap();
+    let mut server = program.serve().await;
+    let id = {
+        let client = server.connect().await;
+        let params = json!({TRACKED: true, "workingDirectory": work});
+        let chat = Chat::trusting(&client, params).await;
+        chat.turn("hello").await;
+        chat.turn(r#"[[tool:create {"path":"new.txt","file_text":"a\nb\n"}]]"#).await;
+        chat.turn(r#"[[tool:edit {"path":"old.txt","old_str":"two","new_str":"2"}]][[tool:bash {"command":"rm gone.txt; echo x > made.txt"}]]"#).await;
+        chat.id.clone()
+    };
+    server.kill().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::resume(&client, &id, json!({})).await;
+    let all = points(&chat).await;
+    let told = |name: &str| all.iter().map(|point| point[name].clone()).collect::<Vec<_>>();
+    assert_eq!(told("fileCount"), [4, 4, 3]);
+    assert_eq!(told("turnChangedFiles"), [false, true, true]);
+    assert_eq!(told("linesAdded"), [0, 2, 2], "a, b; then 2 and x");
+    assert_eq!(told("linesRemoved"), [0, 0, 2], "two and precious");
+
+    let diff = chat.ok("session.workspaces.diff", json!({"mode": "session"})).await;
+    assert_eq!(names(&diff["changes"]), ["gone.txt", "made.txt", "new.txt", "old.txt"]);
+    assert!(diff["changes"][3]["diff"].as_str().unwrap().contains("-two\n+2"), "{diff}");
+    let preview = chat.ok("session.history.previewRewind", json!({"eventId": all[2]["eventId"]})).await;
+    assert_eq!(names(&preview["files"]), ["gone.txt", "made.txt", "old.txt"]);
+    let kinds: Vec<_> =
+        preview["files"].as_array().unwrap().iter().map(|f| f["changeType"].clone()).collect();
+    assert_eq!(kinds, ["deleted", "created", "modified"]);
+
+    let done = rewind(&chat, &all[2]).await;
+    assert_eq!((&done["outcome"], names(&done["restoredFiles"]).len()), (&json!("success"), 3), "{done}");
+    assert_eq!(fs::read_to_string(work.join("old.txt")).unwrap(), "one\ntwo\n");
+    assert_eq!(fs::read_to_string(work.join("gone.txt")).unwrap(), "precious\n");
+    assert!(!work.join("made.txt").exists() && work.join("new.txt").exists());
+    assert_eq!(points(&chat).await.len(), 2);
+
+    fs::write(work.join("new.txt"), "the user's own").unwrap();
+    let done = rewind(&chat, &all[0]).await;
+    assert_eq!(done["skippedFiles"][0]["reason"], "user-modified", "{done}");
+    assert_eq!(fs::read_to_string(work.join("new.txt")).unwrap(), "the user's own");
+    assert!(points(&chat).await.is_empty());
+    chat.assert_usable().await;
+}
+
+#[tokio::test]
+async fn nothing_is_tracked_unless_asked_for_before_anything_was_said() {
+    let (program, _model) = scripted().await;
+    let work = program.work();
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::trusting(&client, json!({"workingDirectory": work})).await;
+    chat.turn(r#"[[tool:create {"path":"new.txt","file_text":"a"}]]"#).await;
+    let chat = Chat::resume(&client, &chat.id, json!({TRACKED: true})).await;
+    let told = chat.ok("session.history.listRewindPoints", json!({})).await;
+    assert_eq!(
+        (&told["fileChangeTrackingEnabled"], &told["points"][0]["fileCount"]),
+        (&json!(false), &json!(0))
+    );
+    let preview = json!({"eventId": told["points"][0]["eventId"]});
+    let preview = chat.ok("session.history.previewRewind", preview).await;
+    assert_eq!(preview["reason"], "file-change-tracking-disabled");
+    assert_eq!(rewind(&chat, &told["points"][0]).await["outcome"], "file-change-tracking-disabled");
+    assert!(work.join("new.txt").exists());
+}
+
+#[tokio::test]
+async fn a_session_at_work_does_not_go_back() {
+    let (program, model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::trusting(&client, json!({TRACKED: true, "workingDirectory": program.work()})).await;
+    chat.turn("hello").await;
+    let point = points(&chat).await[0].clone();
+    let from = client.count();
+    chat.send("[[hold:door]]").await;
+    model.wait_for_hold("door").await;
+    let told = chat.ok("session.history.listRewindPoints", json!({})).await;
+    assert_eq!((&told["unavailableReason"], &told["points"]), (&json!("session-busy"), &json!([])));
+    assert_eq!(rewind(&chat, &point).await["outcome"], "session-busy");
+    model.release("door");
+    chat.until_idle(from).await;
+    assert_eq!(rewind(&chat, &point).await["outcome"], "success");
+}
