@@ -304,3 +304,33 @@ async fn accounts_come_and_go_and_secrets_are_not_seen() {
         "tokens are not stored"
     );
 }
+
+#[tokio::test]
+async fn kinds_of_agents_get_other_models_and_are_turned_off_and_a_fleet_is_a_prompt() {
+    let (program, model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({})).await;
+    let settings = json!({"agents": {"explore": {"model": "small"}}, "disabledSubagents": ["research"]});
+    chat.ok("session.tools.updateSubagentSettings", json!({"subagents": settings})).await;
+    let start = |kind: &str| json!({"agentType": kind, "prompt": "[[text:seen]]", "name": "look"});
+    let refused = chat.call("session.tasks.startAgent", start("research")).await.unwrap_err();
+    assert!(refused["message"].as_str().unwrap().contains("Unknown agent type"), "{refused}");
+    let from = client.count();
+    chat.ok("session.tasks.startAgent", start("explore")).await;
+    chat.until_idle(from).await;
+    assert!(model.requests().iter().any(|request| request.body["model"] == "small"));
+    chat.ok("session.tools.updateSubagentSettings", json!({})).await;
+    let from = client.count();
+    chat.ok("session.tasks.startAgent", start("research")).await;
+    chat.until_idle(from).await;
+
+    let from = client.count();
+    assert_eq!(chat.ok("session.fleet.start", json!({"prompt": "[[text:all done]]"})).await["started"], true);
+    let turn = chat.until_idle(from).await;
+    assert_eq!(
+        (turn.text(), &turn.of("user.message")[0]["data"]["content"]),
+        ("all done", &json!("[[text:all done]]"))
+    );
+    assert!(model.requests().pop().unwrap().body.to_string().contains("sub-agents"), "the model is told how");
+}

@@ -1,6 +1,7 @@
 //! What a session was told by the clients that made or resumed it, as far as it is not part of its history:
 //! credentials, prompts, filters. Gone with the process, and told again on resume.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use baton_agent::agents::{self, AgentKind};
@@ -28,6 +29,10 @@ pub(crate) struct Settings {
     pub(crate) chosen_agent: Option<String>,
     /// Built-in agents that tasks are not handed on to.
     pub(crate) excluded_agents: Vec<String>,
+    /// Agents of any kind that somebody has turned off for the time being.
+    pub(crate) disabled_agents: Vec<String>,
+    /// The models that somebody has chosen for kinds of agents, in place of their own.
+    pub(crate) agent_models: BTreeMap<String, String>,
     /// How much the session may use.
     pub(crate) limits: SessionLimits,
     /// The endpoint that the session's client brought, if it brought just one.
@@ -193,6 +198,13 @@ impl Settings {
     /// The agents that tasks can be handed on to: the built-in ones, and those of the client that it does not keep for
     /// people to choose. One of the client's takes the place of a built-in one of its name.
     pub(crate) fn agent_kinds(&self) -> Vec<AgentKind> {
+        let mut kinds = self.all_agent_kinds();
+        kinds.retain(|kind| !self.disabled_agents.contains(&kind.name));
+        kinds
+    }
+
+    /// The same, with those that were turned off: one that is at work goes on.
+    pub(crate) fn all_agent_kinds(&self) -> Vec<AgentKind> {
         let own = self.custom_agents.iter().filter(|agent| agent.infer != Some(false)).map(AgentKind::from);
         let own: Vec<AgentKind> = own.collect();
         let mut kinds = agents::built_in();
@@ -200,6 +212,9 @@ impl Settings {
             !self.excluded_agents.contains(&kind.name) && own.iter().all(|other| other.name != kind.name)
         });
         kinds.extend(own);
+        for kind in &mut kinds {
+            kind.model = self.agent_models.get(&kind.name).cloned().or(kind.model.take());
+        }
         kinds
     }
 }

@@ -130,6 +130,6 @@ impl Bench {
     /// What kind of agent that is.
     pub(super) fn agent_kind(&self) -> Option<AgentKind> {
         let name = &self.delegate()?.kind;
-        self.settings.agent_kinds().into_iter().find(|kind| kind.name == *name)
+        self.settings.all_agent_kinds().into_iter().find(|kind| kind.name == *name)
     }
 }

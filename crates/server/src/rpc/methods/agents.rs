@@ -1,16 +1,24 @@
 //! Custom agents: which there are, and which of them the conversation is with.
 
+use std::collections::BTreeMap;
+
 use baton_agent::agents::{self, AgentKind};
 use baton_core::Change;
 use baton_protocol::SessionId;
 use baton_protocol::agent::CustomAgent;
-use baton_protocol::event::{Body, SubagentDeselected, SubagentSelected};
+use baton_protocol::event::{Body, Prompt, SubagentDeselected, SubagentSelected};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handling};
 use crate::rpc::errors;
 use crate::session::{Mail, Settings};
+
+/// What the model is told when agents are to do the work.
+const FLEET: &str = "Have sub-agents do this. Take it apart into pieces that do not depend on each other, write them down \
+as things to do, and hand each to an agent with the task tool, several at a time in the background. What depends on a piece \
+waits for it. When agents have ended, look at what they did before you count on it, and see to it that all of the following \
+is done:";
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -122,4 +130,56 @@ pub(super) fn deselect(call: &Call<'_>) -> Handling {
     handle.send(adjust).map_err(|failure| errors::of(call.method, &failure))?;
     let change = Box::new(Change::Noted(Box::new(Body::from(SubagentDeselected {}))));
     call.by_responder(&handle, |respond| Mail::Change(change, respond), |_| Ok(json!({})))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UpdateSettings {
+    session_id: SessionId,
+    subagents: Option<SubagentSettings>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SubagentSettings {
+    agents: BTreeMap<String, SubagentEntry>,
+    disabled_subagents: Vec<String>,
+}
+
+/// How hard an agent thinks and how large its window is are the model's own here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SubagentEntry {
+    model: Option<String>,
+}
+
+/// Chooses models for kinds of agents, and turns kinds off, until somebody says otherwise; nothing takes all of it back.
+pub(super) fn update_settings(call: &Call<'_>) -> Handling {
+    let UpdateSettings { session_id, subagents } = call.parse()?;
+    let handle = call.attached(&session_id)?;
+    let SubagentSettings { agents, disabled_subagents } = subagents.unwrap_or_default();
+    let models = agents.into_iter().filter_map(|(kind, entry)| Some((kind, entry.model?))).collect();
+    let adjust = Mail::Adjust(Box::new(move |settings| {
+        settings.agent_models = models;
+        settings.disabled_agents = disabled_subagents;
+    }));
+    handle.send(adjust).map_err(|failure| errors::of(call.method, &failure))?;
+    call.now(json!({}))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StartFleet {
+    session_id: SessionId,
+    prompt: Option<String>,
+}
+
+/// Sends a prompt that is to be worked on by agents. It is accepted like every other prompt.
+pub(super) fn start_fleet(call: &Call<'_>) -> Handling {
+    let StartFleet { session_id, prompt } = call.parse()?;
+    let handle = call.attached(&session_id)?;
+    let wanted = prompt.unwrap_or_else(|| "Go on with what is left to do.".into());
+    let prompt = Prompt { text: format!("{FLEET}\n\n{wanted}"), display: Some(wanted), ..Prompt::default() };
+    let started = |_| Ok(json!({ "started": true }));
+    call.by_responder(&handle, |respond| Mail::Prompt(Box::new(prompt), respond), started)
 }

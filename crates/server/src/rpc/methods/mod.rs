@@ -248,6 +248,9 @@ fn route(call: &Call<'_>) -> Handling {
         "session.agent.select" => agents::select(call),
         "session.agent.deselect" => agents::deselect(call),
 
+        "session.tools.updateSubagentSettings" => agents::update_settings(call),
+        "session.fleet.start" => agents::start_fleet(call),
+
         "session.tasks.list" => tasks::list(call),
         "session.tasks.refresh" | "session.tasks.waitForPending" => tasks::settled(call),
         "session.tasks.getProgress" => tasks::progress(call),
