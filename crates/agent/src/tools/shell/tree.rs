@@ -153,8 +153,8 @@ impl Tree {
 /// Ends the tree, politely at first, and says whether it is gone. `child` is its leader, which is waited for. `grace` is
 /// how long processes may take to end by themselves after being asked to.
 ///
-/// `tree` is locked for a look at `/proc` at a time, some milliseconds without any waiting on a disk, which
-/// is why this runs among asynchronous tasks.
+/// `tree` is locked for a look at `/proc` at a time, some milliseconds without any waiting on a disk (at most for a
+/// program that is being loaded just then), which is why this runs among asynchronous tasks.
 pub(crate) async fn end(
     tree: &std::sync::Mutex<Tree>,
     child: &mut dyn ChildWrapper,
