@@ -3,6 +3,7 @@
 use std::fs;
 
 use baton_testkit::chat::Chat;
+use baton_testkit::program::Program;
 use serde_json::{Value, json};
 
 use crate::scripted;
@@ -117,4 +118,68 @@ async fn a_session_at_work_does_not_go_back() {
     model.release("door");
     chat.until_idle(from).await;
     assert_eq!(rewind(&chat, &point).await["outcome"], "success");
+}
+
+/// Copies of files that a session still keeps.
+fn copies(program: &Program, chat: &Chat<'_>) -> usize {
+    let shelf = program.home().join("session-state").join(&chat.id).join("rewind");
+    fs::read_dir(shelf).map_or(0, Iterator::count)
+}
+
+#[tokio::test]
+async fn what_a_command_only_names_is_neither_put_back_nor_kept() {
+    let (program, _model) = scripted().await;
+    let work = program.work();
+    fs::write(work.join("read.txt"), "secret\n").unwrap();
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::trusting(&client, json!({TRACKED: true, "workingDirectory": work})).await;
+    chat.turn(r#"[[tool:bash {"command":"cp read.txt made.txt; expr notes : n"}]]"#).await;
+    assert_eq!(copies(&program, &chat), 0, "what was only read");
+    fs::write(work.join("read.txt"), "the user's").unwrap();
+    fs::write(work.join("notes"), "the user's, too").unwrap();
+    let diff = chat.ok("session.workspaces.diff", json!({"mode": "session"})).await;
+    assert_eq!(names(&diff["changes"]), ["made.txt"]);
+    let all = points(&chat).await;
+    let done = rewind(&chat, &all[0]).await;
+    assert_eq!(names(&done["restoredFiles"]), ["made.txt"], "{done}");
+    assert_eq!(done["skippedFiles"], json!([]), "nothing is to be said of what nobody changed");
+    assert_eq!(fs::read_to_string(work.join("read.txt")).unwrap(), "the user's");
+    assert_eq!(fs::read_to_string(work.join("notes")).unwrap(), "the user's, too");
+}
+
+#[tokio::test]
+async fn what_the_user_wrote_between_two_changes_is_not_lost() {
+    let (program, _model) = scripted().await;
+    let file = program.work().join("a.txt");
+    fs::write(&file, "one\n").unwrap();
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::trusting(&client, json!({TRACKED: true, "workingDirectory": program.work()})).await;
+    chat.turn(r#"[[tool:edit {"path":"a.txt","old_str":"one","new_str":"two"}]]"#).await;
+    fs::write(&file, "two\nthe user's\n").unwrap();
+    chat.turn(r#"[[tool:edit {"path":"a.txt","old_str":"two","new_str":"three"}]]"#).await;
+    let all = points(&chat).await;
+    let done = rewind(&chat, &all[0]).await;
+    assert_eq!((&done["outcome"], &done["restoredFiles"]), (&json!("success"), &json!([])), "{done}");
+    assert_eq!(done["skippedFiles"][0]["reason"], "user-modified");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "three\nthe user's\n");
+    assert_eq!(copies(&program, &chat), 0, "nothing can be put back any more");
+}
+
+#[tokio::test]
+async fn going_back_without_files_forgets_their_copies() {
+    let (program, _model) = scripted().await;
+    let file = program.work().join("a.txt");
+    fs::write(&file, "one\n").unwrap();
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::trusting(&client, json!({TRACKED: true, "workingDirectory": program.work()})).await;
+    for method in ["session.history.rewind", "session.history.truncate"] {
+        chat.turn(&format!(r#"[[tool:bash {{"command":"echo {method} >> a.txt"}}]]"#)).await;
+        assert_eq!(copies(&program, &chat), 1);
+        let point = points(&chat).await[0]["eventId"].clone();
+        chat.ok(method, json!({"eventId": point, "mode": "conversation"})).await;
+        assert_eq!(copies(&program, &chat), 0, "{method}");
+    }
 }

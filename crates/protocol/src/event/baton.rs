@@ -296,7 +296,8 @@ pub struct KeptFile {
     pub before: Preimage,
 }
 
-/// A tool is about to run that may change these files, for the first time in this turn.
+/// A tool is about to run that may change these files. Not said again for those that are what a tool of this turn last made of
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesKept {
     pub files: Vec<KeptFile>,
@@ -310,15 +311,19 @@ pub struct ChangedFile {
     pub path: String,
     /// The SHA-256 of what is in it now; none if it is gone.
     pub after: Option<String>,
-    /// How it differs from what it was before this turn.
+    /// How it differs from what it was when it was last kept.
     pub lines_added: u64,
     pub lines_removed: u64,
 }
 
-/// A tool that has run changed these files.
+/// What a tool that has run made of the files that were kept before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilesChanged {
     pub files: Vec<ChangedFile>,
+    /// Those that it left as they were. Their copies are not needed for it. One that is named nowhere here was kept for a call
+    /// that something cut off: nobody knows what became of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unchanged: Vec<String>,
 }
 
 /// What one model call cost, kept with the answer.

@@ -1,4 +1,5 @@
-//! Putting files back: all of them or none. What was not kept, and what somebody else has changed since, stays as it is.
+//! Putting files back: all of them or none. Only what is known to be the session's own work is undone: what was not kept, what
+//! somebody else has changed since or in between, and what no call was seen to finish stays as it is.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -38,7 +39,7 @@ impl Plan {
     /// Compares files as they are with what they were. One that is what it was needs nothing.
     pub(crate) fn of(shelf: &Shelf, touched: BTreeMap<PathBuf, Touched>) -> Self {
         let mut plan = Self::default();
-        for (path, Touched { before, last }) in touched {
+        for (path, Touched { before, last, gap }) in touched {
             let now = Now::of(&path);
             if now.is(&before) {
                 continue;
@@ -48,11 +49,18 @@ impl Plan {
                 Preimage::Kept { digest, .. } => shelf.get(digest).is_some(),
                 Preimage::NotKept { .. } => false,
             };
-            let ours = last.is_none_or(|last| now == last.after.map_or(Now::Absent, Now::File));
-            match (kept, ours && now != Now::Other) {
-                (false, _) => plan.skip.push((path, Skip::SkippedCapture)),
-                (true, false) => plan.skip.push((path, Skip::UserModified)),
-                (true, true) => drop(plan.restore.insert(path, before)),
+            let skip = match (gap, last) {
+                (Some(gap), _) if kept => Some(gap),
+                (None, Some(last)) if kept => {
+                    let is_ours = now == last.after.map_or(Now::Absent, Now::File);
+                    (!is_ours).then_some(Skip::UserModified)
+                }
+                // Not kept, or kept for a call that was cut off: whose work it is now cannot be told.
+                _ => Some(Skip::SkippedCapture),
+            };
+            match skip {
+                Some(why) => plan.skip.push((path, why)),
+                None => drop(plan.restore.insert(path, before)),
             }
         }
         plan
@@ -76,7 +84,8 @@ impl Plan {
     }
 }
 
-/// A file as it was found, in case that it must be found so again. Its contents wait beside it, in an unnamed file.
+/// A file as it was found, in case that it must be found so again. Its contents wait in a
+/// temporary file.
 struct Saved(Option<(tempfile::NamedTempFile, u32)>);
 
 impl Saved {
@@ -130,6 +139,8 @@ fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use baton_protocol::event::ChangedFile;
 
     use super::*;
@@ -143,7 +154,7 @@ mod tests {
 
     /// Keeps a file, and then has it changed to what is told, as a tool would.
     fn change(shelf: &Shelf, path: &Path, contents: Option<&str>) -> (PathBuf, Touched) {
-        let before = shelf.keep(path);
+        let before = shelf.keep(path, &mut BTreeSet::new());
         match contents {
             Some(contents) => fs::write(path, contents).unwrap(),
             None => fs::remove_file(path).unwrap(),
@@ -151,7 +162,7 @@ mod tests {
         let after = if let Now::File(digest) = Now::of(path) { Some(digest) } else { None };
         let name = path.display().to_string();
         let last = Some(ChangedFile { path: name, after, lines_added: 0, lines_removed: 0 });
-        (path.to_owned(), Touched { before, last })
+        (path.to_owned(), Touched { before, last, gap: None })
     }
 
     #[test]
@@ -185,6 +196,20 @@ mod tests {
         fs::remove_dir_all(&shelf.directory).unwrap();
         let plan = Plan::of(&shelf, touched.into());
         assert_eq!(plan.skip, [(lost, Skip::SkippedCapture), (theirs, Skip::UserModified)]);
+        assert!(plan.restore.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_ours_stays() {
+        let (dir, shelf) = bench();
+        let [between, cut_off, same] = ["between", "cut_off", "same"].map(|name| dir.path().join(name));
+        let mut touched = [&between, &cut_off, &same].map(|path| change(&shelf, path, Some("now")));
+        touched[0].1.gap = Some(Skip::UserModified);
+        touched[1].1.last = None;
+        touched[2].1.last = None;
+        fs::remove_file(&same).unwrap();
+        let plan = Plan::of(&shelf, touched.into());
+        assert_eq!(plan.skip, [(between, Skip::UserModified), (cut_off, Skip::SkippedCapture)]);
         assert!(plan.restore.is_empty());
     }
 

@@ -1,6 +1,7 @@
 //! Copies of files, in the directory of their session, named by what is in them: so a copy that is torn is recognised, and
 //! the same contents are kept once.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -57,12 +58,13 @@ impl Shelf {
         Self { directory: session.join("rewind") }
     }
 
-    /// Keeps a file as it is now. What cannot be kept is said to be so: that is no reason not to work on it.
-    pub(crate) fn keep(&self, path: &Path) -> Preimage {
-        self.try_keep(path).unwrap_or_else(|error| Preimage::NotKept { why: error.to_string() })
+    /// Keeps a file as it is now. What cannot be kept is said to be so: that is no reason not to work on it. A copy that was
+    /// not there before is added to those that were made.
+    pub(crate) fn keep(&self, path: &Path, made: &mut BTreeSet<String>) -> Preimage {
+        self.try_keep(path, made).unwrap_or_else(|error| Preimage::NotKept { why: error.to_string() })
     }
 
-    fn try_keep(&self, path: &Path) -> io::Result<Preimage> {
+    fn try_keep(&self, path: &Path, made: &mut BTreeSet<String>) -> io::Result<Preimage> {
         let metadata = match fs::symlink_metadata(path) {
             Err(error) if is_absent(&error) => return Ok(Preimage::Absent),
             known => known?,
@@ -76,7 +78,11 @@ impl Shelf {
             return Err(io::Error::other(format!("it is larger than {} MiB", LARGEST >> 20)));
         }
         let digest = digest_of(contents.as_slice())?;
+        let is_new = !self.directory.join(&digest).exists();
         self.put(&digest, &contents)?;
+        if is_new {
+            made.insert(digest.clone());
+        }
         let mode = metadata.permissions().mode() & 0o7777;
         Ok(Preimage::Kept { digest, size: contents.len() as u64, mode })
     }
@@ -182,14 +188,17 @@ mod tests {
     fn what_is_kept_comes_back_and_what_is_torn_does_not() {
         let dir = tempfile::tempdir().unwrap();
         let (shelf, file) = (Shelf::of(dir.path()), dir.path().join("a.bin"));
-        assert_eq!(shelf.keep(&file), Preimage::Absent);
+        let mut made = BTreeSet::new();
+        assert_eq!(shelf.keep(&file, &mut made), Preimage::Absent);
         fs::write(&file, [0, 159, 146, 150]).unwrap();
-        let Preimage::Kept { digest, size: 4, .. } = shelf.keep(&file) else { panic!("not kept") };
+        let Preimage::Kept { digest, size: 4, .. } = shelf.keep(&file, &mut made) else { panic!("not kept") };
         assert_eq!(shelf.get(&digest).unwrap(), [0, 159, 146, 150]);
         fs::write(shelf.directory.join(&digest), [0, 159]).unwrap();
         assert_eq!(shelf.get(&digest), None, "a torn copy is no copy");
-        shelf.keep(&file);
-        assert!(shelf.get(&digest).is_some(), "and is made again");
+        assert_eq!(made, BTreeSet::from([digest.clone()]));
+        made.clear();
+        shelf.keep(&file, &mut made);
+        assert!(shelf.get(&digest).is_some() && made.is_empty(), "and is made again, for who needed it");
         assert_eq!(shelf.get("../a.bin"), None);
     }
 
@@ -201,7 +210,7 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("nowhere", &link).unwrap();
         for path in [dir.path(), &large, &link] {
-            assert!(matches!(shelf.keep(path), Preimage::NotKept { .. }), "{path:?}");
+            assert!(matches!(shelf.keep(path, &mut BTreeSet::new()), Preimage::NotKept { .. }), "{path:?}");
         }
         assert_eq!(resolve(&dir.path().join("new")), dir.path().canonicalize().unwrap().join("new"));
     }

@@ -267,10 +267,10 @@ async fn run_tracked(bench: &Bench, tool: &dyn Tool, context: &ToolContext, argu
         Ok(watch) => watch,
         Err(failure) => return ToolResult::failure(format!("The tool was not run: {failure}")),
     };
-    if bench.cancel.is_cancelled() {
-        return tools::interrupted();
-    }
-    let result = tool.run(context, arguments).await;
+    let result = match bench.cancel.is_cancelled() {
+        true => tools::interrupted(),
+        false => tool.run(context, arguments).await,
+    };
     capture::after(bench, watch).await;
     result
 }

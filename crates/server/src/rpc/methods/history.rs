@@ -75,9 +75,8 @@ impl Known {
     pub(super) async fn changes(self, cwd: String) -> Vec<Value> {
         let touched = self.trail.touched_since(Seq(0));
         let look = move || {
-            let changed =
-                touched.iter().filter_map(|(path, file)| change(&self.shelf, &cwd, path, &file.before));
-            changed.collect()
+            let changed = touched.iter().filter(|(_, file)| file.last.is_some());
+            changed.filter_map(|(path, file)| change(&self.shelf, &cwd, path, &file.before)).collect()
         };
         tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
@@ -105,7 +104,8 @@ fn points(all: Vec<(Point, BTreeMap<PathBuf, Touched>)>) -> Vec<Value> {
         let changed: Vec<(&PathBuf, &Touched, &ChangedFile)> =
             touched.iter().filter_map(|(path, file)| Some((path, file, file.last.as_ref()?))).collect();
         files.extend(changed.iter().map(|(path, ..)| (*path).clone()));
-        can_restore |= changed.iter().any(|(_, file, _)| !matches!(file.before, Preimage::NotKept { .. }));
+        let is_kept = |file: &Touched| file.gap.is_none() && !matches!(file.before, Preimage::NotKept { .. });
+        can_restore |= changed.iter().any(|(_, file, _)| is_kept(file));
         told.push(json!({
             "eventId": point.event,
             "userMessage": point.message,

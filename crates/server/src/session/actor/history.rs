@@ -1,6 +1,7 @@
 //! Going back to before an event: where that is, and what of it clients had seen.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -24,8 +25,14 @@ impl Actor {
             Err(error) => respond(Err(Failure::Store(error))),
             Ok(None) => respond(Err(Failure::Refused(format!("Event {event} not found in session")))),
             Ok(Some(cut)) => {
-                let reply = self.expect_reply(respond);
-                return self.step(Input::Truncate { reply, cut }).await;
+                let (flow, answer) = self.take_back(cut).await;
+                respond(answer.map(|Removed { reply, forgotten }| {
+                    if let Err(error) = forgotten {
+                        tracing::warn!(%error, "copies of files that nobody can come back to stay");
+                    }
+                    reply
+                }));
+                return flow;
             }
         }
         ControlFlow::Continue(())
@@ -62,50 +69,70 @@ impl Actor {
             rewound.error = Some(format!("Event {} not found in session", wish.event));
             return Ok(STAYED);
         };
-        let mut useless = Vec::new();
-        let shelf = Shelf::of(self.tools.directory());
         if wish.with_files {
             let trail = Trail::read(&*self.server.store, &self.session.id, self.head).await?;
-            let from = Seq(cut.from_seq);
-            useless = trail.copies_only_since(from);
-            restore(&shelf, trail.touched_since(from), rewound).await?;
+            let shelf = Shelf::of(self.tools.directory());
+            restore(shelf, trail.touched_since(Seq(cut.from_seq)), rewound).await?;
             if rewound.outcome != RewindOutcome::Success {
                 return Ok(STAYED);
             }
         }
-        let flow = self.take_back(cut, rewound).await;
-        if rewound.outcome == RewindOutcome::Success {
-            forget(shelf, useless, rewound).await;
-        }
+        let (flow, answer) = self.take_back(cut).await;
+        let (outcome, error) = match answer {
+            Ok(Removed { reply: Reply::Truncated(removed), forgotten }) => {
+                rewound.removed = Some(removed);
+                let Err(error) = forgotten else { return Ok(flow) };
+                (RewindOutcome::SnapshotPruneFailed, error.to_string())
+            }
+            Ok(Removed { reply: Reply::Refused(why), .. }) => (RewindOutcome::TruncationFailed, why),
+            Ok(_) => (RewindOutcome::TruncationFailed, "the session has ended".into()),
+            Err(failure) => (RewindOutcome::TruncationFailed, failure.to_string()),
+        };
+        (rewound.outcome, rewound.error) = (outcome, Some(error));
         Ok(flow)
     }
 
-    async fn take_back(&mut self, cut: HistoryTruncated, rewound: &mut Rewound) -> ControlFlow<()> {
+    /// Takes a part of the history back, and then removes the copies of files that only this part needs.
+    async fn take_back(&mut self, cut: HistoryTruncated) -> (ControlFlow<()>, Result<Removed, Failure>) {
+        let useless = match self.copies_only_since(Seq(cut.from_seq)).await {
+            Ok(useless) => useless,
+            Err(error) => return (ControlFlow::Continue(()), Err(Failure::Store(error))),
+        };
         let (told, heard) = oneshot::channel();
         let reply = self.expect_reply(Box::new(move |answer| drop(told.send(answer))));
         let flow = self.step(Input::Truncate { reply, cut }).await;
-        match heard.await {
-            Ok(Ok(Reply::Truncated(removed))) => rewound.removed = Some(removed),
-            answer => {
-                rewound.outcome = RewindOutcome::TruncationFailed;
-                rewound.error = Some(match answer {
-                    Ok(Ok(Reply::Refused(why))) => why,
-                    Ok(Err(failure)) => failure.to_string(),
-                    _ => "the session has ended".into(),
-                });
+        let answer = heard.await.unwrap_or_else(|_| Err(Failure::NotFound(self.session.id.clone())));
+        let removed = match answer {
+            Ok(reply @ Reply::Truncated(_)) => {
+                Ok(Removed { reply, forgotten: forget(Shelf::of(self.tools.directory()), useless).await })
             }
-        }
-        flow
+            answer => answer.map(|reply| Removed { reply, forgotten: Ok(()) }),
+        };
+        (flow, removed)
     }
+
+    async fn copies_only_since(&mut self, from: Seq) -> Result<Vec<String>, StoreError> {
+        if !self.session.durable.facts.tracks_files {
+            return Ok(Vec::new());
+        }
+        let trail = Trail::read(&*self.server.store, &self.session.id, self.head).await?;
+        Ok(trail.copies_only_since(from))
+    }
+}
+
+/// What came of taking something back.
+struct Removed {
+    reply: Reply,
+    /// Whether the copies that nobody can come back to are gone.
+    forgotten: io::Result<()>,
 }
 
 /// Puts files back, and says which.
 async fn restore(
-    shelf: &Shelf,
+    shelf: Shelf,
     touched: BTreeMap<PathBuf, Touched>,
     rewound: &mut Rewound,
 ) -> Result<(), Failure> {
-    let shelf = shelf.clone();
     let work = move || {
         let plan = Plan::of(&shelf, touched);
         (plan.carry_out(&shelf), plan.skip)
@@ -125,13 +152,9 @@ async fn restore(
 }
 
 /// Removes copies that nobody can come back to.
-async fn forget(shelf: Shelf, copies: Vec<String>, rewound: &mut Rewound) {
+async fn forget(shelf: Shelf, copies: Vec<String>) -> io::Result<()> {
     let work = move || copies.iter().try_for_each(|digest| shelf.forget(digest));
-    let done = tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other).flatten();
-    if let Err(error) = done {
-        rewound.outcome = RewindOutcome::SnapshotPruneFailed;
-        rewound.error = Some(error.to_string());
-    }
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other).flatten()
 }
 
 async fn cut_before(
