@@ -298,8 +298,13 @@ pub enum Answer {
     Plan(PlanAnswer),
     /// To the offer of another model.
     Switch(SwitchAnswer),
-    /// To a command: what went wrong, if anything.
-    Command(Option<String>),
+    /// To a command.
+    Command {
+        /// Who says so: SDKs answer for commands that they do not have, too.
+        by: ClientId,
+        /// What went wrong, if anything.
+        error: Option<String>,
+    },
     /// To a command that had waited for its turn, and whether what waits behind it is to go on waiting.
     QueuedCommand {
         /// Whether it was run.

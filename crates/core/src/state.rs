@@ -423,6 +423,8 @@ pub struct Live {
     pub hosts: BTreeMap<String, ClientId>,
     /// The command of the inbox that clients have been asked to run.
     pub command: Option<PromptId>,
+    /// Who has been asked to run it.
+    pub runners: BTreeSet<ClientId>,
     /// Requests whose answer has been taken and is being processed, with the caller who waits to hear that it counts.
     pub claimed: BTreeMap<RequestId, ReplyTo>,
     /// What clients have asked each other and nobody has answered, with those who wait for it.

@@ -286,7 +286,9 @@ impl Run {
                 let reply = self.world.answer(&request, YES);
                 self.asked.push((request, reply));
             } else if let Some(request) = self.world.command() {
-                let reply = self.world.answer(&request, Answer::Command(None));
+                let reply = self
+                    .world
+                    .answer(&request, Answer::Command { by: baton_protocol::ClientId(9), error: None });
                 self.asked.push((request, reply));
             } else if let Some((request, stage)) = self.world.open_requests().first() {
                 let reply = self.world.answer(request, answer_for(stage, 1));

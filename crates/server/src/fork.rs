@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use baton_core::{Change, Durable, Input, Output, ReplyTo, Session, Stamp, Withdrawn};
+use baton_core::{Arrangement, Change, Durable, Input, Output, ReplyTo, Session, Stamp, Withdrawn};
 use baton_protocol::{Body, Event, EventId, SessionId, Timestamp};
 use baton_store::{Append, Lease, NewRecord, NewSession, Record, Seq, Span, Store, StoreError};
 use bytes::Bytes;
@@ -133,6 +133,8 @@ impl Copy {
         let inputs = [
             Input::Withdraw { reply, which: Withdrawn::All },
             Input::Suspend { reply },
+            // Who holds the source's queue does not know of this one, and would not let it go.
+            Input::Arrange { reply, how: Box::new(Arrangement::Hold(false)) },
             Input::Change { reply, change },
         ];
         let stamp = || Stamp::new(Timestamp::now(), Uuid::new_v4().as_u128());

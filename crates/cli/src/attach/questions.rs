@@ -25,7 +25,7 @@ pub(super) struct WaitingList {
 impl Waiting {
     /// Whether a person can answer it.
     pub(super) fn is_for_people(&self) -> bool {
-        self.kind != "tool"
+        !matches!(self.kind.as_str(), "tool" | "command")
     }
 
     /// What it is about.

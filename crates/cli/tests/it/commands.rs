@@ -120,6 +120,30 @@ async fn a_queued_command_of_a_host_survives_a_kill_under_its_name() {
 }
 
 #[tokio::test]
+async fn a_queued_command_whose_runner_has_left_is_listed_and_can_be_taken_back() {
+    let (program, _model) = scripted().await;
+    let server = program.serve().await;
+    let (client, owner) = (server.connect().await, server.connect().await);
+    let chat = Chat::create(&client, json!({})).await;
+    let commands = json!([{"name": "deploy", "description": "Ships it"}]);
+    let owned = Chat::resume(&owner, &chat.id, json!({"commands": commands})).await;
+    chat.ok("session.commands.enqueue", json!({"command": "/deploy"})).await;
+    let (_, asked) = owned.event("command.execute", 0).await;
+    let request = asked["data"]["requestId"].clone();
+    let unknown = json!({"requestId": request, "error": "Unknown command: deploy"});
+    chat.ok("session.commands.handlePendingCommand", unknown).await;
+    assert!(waiting(&chat).await.is_empty(), "its owner runs it");
+    assert_eq!(chat.ok("session.queue.removeAt", json!({"id": request})).await["removed"], false);
+    let from = client.count();
+    owned.ok("session.detach", json!({})).await;
+    chat.event("commands.changed", from).await;
+    assert_eq!(waiting(&chat).await, [command("/deploy")]);
+    assert_eq!(chat.ok("session.queue.removeAt", json!({"id": request})).await["removed"], true);
+    chat.until_idle(from).await;
+    chat.assert_usable().await;
+}
+
+#[tokio::test]
 async fn what_waits_is_rearranged() {
     let (program, model) = scripted().await;
     let server = program.serve().await;

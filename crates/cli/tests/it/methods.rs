@@ -68,6 +68,7 @@ async fn a_fork_has_the_history_up_to_an_event_and_a_life_of_its_own() {
     let chat = Chat::create(&client, json!({})).await;
     chat.turn("say one").await;
     chat.turn("say two").await;
+    chat.ok("session.queue.setDrainPaused", json!({"paused": true})).await;
     let said = |events: &Value| -> Vec<String> {
         let events = events["events"].as_array().unwrap().iter();
         let prompts = events.filter(|event| event["type"] == "user.message");
@@ -90,6 +91,9 @@ async fn a_fork_has_the_history_up_to_an_event_and_a_life_of_its_own() {
         let busy = client.ok("session.metadata.isProcessing", json!({"sessionId": id})).await;
         assert_eq!(busy["processing"], false, "nothing of the source goes on in the copy");
     }
+    let copy = Chat { client: &client, id: whole["sessionId"].as_str().unwrap().to_owned() };
+    copy.assert_usable().await;
+    chat.ok("session.queue.setDrainPaused", json!({"paused": false})).await;
     for (params, expected) in [
         (json!({"sessionId": "nobody"}), "Session nobody not found or has no persisted events"),
         (json!({"sessionId": chat.id, "toEventId": "x"}), "Event x not found in session"),

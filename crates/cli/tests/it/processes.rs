@@ -104,6 +104,26 @@ async fn a_command_in_the_background_ends_with_its_session() {
     marker.until_gone("session.destroy").await;
 }
 
+/// The running turn is none of the business of a prompt that waits behind it.
+#[tokio::test]
+async fn a_command_in_the_background_outlives_a_prompt_that_is_taken_back() {
+    let (program, _model) = scripted().await;
+    let (_server, client) = program.pipes().await;
+    let chat = Chat::trusting(&client, json!({"workingDirectory": program.work()})).await;
+    let patient = "until [ -e go ]; do sleep 0.05; done; touch gone";
+    let background = json!({"command": patient, "mode": "async"});
+    let keeps_on =
+        json!({"command": "until [ -e gone ]; do sleep 0.05; done; echo seen", "initial_wait": 600});
+    let from = client.count();
+    chat.send(&format!("[[tool:bash {background}]][[tool:bash {keeps_on}]]")).await;
+    chat.event("tool.execution_complete", from).await;
+    let waiting = chat.send("not now").await;
+    assert_eq!(chat.ok("session.queue.removeAt", json!({"id": waiting})).await["removed"], true);
+    std::fs::write(program.work().join("go"), "").unwrap();
+    let turn = chat.until_idle(from).await;
+    assert!(turn.text().contains("seen"), "the command in the background went on: {turn:?}");
+}
+
 /// `baton run` is a server too, if only for one prompt.
 #[tokio::test]
 async fn a_prompt_on_the_command_line_leaves_nothing_behind() {

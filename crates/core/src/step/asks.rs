@@ -5,6 +5,7 @@ use baton_protocol::RequestId;
 use baton_protocol::event::{CommandCompleted, CommandExecute, ElicitationCompleted, ElicitationRequested};
 
 use super::Step;
+use super::commands::{is_beside_the_point, owners};
 use crate::input::{Answer, Ask, Elicited};
 use crate::output::{Reply, ReplyTo};
 use crate::state::Live;
@@ -37,12 +38,18 @@ impl Step<'_> {
     }
 
     pub(super) fn answer_ask(&mut self, reply: ReplyTo, request: &RequestId, answer: Answer) {
-        let Some((asker, ask)) = self.session.live.asks.remove(request) else { return };
+        let live = &mut self.session.live;
+        if let Some((_, Ask::Command { name, .. })) = live.asks.get(request)
+            && is_beside_the_point(&owners(live, name), &answer)
+        {
+            return self.reply(reply, Reply::TooLate);
+        }
+        let Some((asker, ask)) = live.asks.remove(request) else { return };
         match (&ask, answer) {
             (Ask::Elicitation { .. }, Answer::Elicitation(elicited)) => {
                 self.elicited(request, asker, elicited);
             }
-            (Ask::Command { .. }, Answer::Command(error)) => {
+            (Ask::Command { .. }, Answer::Command { error, .. }) => {
                 self.show(CommandCompleted { request_id: request.clone() });
                 self.reply(asker, Reply::CommandDone(error));
             }
@@ -104,12 +111,8 @@ fn unanswerable(live: &Live, ask: &Ask) -> Option<String> {
             Some("elicitation is not supported: no attached client can show a form".into())
         }
         Ask::Command { name, .. } => {
-            let known = live
-                .clients
-                .values()
-                .flat_map(|client| &client.commands)
-                .any(|command| command.name == *name);
-            (!known).then(|| format!("no attached client has a command named {name:?}"))
+            let unknown = owners(live, name).is_empty();
+            unknown.then(|| format!("no attached client has a command named {name:?}"))
         }
     }
 }

@@ -39,6 +39,9 @@ impl Step<'_> {
 
     /// Takes back prompts that wait. One that is being prepared has been begun with, and is not taken back but cancelled.
     pub(super) fn withdraw(&mut self, reply: ReplyTo, which: Withdrawn) {
+        if matches!(which, Withdrawn::One(id) if self.session.is_abandoned(id)) {
+            return self.withdraw_abandoned(reply);
+        }
         let waiting = self.session.durable.inbox.iter().map(|p| p.id);
         let mut waiting = waiting.filter(|id| !self.session.has_begun(*id));
         let taken: Vec<PromptId> = match which {

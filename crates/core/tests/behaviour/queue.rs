@@ -1,7 +1,9 @@
 //! What waits: commands among the prompts, and rearranging all of it.
 
-use baton_core::Arrangement;
+use baton_core::{Arrangement, Profile};
+use baton_protocol::ClientId;
 use baton_protocol::event::Prompt;
+use baton_protocol::tool::Command;
 
 use super::*;
 
@@ -17,6 +19,16 @@ fn hosted() -> World {
 /// How often clients were asked to run a command, by the kind of the event.
 fn asked(world: &World, kind: &str) -> usize {
     world.shown.iter().filter(|event| event.body.kind() == kind).count()
+}
+
+/// What a client brings that has a command of its own.
+fn with_deploy() -> Profile {
+    let commands = vec![Command { name: "deploy".into(), description: None }];
+    Profile { commands, ..profile(&[]) }
+}
+
+fn went_wrong(client: u64, why: &str) -> Answer {
+    Answer::Command { by: ClientId(client), error: Some(why.into()) }
 }
 
 fn is_preparing(work: &Work) -> bool {
@@ -46,14 +58,11 @@ fn a_command_waits_for_the_turn_before_it_and_what_comes_after_waits_for_the_com
 #[test]
 fn a_command_of_a_client_goes_to_that_client() {
     let mut world = hosted();
-    let commands = vec![baton_protocol::tool::Command { name: "deploy".into(), description: None }];
-    let profile = baton_core::Profile { commands, ..profile(&[]) };
-    let client = baton_protocol::ClientId(2);
-    world.take(Input::Attach { client, profile, arrival: baton_core::Arrival::Made });
+    world.resume_with(2, with_deploy(), None);
     world.enqueue("/deploy now");
     assert_eq!((asked(&world, "command.execute"), asked(&world, "command.queued")), (1, 0));
     let request = world.command().expect("asked");
-    world.answer(&request, Answer::Command(Some("no such host".into())));
+    world.answer(&request, went_wrong(2, "no such host"));
     assert_eq!(outcome(&world), (Outcome::Failed, "no such host".into()));
     assert_eq!(world.last_shown(), Some("session.idle"));
 }
@@ -79,13 +88,81 @@ fn a_command_that_clients_run_is_still_pending_after_a_crash_under_the_same_name
     world.enqueue("/test");
     let request = world.command().expect("asked");
     world.crash();
+    let before = asked(&world, "command.queued");
     world.resume(2, &[], Some(true));
     assert_eq!(world.command(), Some(request.clone()));
-    let before = asked(&world, "command.queued");
     world.host(2, true);
-    assert_eq!(asked(&world, "command.queued"), before + 1, "who comes later is asked, too");
+    assert_eq!(asked(&world, "command.queued"), before + 1, "who can run it is asked, once");
     world.answer(&request, HANDLED);
     assert!(world.command().is_some_and(|next| next != request), "the one behind it waits for clients, too");
+}
+
+#[test]
+fn who_runs_a_command_is_not_asked_again_whoever_else_comes() {
+    let mut world = World::new();
+    world.resume_with(2, with_deploy(), None);
+    world.enqueue("/deploy");
+    world.crash();
+    world.shown.clear();
+    world.resume_with(2, with_deploy(), Some(true));
+    assert_eq!(asked(&world, "command.execute"), 1, "the resume asks once");
+    world.resume_with(2, with_deploy(), Some(true));
+    world.resume_with(3, with_deploy(), Some(true));
+    world.host(3, true);
+    assert_eq!((asked(&world, "command.execute"), asked(&world, "command.queued")), (1, 0));
+    world.detach(2);
+    world.resume_with(4, with_deploy(), Some(true));
+    assert_eq!(asked(&world, "command.execute"), 2, "who was asked has left");
+}
+
+#[test]
+fn a_host_at_work_is_not_asked_again() {
+    let mut world = hosted();
+    world.enqueue("/deploy");
+    world.host(1, true);
+    world.resume(2, &[], None);
+    world.host(2, true);
+    assert_eq!(asked(&world, "command.queued"), 1);
+}
+
+#[test]
+fn a_client_that_does_not_have_a_command_does_not_fail_it_for_the_one_that_does() {
+    let mut world = hosted();
+    world.resume_with(2, with_deploy(), None);
+    world.enqueue("/deploy");
+    world.prompt(SendMode::Enqueue);
+    let request = world.command().expect("asked");
+    let reply = world.answer(&request, went_wrong(1, "Unknown command: deploy"));
+    assert_eq!(world.replies[&reply], Reply::TooLate);
+    assert!(world.command().is_some() && world.running.is_empty(), "the prompt still waits");
+    world.answer(&request, Answer::Command { by: ClientId(2), error: None });
+    assert_eq!(outcome(&world).0, Outcome::Completed);
+}
+
+#[test]
+fn nor_does_it_fail_one_that_somebody_waits_for() {
+    let mut world = World::new();
+    world.resume_with(2, with_deploy(), None);
+    let asker = world.invoke("deploy");
+    let request = world.session.live.asks.keys().next().expect("asked").clone();
+    world.answer(&request, went_wrong(1, "Unknown command: deploy"));
+    assert!(!world.replies.contains_key(&asker));
+    world.answer(&request, went_wrong(2, "no such host"));
+    assert_eq!(world.replies[&asker], Reply::CommandDone(Some("no such host".into())));
+}
+
+#[test]
+fn a_command_can_be_taken_back_when_who_ran_it_has_left() {
+    let mut world = hosted();
+    world.resume_with(2, with_deploy(), None);
+    let command = world.enqueue("/deploy");
+    world.prompt(SendMode::Enqueue);
+    assert_eq!(world.withdraw_one(command), Reply::Withdrew(0), "it is being run");
+    world.detach(2);
+    assert!(world.session.is_abandoned(command));
+    assert_eq!(world.withdraw_one(command), Reply::Withdrew(1));
+    assert_eq!((outcome(&world).0, asked(&world, "command.completed")), (Outcome::Cancelled, 1));
+    world.only(is_preparing);
 }
 
 #[test]

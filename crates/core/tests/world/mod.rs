@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::{
-    Answer, Arrangement, Arrival, CallStage, Change, Delegation, Durable, EngineReport, Input, Instead,
+    Answer, Arrangement, Arrival, Ask, CallStage, Change, Delegation, Durable, EngineReport, Input, Instead,
     Output, Prepared, PreparedPrompt, Profile, Reply, ReplyTo, Route, Said, Session, Stamp, Unanswered,
     Withdrawn, Work, WorkId, WorkResult,
 };
@@ -128,6 +128,12 @@ impl World {
         self.take(Input::Withdraw { reply, which: if all { Withdrawn::All } else { Withdrawn::Newest } });
     }
 
+    pub fn withdraw_one(&mut self, id: PromptId) -> Reply {
+        let reply = self.reply_to();
+        self.take(Input::Withdraw { reply, which: Withdrawn::One(id) });
+        self.replies[&reply].clone()
+    }
+
     pub fn enqueue(&mut self, command: &str) -> PromptId {
         let reply = self.reply_to();
         self.take(Input::Enqueue { reply, command: command.to_owned() });
@@ -201,6 +207,10 @@ impl World {
     }
 
     pub fn resume(&mut self, client: u64, tools: &[&str], continue_pending_work: Option<bool>) {
+        self.resume_with(client, profile(tools), continue_pending_work);
+    }
+
+    pub fn resume_with(&mut self, client: u64, profile: Profile, continue_pending_work: Option<bool>) {
         let arrival = Arrival::Resumed {
             continue_pending_work,
             record: true,
@@ -208,7 +218,7 @@ impl World {
             model: None,
             reasoning_effort: None,
         };
-        self.take(Input::Attach { client: ClientId(client), profile: profile(tools), arrival });
+        self.take(Input::Attach { client: ClientId(client), profile, arrival });
     }
 
     pub fn detach(&mut self, client: u64) {
@@ -227,6 +237,13 @@ impl World {
     pub fn answer(&mut self, request: &RequestId, answer: Answer) -> ReplyTo {
         let reply = self.reply_to();
         self.take(Input::Answer { reply, request: request.clone(), answer });
+        reply
+    }
+
+    /// A client asks whoever has a command to run it, and waits for that.
+    pub fn invoke(&mut self, name: &str) -> ReplyTo {
+        let reply = self.reply_to();
+        self.take(Input::Ask { reply, ask: Ask::Command { name: name.to_owned(), args: String::new() } });
         reply
     }
 

@@ -180,3 +180,20 @@ async fn an_offer_of_another_model_to_an_sdk_is_answered_over_http() {
     assert_eq!(house.http.post(&path, yes).await.status, 409, "the first answer counts");
     assert_eq!(chat.until_idle(from).await.text(), "at last");
 }
+
+#[tokio::test]
+async fn a_queued_command_that_an_sdk_was_to_run_is_answered_over_http() {
+    let house = House::open().await;
+    let sdk = house.sdk().await;
+    let chat = Chat::create(&sdk, json!({"commands": [{"name": "deploy"}]})).await;
+    let from = sdk.count();
+    chat.ok("session.commands.enqueue", json!({"command": "/deploy now"})).await;
+    let request = house.http.pending(&chat.id).await;
+    assert_eq!((&request["kind"], &request["detail"]["command"]), (&json!("command"), &json!("/deploy now")));
+    let path = format!("/api/sessions/{}/requests/{}", chat.id, request["requestId"].as_str().unwrap());
+    let handled = json!({"kind": "command", "handled": true});
+    let _ = house.http.post(&path, handled.clone()).await.expect(200);
+    assert_eq!(house.http.post(&path, handled).await.status, 409, "the first answer counts");
+    chat.until_idle(from).await;
+    chat.assert_usable().await;
+}

@@ -85,6 +85,7 @@ fn as_answer(answer: RequestAnswer) -> Answer {
             Decision::ApproveForSession => Verdict::ApproveForSession(None),
             Decision::Reject => Verdict::Reject { feedback },
         }),
+        RequestAnswer::Command { handled } => Answer::QueuedCommand { handled, stop: false },
         RequestAnswer::Tool { text, failed: true } => Answer::Tool(ToolResult::failure(text)),
         RequestAnswer::Tool { text, failed: false } => Answer::Tool(ToolResult::success(text)),
         RequestAnswer::Switch { response } => Answer::Switch(match response {

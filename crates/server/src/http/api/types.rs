@@ -1,8 +1,8 @@
 //! What the API takes and gives.
 
 use baton_core::{Call, CallStage, Session};
-use baton_protocol::Timestamp;
 use baton_protocol::event::{AgentMode, Outcome, PermissionMode, PlanAction, Question, SwitchOffered};
+use baton_protocol::{PromptId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
@@ -236,13 +236,13 @@ pub(super) struct Cancelled {
 #[serde(rename_all = "camelCase")]
 pub(super) struct RequestView {
     pub(super) request_id: String,
-    /// `permission`, `tool`, `question`, `plan` or `switch`.
+    /// `permission`, `tool`, `question`, `plan`, `switch` or `command`.
     pub(super) kind: &'static str,
-    /// The call that it is about; none for a switch to another model.
+    /// The call that it is about; none for a switch to another model and for a command.
     pub(super) tool_call_id: Option<String>,
     pub(super) tool_name: Option<String>,
     /// What exactly: the permission that is wanted, the arguments of the tool, the question, the plan, the
-    /// other model and why.
+    /// other model and why, the command.
     #[schema(value_type = Object)]
     pub(super) detail: serde_json::Value,
 }
@@ -252,7 +252,8 @@ impl RequestView {
     pub(super) fn all(session: &Session) -> Vec<Self> {
         let turn = session.durable.turn.iter();
         let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(Self::of_call);
-        calls.chain(turn.filter_map(|turn| turn.offer.as_ref()).map(Self::of_offer)).collect()
+        let offers = turn.filter_map(|turn| turn.offer.as_ref()).map(Self::of_offer);
+        calls.chain(offers).chain(session.command_of_clients().map(Self::of_command)).collect()
     }
 
     fn of_call(call: &Call) -> Option<Self> {
@@ -274,6 +275,17 @@ impl RequestView {
             tool_name: Some(call.tool.clone()),
             detail: detail.unwrap_or_default(),
         })
+    }
+
+    /// Clients are to run a queued command.
+    fn of_command((id, command): (PromptId, &str)) -> Self {
+        Self {
+            request_id: id.to_string(),
+            kind: "command",
+            tool_call_id: None,
+            tool_name: None,
+            detail: json!({ "command": command }),
+        }
     }
 
     /// A model may not be asked for a while: whether to go on with another.
@@ -313,7 +325,7 @@ pub(super) struct SessionRequest {
     pub(super) request: RequestView,
 }
 
-/// An answer to something that waits. One of the five, according to what was asked.
+/// An answer to something that waits. One of the six, according to what was asked.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind")]
 pub(super) enum RequestAnswer {
@@ -343,6 +355,8 @@ pub(super) enum RequestAnswer {
     },
     /// To an offer to go on with another model.
     Switch { response: SwitchResponse },
+    /// To a queued command: whether it was run.
+    Command { handled: bool },
 }
 
 /// What is said about a plan: how to go on with it, or that it is not good yet.

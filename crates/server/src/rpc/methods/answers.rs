@@ -163,7 +163,7 @@ struct CommandAnswer {
 pub(super) fn command(call: &Call<'_>) -> Handling {
     let params: CommandAnswer = call.parse()?;
     let handle = call.attached(&params.session_id)?;
-    let answer = Box::new(Answer::Command(params.error));
+    let answer = Box::new(Answer::Command { by: call.connection.client, error: params.error });
     call.by_responder(&handle, |respond| Mail::Answer(params.request_id, answer, respond), |_| Ok(success()))
 }
 

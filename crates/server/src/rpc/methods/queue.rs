@@ -18,8 +18,9 @@ pub(super) fn pending(call: &Call<'_>) -> Handling {
             inbox.partition(|waiting| waiting.prompt.mode == SendMode::Immediate);
         let steering: Vec<&str> = steering.into_iter().map(|waiting| shown(&waiting.prompt)).collect();
         // A prompt stays listed until it is in the history, so that whoever looks at both always finds it. A command
-        // never is there.
-        let is_under_way = |waiting: &Accepted| is_command(waiting) && view.session.has_begun(waiting.id);
+        // never is there; it is listed again when nobody is left to run it, so that it can be taken back.
+        let is_run = |id: PromptId| view.session.has_begun(id) && !view.session.is_abandoned(id);
+        let is_under_way = |waiting: &Accepted| is_command(waiting) && is_run(waiting.id);
         let items: Vec<Value> =
             queued.into_iter().filter(|waiting| !is_under_way(waiting)).map(item).collect();
         // What steers a turn leaves the inbox when it joins it.

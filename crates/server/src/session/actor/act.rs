@@ -1,6 +1,6 @@
 //! What follows once a step is durable: clients see it, callers hear of it, work starts and stops.
 
-use baton_core::{EngineControl, Output, Work, WorkId, WorkResult};
+use baton_core::{EngineControl, Output, Session, Work, WorkId, WorkResult};
 use baton_engines::Control;
 use baton_protocol::event::{Body, Event, Outcome, SessionError};
 use baton_store::{Seq, StoreError};
@@ -62,11 +62,23 @@ impl Actor {
         }
     }
 
+    /// Lets go of what the turn has left in the background, if these outputs end it. Other prompts have outcomes, too:
+    /// those that are taken back while they wait.
+    pub(super) fn leave_background(&mut self, before: &Session, outputs: &[Output]) {
+        let Some(turn) = &before.durable.turn else { return };
+        let settled = outputs.iter().filter_map(|output| match output {
+            Output::Record(Event { body: Body::TurnSettled(settled), .. }) => Some(settled),
+            _ => None,
+        });
+        let mut ends =
+            settled.filter(|settled| settled.prompt_ids.iter().any(|id| turn.prompts.contains(id)));
+        if let Some(end) = ends.next() {
+            self.end_background(end.outcome != Outcome::Completed);
+        }
+    }
+
     fn publish(&mut self, event: &Event, seq: Option<Seq>, body: Bytes) {
         if seq.is_some() {
-            if let Body::TurnSettled(settled) = &event.body {
-                self.end_background(settled.outcome != Outcome::Completed);
-            }
             self.conversation.apply(event);
             if matches!(event.body, Body::HistoryTruncated(_)) {
                 self.mirror.catch_up(&self.session.id, seq.unwrap_or(self.head));

@@ -333,6 +333,7 @@ impl Actor {
         let bodies: Vec<Bytes> = records.iter().map(|record| record.body.clone()).collect();
         match self.write(records, from_work).await {
             Ok(first) => {
+                self.leave_background(&before, &outputs);
                 self.act(first, outputs, bodies).await;
                 ControlFlow::Continue(())
             }

@@ -231,6 +231,7 @@ impl Actor {
             Ok(first) => {
                 self.mirror.catch_up(&self.session.id, Seq(first.0.saturating_sub(1)));
                 self.hub.attach(joining.client, joining.port.clone());
+                self.leave_background(&before.0, &outputs);
                 self.act(first, outputs, bodies).await;
                 self.mirror.start(&self.session);
                 self.say_repairs();
