@@ -269,7 +269,8 @@ impl Durable {
 
 impl Turn {
     /// Whether an outcome of these prompts is the turn's. That of a turn which nobody prompted names none.
-    fn is_settled_by(&self, prompts: &[PromptId]) -> bool {
+    #[must_use]
+    pub fn is_settled_by(&self, prompts: &[PromptId]) -> bool {
         self.prompts.is_empty() && prompts.is_empty() || self.prompts.iter().any(|own| prompts.contains(own))
     }
 

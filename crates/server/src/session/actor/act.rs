@@ -66,13 +66,11 @@ impl Actor {
     /// those that are taken back while they wait.
     pub(super) fn leave_background(&mut self, before: &Session, outputs: &[Output]) {
         let Some(turn) = &before.durable.turn else { return };
-        let settled = outputs.iter().filter_map(|output| match output {
+        let mut settled = outputs.iter().filter_map(|output| match output {
             Output::Record(Event { body: Body::TurnSettled(settled), .. }) => Some(settled),
             _ => None,
         });
-        let mut ends =
-            settled.filter(|settled| settled.prompt_ids.iter().any(|id| turn.prompts.contains(id)));
-        if let Some(end) = ends.next() {
+        if let Some(end) = settled.find(|settled| turn.is_settled_by(&settled.prompt_ids)) {
             self.end_background(end.outcome != Outcome::Completed);
         }
     }
