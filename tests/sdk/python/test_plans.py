@@ -23,6 +23,15 @@ def saying(answer: dict[str, Any], asked: list[Any] | None = None):
     return handler
 
 
+async def asking(world, server) -> tuple[Any, Any, Any, Any]:
+    """A client with a plan that it never answers: the client, its session, what is seen of that, and the request."""
+    client = await world.client_at(server.port)
+    session = await world.create(client, on_exit_plan_mode_request=world.never)
+    seen = world.watch(session)
+    await session.send(ASKS + "[[text:done]]", agent_mode="plan")
+    return client, session, seen, await seen.first("exit_plan_mode.requested")
+
+
 async def test_an_approved_plan_is_carried_out(world, client):
     from copilot.rpc import PlanUpdateRequest
 
@@ -81,11 +90,7 @@ async def test_the_first_answer_counts_whoever_gives_it(world):
     from copilot.rpc import UIExitPlanModeResponse, UIHandlePendingExitPlanModeRequest
 
     server = world.server()
-    first = await world.client_at(server.port)
-    session = await world.create(first, on_exit_plan_mode_request=world.never)
-    seen = world.watch(session)
-    await session.send(ASKS + "[[text:done]]", agent_mode="plan")
-    requested = await seen.first("exit_plan_mode.requested")
+    _, session, seen, requested = await asking(world, server)
     watcher = await world.resume(await world.client_at(server.port), session.session_id)
     answer = UIHandlePendingExitPlanModeRequest(
         request_id=requested["requestId"], response=UIExitPlanModeResponse(approved=True)
@@ -98,11 +103,7 @@ async def test_the_first_answer_counts_whoever_gives_it(world):
 
 async def test_who_leaves_leaves_the_plan_to_the_next(world):
     server = world.server()
-    first = await world.client_at(server.port)
-    session = await world.create(first, on_exit_plan_mode_request=world.never)
-    seen = world.watch(session)
-    await session.send(ASKS + "[[text:done]]", agent_mode="plan")
-    requested = await seen.first("exit_plan_mode.requested")
+    first, session, _, requested = await asking(world, server)
     await world.leave(first)
     second = await world.client_at(server.port)
     asked: list[Any] = []
@@ -115,11 +116,7 @@ async def test_who_leaves_leaves_the_plan_to_the_next(world):
 
 async def test_a_plan_survives_the_server(world):
     server = world.server()
-    first = await world.client_at(server.port)
-    original = await world.create(first, on_exit_plan_mode_request=world.never)
-    before = world.watch(original)
-    await original.send(ASKS + "[[text:after all]]", agent_mode="plan")
-    await before.first("exit_plan_mode.requested")
+    _, original, _, _ = await asking(world, server)
     server.kill()
 
     second = await world.client_at(world.server().port)
@@ -128,5 +125,5 @@ async def test_a_plan_survives_the_server(world):
     await world.model.asked(2)
     assert await world.ask(session, "[[text:and more]]") == "and more"
     said = [event["content"] for event in await world.history(session) if event.type == "assistant.message"]
-    assert said[-2:] == ["after all", "and more"]
+    assert said[-2:] == ["done", "and more"]
     assert "You are now in interactive mode." in tool_results(world.model.requests()[1])[0]

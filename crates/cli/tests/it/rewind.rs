@@ -1,14 +1,22 @@
 //! Going back with files: what the session's own tools changed becomes what it was, and nothing else does.
 
 use std::fs;
+use std::path::PathBuf;
 
 use baton_testkit::chat::Chat;
+use baton_testkit::client::Client;
+use baton_testkit::model_server::ModelServer;
 use baton_testkit::program::Program;
 use serde_json::{Value, json};
 
 use crate::scripted;
 
 const TRACKED: &str = "enableFileChangeTracking";
+
+/// A session whose files are tracked, and whose tools are allowed.
+async fn tracked<'a>(program: &Program, client: &'a Client) -> Chat<'a> {
+    Chat::trusting(client, json!({TRACKED: true, "workingDirectory": program.work()})).await
+}
 
 async fn points(chat: &Chat<'_>) -> Vec<Value> {
     let told = chat.ok("session.history.listRewindPoints", json!({})).await;
@@ -38,8 +46,7 @@ async fn files_and_conversation_go_back_together_also_after_a_kill() {
     let mut server = program.serve().await;
     let id = {
         let client = server.connect().await;
-        let params = json!({TRACKED: true, "workingDirectory": work});
-        let chat = Chat::trusting(&client, params).await;
+        let chat = tracked(&program, &client).await;
         chat.turn("hello").await;
         chat.turn(r#"[[tool:create {"path":"new.txt","file_text":"a\nb\n"}]]"#).await;
         chat.turn(r#"[[tool:edit {"path":"old.txt","old_str":"two","new_str":"2"}]][[tool:bash {"command":"rm gone.txt; echo x > made.txt"}]]"#).await;
@@ -106,7 +113,7 @@ async fn a_session_at_work_does_not_go_back() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
-    let chat = Chat::trusting(&client, json!({TRACKED: true, "workingDirectory": program.work()})).await;
+    let chat = tracked(&program, &client).await;
     chat.turn("hello").await;
     let point = points(&chat).await[0].clone();
     let from = client.count();
@@ -126,6 +133,14 @@ fn copies(program: &Program, chat: &Chat<'_>) -> usize {
     fs::read_dir(shelf).map_or(0, Iterator::count)
 }
 
+/// A program in whose working directory is a file, with something in it.
+async fn with_a_file() -> (Program, ModelServer, PathBuf) {
+    let (program, model) = scripted().await;
+    let file = program.work().join("a.txt");
+    fs::write(&file, "one\n").unwrap();
+    (program, model, file)
+}
+
 #[tokio::test]
 async fn what_a_command_only_names_is_neither_put_back_nor_kept() {
     let (program, _model) = scripted().await;
@@ -133,7 +148,7 @@ async fn what_a_command_only_names_is_neither_put_back_nor_kept() {
     fs::write(work.join("read.txt"), "secret\n").unwrap();
     let server = program.serve().await;
     let client = server.connect().await;
-    let chat = Chat::trusting(&client, json!({TRACKED: true, "workingDirectory": work})).await;
+    let chat = tracked(&program, &client).await;
     chat.turn(r#"[[tool:bash {"command":"cp read.txt made.txt; expr notes : n"}]]"#).await;
     assert_eq!(copies(&program, &chat), 0, "what was only read");
     fs::write(work.join("read.txt"), "the user's").unwrap();
@@ -150,12 +165,10 @@ async fn what_a_command_only_names_is_neither_put_back_nor_kept() {
 
 #[tokio::test]
 async fn what_the_user_wrote_between_two_changes_is_not_lost() {
-    let (program, _model) = scripted().await;
-    let file = program.work().join("a.txt");
-    fs::write(&file, "one\n").unwrap();
+    let (program, _model, file) = with_a_file().await;
     let server = program.serve().await;
     let client = server.connect().await;
-    let chat = Chat::trusting(&client, json!({TRACKED: true, "workingDirectory": program.work()})).await;
+    let chat = tracked(&program, &client).await;
     chat.turn(r#"[[tool:edit {"path":"a.txt","old_str":"one","new_str":"two"}]]"#).await;
     fs::write(&file, "two\nthe user's\n").unwrap();
     chat.turn(r#"[[tool:edit {"path":"a.txt","old_str":"two","new_str":"three"}]]"#).await;
@@ -169,12 +182,10 @@ async fn what_the_user_wrote_between_two_changes_is_not_lost() {
 
 #[tokio::test]
 async fn going_back_without_files_forgets_their_copies() {
-    let (program, _model) = scripted().await;
-    let file = program.work().join("a.txt");
-    fs::write(&file, "one\n").unwrap();
+    let (program, _model, _) = with_a_file().await;
     let server = program.serve().await;
     let client = server.connect().await;
-    let chat = Chat::trusting(&client, json!({TRACKED: true, "workingDirectory": program.work()})).await;
+    let chat = tracked(&program, &client).await;
     for method in ["session.history.rewind", "session.history.truncate"] {
         chat.turn(&format!(r#"[[tool:bash {{"command":"echo {method} >> a.txt"}}]]"#)).await;
         assert_eq!(copies(&program, &chat), 1);
