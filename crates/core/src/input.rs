@@ -6,7 +6,8 @@ use baton_protocol::event::{
 };
 use baton_protocol::permission::Verdict;
 use baton_protocol::tool::{Command, ToolResult, ToolSpec};
-use baton_protocol::{AgentId, ClientId, Json, PromptId, RequestId};
+use baton_protocol::rules::RulesEdit;
+use baton_protocol::{AgentId, Author, ClientId, EventId, Json, PromptId, RequestId};
 
 use crate::output::{ReplyTo, WorkId};
 use crate::results::{Delegation, EngineReport, WorkResult};
@@ -279,8 +280,10 @@ pub enum Ask {
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// To a permission request.
-    Permission(Verdict),
+    /// To a permission request, and who gives it.
+    Permission(Verdict, Author),
+    /// To a permission request, by a client that was told to approve whatever comes: counts where allow-all would.
+    ApproveUnattended,
     /// To a call of a client's tool.
     Tool(ToolResult),
     /// To a question to the user.
@@ -337,8 +340,20 @@ pub enum Change {
     Mode(AgentMode),
     /// Whether tools are asked for.
     Permissions(PermissionMode),
-    /// Granted permissions are forgotten.
-    ForgetApprovals,
+    /// The standing rules change.
+    Rules {
+        /// How.
+        edit: Box<RulesEdit>,
+        /// Who changes them.
+        by: Author,
+    },
+    /// Grants are revoked.
+    Revoke {
+        /// Which; none means all.
+        grant: Option<EventId>,
+        /// Who revokes them.
+        by: Author,
+    },
     /// Another name.
     Name {
         /// The name.

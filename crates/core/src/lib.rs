@@ -14,12 +14,13 @@
 //! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], turns of
 //! other agents' programs in [`step::engine`], commands that wait in [`step::commands`], requests and their answers in [`step::requests`] (those of a turn) and
 //! [`step::asks`] (those of a client), cancel in [`step::cancel`], clients that come and go in [`step::clients`],
-//! sub-agents in [`step::agents`], another model in the middle of a turn in [`step::switch`], recovery in
+//! what may be done without asking in [`policy`], sub-agents in [`step::agents`], another model in the middle of a turn in [`step::switch`], recovery in
 //! [`step::recover`], going back in [`step::history`].
 
 pub mod fold;
 mod input;
 mod output;
+pub mod policy;
 mod removed;
 pub mod results;
 pub mod stamp;
@@ -30,7 +31,7 @@ pub use input::{Answer, Arrangement, Arrival, Ask, Change, Elicited, Input, LogL
 pub use output::{EngineControl, INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
 pub use removed::Removed;
 pub use results::{
-    Delegation, EngineReport, Instead, Prepared, PreparedPrompt, Route, Ruling, Said, Unanswered, WorkResult,
+    Delegation, EngineReport, Instead, Prepared, PreparedPrompt, Route, Said, Unanswered, WorkResult,
 };
 pub use stamp::Stamp;
 pub use state::{

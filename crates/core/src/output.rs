@@ -1,8 +1,8 @@
 //! What a session does about what happens.
 
-use baton_protocol::permission::Verdict;
+use baton_protocol::permission::{Approval, Verdict};
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{AgentId, ClientId, Event, EventId, PromptId, RequestId};
+use baton_protocol::{AgentId, Author, ClientId, Event, EventId, PromptId, RequestId};
 
 use crate::input::Elicited;
 use crate::state::CallKey;
@@ -57,6 +57,8 @@ pub enum Reply {
     NoSuchRequest,
     /// The answer does not fit the request.
     Mismatch,
+    /// The grant was not offered, and why; the request is still open.
+    NotOffered(String),
     /// What became of a form.
     Elicited(Elicited),
     /// A command was run; what went wrong, if anything.
@@ -119,6 +121,17 @@ pub enum Work {
         /// Which.
         request: RequestId,
     },
+    /// Store a grant for a location, before the answer that gives it counts.
+    SaveGrant {
+        /// The request that is answered.
+        request: RequestId,
+        /// The location, as the client named it.
+        location_key: String,
+        /// The grant.
+        approval: Approval,
+        /// Who gives it.
+        by: Author,
+    },
     /// Ask hooks whether the turn may end.
     Review,
     /// Have an engine work on the turn.
@@ -144,6 +157,7 @@ impl Work {
             Self::PreparePrompt { .. }
             | Self::RunCommand { .. }
             | Self::DeliverQuestion { .. }
+            | Self::SaveGrant { .. }
             | Self::Review
             | Self::Drive { .. } => None,
         }

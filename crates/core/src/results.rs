@@ -1,6 +1,7 @@
 //! What the work of a session comes back with: answers of models, calls that are understood, what engines do.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use baton_protocol::event::{
     AssistantUsage, ExecutionMode, Question, SessionError, TokenCounts, ToolRequest, UserQuestion,
@@ -8,6 +9,8 @@ use baton_protocol::event::{
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{AgentId, Json, ToolCallId};
+
+use crate::policy::Advice;
 
 /// What work comes back with. Each variant answers the [`Work`](crate::Work) of the same name.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +27,8 @@ pub enum WorkResult {
     PrepareCall(Prepared),
     /// What a call gave: of a built-in tool, or of a client's after hooks and limits had their say.
     RunTool(ToolResult),
+    /// Whether a grant for a location is stored, or why not.
+    SaveGrant(Result<(), String>),
     /// Whether the turn may end; otherwise what the model is told to go on with.
     Review(Option<String>),
     /// An engine has done its work, or what kept it from it.
@@ -47,15 +52,6 @@ pub struct PreparedPrompt {
     pub system: Option<String>,
     /// The engine that is to work on it; none means our own rounds of model and tools.
     pub engine: Option<String>,
-}
-
-/// What the rules of a session say about something without asking anybody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ruling {
-    /// It may be done.
-    Allowed,
-    /// It may not, whatever else has been granted.
-    Refused,
 }
 
 /// What an engine does, as far as a session is concerned.
@@ -98,8 +94,8 @@ pub enum EngineReport {
         call: Option<ToolCallId>,
         /// What it wants.
         wants: Box<PermissionRequest>,
-        /// What the session's rules say, if they say anything.
-        ruled: Option<Ruling>,
+        /// The working directory with its links resolved, where that is known.
+        cwd: Option<PathBuf>,
     },
     /// It asks the user.
     Asks {
@@ -189,10 +185,12 @@ pub enum Prepared {
     Runnable {
         /// By whom.
         route: Route,
-        /// What somebody has to allow first, if anything.
+        /// What the policy decides about first, if anything.
         wants: Option<PermissionRequest>,
-        /// Whether somebody must decide even if a grant would cover it.
-        always_ask: bool,
+        /// What a hook or the tool's declaration says about it.
+        advice: Advice,
+        /// The working directory with its links resolved, where that is known.
+        cwd: Option<PathBuf>,
         /// The arguments, where a hook changed them.
         arguments: Option<Json>,
     },

@@ -1,13 +1,15 @@
 //! What a session is: the half that survives, and the half that does not.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_protocol::event::{
     AgentMode, ExecutionMode, Hold, PermissionMode, Prompt, Question, SendMode, SwitchOffered, TokenCounts,
     WorkContext,
 };
-use baton_protocol::permission::{Approval, PermissionRequest};
+use baton_protocol::permission::PermissionRequest;
+use baton_protocol::rules::Rules;
 use baton_protocol::{
     AgentId, ClientId, EventId, Json, PromptId, RequestId, SessionId, Timestamp, ToolCallId,
 };
@@ -16,6 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::input::{Ask, Profile};
 use crate::output::{ReplyTo, Work, WorkId};
+use crate::policy::Grant;
+use crate::policy::territory::Territory;
 use crate::removed::Removed;
 
 /// A session. See the crate's documentation.
@@ -37,6 +41,13 @@ impl Durable {
     pub fn known_agents(&self) -> impl DoubleEndedIterator<Item = &Delegate> {
         let now = self.turn.iter().flat_map(|turn| &turn.agents);
         self.agents.iter().chain(now).map(|agent| &**agent)
+    }
+
+    /// Which files grants reach, for a working directory whose links are resolved; as it is named, if that is not known.
+    #[must_use]
+    pub fn territory(&self, live: &Live, resolved: Option<&Path>) -> Territory {
+        let cwd = resolved.unwrap_or_else(|| Path::new(&self.facts.context.cwd)).to_owned();
+        Territory { cwd, home: live.home.clone(), workspace: live.workspace.clone() }
     }
 
     /// How much the agent may do on its own at this moment.
@@ -117,8 +128,11 @@ pub struct Durable {
     pub agents: VecDeque<Arc<Delegate>>,
     /// Keys that senders gave their prompts, with the prompts, newest last.
     pub keys: QueueSync<(String, PromptId)>,
-    /// Permissions granted for longer than one call.
-    pub approvals: Vec<Approval>,
+    /// Grants that people gave, oldest first.
+    #[serde(alias = "approvals")]
+    pub grants: Vec<Grant>,
+    /// Standing rules that clients set. Durable, because a deny rule that a crash forgets denies nothing.
+    pub rules: Rules,
     /// What was used so far.
     pub totals: Totals,
     /// The parts of the history that were taken back.
@@ -445,6 +459,12 @@ pub struct Live {
     pub is_recovered: bool,
     /// The last work id given out.
     pub last_work: u64,
+    /// Whether the server was started to allow everything that no deny rule stands against.
+    pub allow_all: bool,
+    /// Baton's home: no grant reaches it.
+    pub home: Option<PathBuf>,
+    /// The session's own files in it, which grants do reach.
+    pub workspace: Option<PathBuf>,
 }
 
 impl Live {

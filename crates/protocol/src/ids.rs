@@ -6,6 +6,43 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+/// Who gave a grant, set a rule or revoked one, in words for people: the door it came through, and the client there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Author(pub String);
+
+impl Author {
+    /// A client of the SDKs' protocol.
+    #[must_use]
+    pub fn sdk(client: ClientId) -> Self {
+        Self(format!("SDK client {client}"))
+    }
+
+    /// A client of the HTTP API. Whoever has the token is one person, as far as we know.
+    #[must_use]
+    pub fn http() -> Self {
+        Self("HTTP API".into())
+    }
+
+    /// A client of crush's API.
+    #[must_use]
+    pub fn crush() -> Self {
+        Self("crush".into())
+    }
+
+    /// The person in front of `baton run`.
+    #[must_use]
+    pub fn terminal() -> Self {
+        Self("baton run".into())
+    }
+}
+
+impl fmt::Display for Author {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// The name of a session, chosen by the client that creates it.
 ///
 /// A session id becomes a directory name and part of a URL, so it is checked once, here, and is safe for both from

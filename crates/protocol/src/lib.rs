@@ -17,10 +17,11 @@ pub mod params;
 pub mod permission;
 pub mod provider;
 pub mod rpc;
+pub mod rules;
 pub mod time;
 pub mod tool;
 
 pub use event::{Body, Event};
-pub use ids::{AgentId, ClientId, EventId, PromptId, RequestId, SessionId, ToolCallId};
+pub use ids::{AgentId, Author, ClientId, EventId, PromptId, RequestId, SessionId, ToolCallId};
 pub use json::Json;
 pub use time::Timestamp;

@@ -28,6 +28,8 @@ pub enum PermissionRequest {
         #[serde(default)]
         can_offer_session_approval: bool,
         warning: Option<String>,
+        /// The running shell that the text is typed into; none for a line of its own.
+        input_to: Option<String>,
     },
     /// Change a file.
     Write {
@@ -107,9 +109,9 @@ pub struct PermissionDecision {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     ApproveOnce,
-    /// This, and what is like it, until the session is deleted. `None`: whatever the request is about.
+    /// This, and what the grant covers, until the session is deleted. `None`: the default offer of the request.
     ApproveForSession(Option<Approval>),
-    /// This, and what is like it, in this place.
+    /// The same for every session of a location that applies its grants.
     ApproveForLocation {
         approval: Option<Approval>,
         location_key: String,
@@ -135,8 +137,7 @@ impl TryFrom<PermissionDecision> for Verdict {
     fn try_from(decision: PermissionDecision) -> Result<Self, Self::Error> {
         Ok(match decision.kind.as_str() {
             "approve-once" | "approved" => Self::ApproveOnce,
-            // A permanent grant is of a domain, and lasts as long as the session that it was given in: there is no
-            // store of grants beside the sessions.
+            // A permanent grant is for a domain, and lasts as long as the session: only locations outlive sessions.
             "approve-for-session" | "approved-for-session" | "approve-permanently" => {
                 let domain = decision.domain.map(|domain| Approval::Url { domain });
                 Self::ApproveForSession(decision.approval.or(domain))
@@ -189,20 +190,20 @@ pub enum PermissionOutcome {
     },
 }
 
-/// A grant that outlives one call.
+/// A grant: approval that covers later requests too. What each covers is decided by the policy in `baton-core`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Approval {
-    /// These commands.
+    /// Commands by identifier, `program:*` for everything a program can do, or one exact line.
     Commands { command_identifiers: Vec<String> },
-    /// Any change of a file.
+    /// Changes of files in the working directory.
     Write {},
-    /// Any reading of a file.
+    /// Reading files.
     Read {},
     /// This MCP server, or one tool of it.
     Mcp { server_name: String, tool_name: Option<String> },
-    /// This host.
+    /// An origin: scheme, host and port.
     Url { domain: String },
     /// Remembering things.
     Memory {},
@@ -273,66 +274,6 @@ impl PermissionRequest {
         }
         Json::from(prompt)
     }
-
-    /// The grant that would have made this request unnecessary; none where each one must be decided by itself.
-    #[must_use]
-    pub fn grant(&self) -> Option<Approval> {
-        Some(match self {
-            Self::Shell { commands, .. } if commands.is_empty() => return None,
-            Self::Shell { commands, .. } => Approval::Commands {
-                command_identifiers: commands.iter().map(|c| c.identifier.clone()).collect(),
-            },
-            Self::Write { .. } => Approval::Write {},
-            Self::Read { .. } => Approval::Read {},
-            Self::Url { url, .. } => Approval::Url { domain: host_of(url)?.to_owned() },
-            Self::Mcp { server_name, tool_name, .. } => {
-                Approval::Mcp { server_name: server_name.clone(), tool_name: Some(tool_name.clone()) }
-            }
-            Self::Memory { .. } => Approval::Memory {},
-            Self::CustomTool { tool_name, .. } => Approval::CustomTool { tool_name: tool_name.clone() },
-            Self::Hook { .. } => return None,
-        })
-    }
-}
-
-impl Approval {
-    /// Whether this grant covers all that `request` wants. `commands` are covered one by one by
-    /// [`Approval::covers_command`], because different grants may cover different commands of one line.
-    #[must_use]
-    pub fn covers(&self, request: &PermissionRequest) -> bool {
-        match (self, request) {
-            (Self::Write {}, PermissionRequest::Write { .. })
-            | (Self::Read {}, PermissionRequest::Read { .. })
-            | (Self::Memory {}, PermissionRequest::Memory { .. }) => true,
-            (Self::Url { domain }, PermissionRequest::Url { url, .. }) => {
-                host_of(url) == Some(domain.as_str())
-            }
-            (
-                Self::Mcp { server_name, tool_name },
-                PermissionRequest::Mcp { server_name: s, tool_name: t, .. },
-            ) => server_name == s && tool_name.as_ref().is_none_or(|tool| tool == t),
-            (Self::CustomTool { tool_name }, PermissionRequest::CustomTool { tool_name: t, .. }) => {
-                tool_name == t
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether this grant covers one command of a shell line.
-    #[must_use]
-    pub fn covers_command(&self, identifier: &str) -> bool {
-        matches!(self, Self::Commands { command_identifiers } if command_identifiers.iter().any(|c| c == identifier))
-    }
-}
-
-/// The host of a URL, without user and port.
-fn host_of(url: &str) -> Option<&str> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next()?;
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let host =
-        if host.starts_with('[') { host.split_inclusive(']').next()? } else { host.split(':').next()? };
-    (!host.is_empty()).then_some(host)
 }
 
 #[cfg(test)]
@@ -354,20 +295,6 @@ mod tests {
             assert_eq!(read(old), read(new));
         }
         assert_eq!(decide(r#"{"kind":"maybe"}"#), Err(UnknownDecision("maybe".into())));
-    }
-
-    #[test]
-    fn a_grant_covers_its_like_and_nothing_else() {
-        let url = |url: &str| PermissionRequest::Url {
-            tool_call_id: None,
-            url: url.into(),
-            intention: String::new(),
-        };
-        let grant = url("https://user@example.org:8080/a?b").grant().unwrap();
-        assert_eq!(grant, Approval::Url { domain: "example.org".into() });
-        assert!(grant.covers(&url("http://example.org/other")));
-        assert!(!grant.covers(&url("http://example.org.evil.net/")));
-        assert!(!Approval::Write {}.covers(&url("http://example.org")));
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod http;
 mod kept;
 mod lifecycle;
 mod local;
+mod locations;
 mod metadata;
 mod mirror;
 mod models;
@@ -62,6 +63,7 @@ pub use self::http::{HttpDoor, HttpListener, HttpOptions, TlsError, TlsIdentity,
 use self::kept::Keep;
 use self::lifecycle::Lifecycle;
 pub use self::local::{Arrived, Joint, LocalError, LocalSession};
+use self::locations::Locations;
 use self::mirror::MirrorThread;
 use self::models::Models;
 pub use self::options::{Account, Endpoint, Options};
@@ -107,7 +109,7 @@ pub struct Server {
     pub(crate) engines: baton_engines::Registry,
     pub(crate) mirror: MirrorThread,
     pub(crate) ledger: Ledger,
-    pub(crate) keep: Keep,
+    pub(crate) locations: Locations,
     pub(crate) preferences: Preferences,
     pub(crate) accounts: Accounts,
     pub(crate) secrets: Secrets,
@@ -127,7 +129,7 @@ impl Server {
             engines: engines::registry(&options),
             ledger: Ledger::new(&options.home, owner.clone()),
             preferences: Preferences::at(keep.file("settings.json")),
-            keep,
+            locations: Locations::at(&keep),
             accounts: Accounts::default(),
             secrets: Secrets::default(),
             owner,

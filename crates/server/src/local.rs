@@ -6,7 +6,7 @@ use baton_core::{Answer, Profile, Reply};
 use baton_protocol::event::{AbortReason, Event, Prompt};
 use baton_protocol::params::SessionParams;
 use baton_protocol::permission::Verdict;
-use baton_protocol::{ClientId, PromptId, RequestId, SessionId};
+use baton_protocol::{Author, ClientId, PromptId, RequestId, SessionId};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
@@ -136,7 +136,7 @@ impl LocalSession {
     /// # Errors
     /// When the session is gone.
     pub async fn decide(&self, request: RequestId, verdict: Verdict) -> Result<bool, LocalError> {
-        let answer = Box::new(Answer::Permission(verdict));
+        let answer = Box::new(Answer::Permission(verdict, Author::terminal()));
         Ok(self.ask(|respond| Mail::Answer(request, answer, respond)).await? == Reply::Counted)
     }
 

@@ -5,10 +5,11 @@
 mod agents;
 
 use baton_protocol::event::{
-    Body, Hold, PlanAnswer, PromptAmended, Question, RequestClosed, RequestOpened, SwitchAnswer, ToolRequest,
+    ApprovalsChanged, Body, Hold, PlanAnswer, PromptAmended, Question, RequestClosed, RequestOpened, SwitchAnswer, ToolRequest,
 };
 use baton_protocol::{AgentId, Event, PromptId, ToolCallId};
 
+use crate::policy::Grant;
 use crate::state::{Accepted, Call, CallKey, CallStage, Durable, Stage, Turn};
 
 /// How many keys of senders are remembered. A retry follows within seconds, not after hundreds of prompts.
@@ -45,6 +46,19 @@ impl Durable {
         match &event.agent_id {
             None => self.apply_body(event),
             Some(agent) => self.apply_to_agent(agent, event),
+        }
+    }
+
+    fn change_grants(&mut self, event: &Event, change: &ApprovalsChanged) {
+        match (&change.approval, change.revoked) {
+            (Some(approval), _) => self.grants.push(Grant {
+                approval: approval.clone(),
+                id: Some(event.id),
+                by: change.by.clone(),
+                at: Some(event.timestamp),
+            }),
+            (None, Some(revoked)) => self.grants.retain(|grant| grant.id != Some(revoked)),
+            (None, None) => self.grants.clear(),
         }
     }
 
@@ -87,10 +101,8 @@ impl Durable {
                 self.facts.name = Some(renamed.name.clone());
                 self.facts.named_by_user = renamed.by_user;
             }
-            Body::ApprovalsChanged(change) => match &change.approval {
-                Some(approval) => self.approvals.push(approval.clone()),
-                None => self.approvals.clear(),
-            },
+            Body::ApprovalsChanged(change) => self.change_grants(event, change),
+            Body::RulesChanged(change) => self.rules = change.rules.clone(),
             Body::HistoryTruncated(truncated) => {
                 self.removed.take_back(truncated.from_seq, self.seq);
                 self.last_public = truncated.last_kept;

@@ -2,7 +2,7 @@
 
 use baton_protocol::event::{
     AgentMode, ApprovalsChanged, Body, ContextChanged, ModeChanged, ModelChange, PermissionsChanged, Renamed,
-    SessionError, SessionInfo, SessionWarning, TitleChanged,
+    RulesChanged, SessionError, SessionInfo, SessionWarning, TitleChanged,
 };
 
 use super::Step;
@@ -34,7 +34,20 @@ impl Step<'_> {
                 return self.reply(reply, Reply::Done(None));
             }
             Change::Permissions(mode) => PermissionsChanged { previous_mode: facts.permissions, mode }.into(),
-            Change::ForgetApprovals => ApprovalsChanged { approval: None }.into(),
+            Change::Rules { edit, by } => {
+                let rules = edit.applied_to(&self.session.durable.rules);
+                if rules == self.session.durable.rules {
+                    return self.reply(reply, Reply::Done(None));
+                }
+                RulesChanged { rules, by: Some(by) }.into()
+            }
+            Change::Revoke { grant, by } => {
+                let held = &self.session.durable.grants;
+                if held.iter().all(|known| grant.is_some() && known.id != grant) {
+                    return self.reply(reply, Reply::Done(None));
+                }
+                ApprovalsChanged { revoked: grant, by: Some(by), ..ApprovalsChanged::default() }.into()
+            }
             Change::Name { by_user: false, .. } if facts.named_by_user => {
                 return self.reply(reply, Reply::Done(None));
             }

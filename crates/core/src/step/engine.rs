@@ -5,6 +5,8 @@
 //! After a crash there is nobody left who could be answered: the turn is closed as interrupted, and the program's own name
 //! of the conversation is kept, so that the next prompt goes on with it.
 
+use std::path::Path;
+
 use baton_protocol::event::{
     AssistantMessage, EngineThread, EngineTurn, EngineUsage, Outcome, Question, Reasoning, RequestOpened,
     SessionError, SessionInfo, SessionWarning, ToolStart, TurnEnd, TurnStart, UserQuestion,
@@ -15,7 +17,8 @@ use baton_protocol::{Json, RequestId, ToolCallId};
 
 use super::Step;
 use crate::output::{EngineControl, Output, Work, WorkId, denial};
-use crate::results::{EngineReport, Ruling};
+use crate::policy::{Advice, Decision};
+use crate::results::EngineReport;
 use crate::state::{Call, CallKey};
 
 impl Step<'_> {
@@ -59,10 +62,8 @@ impl Step<'_> {
             }
             EngineReport::CallStarted { call, tool, arguments } => self.call_begun(call, tool, arguments),
             EngineReport::CallFinished { call, result } => self.call_over(&call, result),
-            EngineReport::Wants { reference, call, wants, ruled } => {
-                let granted = || self.is_granted(&wants).then_some(Ruling::Allowed);
-                let ruled = ruled.or_else(granted);
-                self.engine_wants(reference, call, *wants, ruled);
+            EngineReport::Wants { reference, call, wants, cwd } => {
+                self.engine_wants(reference, call, *wants, cwd.as_deref());
             }
             EngineReport::Asks { reference, question } => self.engine_asks(reference, question),
             EngineReport::Withdrawn { reference } => self.engine_withdraws(&reference),
@@ -139,24 +140,23 @@ impl Step<'_> {
         reference: String,
         call: Option<ToolCallId>,
         wants: PermissionRequest,
-        ruled: Option<Ruling>,
+        cwd: Option<&Path>,
     ) {
         let known = call.filter(|id| {
             self.turn().and_then(|t| t.call(&id.clone().into())).is_some_and(|c| !c.stage.is_done())
         });
         let call = known.unwrap_or_else(|| self.stand_in("permission", &wants));
-        let verdict = match ruled {
-            Some(Ruling::Allowed) => Verdict::ApproveOnce,
-            Some(Ruling::Refused) => Verdict::DeniedByRules,
-            None => return self.ask_for_engine(reference, &call, wants),
+        let verdict = match self.judge(&wants, Advice::None, cwd) {
+            Decision::Allow(_) => Verdict::ApproveOnce,
+            Decision::Deny(_) => Verdict::DeniedByRules,
+            Decision::Ask(reason) => {
+                let request = self.ask_permission(None, wants.for_call(&call), &reason, cwd);
+                self.session.live.references.insert(request, reference);
+                return;
+            }
         };
         self.finish_stand_in(&call, result_of_decision(&verdict));
         self.tell(EngineControl::Decide { reference, verdict });
-    }
-
-    fn ask_for_engine(&mut self, reference: String, call: &ToolCallId, wants: PermissionRequest) {
-        let request = self.ask_permission(None, wants.for_call(call));
-        self.session.live.references.insert(request, reference);
     }
 
     fn engine_asks(&mut self, reference: String, question: UserQuestion) {
@@ -203,8 +203,13 @@ impl Step<'_> {
         }
     }
 
-    /// Passes a decision on. What the engine does about it, it reports.
+    /// Passes a decision on. What the engine does about it, it reports. A grant stays here: the program's own idea of what
+    /// is "for this session" covers more than the person was shown, so it is told of a single approval and asks again.
     pub(super) fn tell_decision(&mut self, request: &RequestId, call: &ToolCallId, verdict: Verdict) {
+        let verdict = match verdict {
+            Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => Verdict::ApproveOnce,
+            other => other,
+        };
         self.finish_stand_in(call, result_of_decision(&verdict));
         if let Some(reference) = self.session.live.references.remove(request) {
             self.tell(EngineControl::Decide { reference, verdict });

@@ -120,6 +120,9 @@ impl Step<'_> {
             (Work::FinishCall { call, request, .. }, WorkResult::RunTool(result)) => {
                 self.result_counts(&call, request.as_ref(), result);
             }
+            (Work::SaveGrant { request, location_key, approval, by }, WorkResult::SaveGrant(saved)) => {
+                self.grant_saved(&request, location_key, approval, by, saved);
+            }
             (Work::Review, WorkResult::Review(go_on)) => self.reviewed(go_on),
             (Work::Drive { .. }, WorkResult::Drive(outcome)) => self.driven(outcome),
             (Work::DeliverQuestion { .. }, _) => {}

@@ -2,18 +2,19 @@
 
 use baton_protocol::event::{
     ApprovalsChanged, Body, ExitPlanModeCompleted, ExitPlanModeRequested, ExternalToolCompleted,
-    PermissionCompleted, Question, RequestClosed, UserInputCompleted, UserInputRequested, UserQuestion,
+    PermissionCompleted, PermissionMode, Question, RequestClosed, UserInputCompleted, UserInputRequested, UserQuestion,
 };
 use baton_protocol::permission::{Approval, PermissionOutcome, PermissionRequest, Verdict};
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{Json, RequestId, ToolCallId};
+use baton_protocol::{Author, Json, RequestId, ToolCallId};
 
 use super::Step;
 use super::commands::request_of;
 use crate::input::{Answer, Profile};
 use crate::output::{Reply, ReplyTo, Work, denial};
+use crate::policy::{self, Advice, Decision, Situation};
 use crate::results::Route;
-use crate::state::{Call, CallKey, CallStage};
+use crate::state::{Call, CallKey, CallStage, Session};
 
 /// What the model is told when its question did not reach the user.
 const NO_USER: &str = "The user could not be asked. Go on without an answer, or say what you need to know.";
@@ -41,9 +42,11 @@ impl Step<'_> {
             return self.reply(reply, Reply::TooLate);
         }
         match (call.stage.clone(), answer) {
-            (CallStage::AwaitingPermission { wants, .. }, Answer::Permission(verdict)) => {
-                self.decide(request, &call, &wants, verdict);
-                self.reply_after_records(reply);
+            (CallStage::AwaitingPermission { wants, .. }, Answer::Permission(verdict, by)) => {
+                self.answer_permission(reply, request, &call, &wants, verdict, by);
+            }
+            (CallStage::AwaitingPermission { wants, .. }, Answer::ApproveUnattended) => {
+                self.approve_unattended(reply, request, &call, &wants);
             }
             (CallStage::AwaitingClient { .. }, Answer::Tool(result)) => {
                 // The caller hears that the answer counts when it is durable: after hooks and limits had their say.
@@ -70,17 +73,115 @@ impl Step<'_> {
         self.turn()?.calls.iter().find(|call| call.stage.request() == Some(request))
     }
 
-    fn decide(&mut self, request: &RequestId, call: &Call, wants: &PermissionRequest, verdict: Verdict) {
-        let (outcome, grant) = outcome_of(&verdict, wants);
+    /// Takes an answer to a permission request. A grant that was not offered is refused, and the request stays open; one for
+    /// a location counts once it is stored.
+    fn answer_permission(
+        &mut self,
+        reply: ReplyTo,
+        request: &RequestId,
+        call: &Call,
+        wants: &PermissionRequest,
+        verdict: Verdict,
+        by: Author,
+    ) {
+        let Session { durable, live, .. } = &*self.session;
+        let offered = |named: &Option<Approval>| {
+            policy::grant_of(wants, &durable.territory(live, None), named.as_ref())
+        };
+        let given = match &verdict {
+            Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. }
+                if policy::is_denied(wants, &durable.rules) =>
+            {
+                self.decide(request, call, wants, Verdict::DeniedByRules, None);
+                return self.reply_after_records(reply);
+            }
+            Verdict::ApproveForSession(named) => offered(named).map(Some),
+            Verdict::ApproveForLocation { approval, .. } => offered(approval).map(Some),
+            _ => Ok(None),
+        };
+        match (given, verdict) {
+            (Err(refused), _) => self.reply(reply, Reply::NotOffered(refused.to_string())),
+            (Ok(Some(approval)), Verdict::ApproveForLocation { location_key, .. }) => {
+                self.session.live.claimed.insert(request.clone(), reply);
+                self.start(Work::SaveGrant { request: request.clone(), location_key, approval, by });
+            }
+            (Ok(given), verdict) => {
+                let given = given.map(|approval| Given { approval, location_key: None, by });
+                self.decide(request, call, wants, verdict, given);
+                self.reply_after_records(reply);
+            }
+        }
+    }
+
+    /// A grant for a location is stored, or could not be: then the request is open again.
+    pub(super) fn grant_saved(
+        &mut self,
+        request: &RequestId,
+        location_key: String,
+        approval: Approval,
+        by: Author,
+        saved: Result<(), String>,
+    ) {
+        let Some(reply) = self.session.live.claimed.remove(request) else { return };
+        let Some(call) = self.call_waiting_for(request).cloned() else {
+            return self.reply(reply, Reply::TooLate);
+        };
+        match (saved, call.stage.clone()) {
+            (Err(why), _) => self.reply(reply, Reply::Refused(why)),
+            (Ok(()), CallStage::AwaitingPermission { wants, .. }) => {
+                let named = Some(approval.clone());
+                let verdict = Verdict::ApproveForLocation { approval: named, location_key: location_key.clone() };
+                let given = Given { approval, location_key: Some(location_key), by };
+                self.decide(request, &call, &wants, verdict, Some(given));
+                self.reply_after_records(reply);
+            }
+            (Ok(()), _) => self.reply(reply, Reply::Mismatch),
+        }
+    }
+
+    /// A client that approves whatever comes has no person behind it: what allow-all would not allow stays open for one.
+    fn approve_unattended(
+        &mut self,
+        reply: ReplyTo,
+        request: &RequestId,
+        call: &Call,
+        wants: &PermissionRequest,
+    ) {
+        let Session { durable, live, .. } = &*self.session;
+        let situation = Situation {
+            mode: PermissionMode::AllowAll,
+            rules: &durable.rules,
+            grants: &durable.grants,
+            territory: &durable.territory(live, None),
+            advice: Advice::None,
+        };
+        match policy::decide(wants, &situation) {
+            Decision::Allow(_) => self.decide(request, call, wants, Verdict::ApproveOnce, None),
+            Decision::Deny(_) => self.decide(request, call, wants, Verdict::DeniedByRules, None),
+            Decision::Ask(reason) => return self.reply(reply, Reply::Refused(reason.to_string())),
+        }
+        self.reply_after_records(reply);
+    }
+
+    /// Records a decision and carries it out.
+    fn decide(
+        &mut self,
+        request: &RequestId,
+        call: &Call,
+        wants: &PermissionRequest,
+        verdict: Verdict,
+        given: Option<Given>,
+    ) {
         let completed = PermissionCompleted {
             request_id: request.clone(),
             tool_call_id: Some(call.id.clone()),
-            result: outcome,
+            result: outcome_of(&verdict, given.as_ref()),
         };
         self.record_for(call.agent.as_ref(), completed);
         self.settled(request);
-        if let Some(approval) = grant {
-            self.record(ApprovalsChanged { approval: Some(approval) });
+        if let Some(Given { approval, location_key, by }) = given {
+            let approval = Some(approval);
+            self.record(ApprovalsChanged { approval, location_key, revoked: None, by: Some(by) });
         }
         if self.is_driven() {
             return self.tell_decision(request, &call.id, verdict);
@@ -261,36 +362,31 @@ impl Step<'_> {
     }
 }
 
-/// What everybody is told of a decision, and the grant that lasts.
-fn outcome_of(verdict: &Verdict, wants: &PermissionRequest) -> (PermissionOutcome, Option<Approval>) {
-    let lasting = |given: &Option<Approval>| given.clone().or_else(|| wants.grant());
-    match verdict {
-        Verdict::ApproveOnce => (PermissionOutcome::Approved {}, None),
-        Verdict::ApproveForSession(given) => match lasting(given) {
-            // Grants of hosts are newer than the wire's list of grants; clients are told of a plain approval.
-            None | Some(Approval::Url { .. }) => (PermissionOutcome::Approved {}, lasting(given)),
-            Some(approval) => {
-                (PermissionOutcome::ApprovedForSession { approval: approval.clone() }, Some(approval))
-            }
+/// A grant that an answer gives.
+struct Given {
+    approval: Approval,
+    /// The location that it is stored for.
+    location_key: Option<String>,
+    by: Author,
+}
+
+/// What everybody is told of a decision.
+fn outcome_of(verdict: &Verdict, given: Option<&Given>) -> PermissionOutcome {
+    match (verdict, given) {
+        (Verdict::Reject { feedback }, _) => PermissionOutcome::DeniedInteractivelyByUser {
+            feedback: feedback.clone(),
+            force_reject: None,
         },
-        Verdict::ApproveForLocation { approval, location_key } => match lasting(approval) {
-            None | Some(Approval::Url { .. }) => (PermissionOutcome::Approved {}, lasting(approval)),
-            Some(approval) => {
-                let location_key = location_key.clone();
-                (
-                    PermissionOutcome::ApprovedForLocation { approval: approval.clone(), location_key },
-                    Some(approval),
-                )
-            }
-        },
-        Verdict::Reject { feedback } => {
-            let feedback = feedback.clone();
-            (PermissionOutcome::DeniedInteractivelyByUser { feedback, force_reject: None }, None)
+        (Verdict::UserNotAvailable, _) => PermissionOutcome::DeniedNoApprovalRuleAndCouldNotRequestFromUser {},
+        (Verdict::DeniedByRules, _) => PermissionOutcome::DeniedByRules { rules: Vec::new() },
+        // Grants of origins are newer than the wire's list of grants; clients are told of a plain approval.
+        (_, None | Some(Given { approval: Approval::Url { .. }, .. })) => PermissionOutcome::Approved {},
+        (_, Some(Given { approval, location_key: None, .. })) => {
+            PermissionOutcome::ApprovedForSession { approval: approval.clone() }
         }
-        Verdict::UserNotAvailable => {
-            (PermissionOutcome::DeniedNoApprovalRuleAndCouldNotRequestFromUser {}, None)
+        (_, Some(Given { approval, location_key: Some(key), .. })) => {
+            PermissionOutcome::ApprovedForLocation { approval: approval.clone(), location_key: key.clone() }
         }
-        Verdict::DeniedByRules => (PermissionOutcome::DeniedByRules { rules: Vec::new() }, None),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The rounds of a turn: ask the model, work on its calls, ask again, until it makes none.
 
+use std::path::Path;
+
 use baton_protocol::event::{
     AssistantMessage, AssistantUsage, CallAmended, ExternalToolRequested, Outcome, PermissionMode,
     PermissionRequested, Reasoning, RequestOpened, SessionError, ToolComplete, ToolCompleteError,
@@ -11,8 +13,15 @@ use baton_protocol::{AgentId, RequestId, ToolCallId};
 
 use super::Step;
 use crate::output::Work;
+use crate::policy::{self, Advice, Decision, Reason, Situation};
 use crate::results::{Prepared, Route, Said};
-use crate::state::{Call, CallKey, CallStage};
+use crate::state::{Call, CallKey, CallStage, Session};
+
+/// What the model is told when a deny rule names what it wants.
+fn denied_by_rule() -> ToolResult {
+    let text = "Permission denied by a rule of this session";
+    ToolResult { result_type: ResultType::Denied, ..ToolResult::failure(text) }
+}
 
 /// What a sub-agent is told that wants to do what only the main conversation can.
 const NOT_FOR_AGENTS: &str =
@@ -128,22 +137,31 @@ impl Step<'_> {
                 self.show_question(&request_id, id, &question);
                 self.deliver_questions();
             }
-            Prepared::Runnable { route, wants, always_ask, arguments } => {
+            Prepared::Runnable { route, wants, advice, cwd, arguments } => {
                 if let Some(arguments) = arguments {
                     let amended = CallAmended { tool_call_id: id.clone(), arguments };
                     self.record_for(agent.as_ref(), amended);
                 }
-                match wants {
-                    Some(wants) if always_ask || !self.is_granted(&wants) => {
-                        self.ask_permission(agent.as_ref(), wants);
+                let Some(wants) = wants else { return self.run_call(key, route) };
+                match self.judge(&wants, advice, cwd.as_deref()) {
+                    Decision::Allow(_) => self.run_call(key, route),
+                    Decision::Deny(_) => self.tool_finished(key, denied_by_rule()),
+                    Decision::Ask(reason) => {
+                        self.ask_permission(agent.as_ref(), wants, &reason, cwd.as_deref());
                     }
-                    _ => self.run_call(key, route),
                 }
             }
         }
     }
 
-    pub(super) fn ask_permission(&mut self, agent: Option<&AgentId>, wants: PermissionRequest) -> RequestId {
+    pub(super) fn ask_permission(
+        &mut self,
+        agent: Option<&AgentId>,
+        wants: PermissionRequest,
+        reason: &Reason,
+        cwd: Option<&Path>,
+    ) -> RequestId {
+        let wants = self.explained(wants, reason, cwd);
         let request_id = RequestId(self.stamp.text_id());
         let requested = PermissionRequested {
             request_id: request_id.clone(),
@@ -155,17 +173,28 @@ impl Step<'_> {
         request_id
     }
 
-    /// Whether no one needs to be asked.
-    pub(super) fn is_granted(&self, wants: &PermissionRequest) -> bool {
-        let durable = &self.session.durable;
-        if durable.facts.permissions == PermissionMode::AllowAll {
-            return true;
+    /// Completes a request with what the policy knows: whether a grant can be offered, and why somebody is asked.
+    fn explained(&self, wants: PermissionRequest, reason: &Reason, cwd: Option<&Path>) -> PermissionRequest {
+        let territory = self.session.durable.territory(&self.session.live, cwd);
+        let mut wants = policy::with_offers(wants, &territory);
+        if let (PermissionRequest::Shell { warning, .. }, Reason::MayBeDenied(_)) = (&mut wants, reason) {
+            *warning = Some(reason.to_string());
         }
-        if let PermissionRequest::Shell { commands, has_write_file_redirection: false, .. } = wants {
-            let granted = |id: &str| durable.approvals.iter().any(|approval| approval.covers_command(id));
-            return !commands.is_empty() && commands.iter().all(|command| granted(&command.identifier));
-        }
-        durable.approvals.iter().any(|approval| approval.covers(wants))
+        wants
+    }
+
+    /// Decides about a request, by the rules and grants of this moment.
+    pub(super) fn judge(&self, wants: &PermissionRequest, advice: Advice, cwd: Option<&Path>) -> Decision {
+        let Session { durable, live, .. } = &*self.session;
+        let mode = if live.allow_all { PermissionMode::AllowAll } else { durable.facts.permissions };
+        let situation = Situation {
+            mode,
+            rules: &durable.rules,
+            grants: &durable.grants,
+            territory: &durable.territory(live, cwd),
+            advice,
+        };
+        policy::decide(wants, &situation)
     }
 
     /// Runs a call that may run. Who owns a client's tool is looked up now, not when the model was told of it.

@@ -12,9 +12,10 @@ use serde_with::skip_serializing_none;
 use super::plan::ProposedPlan;
 use super::session::{AgentMode, SessionError};
 use crate::attachment::Attachment;
-use crate::ids::{AgentId, EventId, PromptId, RequestId, ToolCallId};
+use crate::ids::{AgentId, Author, EventId, PromptId, RequestId, ToolCallId};
 use crate::json::Json;
 use crate::permission::Approval;
+use crate::rules::Rules;
 
 /// When a prompt is to reach the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -237,11 +238,25 @@ pub struct CallAmended {
     pub arguments: Json,
 }
 
-/// A permission was granted for longer than one call; without one, all such grants were taken back.
+/// Grants changed: one was given, or one was revoked. With neither, all were revoked.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ApprovalsChanged {
     pub approval: Option<Approval>,
+    /// The location that the grant was stored for as well.
+    pub location_key: Option<String>,
+    /// The event that gave the grant which is revoked.
+    pub revoked: Option<EventId>,
+    pub by: Option<Author>,
+}
+
+/// The standing rules of the session changed; these hold from here on.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RulesChanged {
+    pub rules: Rules,
+    pub by: Option<Author>,
 }
 
 /// The session has another name.

@@ -191,6 +191,7 @@ vocabulary! {
         CallAmended = "baton.call_amended",
         ContextAdded = "baton.context_added",
         ApprovalsChanged = "baton.approvals_changed",
+        RulesChanged = "baton.rules_changed",
         ShellRun = "baton.shell_run",
         Renamed = "baton.renamed",
         HistoryTruncated = "baton.history_truncated",

@@ -9,7 +9,6 @@ mod follower;
 mod hub;
 mod mail;
 mod registry;
-mod rules;
 mod settings;
 
 pub(crate) use self::follower::{Follower, Recipient, is_piece};
@@ -18,5 +17,4 @@ pub(crate) use self::mail::{
     Compact, Failure, Handle, How, Joined, Joining, Mail, Responder, Rewind, RewindOutcome, Rewound, View,
 };
 pub(crate) use self::registry::Registry;
-pub(crate) use self::rules::{Location, Paths, Rule, Rules, Urls, is_within};
 pub(crate) use self::settings::{Settings, ToolKind};

@@ -11,7 +11,6 @@ use baton_protocol::params::{InfiniteSessions, LargeOutput, SessionParams, Syste
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
 
-use super::rules::Rules;
 use crate::github::Identity;
 
 /// See the module.
@@ -61,8 +60,6 @@ pub(crate) struct Settings {
     /// Whether the model may ask, questions or for approval of a plan, although no client is there to show it: what it asks
     /// waits for whoever comes.
     pub(crate) questions: bool,
-    /// What is allowed or refused without asking.
-    pub(crate) rules: Rules,
     /// Whether they are kept with the session, because nobody will tell them again.
     pub(crate) keep: bool,
     /// Whether the client speaks as SDKs did before `connect` existed; see [`crate::rpc::dialect`].

@@ -37,7 +37,7 @@ pub(super) async fn drive(
         reasoning_effort: facts.reasoning_effort.clone(),
         cwd: prompt::cwd(&bench),
         // What is refused by a rule has to be asked for, to be refused.
-        allow_all: server.options.allow_all && bench.settings.rules.denied.is_empty(),
+        allow_all: server.options.allow_all && bench.session.durable.rules.denied.is_empty(),
     };
     let mut driver = Driver { scribe: Scribe::new(&bench, work), engine: &**engine, wanted, control };
     let is_new = token.is_none();
@@ -166,8 +166,7 @@ impl<'a> Scribe<'a> {
                 EngineReport::CallFinished { call: ToolCallId(id), result }
             }
             Report::Wants { reference, call, wants } => {
-                // What the rules say is said by the session, which knows those of this moment.
-                EngineReport::Wants { reference, call: call.map(ToolCallId), wants, ruled: None }
+                EngineReport::Wants { reference, call: call.map(ToolCallId), wants, cwd: None }
             }
             Report::Asks { reference, question } => EngineReport::Asks { reference, question },
             Report::Withdrawn { reference } => EngineReport::Withdrawn { reference },

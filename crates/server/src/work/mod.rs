@@ -28,7 +28,8 @@ use baton_core::{Prepared, PreparedPrompt, Session, Work, WorkId, WorkResult};
 use baton_engines::Control;
 use baton_protocol::event::{Body, SessionError};
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{AgentId, ClientId};
+use baton_protocol::permission::Approval;
+use baton_protocol::{AgentId, Author, ClientId};
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,7 @@ pub(crate) use self::offer::offered;
 pub(crate) use self::tools::ToolRoom;
 pub(crate) use self::window::{Window, window};
 use crate::Server;
+use crate::locations::Location;
 use crate::session::actor::transcript::Conversation;
 use crate::session::{Failure, Handle, Hub, Mail, Responder, Settings};
 
@@ -144,9 +146,21 @@ async fn perform(bench: Bench, id: WorkId, work: Work) -> WorkResult {
             WorkResult::RunTool(tools::finish(&bench, &call, result).await)
         }
         Work::DeliverQuestion { client, request } => question::deliver(&bench, client, &request).await,
+        Work::SaveGrant { location_key, approval, by, .. } => {
+            WorkResult::SaveGrant(save_grant(&bench, location_key, &approval, by).await)
+        }
         Work::Review => WorkResult::Review(hooks::review(&bench).await),
         Work::Drive { engine, prompt, token } => drive::drive(bench, id, &engine, prompt, token).await,
     }
+}
+
+/// Stores a grant for the location where the session works. A client that names another location was shown something else.
+async fn save_grant(bench: &Bench, named: String, approval: &Approval, by: Author) -> Result<(), String> {
+    let Location { key, .. } = Location::of(prompt::cwd(bench)).await;
+    if !named.is_empty() && named != key {
+        return Err(format!("{named} is not the location of this session; its location is {key}"));
+    }
+    bench.server.locations.grant(key, approval, by).await
 }
 
 /// The result of work that failed from within.
@@ -163,6 +177,7 @@ fn failure_of(work: &Work) -> WorkResult {
         Work::PrepareCall { .. } => WorkResult::PrepareCall(Prepared::Finished(ToolResult::failure(WHY))),
         Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::failure(WHY)),
         Work::DeliverQuestion { .. } => WorkResult::Undelivered,
+        Work::SaveGrant { .. } => WorkResult::SaveGrant(Err(WHY.into())),
         Work::Review => WorkResult::Review(None),
         Work::Drive { .. } => WorkResult::Drive(Err(drive::failure(WHY.into()))),
     }

@@ -9,7 +9,8 @@ use baton_agent::tools::sql::{Database, Dependency, Todo};
 use baton_agent::tools::{
     self, Services, Tool, ToolContext, Toolbox, agents, ask_user, exit_plan_mode, spill,
 };
-use baton_core::{Call, CallKey, Prepared, Route, Ruling};
+use baton_core::policy::Advice;
+use baton_core::{Call, CallKey, Prepared, Route};
 use baton_protocol::event::{
     ContextAdded, Question, TodosChanged, ToolPartialResult, ToolRequest, UserQuestion,
 };
@@ -105,7 +106,7 @@ pub(super) async fn prepare(bench: &Bench, key: &CallKey) -> Prepared {
     let mut arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
     let input = json!({ "toolName": call.tool, "toolArgs": arguments });
     let Some(output) = hooks::invoke(bench, "preToolUse", input).await else {
-        return spare_asking(bench, plan(bench, &call, &arguments).await);
+        return plan(bench, &call, &arguments).await;
     };
     advise(bench, "preToolUse", output.text("additionalContext"));
     let decision = output.text("permissionDecision");
@@ -121,46 +122,21 @@ pub(super) async fn prepare(bench: &Bench, key: &CallKey) -> Prepared {
     if let Some(modified) = &modified {
         arguments = modified.clone();
     }
-    let planned = match plan(bench, &call, &arguments).await {
-        Prepared::Runnable { route, wants, .. } => Prepared::Runnable {
-            route,
-            wants: wants.filter(|_| decision.as_deref() != Some("allow")),
-            always_ask: decision.as_deref() == Some("ask"),
-            arguments: modified,
-        },
-        other => other,
-    };
-    spare_asking(bench, planned)
-}
-
-/// Nobody is asked for what the session's rules allow, unless a hook wants somebody to be.
-fn spare_asking(bench: &Bench, planned: Prepared) -> Prepared {
-    match planned {
-        Prepared::Runnable { route, wants: Some(wants), always_ask: false, arguments }
-            if bench.settings.rules.ruling(&wants) == Some(Ruling::Allowed) =>
-        {
-            Prepared::Runnable { route, wants: None, always_ask: false, arguments }
+    match plan(bench, &call, &arguments).await {
+        Prepared::Runnable { route, wants, advice, cwd, .. } => {
+            let advice = match decision.as_deref() {
+                Some("allow") => Advice::Allow,
+                Some("ask") => Advice::Ask,
+                _ => advice,
+            };
+            Prepared::Runnable { route, wants, advice, cwd, arguments: modified }
         }
         other => other,
     }
 }
 
-/// What a call would do with these arguments; nothing, where the session's rules refuse it.
+/// What a call would do with these arguments. Whether it may is decided by the policy, in the core.
 async fn plan(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
-    match plan_freely(bench, call, arguments).await {
-        Prepared::Runnable { wants: Some(wants), .. }
-            if bench.settings.rules.ruling(&wants) == Some(Ruling::Refused) =>
-        {
-            Prepared::Finished(ToolResult {
-                result_type: ResultType::Denied,
-                ..ToolResult::failure("Permission denied by a rule of this session")
-            })
-        }
-        planned => planned,
-    }
-}
-
-async fn plan_freely(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
     let offered = bench.offered();
     let Some(spec) = offered.iter().find(|tool| tool.name == call.tool) else {
         return Prepared::Finished(unknown_tool(&call.tool, &offered));
@@ -168,8 +144,9 @@ async fn plan_freely(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
     if bench.session.live.owner_of(&call.tool).is_some() {
         return Prepared::Runnable {
             route: Route::Client,
-            wants: (!spec.skip_permission).then(|| custom_tool(call, spec, arguments)),
-            always_ask: false,
+            wants: Some(custom_tool(call, spec, arguments)),
+            advice: if spec.skip_permission { Advice::Allow } else { Advice::None },
+            cwd: None,
             arguments: None,
         };
     }
@@ -214,7 +191,7 @@ async fn propose_plan(bench: &Bench, arguments: &Json) -> Prepared {
 }
 
 pub(super) fn runnable(wants: Option<PermissionRequest>) -> Prepared {
-    Prepared::Runnable { route: Route::BuiltIn, wants, always_ask: false, arguments: None }
+    Prepared::Runnable { route: Route::BuiltIn, wants, advice: Advice::None, cwd: None, arguments: None }
 }
 
 fn custom_tool(call: &Call, spec: &ToolSpec, arguments: &Json) -> PermissionRequest {

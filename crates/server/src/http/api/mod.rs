@@ -5,6 +5,7 @@
 mod description;
 mod events;
 mod extract;
+mod grants;
 mod prompts;
 mod requests;
 mod sessions;
@@ -12,7 +13,7 @@ mod system;
 mod types;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use utoipa::OpenApi;
 
 use self::description::{Guarded, WithoutNull};
@@ -40,6 +41,11 @@ use super::Shared;
         requests::list,
         requests::overview,
         requests::answer,
+        grants::list,
+        grants::revoke,
+        grants::revoke_all,
+        grants::locations,
+        grants::revoke_at_location,
         system::health,
         system::ready,
         system::metrics,
@@ -72,6 +78,9 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/sessions/{id}/prompts/{prompt}", get(prompts::show))
         .route("/api/sessions/{id}/cancel", post(prompts::cancel))
         .route("/api/sessions/{id}/events", get(events::read))
+        .route("/api/sessions/{id}/grants", get(grants::list).delete(grants::revoke_all))
+        .route("/api/sessions/{id}/grants/{grant}", delete(grants::revoke))
+        .route("/api/locations", get(grants::locations).delete(grants::revoke_at_location))
         .route("/api/requests", get(requests::overview))
         .route("/api/sessions/{id}/requests", get(requests::list))
         .route("/api/sessions/{id}/requests/{request}", post(requests::answer))

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use baton_core::{Answer, Reply};
-use baton_protocol::RequestId;
+use baton_protocol::{Author, RequestId};
 use baton_protocol::event::{PlanAnswer, SwitchAnswer};
 use baton_protocol::permission::Verdict;
 use baton_protocol::tool::ToolResult;
@@ -58,7 +58,8 @@ pub(super) async fn overview(State(door): State<Shared>) -> Result<Json<RequestO
         (status = 404, description = "Nothing of that name was asked lately", body = ErrorBody),
         (status = 409, description = "Somebody else was faster", body = ErrorBody),
         (status = 415, description = "The body is not JSON", body = ErrorBody),
-        (status = 422, description = "The body does not fit", body = ErrorBody)))]
+        (status = 422, description = "The body does not fit, or the grant was not offered; the request stays open",
+            body = ErrorBody)))]
 pub(super) async fn answer(
     State(door): State<Shared>,
     Place((id, request)): Place<(String, String)>,
@@ -74,17 +75,24 @@ pub(super) async fn answer(
         }
         Reply::NoSuchRequest => Err(ApiError::not_found(format!("nothing waits under the name {named}"))),
         Reply::Mismatch => Err(ApiError::bad_request("the answer is of another kind than what was asked")),
+        Reply::NotOffered(why) | Reply::Refused(why) => Err(ApiError::unprocessable("not_offered", why)),
         other => Err(ApiError::internal(format!("unexpected answer {other:?}"))),
     }
 }
 
 fn as_answer(answer: RequestAnswer) -> Answer {
     match answer {
-        RequestAnswer::Permission { decision, feedback } => Answer::Permission(match decision {
-            Decision::Approve => Verdict::ApproveOnce,
-            Decision::ApproveForSession => Verdict::ApproveForSession(None),
-            Decision::Reject => Verdict::Reject { feedback },
-        }),
+        RequestAnswer::Permission { decision, grant, feedback } => {
+            let verdict = match decision {
+                Decision::Approve => Verdict::ApproveOnce,
+                Decision::ApproveForSession => Verdict::ApproveForSession(grant),
+                Decision::ApproveForLocation => {
+                    Verdict::ApproveForLocation { approval: grant, location_key: String::new() }
+                }
+                Decision::Reject => Verdict::Reject { feedback },
+            };
+            Answer::Permission(verdict, Author::http())
+        }
         RequestAnswer::Command { handled } => Answer::QueuedCommand { handled, stop: false },
         RequestAnswer::Tool { text, failed: true } => Answer::Tool(ToolResult::failure(text)),
         RequestAnswer::Tool { text, failed: false } => Answer::Tool(ToolResult::success(text)),

@@ -1,7 +1,8 @@
 //! What the API takes and gives.
 
-use baton_core::{Call, CallStage, Session};
+use baton_core::{Call, CallStage, Session, policy};
 use baton_protocol::event::{AgentMode, Outcome, PermissionMode, PlanAction, Question, SwitchOffered};
+use baton_protocol::permission::Approval;
 use baton_protocol::{PromptId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -245,18 +246,31 @@ pub(super) struct RequestView {
     /// other model and why, the command.
     #[schema(value_type = Object)]
     pub(super) detail: serde_json::Value,
+    /// For a permission: the grants that can be given with the answer, the default first. None means: once only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) offers: Vec<OfferView>,
+}
+
+/// A grant that can be given, and what it means.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct OfferView {
+    /// To be sent back as `grant`.
+    #[schema(value_type = Object)]
+    pub(super) grant: Approval,
+    /// What it covers, for the person who decides.
+    pub(super) meaning: String,
 }
 
 impl RequestView {
     /// Everything in a session that waits.
     pub(super) fn all(session: &Session) -> Vec<Self> {
         let turn = session.durable.turn.iter();
-        let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(Self::of_call);
+        let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(|call| Self::of_call(session, call));
         let offers = turn.filter_map(|turn| turn.offer.as_ref()).map(Self::of_offer);
         calls.chain(offers).chain(session.command_of_clients().map(Self::of_command)).collect()
     }
 
-    fn of_call(call: &Call) -> Option<Self> {
+    fn of_call(session: &Session, call: &Call) -> Option<Self> {
         let (kind, detail) = match &call.stage {
             CallStage::AwaitingPermission { wants, .. } => ("permission", serde_json::to_value(wants)),
             CallStage::AwaitingClient { .. } => ("tool", serde_json::to_value(&call.arguments)),
@@ -274,6 +288,7 @@ impl RequestView {
             tool_call_id: Some(call.id.to_string()),
             tool_name: Some(call.tool.clone()),
             detail: detail.unwrap_or_default(),
+            offers: offers_of(session, call),
         })
     }
 
@@ -285,6 +300,7 @@ impl RequestView {
             tool_call_id: None,
             tool_name: None,
             detail: json!({ "command": command }),
+            offers: Vec::new(),
         }
     }
 
@@ -300,8 +316,16 @@ impl RequestView {
                 "retryAfterSeconds": offer.retry_after_seconds,
                 "reason": offer.error.message,
             }),
+            offers: Vec::new(),
         }
     }
+}
+
+fn offers_of(session: &Session, call: &Call) -> Vec<OfferView> {
+    let CallStage::AwaitingPermission { wants, .. } = &call.stage else { return Vec::new() };
+    let territory = session.durable.territory(&session.live, None);
+    let offers = policy::offers(wants, &territory).into_iter();
+    offers.map(|offer| OfferView { grant: offer.approval, meaning: offer.meaning }).collect()
 }
 
 /// All that waits in a session.
@@ -332,6 +356,9 @@ pub(super) enum RequestAnswer {
     /// To a permission.
     Permission {
         decision: Decision,
+        /// The grant to give, one of the request's `offers`; by default the first.
+        #[schema(value_type = Option<Object>)]
+        grant: Option<Approval>,
         /// What the model is told, if it is a no.
         feedback: Option<String>,
     },
@@ -399,7 +426,10 @@ pub(super) enum SwitchResponse {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Decision {
     Approve,
+    /// Approve, and grant what is offered until the session is deleted.
     ApproveForSession,
+    /// Approve, and store the grant for the location where the session works.
+    ApproveForLocation,
     Reject,
 }
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use baton_core::{Answer as Answers, Reply};
 use baton_protocol::permission::{PermissionOutcome, Verdict};
-use baton_protocol::{RequestId, SessionId};
+use baton_protocol::{Author, RequestId, SessionId};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -59,17 +59,29 @@ pub(super) async fn grant(here: Here, Body(grant): Body<Grant>) -> Answer<Json<V
         _ => None,
     };
     let Some(session) = session else { return Ok(resolved(false)) };
-    answer(&here, &session, grant.permission.id, Answers::Permission(verdict)).await
+    let answered = Answers::Permission(verdict, Author::crush());
+    answer(&here, &session, grant.permission.id, answered).await
 }
 
 async fn answer(here: &Here, session: &SessionId, request: String, answer: Answers) -> Answer<Json<Value>> {
-    let handle = here.door.server.registry.open(&here.door.server, session);
-    let answer = Box::new(answer);
-    match handle.ask(|respond| Mail::Answer(RequestId(request), answer, respond)).await? {
+    match ask(here, session, &request, answer).await? {
         Reply::Counted => Ok(resolved(true)),
+        // Its dialog offers a grant for whatever is asked. Where none can be given, a person who would have allowed it for
+        // the session allows it once.
+        Reply::NotOffered(_) => {
+            let once = Answers::Permission(Verdict::ApproveOnce, Author::crush());
+            let counted = ask(here, session, &request, once).await? == Reply::Counted;
+            Ok(resolved(counted))
+        }
         Reply::TooLate | Reply::NoSuchRequest => Ok(resolved(false)),
         other => Err(V1Error::unexpected(&other)),
     }
+}
+
+async fn ask(here: &Here, session: &SessionId, request: &str, answer: Answers) -> Answer<Reply> {
+    let handle = here.door.server.registry.open(&here.door.server, session);
+    let (request, answer) = (RequestId(request.to_owned()), Box::new(answer));
+    Ok(handle.ask(|respond| Mail::Answer(request, answer, respond)).await?)
 }
 
 fn resolved(resolved: bool) -> Json<Value> {

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_core::Answer as Answers;
-use baton_protocol::permission::Verdict;
+use baton_core::{Answer as Answers, Reply};
 use baton_protocol::{Body, ClientId, Event, RequestId, SessionId};
 use baton_store::{Seq, Span, StoreError};
 use tokio::time::Instant;
@@ -103,14 +102,19 @@ impl Workspace {
     }
 
     /// Something waits for an answer. One thing at a time is shown.
-    fn ask(&self, session: &SessionId, pending: Pending, is_run: bool) {
+    fn ask(self: &Arc<Self>, session: &SessionId, pending: Pending, is_run: bool) {
         let approved = self.skips_permissions() || (self.founding.approve_runs && is_run);
         if let Pending::Permission(request) = &pending
             && approved
             && self.drives(session)
         {
-            return self.approve(session, RequestId(request.id.clone()));
+            let request = RequestId(request.id.clone());
+            return self.approve(session, request, pending);
         }
+        self.show(pending);
+    }
+
+    fn show(&self, pending: Pending) {
         let mut desk = lock(&self.desk);
         let (piece, noticed) = (telling::asked(&pending), telling::noticed(&pending));
         if desk.find(pending.id()).is_none() {
@@ -121,13 +125,19 @@ impl Workspace {
         }
     }
 
-    fn approve(&self, session: &SessionId, request: RequestId) {
+    /// Approves a request without a person. What allow-all would not allow is shown to one after all.
+    fn approve(self: &Arc<Self>, session: &SessionId, request: RequestId, pending: Pending) {
         let handle = self.server.registry.open(&self.server, session);
-        let answer = Box::new(Answers::Permission(Verdict::ApproveOnce));
-        drop(handle.send(Mail::Answer(request, answer, Box::new(drop))));
+        let workspace = Arc::clone(self);
+        let respond = Box::new(move |reply| {
+            if matches!(reply, Ok(Reply::Refused(_))) {
+                workspace.show(pending);
+            }
+        });
+        drop(handle.send(Mail::Answer(request, Box::new(Answers::ApproveUnattended), respond)));
     }
 
-    fn tell(&self, session: &SessionId, row: &Row, is_run: bool, change: Change) {
+    fn tell(self: &Arc<Self>, session: &SessionId, row: &Row, is_run: bool, change: Change) {
         match change {
             Change::Asked(pending) => self.ask(session, pending, is_run),
             Change::Closed(closed) => {

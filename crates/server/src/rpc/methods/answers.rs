@@ -5,12 +5,11 @@ use baton_protocol::event::PlanAnswer;
 use baton_protocol::permission::{PermissionDecision, Verdict};
 use baton_protocol::rpc::RpcError;
 use baton_protocol::tool::{AnyToolResult, ResultType, ToolResult};
-use baton_protocol::{Json, RequestId, SessionId};
+use baton_protocol::{Author, Json, RequestId, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handling, locations, success};
-use crate::rpc::errors;
+use super::{Call, Handling, success};
 use crate::session::Mail;
 
 #[derive(Deserialize)]
@@ -50,42 +49,8 @@ pub(super) fn permission(call: &Call<'_>) -> Handling {
     let params: PermissionAnswer = call.parse()?;
     let verdict = Verdict::try_from(params.result)
         .map_err(|unknown| RpcError::bad_params(format!("{}: {unknown}", call.method)))?;
-    match &verdict {
-        Verdict::ApproveForLocation { location_key, .. } if !location_key.is_empty() => {
-            for_location(call, &params.session_id, params.request_id, verdict)
-        }
-        _ => answer(call, &params.session_id, params.request_id, Answer::Permission(verdict)),
-    }
-}
-
-/// A grant for a place is kept beside the session, if the answer counts.
-fn for_location(call: &Call<'_>, session: &SessionId, request: RequestId, verdict: Verdict) -> Handling {
-    let handle = call.attached(session)?;
-    let Verdict::ApproveForLocation { approval, location_key } = verdict.clone() else {
-        return answer(call, session, request, Answer::Permission(verdict));
-    };
-    let asked = request.clone();
-    let wanted = handle.look(move |view| {
-        let calls = view.session.durable.turn.iter().flat_map(|turn| &turn.calls);
-        calls
-            .filter_map(|call| match &call.stage {
-                CallStage::AwaitingPermission { request, wants } if *request == asked => wants.grant(),
-                _ => None,
-            })
-            .next()
-    });
-    let decided = handle.ask(|respond| Mail::Answer(request, Box::new(Answer::Permission(verdict)), respond));
-    let (server, method) = (call.connection.server.clone(), call.method.to_owned());
-    call.later(async move {
-        let told = |failure| errors::of(&method, &failure);
-        let grant = approval.or(wanted.await.map_err(told)?);
-        let answered = counted(&method, decided.await.map_err(told)?)?;
-        if let (Some(grant), true) = (grant, answered == success()) {
-            let kept = locations::grant(&server, location_key, &grant).await;
-            kept.map_err(|why| errors::failed(&method, why))?;
-        }
-        Ok(answered)
-    })
+    let answered = Answer::Permission(verdict, Author::sdk(call.connection.client));
+    answer(call, &params.session_id, params.request_id, answered)
 }
 
 #[derive(Deserialize)]
@@ -147,6 +112,7 @@ fn counted(method: &str, reply: Reply) -> Result<Value, RpcError> {
         Reply::Counted => Ok(success()),
         Reply::TooLate | Reply::NoSuchRequest => Ok(json!({ "success": false })),
         Reply::Mismatch => Err(RpcError::bad_params(format!("{method}: the request is of another kind"))),
+        Reply::NotOffered(why) | Reply::Refused(why) => Err(RpcError::bad_params(format!("{method}: {why}"))),
         other => Err(RpcError::failed(format!("unexpected answer {other:?}"))),
     }
 }

@@ -160,6 +160,8 @@ fn route(call: &Call<'_>) -> Handling {
         "session.permissions.configure" => permissions::configure(call),
         "session.permissions.modifyRules" => permissions::modify_rules(call),
         "session.permissions.resetSessionApprovals" => permissions::reset(call),
+        "session.permissions.listGrants" => permissions::list_grants(call),
+        "session.permissions.revokeGrant" => permissions::revoke_grant(call),
         "session.permissions.setRequired" | "session.permissions.notifyPromptShown" => {
             permissions::noted(call)
         }

@@ -1,26 +1,63 @@
-//! What a session may do without asking: rules, directories, web pages.
+//! Methods about what a session may do without asking: rules, directories, pages, grants.
+//!
+//! They change data; what a rule or grant covers is decided by the policy in `baton-core`.
 
 use std::path::{Path, PathBuf};
 
 use baton_core::Change;
-use baton_protocol::SessionId;
 use baton_protocol::event::PermissionMode;
 use baton_protocol::rpc::RpcError;
+use baton_protocol::rules::{PathScope, Rule, RuleKind, RuleListEdit, RulesEdit, UrlScope};
+use baton_protocol::{Author, EventId, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handling, locations, success};
+use crate::locations::resolved;
 use crate::rpc::errors;
-use crate::session::{Handle, Mail, Paths, Rule, Rules, Urls, View, is_within};
+use crate::session::{Handle, Mail};
 
 /// Where temporary files are.
 const TEMPORARY: &str = "/tmp";
 
-/// Changes the rules, and says that it worked. What is sent next to the session finds them changed.
-fn adjust(call: &Call<'_>, handle: &Handle, change: impl FnOnce(&mut Rules) + Send + 'static) -> Handling {
-    let adjust = Mail::Adjust(Box::new(move |settings| change(&mut settings.rules)));
-    handle.send(adjust).map_err(|failure| errors::of(call.method, &failure))?;
-    call.now(success())
+/// Changes the rules, and answers once that is durable. What is sent to the session next finds them changed.
+fn change_rules(call: &Call<'_>, handle: &Handle, edit: RulesEdit) -> Handling {
+    let change = Change::Rules { edit: Box::new(edit), by: Author::sdk(call.connection.client) };
+    call.by_responder(handle, |respond| Mail::Change(Box::new(change), respond), |_| Ok(success()))
+}
+
+/// The same for rules that name paths: links are resolved first, so that the policy compares what is really there.
+fn change_rules_with_paths(call: &Call<'_>, handle: Handle, edit: RulesEdit) -> Handling {
+    let (method, by) = (call.method.to_owned(), Author::sdk(call.connection.client));
+    call.later(async move {
+        let told = |failure| errors::of(&method, &failure);
+        let cwd = handle.look(|view| view.session.durable.facts.context.cwd.clone()).await.map_err(told)?;
+        let edit = Box::new(with_resolved_paths(edit, Path::new(&cwd)).await);
+        let change = Box::new(Change::Rules { edit, by });
+        handle.ask(|respond| Mail::Change(change, respond)).await.map_err(told)?;
+        Ok(success())
+    })
+}
+
+async fn with_resolved_paths(mut edit: RulesEdit, cwd: &Path) -> RulesEdit {
+    for list in [&mut edit.approved, &mut edit.denied] {
+        let replaced = list.replace.iter_mut().flatten();
+        for rule in replaced.chain(&mut list.add).chain(&mut list.remove) {
+            if let (RuleKind::Read | RuleKind::Write, Some(path)) = (rule.kind, &mut rule.argument) {
+                *path = resolved_text(cwd, path).await;
+            }
+        }
+    }
+    if let Some(paths) = &mut edit.paths {
+        for path in paths.directories.iter_mut().chain(&mut paths.primary) {
+            *path = resolved_text(cwd, path).await;
+        }
+    }
+    edit
+}
+
+async fn resolved_text(cwd: &Path, path: &str) -> String {
+    resolved(cwd.join(path)).await.to_string_lossy().into_owned()
 }
 
 #[derive(Deserialize)]
@@ -43,17 +80,17 @@ struct RuleSet {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PathsConfig {
-    workspace_path: Option<PathBuf>,
-    additional_directories: Option<Vec<PathBuf>>,
+    workspace_path: Option<String>,
+    additional_directories: Option<Vec<String>>,
     include_temp_directory: Option<bool>,
     unrestricted: Option<bool>,
 }
 
-impl From<PathsConfig> for Paths {
+impl From<PathsConfig> for PathScope {
     fn from(config: PathsConfig) -> Self {
         let mut directories = config.additional_directories.unwrap_or_default();
         if config.include_temp_directory.unwrap_or(true) {
-            directories.push(PathBuf::from(TEMPORARY));
+            directories.push(TEMPORARY.to_owned());
         }
         let unrestricted = config.unrestricted.unwrap_or(false);
         Self { primary: config.workspace_path, directories, unrestricted }
@@ -73,28 +110,38 @@ pub(super) fn configure(call: &Call<'_>) -> Handling {
     let handle = call.attached(&params.session_id)?;
     let mode = params.approve_all_tool_permission_requests;
     let mode = mode.map(|all| if all { PermissionMode::AllowAll } else { PermissionMode::Manual });
-    let adjusted = adjust(call, &handle, move |rules| params.apply(rules))?;
-    match mode {
-        None => Ok(adjusted),
-        Some(mode) => {
+    let (method, by) = (call.method.to_owned(), Author::sdk(call.connection.client));
+    let edit = RulesEdit::from(params);
+    call.later(async move {
+        let told = |failure| errors::of(&method, &failure);
+        let cwd = handle.look(|view| view.session.durable.facts.context.cwd.clone()).await.map_err(told)?;
+        let edit = Box::new(with_resolved_paths(edit, Path::new(&cwd)).await);
+        // Rules first: no request is decided by the new mode without the new deny rules.
+        let rules = Box::new(Change::Rules { edit, by });
+        handle.ask(|respond| Mail::Change(rules, respond)).await.map_err(told)?;
+        if let Some(mode) = mode {
             let change = Box::new(Change::Permissions(mode));
-            call.by_responder(&handle, |respond| Mail::Change(change, respond), |_| Ok(success()))
+            handle.ask(|respond| Mail::Change(change, respond)).await.map_err(told)?;
         }
-    }
+        Ok(success())
+    })
 }
 
-impl Configure {
-    fn apply(self, to: &mut Rules) {
-        if let Some(set) = self.rules {
-            (to.approved, to.denied) = (set.approved, set.denied);
-        }
-        to.all_reads = self.approve_all_read_permission_requests.unwrap_or(to.all_reads);
-        if let Some(paths) = self.paths {
-            to.paths = paths.into();
-        }
-        if let Some(urls) = self.urls {
-            let allowed = urls.initial_allowed.unwrap_or_default();
-            to.urls = Urls { allowed, unrestricted: urls.unrestricted.unwrap_or(false) };
+impl From<Configure> for RulesEdit {
+    fn from(params: Configure) -> Self {
+        let whole = |rules: Vec<Rule>| RuleListEdit { replace: Some(rules), ..RuleListEdit::default() };
+        let (approved, denied) =
+            params.rules.map(|set| (whole(set.approved), whole(set.denied))).unwrap_or_default();
+        Self {
+            approved,
+            denied,
+            all_reads: params.approve_all_read_permission_requests,
+            paths: params.paths.map(PathScope::from),
+            urls: params.urls.map(|urls| UrlScope {
+                allowed: urls.initial_allowed.unwrap_or_default(),
+                unrestricted: urls.unrestricted.unwrap_or(false),
+            }),
+            ..Self::default()
         }
     }
 }
@@ -105,11 +152,12 @@ struct ModifyRules {
     session_id: SessionId,
     #[serde(default)]
     scope: Scope,
-    #[serde(flatten)]
-    edit: RuleEdit,
+    add: Option<Vec<Rule>>,
+    remove: Option<Vec<Rule>>,
+    remove_all: Option<bool>,
 }
 
-/// How long a rule holds: as long as the session is in memory, or for good in the place where it works.
+/// How long a rule holds: as long as the session does, or for good in the location where it works.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Scope {
@@ -118,41 +166,19 @@ enum Scope {
     Location,
 }
 
-/// What is to be done to a list of rules.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RuleEdit {
-    #[serde(default)]
-    add: Option<Vec<Rule>>,
-    #[serde(default)]
-    remove: Option<Vec<Rule>>,
-    #[serde(default)]
-    remove_all: Option<bool>,
-}
-
-impl RuleEdit {
-    pub(super) fn adding(rules: Vec<Rule>) -> Self {
-        Self { add: Some(rules), ..Self::default() }
-    }
-
-    /// Adds first, then removes.
-    pub(super) fn apply(self, rules: &mut Vec<Rule>) {
-        for rule in self.add.unwrap_or_default() {
-            if !rules.contains(&rule) {
-                rules.push(rule);
-            }
-        }
-        let remove = self.remove.unwrap_or_default();
-        let all = self.remove_all.unwrap_or(false);
-        rules.retain(|rule| !all && !remove.contains(rule));
-    }
-}
-
 pub(super) fn modify_rules(call: &Call<'_>) -> Handling {
-    let ModifyRules { session_id, scope, edit } = call.parse()?;
+    let ModifyRules { session_id, scope, add, remove, remove_all } = call.parse()?;
     let handle = call.attached(&session_id)?;
+    let edit = RuleListEdit {
+        replace: None,
+        add: add.unwrap_or_default(),
+        remove: remove.unwrap_or_default(),
+        remove_all: remove_all.unwrap_or(false),
+    };
     match scope {
-        Scope::Session => adjust(call, &handle, move |rules| edit.apply(&mut rules.approved)),
+        Scope::Session => {
+            change_rules_with_paths(call, handle, RulesEdit { approved: edit, ..RulesEdit::default() })
+        }
         Scope::Location => locations::modify(call, handle, edit),
     }
 }
@@ -164,18 +190,47 @@ struct Reset {
     include_location: Option<bool>,
 }
 
-/// Forgets what was granted in this session. What is kept for the place stays kept; it only stops to hold here.
+/// Revokes all grants and allow rules of this session. What is stored for the location stays; it only stops to hold here.
 pub(super) fn reset(call: &Call<'_>) -> Handling {
     let Reset { session_id, include_location } = call.parse()?;
     let handle = call.attached(&session_id)?;
-    adjust(call, &handle, move |rules| {
-        rules.approved.clear();
-        if include_location.unwrap_or(true) {
-            rules.location = None;
-        }
-    })?;
-    let change = Box::new(Change::ForgetApprovals);
-    call.by_responder(&handle, |respond| Mail::Change(change, respond), |_| Ok(success()))
+    let by = Author::sdk(call.connection.client);
+    let edit = Box::new(RulesEdit {
+        approved: RuleListEdit { remove_all: true, ..RuleListEdit::default() },
+        location: include_location.unwrap_or(true).then_some(None),
+        ..RulesEdit::default()
+    });
+    let rules = Box::new(Change::Rules { edit, by: by.clone() });
+    handle.send(Mail::Change(rules, Box::new(drop))).map_err(|failure| errors::of(call.method, &failure))?;
+    let revoke = Box::new(Change::Revoke { grant: None, by });
+    call.by_responder(&handle, |respond| Mail::Change(revoke, respond), |_| Ok(success()))
+}
+
+/// Lists the grants of a session and its standing rules, with who gave each grant.
+pub(super) fn list_grants(call: &Call<'_>) -> Handling {
+    call.view(|view| {
+        let durable = &view.session.durable;
+        json!({ "grants": durable.grants, "rules": durable.rules, "mode": durable.facts.permissions })
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RevokeGrant {
+    session_id: SessionId,
+    grant_id: EventId,
+}
+
+/// Revokes one grant. Answers whether there was such a grant.
+pub(super) fn revoke_grant(call: &Call<'_>) -> Handling {
+    let RevokeGrant { session_id, grant_id } = call.parse()?;
+    let handle = call.attached(&session_id)?;
+    let change = Change::Revoke { grant: Some(grant_id), by: Author::sdk(call.connection.client) };
+    call.by_responder(
+        &handle,
+        |respond| Mail::Change(Box::new(change), respond),
+        |reply| Ok(json!({ "success": matches!(reply, baton_core::Reply::Done(Some(_))) })),
+    )
 }
 
 #[derive(Deserialize)]
@@ -188,11 +243,10 @@ struct Enabled {
 pub(super) fn unrestricted_urls(call: &Call<'_>) -> Handling {
     let Enabled { session_id, enabled } = call.parse()?;
     let handle = call.attached(&session_id)?;
-    adjust(call, &handle, move |rules| rules.urls.unrestricted = enabled)
+    change_rules(call, &handle, RulesEdit { unrestricted_urls: Some(enabled), ..RulesEdit::default() })
 }
 
-/// Everybody who is attached sees every request, wanted or not; and that a prompt was shown is nobody's business but
-/// the client's.
+/// Answers hints that change nothing: every attached client is shown every request.
 pub(super) fn noted(call: &Call<'_>) -> Handling {
     call.session()?;
     call.now(success())
@@ -200,16 +254,11 @@ pub(super) fn noted(call: &Call<'_>) -> Handling {
 
 pub(super) fn list_paths(call: &Call<'_>) -> Handling {
     call.view(|view| {
-        let primary = primary(&view);
-        let mut directories = vec![primary.clone()];
-        directories.extend(view.settings.rules.paths.directories.iter().cloned());
+        let durable = &view.session.durable;
+        let primary = durable.rules.paths.primary.as_ref().unwrap_or(&durable.facts.context.cwd);
+        let directories: Vec<&String> = [primary].into_iter().chain(&durable.rules.paths.directories).collect();
         json!({ "primary": primary, "directories": directories })
     })
-}
-
-fn primary(view: &View<'_>) -> PathBuf {
-    let own = || PathBuf::from(&view.session.durable.facts.context.cwd);
-    view.settings.rules.paths.primary.clone().unwrap_or_else(own)
 }
 
 #[derive(Deserialize)]
@@ -219,42 +268,60 @@ struct OnePath {
     path: PathBuf,
 }
 
-fn directory(call: &Call<'_>) -> Result<(Handle, PathBuf), RpcError> {
+/// Changes the rules for a directory that exists.
+fn change_directory(call: &Call<'_>, edit: impl FnOnce(String) -> RulesEdit + Send + 'static) -> Handling {
     let OnePath { session_id, path } = call.parse()?;
-    if !path.is_absolute() || !path.is_dir() {
-        let path = path.display();
-        let why = format!("{}: {path} is not the full path of a directory that exists", call.method);
-        return Err(RpcError::bad_params(why));
-    }
-    Ok((call.attached(&session_id)?, path))
+    let (handle, method) = (call.attached(&session_id)?, call.method.to_owned());
+    let by = Author::sdk(call.connection.client);
+    call.later(async move {
+        let is_directory = tokio::fs::metadata(&path).await.is_ok_and(|found| found.is_dir());
+        if !path.is_absolute() || !is_directory {
+            let path = path.display();
+            let why = format!("{method}: {path} is not the full path of a directory that exists");
+            return Err(RpcError::bad_params(why));
+        }
+        let directory = resolved(path).await.to_string_lossy().into_owned();
+        let change = Box::new(Change::Rules { edit: Box::new(edit(directory)), by });
+        let changed = handle.ask(|respond| Mail::Change(change, respond)).await;
+        changed.map_err(|failure| errors::of(&method, &failure))?;
+        Ok::<Value, RpcError>(success())
+    })
 }
 
 pub(super) fn add_path(call: &Call<'_>) -> Handling {
-    let (handle, path) = directory(call)?;
-    adjust(call, &handle, |rules| {
-        if !rules.paths.directories.contains(&path) {
-            rules.paths.directories.push(path);
-        }
-    })
+    change_directory(call, |directory| RulesEdit { add_directory: Some(directory), ..RulesEdit::default() })
 }
 
 pub(super) fn update_primary(call: &Call<'_>) -> Handling {
-    let (handle, path) = directory(call)?;
-    adjust(call, &handle, |rules| rules.paths.primary = Some(path))
+    change_directory(call, |directory| RulesEdit { primary: Some(directory), ..RulesEdit::default() })
 }
 
 pub(super) fn is_allowed(call: &Call<'_>) -> Handling {
-    check(call, |view, path| {
-        let cwd = Path::new(&view.session.durable.facts.context.cwd);
-        view.settings.rules.paths.allow(path, cwd)
-    })
+    check(call, true)
 }
 
 pub(super) fn is_in_workspace(call: &Call<'_>) -> Handling {
-    check(call, |view, path| is_within(path, &primary(view)))
+    check(call, false)
 }
 
-fn check(call: &Call<'_>, test: impl FnOnce(&View<'_>, &Path) -> bool + Send + 'static) -> Handling {
-    let OnePath { path, .. } = call.parse()?;
-    call.view(move |view| -> Value { json!({ "allowed": test(&view, &path) }) })
+/// Whether a path is in the workspace, or also in one of the further directories. One with `..` in it is in none.
+fn check(call: &Call<'_>, further: bool) -> Handling {
+    let OnePath { session_id, path } = call.parse()?;
+    let (handle, method) = (call.attached(&session_id)?, call.method.to_owned());
+    call.later(async move {
+        let scope = handle.look(|view| {
+            let durable = &view.session.durable;
+            let paths = durable.rules.paths.clone();
+            (paths.primary.clone().unwrap_or_else(|| durable.facts.context.cwd.clone()), paths)
+        });
+        let (primary, paths) = scope.await.map_err(|failure| errors::of(&method, &failure))?;
+        let is_straight = path.components().all(|part| part != std::path::Component::ParentDir);
+        let path = resolved(path).await;
+        let mut directories = vec![resolved(primary.into()).await];
+        if further {
+            directories.extend(paths.directories.iter().map(PathBuf::from));
+        }
+        let inside = is_straight && directories.iter().any(|directory| path.starts_with(directory));
+        Ok(json!({ "allowed": inside || (further && paths.unrestricted) }))
+    })
 }

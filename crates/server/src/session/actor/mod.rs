@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::{EngineReport, Input, Output, ReplyTo, Session, Stamp, WorkId};
+use baton_core::{Input, Output, ReplyTo, Session, Stamp, WorkId};
 use baton_engines::Control;
 use baton_protocol::event::ShutdownType;
 use baton_protocol::{ClientId, Timestamp};
@@ -203,12 +203,7 @@ impl Actor {
                 (Input::StopAgent { reply: self.expect_reply(respond), agent }, false)
             }
             Mail::Note(agent, body) => (Input::Note { agent, body }, true),
-            Mail::Report(work, mut report) => {
-                if let EngineReport::Wants { wants, ruled, .. } = &mut *report {
-                    *ruled = self.settings.rules.ruling(wants);
-                }
-                (Input::Reported { work, report }, true)
-            }
+            Mail::Report(work, report) => (Input::Reported { work, report }, true),
             Mail::Finished(work, result) => {
                 self.server.crash_point(CrashPoint::WorkReturned);
                 if let Some(running) = self.running.remove(&work)

@@ -168,7 +168,7 @@ impl Nascent {
 
     fn into_actor(
         self,
-        session: Session,
+        mut session: Session,
         settings: Settings,
         lease: Lease,
         head: Seq,
@@ -176,6 +176,9 @@ impl Nascent {
         conversation: Conversation,
     ) -> Actor {
         let directory = self.server.session_directory(&self.id, settings.config_dir.as_deref());
+        session.live.allow_all = self.server.options.allow_all;
+        session.live.home = Some(self.server.options.home.clone());
+        session.live.workspace = Some(directory.clone());
         Actor {
             engine: Arc::default(),
             tools: Arc::new(ToolRoom::new(&self.server, &self.hub, directory.clone())),

@@ -1,0 +1,136 @@
+//! What can be granted in answer to a request, in words, and nothing else.
+
+use baton_protocol::permission::{Approval, PermissionRequest};
+
+use super::territory::{Standing, Territory};
+use super::{Subject, Typed, address};
+
+/// A grant that a person can give, and what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// The grant.
+    pub approval: Approval,
+    /// What it covers, for the person who gives it.
+    pub meaning: String,
+}
+
+impl Offer {
+    fn new(approval: Approval, meaning: impl Into<String>) -> Self {
+        Self { approval, meaning: meaning.into() }
+    }
+}
+
+/// A grant that the request does not offer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("this grant was not offered: {0}")]
+pub struct NotOffered(pub String);
+
+/// Completes a request with whether it offers a grant, before anybody sees it. For a write that is settled here, where the
+/// working directory is known with its links resolved.
+#[must_use]
+pub fn with_offers(mut request: PermissionRequest, territory: &Territory) -> PermissionRequest {
+    let is_covered = match &request {
+        PermissionRequest::Write { file_name, .. } => {
+            territory.write(&super::deny::lexical(file_name)) == Standing::Covered
+        }
+        other => !offers(other, territory).is_empty(),
+    };
+    if let PermissionRequest::Shell { can_offer_session_approval, .. }
+    | PermissionRequest::Write { can_offer_session_approval, .. } = &mut request
+    {
+        *can_offer_session_approval = is_covered;
+    }
+    request
+}
+
+/// The grants that a request offers. The first is the default; wider ones say what is different about them.
+#[must_use]
+pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> {
+    let subject = Subject::of(request);
+    match (&subject.line, request) {
+        (Some(Typed::Line(line)), _) => line
+            .offers()
+            .into_iter()
+            .map(|offer| {
+                Offer::new(Approval::Commands { command_identifiers: offer.identifiers }, offer.meaning)
+            })
+            .collect(),
+        (None, PermissionRequest::Write { can_offer_session_approval: false, .. }) => Vec::new(),
+        (None, PermissionRequest::Write { .. }) => {
+            vec![Offer::new(Approval::Write {}, territory.write_meaning())]
+        }
+        (None, PermissionRequest::Read { path, .. }) => match territory.read(&super::deny::lexical(path)) {
+            Standing::Covered | Standing::Outside => {
+                vec![Offer::new(Approval::Read {}, "any file that the server can read, except Baton's own")]
+            }
+            Standing::EachTime(_) => Vec::new(),
+        },
+        (None, PermissionRequest::Url { url, .. }) => address::offer(url)
+            .map(|offer| Offer::new(Approval::Url { domain: offer.pattern }, offer.meaning))
+            .into_iter()
+            .collect(),
+        (None, PermissionRequest::Mcp { server_name, tool_name, .. }) => mcp(server_name, tool_name),
+        (None, PermissionRequest::CustomTool { tool_name, .. }) => {
+            let meaning = format!("any call of the client tool `{tool_name}`, with any arguments");
+            vec![Offer::new(Approval::CustomTool { tool_name: tool_name.clone() }, meaning)]
+        }
+        (None, PermissionRequest::Memory { .. }) => {
+            vec![Offer::new(Approval::Memory {}, "remembering any fact")]
+        }
+        (Some(Typed::Input), _) | (None, PermissionRequest::Hook { .. } | PermissionRequest::Shell { .. }) => {
+            Vec::new()
+        }
+    }
+}
+
+fn mcp(server: &str, tool: &str) -> Vec<Offer> {
+    let grant = |tool: Option<&str>| Approval::Mcp {
+        server_name: server.to_owned(),
+        tool_name: tool.map(str::to_owned),
+    };
+    vec![
+        Offer::new(grant(Some(tool)), format!("any call of `{tool}` of the MCP server `{server}`")),
+        Offer::new(grant(None), format!("any tool of the MCP server `{server}`, also those it adds later")),
+    ]
+}
+
+/// The grant that an answer amounts to: the default offer if it names none, otherwise what it names, if that was offered.
+pub fn grant_of(
+    request: &PermissionRequest,
+    territory: &Territory,
+    named: Option<&Approval>,
+) -> Result<Approval, NotOffered> {
+    let offers = offers(request, territory);
+    let Some(named) = named else {
+        let default = offers.into_iter().next().map(|offer| offer.approval);
+        return default.ok_or_else(|| NotOffered("this request can only be approved once".into()));
+    };
+    let found = offers.iter().find_map(|offer| narrowed(&offer.approval, named));
+    found.ok_or_else(|| {
+        let offered: Vec<&str> = offers.iter().map(|offer| offer.meaning.as_str()).collect();
+        NotOffered(match offered.as_slice() {
+            [] => "this request can only be approved once".into(),
+            offered => format!("offered were: {}", offered.join("; ")),
+        })
+    })
+}
+
+/// What an offer becomes for somebody who names the same, or a part of it.
+fn narrowed(offer: &Approval, named: &Approval) -> Option<Approval> {
+    match (offer, named) {
+        (
+            Approval::Commands { command_identifiers: offered },
+            Approval::Commands { command_identifiers: wanted },
+        ) => {
+            let is_part = !wanted.is_empty() && wanted.iter().all(|one| offered.contains(one));
+            is_part.then(|| named.clone())
+        }
+        // Clients name a host; what they were shown is a URL, with its scheme and port.
+        (Approval::Url { domain: offered }, Approval::Url { domain: wanted }) => {
+            let host = offered.split_once("://").map_or(offered.as_str(), |(_, rest)| rest);
+            let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+            (wanted == offered || wanted.eq_ignore_ascii_case(host)).then(|| offer.clone())
+        }
+        (offer, named) => (offer == named).then(|| named.clone()),
+    }
+}

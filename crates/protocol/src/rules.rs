@@ -1,0 +1,225 @@
+//! Standing rules of a session: what clients allow or deny before anything is asked. Data only; what a rule matches is
+//! decided by the policy in `baton-core`.
+
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::permission::Approval;
+
+/// The kind of request that a rule is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RuleKind {
+    /// Shell lines. Clients have two words for them.
+    #[serde(alias = "commands")]
+    Shell,
+    /// Reading files and directories.
+    Read,
+    /// Changing files.
+    Write,
+    /// Remembering facts.
+    Memory,
+    /// Fetching from the network.
+    Url,
+    /// Client tools.
+    CustomTool,
+    /// Tools of MCP servers.
+    Mcp,
+}
+
+/// A rule as clients write it. Without an argument it is about every request of its kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// The kind of request.
+    pub kind: RuleKind,
+    /// The command, path, URL pattern, tool or server that it is about.
+    #[serde(default)]
+    pub argument: Option<String>,
+}
+
+impl Rule {
+    /// A rule about one thing, or about everything of its kind.
+    #[must_use]
+    pub fn new(kind: RuleKind, argument: Option<&str>) -> Self {
+        Self { kind, argument: argument.map(str::to_owned) }
+    }
+
+    /// The rules that a grant amounts to when it is stored for a location.
+    #[must_use]
+    pub fn of(approval: &Approval) -> Vec<Self> {
+        vec![match approval {
+            Approval::Commands { command_identifiers } => {
+                return command_identifiers.iter().map(|id| Self::new(RuleKind::Shell, Some(id))).collect();
+            }
+            Approval::Write {} => Self::new(RuleKind::Write, None),
+            Approval::Read {} => Self::new(RuleKind::Read, None),
+            Approval::Memory {} => Self::new(RuleKind::Memory, None),
+            Approval::Url { domain } => Self::new(RuleKind::Url, Some(domain)),
+            Approval::CustomTool { tool_name } => Self::new(RuleKind::CustomTool, Some(tool_name)),
+            Approval::Mcp { server_name, tool_name: None } => Self::new(RuleKind::Mcp, Some(server_name)),
+            Approval::Mcp { server_name, tool_name: Some(tool) } => {
+                Self::new(RuleKind::Mcp, Some(&format!("{server_name}({tool})")))
+            }
+        }]
+    }
+}
+
+/// All standing rules of a session.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Rules {
+    /// Requests that are allowed.
+    pub approved: Vec<Rule>,
+    /// Requests that are denied, whatever else is allowed.
+    pub denied: Vec<Rule>,
+    /// The grants of a location that were applied to the session.
+    pub location: Option<LocationRules>,
+    /// Whether every read of a file or page is allowed.
+    pub all_reads: bool,
+    /// Directories that may be read.
+    pub paths: PathScope,
+    /// Pages that may be fetched.
+    pub urls: UrlScope,
+}
+
+/// The grants that are kept for a location.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocationRules {
+    /// The key of the location: the root of a repository, or a directory.
+    pub key: String,
+    /// What is allowed there.
+    pub rules: Vec<Rule>,
+}
+
+/// Directories that may be read without asking. Paths are absolute, with links resolved by whoever sets them.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PathScope {
+    /// The workspace, if a client named one; otherwise the working directory.
+    pub primary: Option<String>,
+    /// Further directories.
+    pub directories: Vec<String>,
+    /// Whether every path may be read.
+    pub unrestricted: bool,
+}
+
+/// Pages that may be fetched without asking.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UrlScope {
+    /// Hosts, or URLs whose path covers what is below it.
+    pub allowed: Vec<String>,
+    /// Whether every page may be fetched.
+    pub unrestricted: bool,
+}
+
+/// A change of a session's rules. What is not named stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RulesEdit {
+    /// The allow rules.
+    pub approved: RuleListEdit,
+    /// The deny rules.
+    pub denied: RuleListEdit,
+    /// The applied location; `Some(None)` withdraws it.
+    pub location: Option<Option<LocationRules>>,
+    /// Whether every read is allowed.
+    pub all_reads: Option<bool>,
+    /// The directories as a whole.
+    pub paths: Option<PathScope>,
+    /// One more directory.
+    pub add_directory: Option<String>,
+    /// Another workspace.
+    pub primary: Option<String>,
+    /// The pages as a whole.
+    pub urls: Option<UrlScope>,
+    /// Whether every page may be fetched.
+    pub unrestricted_urls: Option<bool>,
+}
+
+impl RulesEdit {
+    /// The rules after this change.
+    #[must_use]
+    pub fn applied_to(self, rules: &Rules) -> Rules {
+        let mut after = rules.clone();
+        self.approved.apply(&mut after.approved);
+        self.denied.apply(&mut after.denied);
+        after.location = self.location.unwrap_or(after.location);
+        after.all_reads = self.all_reads.unwrap_or(after.all_reads);
+        after.paths = self.paths.unwrap_or(after.paths);
+        if let Some(directory) = self.add_directory.filter(|new| !after.paths.directories.contains(new)) {
+            after.paths.directories.push(directory);
+        }
+        after.paths.primary = self.primary.or(after.paths.primary);
+        after.urls = self.urls.unwrap_or(after.urls);
+        after.urls.unrestricted = self.unrestricted_urls.unwrap_or(after.urls.unrestricted);
+        after
+    }
+}
+
+/// A change of a list of rules, in the order in which clients mean it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RuleListEdit {
+    /// Replaces the whole list first.
+    pub replace: Option<Vec<Rule>>,
+    /// Then adds these.
+    pub add: Vec<Rule>,
+    /// Then removes these.
+    pub remove: Vec<Rule>,
+    /// Or removes all.
+    pub remove_all: bool,
+}
+
+impl RuleListEdit {
+    /// Changes a list.
+    pub fn apply(self, rules: &mut Vec<Rule>) {
+        if let Some(replacement) = self.replace {
+            *rules = replacement;
+        }
+        for rule in self.add {
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
+        rules.retain(|rule| !self.remove_all && !self.remove.contains(rule));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_parse_in_both_vocabularies_and_unknown_kinds_are_refused() {
+        let read = |text: &str| serde_json::from_str::<Rule>(text);
+        let shell = read(r#"{"kind":"commands","argument":"ls"}"#).unwrap();
+        assert_eq!(shell, Rule::new(RuleKind::Shell, Some("ls")));
+        assert_eq!(read(r#"{"kind":"read","argument":null}"#).unwrap(), Rule::new(RuleKind::Read, None));
+        assert!(read(r#"{"kind":"sorcery","argument":"x"}"#).is_err());
+    }
+
+    #[test]
+    fn edits_replace_add_and_then_remove() {
+        let rule = |name: &str| Rule::new(RuleKind::Shell, Some(name));
+        let mut rules = vec![rule("a")];
+        let edit = RuleListEdit {
+            replace: Some(vec![rule("b")]),
+            add: vec![rule("b"), rule("c")],
+            remove: vec![rule("b")],
+            remove_all: false,
+        };
+        edit.apply(&mut rules);
+        assert_eq!(rules, [rule("c")]);
+        RuleListEdit { remove_all: true, ..RuleListEdit::default() }.apply(&mut rules);
+        assert!(rules.is_empty());
+    }
+
+    #[test]
+    fn an_empty_edit_changes_nothing() {
+        let rules = Rules { all_reads: true, ..Rules::default() };
+        assert_eq!(RulesEdit::default().applied_to(&rules), rules);
+    }
+}
