@@ -28,6 +28,9 @@ pub enum PermissionRequest {
         #[serde(default)]
         can_offer_session_approval: bool,
         warning: Option<String>,
+        /// The id of the running shell that the text is typed into. Such text is no shell line: it is never parsed, and no
+        /// grant covers it.
+        input_to: Option<String>,
     },
     /// Change a file.
     Write {

@@ -237,6 +237,7 @@ mod tests {
             has_write_file_redirection: writes,
             can_offer_session_approval: true,
             warning: None,
+            input_to: None,
         }
     }
 
