@@ -61,6 +61,7 @@ pub fn request(call: &ToolCallId, cwd: &Path, command: &str, intention: &str) ->
             .collect(),
         has_write_file_redirection: redirects,
         warning: None,
+        input_to: None,
     }
 }
 

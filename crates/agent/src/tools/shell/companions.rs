@@ -178,6 +178,7 @@ fn typing_request(context: &ToolContext, shell: &Shell, input: &str) -> Permissi
         has_write_file_redirection: false,
         can_offer_session_approval: false,
         warning: None,
+        input_to: Some(shell.id.clone()),
     }
 }
 

@@ -291,6 +291,7 @@ mod tests {
             has_write_file_redirection: false,
             can_offer_session_approval: false,
             warning: None,
+            input_to: None,
         });
         assert_eq!(command["tool_name"], "bash");
         assert_eq!((&command["params"]["command"], &command["path"]), (&json!("rm x"), &json!("/work")));

@@ -1,0 +1,387 @@
+//! The grammar of lines that are understood.
+//!
+//! It is an allow-list: what is not named here makes the line opaque. A line is a list of simple commands, connected by
+//! `&&`, `||`, `;`, `|` or newlines. A word is made of plain characters, `'...'`, `"..."`, `\c`, `$NAME` and `${NAME}`.
+//! A redirection leads to `/dev/null` or to descriptor 0, 1 or 2. There are no comments, no groups, no substitutions, no
+//! background jobs, no braces.
+//!
+//! Where bash has a second opinion, the line is opaque, too:
+//! - A backslash before a newline joins what is around it (`$\⏎(id)` is a substitution), so it is accepted between words
+//!   only, where it is a blank.
+//! - In some locales a byte of a non-ASCII character swallows the byte after it, so a backslash within double quotes is
+//!   not accepted together with such characters.
+//! - `$_` is the last word of the command before, so it is not one of the variables.
+//! - `=ls` and `$x[...]` mean something to zsh, which some engines run their lines with.
+
+use super::Why;
+use super::word::{Command, Expansion, Word};
+
+/// The longest line that is looked at.
+const LONGEST: usize = 16 * 1024;
+
+/// Words that are not programs when they stand first.
+const RESERVED: [&str; 24] = [
+    "if",
+    "then",
+    "else",
+    "elif",
+    "fi",
+    "do",
+    "done",
+    "case",
+    "esac",
+    "while",
+    "until",
+    "for",
+    "select",
+    "in",
+    "function",
+    "time",
+    "coproc",
+    "repeat",
+    "foreach",
+    "end",
+    "!",
+    "[[",
+    "]]",
+    "nocorrect",
+];
+
+/// Takes a line apart, or says why that cannot be done.
+pub(super) fn parse(text: &str) -> Result<Vec<Command>, Why> {
+    if text.len() > LONGEST {
+        return Err(Why::TooLong);
+    }
+    if text.chars().any(is_deceptive) {
+        return Err(Why::Character);
+    }
+    let mut parser = Parser { text, at: 0, moved: false, commands: Vec::new() };
+    parser.list()?;
+    if parser.commands.is_empty() { Err(Why::Empty) } else { Ok(parser.commands) }
+}
+
+/// Characters that are shown as something else than what the shell makes of them, or not at all.
+fn is_deceptive(c: char) -> bool {
+    match c {
+        ' ' | '\t' | '\n' => false,
+        c if c.is_control() || c.is_whitespace() => true,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' => true,
+        '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
+        '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{115f}' | '\u{1160}' => true,
+        _ => false,
+    }
+}
+
+/// What ended a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Separator {
+    /// `&&`, `||` or `|`: another command must follow.
+    Joins,
+    /// `;` or a newline.
+    Ends,
+    /// The end of the line.
+    Nothing,
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    /// A command so far may have changed the directory.
+    moved: bool,
+    commands: Vec<Command>,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += c.len_utf8();
+        Some(c)
+    }
+
+    fn take(&mut self, wanted: &str) -> bool {
+        let found = self.text[self.at..].starts_with(wanted);
+        self.at += if found { wanted.len() } else { 0 };
+        found
+    }
+
+    fn blanks(&mut self) {
+        while self.take(" ") || self.take("\t") || self.take("\\\n") {}
+    }
+
+    fn blank_lines(&mut self) {
+        while self.take(" ") || self.take("\t") || self.take("\n") {}
+    }
+
+    fn list(&mut self) -> Result<(), Why> {
+        self.blank_lines();
+        while self.peek().is_some() {
+            self.command()?;
+            match self.separator()? {
+                Separator::Nothing => return Ok(()),
+                Separator::Ends => self.blank_lines(),
+                Separator::Joins => {
+                    self.blank_lines();
+                    if self.peek().is_none() {
+                        return Err(Why::Incomplete);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn separator(&mut self) -> Result<Separator, Why> {
+        if self.peek().is_none() {
+            return Ok(Separator::Nothing);
+        }
+        if self.take("&&") || self.take("||") {
+            return Ok(Separator::Joins);
+        }
+        if self.take("|") {
+            return if self.peek() == Some('&') { Err(Why::Operator) } else { Ok(Separator::Joins) };
+        }
+        if self.take(";") {
+            return if matches!(self.peek(), Some(';' | '&')) {
+                Err(Why::Operator)
+            } else {
+                Ok(Separator::Ends)
+            };
+        }
+        if self.take("\n") { Ok(Separator::Ends) } else { Err(Why::Operator) }
+    }
+
+    /// Reads one command up to what separates it from the next.
+    fn command(&mut self) -> Result<(), Why> {
+        let (mut words, mut assigns) = (Vec::new(), false);
+        loop {
+            self.blanks();
+            match self.peek() {
+                None | Some('\n' | ';' | '|') => break,
+                Some('&') if self.take("&>") => self.null()?,
+                Some('&') => break,
+                Some('<' | '>') => self.redirection()?,
+                Some('0'..='2') if matches!(self.text.as_bytes().get(self.at + 1), Some(b'<' | b'>')) => {
+                    self.at += 1;
+                    self.redirection()?;
+                }
+                Some(_) => {
+                    let (word, assignment) = self.word()?;
+                    let number = word.bare && word.text.bytes().all(|b| b.is_ascii_digit());
+                    if number && matches!(self.peek(), Some('<' | '>')) {
+                        return Err(Why::Redirection);
+                    }
+                    if words.is_empty() && assignment {
+                        if !is_plain_value(&word) {
+                            return Err(Why::Assignment);
+                        }
+                        assigns = true;
+                        continue;
+                    }
+                    if words.is_empty() {
+                        check_program(&word)?;
+                    }
+                    words.push(word);
+                }
+            }
+        }
+        if words.is_empty() {
+            return Err(if assigns { Why::Assignment } else { Why::Incomplete });
+        }
+        let command = Command::new(words, assigns, self.moved);
+        self.moved |= command.program() == "cd" || command.needs_exact_line();
+        self.commands.push(command);
+        Ok(())
+    }
+
+    fn redirection(&mut self) -> Result<(), Why> {
+        if self.take(">&") {
+            return match self.next() {
+                Some('0'..='2') => self.delimited(),
+                _ => Err(Why::Redirection),
+            };
+        }
+        _ = self.take(">>") || self.take(">") || self.take("<");
+        self.null()
+    }
+
+    /// Reads `/dev/null` as the target of a redirection.
+    fn null(&mut self) -> Result<(), Why> {
+        while self.take(" ") || self.take("\t") {}
+        if self.take("/dev/null") { self.delimited() } else { Err(Why::Redirection) }
+    }
+
+    fn delimited(&self) -> Result<(), Why> {
+        match self.peek() {
+            None | Some(' ' | '\t' | '\n' | ';' | '|' | '&') => Ok(()),
+            Some(_) => Err(Why::Redirection),
+        }
+    }
+
+    /// Reads a word, and says whether it is the assignment of a variable where no program stands before it.
+    fn word(&mut self) -> Result<(Word, bool), Why> {
+        let mut word = Word { text: String::new(), bare: true, expansion: Expansion::None };
+        let mut assignment = false;
+        while let Some(c) = self.peek() {
+            match c {
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' => break,
+                '\'' => self.single_quoted(&mut word)?,
+                '"' => self.double_quoted(&mut word)?,
+                '\\' => self.escaped(&mut word)?,
+                '$' => self.variable(&mut word, Expansion::Open)?,
+                '*' | '?' | '[' => {
+                    self.at += 1;
+                    word.text.push(c);
+                    word.expansion = Expansion::Open;
+                }
+                '=' => {
+                    self.at += 1;
+                    assignment |= word.bare && is_assignable(&word.text);
+                    word.text.push('=');
+                }
+                c if is_plain(c) => {
+                    self.at += c.len_utf8();
+                    word.text.push(c);
+                    // Another locale may see a blank in it.
+                    if !c.is_ascii() {
+                        word.expansion = Expansion::Open;
+                    }
+                }
+                '`' | '(' | ')' => return Err(Why::Substitution),
+                '{' | '}' => return Err(Why::Braces),
+                '#' => return Err(Why::Comment),
+                _ => return Err(Why::Character),
+            }
+        }
+        if word.bare && word.text == "[" {
+            word.expansion = Expansion::None;
+        }
+        if word.text.starts_with('~') && word.bare && !is_own_home(&word.text) {
+            word.expansion = Expansion::Open;
+        }
+        Ok((word, assignment))
+    }
+
+    fn single_quoted(&mut self, word: &mut Word) -> Result<(), Why> {
+        self.at += 1;
+        word.bare = false;
+        let length = self.text[self.at..].find('\'').ok_or(Why::Incomplete)?;
+        word.text.push_str(&self.text[self.at..self.at + length]);
+        self.at += length + 1;
+        Ok(())
+    }
+
+    fn double_quoted(&mut self, word: &mut Word) -> Result<(), Why> {
+        self.at += 1;
+        word.bare = false;
+        let (mut escapes, mut foreign) = (false, false);
+        loop {
+            match self.peek().ok_or(Why::Incomplete)? {
+                '"' => break,
+                '`' => return Err(Why::Substitution),
+                '\\' => {
+                    self.at += 1;
+                    escapes = true;
+                    match self.next().ok_or(Why::Incomplete)? {
+                        '\n' => return Err(Why::Continuation),
+                        c @ ('$' | '`' | '"' | '\\') => word.text.push(c),
+                        c => word.text.extend(['\\', c]),
+                    }
+                }
+                // A dollar sign that nothing follows is one, as at the end of a regular expression.
+                '$' if matches!(self.text.as_bytes().get(self.at + 1), Some(b'"' | b' ')) => {
+                    self.at += 1;
+                    word.text.push('$');
+                }
+                '$' => self.variable(word, Expansion::Quoted)?,
+                c => {
+                    foreign |= !c.is_ascii();
+                    self.at += c.len_utf8();
+                    word.text.push(c);
+                }
+            }
+        }
+        self.at += 1;
+        if escapes && foreign { Err(Why::Character) } else { Ok(()) }
+    }
+
+    fn escaped(&mut self, word: &mut Word) -> Result<(), Why> {
+        self.at += 1;
+        word.bare = false;
+        match self.next() {
+            Some(c @ ' '..='~') => word.text.push(c),
+            Some('\n') => return Err(Why::Continuation),
+            _ => return Err(Why::Character),
+        }
+        Ok(())
+    }
+
+    /// Reads `$NAME` or `${NAME}`.
+    fn variable(&mut self, word: &mut Word, expansion: Expansion) -> Result<(), Why> {
+        let start = self.at;
+        self.at += 1;
+        let braces = self.take("{");
+        let rest = &self.text[self.at..];
+        let name = &rest[..rest.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count()];
+        if !is_name(name) || name == "_" {
+            return Err(Why::Substitution);
+        }
+        self.at += name.len();
+        let closed = !braces || self.take("}");
+        // `$x[...]` is a subscript for other shells, and a backslash may join the name with the next line.
+        if !closed || matches!(self.peek(), Some('[' | '\\')) {
+            return Err(Why::Substitution);
+        }
+        word.text.push_str(&self.text[start..self.at]);
+        word.expansion = word.expansion.max(expansion);
+        Ok(())
+    }
+}
+
+/// Characters that mean only themselves, wherever they stand in a word.
+fn is_plain(c: char) -> bool {
+    matches!(c, 'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' | '.' | '/' | ':' | ',' | '@' | '%' | '+' | '^' | '~' | ']' | '!')
+        || (!c.is_ascii() && c.is_alphanumeric())
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Whether `text=` begins an assignment.
+fn is_assignable(text: &str) -> bool {
+    is_name(text.strip_suffix('+').unwrap_or(text))
+}
+
+/// Values that no attribute of a variable makes bash evaluate: `RANDOM='a[$(id)]'` runs `id`.
+fn is_plain_value(word: &Word) -> bool {
+    word.is_literal() && !word.text.contains(['[', '$', '`', '('])
+}
+
+/// `~` and what is below it. `~user`, `~+` and `~-` are known to the shell only.
+fn is_own_home(text: &str) -> bool {
+    text == "~" || text.starts_with("~/")
+}
+
+/// Refuses first words that are no names of programs, or that only the shell can make names of.
+fn check_program(word: &Word) -> Result<(), Why> {
+    let text = word.text.as_str();
+    if !word.is_literal() {
+        return Err(Why::Program);
+    }
+    if RESERVED.contains(&text) {
+        return Err(Why::Keyword);
+    }
+    let odd = |c: char| c.is_ascii_control() || matches!(c, '[' | '$' | '`' | '(' | '{' | ' ');
+    if text.is_empty()
+        || text.starts_with(['-', '+', '=', '%', '^', '!', ']'])
+        || (text != "[" && text.contains(odd))
+    {
+        return Err(Why::Program);
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! Whether the argument of a deny rule names a command of a line.
+//!
+//! Deny rules compare base names, without regard to case, and see more than grants do: quotes, paths and wrappers hide
+//! nothing. Where a command could run what the rule names without showing it, the answer is [`Match::Unknown`], and
+//! somebody is asked.
+
+use super::catalogue::Kind;
+use super::word::{Command, Word};
+use super::{Match, WIDE, trim};
+
+pub(super) fn of_commands(text: &str, commands: &[Command], argument: &str) -> Match {
+    let Some(name) = Name::of(argument) else { return Match::Unknown };
+    if trim(argument) == text || commands.iter().any(|command| name.is_of(command)) {
+        Match::Yes
+    } else if commands.iter().any(|command| command.kind.can_run_others()) {
+        Match::Unknown
+    } else {
+        Match::No
+    }
+}
+
+/// Looks at what plainly stands where a command stands, behind operators, brackets and keywords.
+pub(super) fn of_opaque(text: &str, argument: &str) -> Match {
+    let Some(name) = Name::of(argument) else { return Match::Unknown };
+    let visible = text.split([';', '|', '&', '(', ')', '{', '}', '`', '\n', '!']).any(|part| {
+        let words = part.split_whitespace().map(|word| word.trim_matches(['"', '\'', '\\']));
+        let words: Vec<&str> = words.skip_while(|word| leads(word)).collect();
+        name.begins(&words)
+    });
+    if visible || trim(argument) == text { Match::Yes } else { Match::Unknown }
+}
+
+/// Whether a word stands before a command without being its name.
+fn leads(word: &str) -> bool {
+    const LEADERS: [&str; 13] = [
+        "if", "then", "else", "elif", "do", "while", "until", "time", "command", "builtin", "exec", "coproc",
+        "\\",
+    ];
+    LEADERS.contains(&word) || word.is_empty() || (word.contains('=') && !word.starts_with('-'))
+}
+
+/// The words that a rule's argument is made of.
+struct Name<'a>(Vec<&'a str>);
+
+impl<'a> Name<'a> {
+    /// None for an argument without words: nobody can tell what it is about.
+    fn of(argument: &'a str) -> Option<Self> {
+        let argument = trim(argument);
+        let words: Vec<&str> = argument.strip_suffix(WIDE).unwrap_or(argument).split_whitespace().collect();
+        (!words.is_empty()).then_some(Self(words))
+    }
+
+    fn is_of(&self, command: &Command) -> bool {
+        let words: Vec<&str> = command.words.iter().map(text_of).collect();
+        let wraps = command.kind == Kind::Wrapper || command.kind == Kind::ShellState || command.assigns;
+        // What a wrapper runs stands somewhere behind its options, whose values look like programs.
+        let starts = if wraps { words.len() } else { 1 };
+        (0..starts).any(|start| self.begins(&words[start..]))
+    }
+
+    fn begins(&self, words: &[&str]) -> bool {
+        let Some((program, rest)) = self.0.split_first() else { return false };
+        let same = |(wanted, word): (&&str, &&str)| wanted.eq_ignore_ascii_case(word);
+        words.first().is_some_and(|word| base(word).eq_ignore_ascii_case(base(program)))
+            && words.len() > rest.len()
+            && rest.iter().zip(&words[1..]).all(same)
+    }
+}
+
+fn text_of(word: &Word) -> &str {
+    &word.text
+}
+
+fn base(program: &str) -> &str {
+    program.rsplit('/').find(|part| !part.is_empty()).unwrap_or(program)
+}
