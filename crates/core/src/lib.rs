@@ -20,6 +20,7 @@
 pub mod fold;
 mod input;
 mod output;
+pub mod policy;
 mod removed;
 pub mod results;
 pub mod stamp;
