@@ -8,7 +8,7 @@ use baton_protocol::rules::{Rule, RuleKind};
 use super::deny::lexical;
 use super::shell::Line;
 use super::territory::Standing;
-use super::{Decision, Reason, Situation, Subject, Typed, address};
+use super::{Decision, Reason, Situation, Subject, Typed, address, territory};
 
 /// Allows a request that a grant or rule covers; otherwise somebody is asked.
 pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decision {
@@ -72,6 +72,10 @@ impl<'a> All<'a> {
         let path = lexical(file_name);
         let standing = self.0.territory.write(&path);
         if let Standing::EachTime(why) = standing {
+            return Decision::Ask(Reason::EachTime(why));
+        }
+        // A rule may reach outside the working directory; files that act are asked for there as well.
+        if let Some(why) = territory::acts(&path) {
             return Decision::Ask(Reason::EachTime(why));
         }
         let everywhere = self.has(&Approval::Write {}) && standing == Standing::Covered;
