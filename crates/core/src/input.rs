@@ -5,8 +5,8 @@ use baton_protocol::event::{
     SwitchAnswer, WorkContext,
 };
 use baton_protocol::permission::Verdict;
-use baton_protocol::tool::{Command, ToolResult, ToolSpec};
 use baton_protocol::rules::RulesEdit;
+use baton_protocol::tool::{Command, ToolResult, ToolSpec};
 use baton_protocol::{AgentId, Author, ClientId, EventId, Json, PromptId, RequestId};
 
 use crate::output::{ReplyTo, WorkId};

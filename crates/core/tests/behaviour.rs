@@ -5,6 +5,8 @@
 mod agents;
 #[path = "behaviour/engine.rs"]
 mod engine;
+#[path = "behaviour/permissions.rs"]
+mod permissions;
 #[path = "behaviour/plan.rs"]
 mod plan;
 #[path = "behaviour/queue.rs"]
@@ -158,7 +160,7 @@ fn a_rejection_ends_the_turn_without_asking_the_model_again() {
 fn a_rejection_with_feedback_is_told_to_the_model() {
     let mut world = acting("view", |call| wants(call, Route::BuiltIn));
     let verdict = Verdict::Reject { feedback: Some("use the other file".into()) };
-    world.answer(&only_request(&world), Answer::Permission(verdict));
+    world.answer(&only_request(&world), decided(verdict));
     assert!(last_result(&world).1.contains("use the other file"));
     world.only(is_ask);
 }
@@ -166,7 +168,7 @@ fn a_rejection_with_feedback_is_told_to_the_model() {
 #[test]
 fn when_nobody_can_be_asked_the_model_is_told_and_goes_on() {
     let mut world = acting("view", |call| wants(call, Route::BuiltIn));
-    world.answer(&only_request(&world), Answer::Permission(Verdict::UserNotAvailable));
+    world.answer(&only_request(&world), decided(Verdict::UserNotAvailable));
     assert_eq!(last_result(&world).1, "Permission denied and could not request permission from user");
     world.only(is_ask);
 }
@@ -174,7 +176,7 @@ fn when_nobody_can_be_asked_the_model_is_told_and_goes_on() {
 #[test]
 fn a_grant_for_the_session_is_remembered_across_a_crash() {
     let mut world = acting("view", |call| wants(call, Route::BuiltIn));
-    world.answer(&only_request(&world), Answer::Permission(Verdict::ApproveForSession(None)));
+    world.answer(&only_request(&world), decided(Verdict::ApproveForSession(None)));
     world.abort();
     world.crash();
     world.resume(1, &[], None);

@@ -6,13 +6,13 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::{
-    Answer, Arrangement, CallStage, Durable, EngineReport, Prepared, Reply, ReplyTo, Route, Ruling, Work,
-    WorkResult,
+    Answer, Arrangement, CallStage, Durable, EngineReport, Prepared, Reply, ReplyTo, Route, Work, WorkResult,
 };
 use baton_protocol::event::{
     Body, ExecutionMode, PlanAction, PlanAnswer, Prompt, Question, RequestOpened, SendMode, SessionError,
     SwitchAnswer,
 };
+use baton_protocol::permission::Verdict;
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{AgentId, Json, PromptId, RequestId, ToolCallId};
 use proptest::prelude::*;
@@ -118,6 +118,8 @@ fn result_of(work: &Work, how: usize, round: u64, agents: &[AgentId]) -> WorkRes
             }
         },
         Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::success("ok")),
+        Work::SaveGrant { .. } if how.is_multiple_of(2) => WorkResult::SaveGrant(Err("disk full".into())),
+        Work::SaveGrant { .. } => WorkResult::SaveGrant(Ok(())),
         Work::DeliverQuestion { .. } => WorkResult::Undelivered,
         Work::Review => WorkResult::Review(None),
         Work::Drive { .. } if how.is_multiple_of(4) => WorkResult::Drive(Err(SessionError::default())),
@@ -132,6 +134,9 @@ fn answer_for(stage: &CallStage, how: usize) -> Answer {
     match stage {
         _ if how % 7 == 6 => Answer::Tool(ToolResult::success("to whatever")),
         CallStage::AwaitingPermission { .. } if how.is_multiple_of(3) => reject(),
+        CallStage::AwaitingPermission { .. } if how % 5 == 4 => {
+            decided(Verdict::ApproveForLocation { approval: None, location_key: String::new() })
+        }
         CallStage::AwaitingPermission { .. } => approve(),
         CallStage::AwaitingAnswer { question: Question::Plan(_), .. } => match how % 6 {
             0 => plan_refused(Some("more")),
@@ -209,8 +214,8 @@ impl Run {
             },
             2 | 3 => EngineReport::CallStarted { call, tool: "bash".into(), arguments: Json::empty_object() },
             4 => EngineReport::CallFinished { call, result: ToolResult::success("ok") },
-            5 => EngineReport::Wants { reference, wants, call: Some(call), ruled: None },
-            6 => EngineReport::Wants { reference, wants, call: None, ruled: Some(Ruling::Refused) },
+            5 => EngineReport::Wants { reference, wants, call: Some(call), cwd: None },
+            6 => EngineReport::Wants { reference, wants, call: None, cwd: None },
             8 => EngineReport::Withdrawn { reference: format!("ref-{}", self.rounds - 1) },
             9 => EngineReport::Used { model: None, tokens: Default::default() },
             _ => EngineReport::Asks { reference, question: user_question() },

@@ -10,10 +10,9 @@ use serde_json::Value;
 /// What was decided, as far as programs can tell apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
+    /// This once. Programs are never told of a grant: what they take to be like it may be more than a person was shown.
+    /// What our own grants cover is answered by the session, so a person is not asked again.
     Once,
-    /// This and what the program finds to be like it, as long as it runs. What is like it for us, and for how long, is
-    /// known elsewhere: such a request then never reaches a person.
-    Session,
     /// What to do instead, if somebody said so.
     No(Option<String>),
 }
@@ -21,8 +20,9 @@ pub(crate) enum Decision {
 impl From<Verdict> for Decision {
     fn from(verdict: Verdict) -> Self {
         match verdict {
-            Verdict::ApproveOnce => Self::Once,
-            Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => Self::Session,
+            Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
+                Self::Once
+            }
             Verdict::Reject { feedback } => Self::No(feedback.filter(|text| !text.trim().is_empty())),
             Verdict::UserNotAvailable => Self::No(Some("Nobody is there to decide.".to_owned())),
             Verdict::DeniedByRules => Self::No(Some("The rules of this session do not allow it.".to_owned())),

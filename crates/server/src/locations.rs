@@ -86,7 +86,12 @@ impl Locations {
     }
 
     /// Changes the rules of a location, and returns them.
-    pub(crate) async fn edit(&self, key: String, edit: RuleListEdit, by: Author) -> Result<Vec<Rule>, String> {
+    pub(crate) async fn edit(
+        &self,
+        key: String,
+        edit: RuleListEdit,
+        by: Author,
+    ) -> Result<Vec<Rule>, String> {
         let change = move |file: &mut Permissions| {
             let grants = file.locations.entry(key.clone()).or_default();
             let mut rules: Vec<Rule> = grants.iter().map(|grant| grant.rule.clone()).collect();
@@ -154,7 +159,10 @@ mod tests {
         let shell = Approval::Commands { command_identifiers: vec!["ls".into()] };
         locations.grant("/w".into(), &shell, Author::http()).await.unwrap();
         let all = locations.all().await.unwrap();
-        assert_eq!(all["/w"][0], LocationGrant { rule: Rule::new(RuleKind::Write, None), by: None, at: None });
+        assert_eq!(
+            all["/w"][0],
+            LocationGrant { rule: Rule::new(RuleKind::Write, None), by: None, at: None }
+        );
         assert_eq!(all["/w"][1].by, Some(Author::http()));
         let everything = RuleListEdit { remove_all: true, ..RuleListEdit::default() };
         locations.edit("/w".into(), everything, Author::http()).await.unwrap();

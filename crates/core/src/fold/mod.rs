@@ -5,7 +5,8 @@
 mod agents;
 
 use baton_protocol::event::{
-    ApprovalsChanged, Body, Hold, PlanAnswer, PromptAmended, Question, RequestClosed, RequestOpened, SwitchAnswer, ToolRequest,
+    ApprovalsChanged, Body, Hold, PlanAnswer, PromptAmended, Question, RequestClosed, RequestOpened,
+    SwitchAnswer, ToolRequest,
 };
 use baton_protocol::{AgentId, Event, PromptId, ToolCallId};
 

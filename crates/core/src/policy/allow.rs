@@ -18,13 +18,16 @@ pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decis
         (None, PermissionRequest::Write { file_name, .. }) => return all.write(file_name),
         (None, PermissionRequest::Read { path, .. }) => return all.read(path),
         (None, PermissionRequest::Url { url, .. }) => all.cover_url(url),
-        (None, PermissionRequest::Mcp { server_name, tool_name, .. }) => all.cover_mcp(server_name, tool_name),
+        (None, PermissionRequest::Mcp { server_name, tool_name, .. }) => {
+            all.cover_mcp(server_name, tool_name)
+        }
         (None, PermissionRequest::CustomTool { tool_name, .. }) => all.cover_custom_tool(tool_name),
         (None, PermissionRequest::Memory { .. }) => {
             all.has(&Approval::Memory {}) || all.rules_of(RuleKind::Memory).next().is_some()
         }
         // Text for a running program means whatever that program makes of it, and a hook has asked for a person.
-        (Some(Typed::Input), _) | (None, PermissionRequest::Hook { .. } | PermissionRequest::Shell { .. }) => false,
+        (Some(Typed::Input), _)
+        | (None, PermissionRequest::Hook { .. } | PermissionRequest::Shell { .. }) => false,
     };
     verdict(covers)
 }
@@ -128,7 +131,9 @@ impl<'a> All<'a> {
 
     fn cover_custom_tool(&self, tool: &str) -> bool {
         self.has(&Approval::CustomTool { tool_name: tool.to_owned() })
-            || self.rules_of(RuleKind::CustomTool).any(|rule| rule.argument.as_deref().is_none_or(|name| name == tool))
+            || self
+                .rules_of(RuleKind::CustomTool)
+                .any(|rule| rule.argument.as_deref().is_none_or(|name| name == tool))
     }
 }
 

@@ -26,8 +26,7 @@ pub(super) fn names(rule: &Rule, subject: &Subject<'_>) -> Match {
             exactly(argument.is_none_or(|name| name == tool_name))
         }
         (RuleKind::Mcp, PermissionRequest::Mcp { server_name, tool_name, .. }) => exactly(
-            argument
-                .is_none_or(|name| name == server_name || *name == format!("{server_name}({tool_name})")),
+            argument.is_none_or(|name| name == server_name || *name == format!("{server_name}({tool_name})")),
         ),
         _ => Match::No,
     }
@@ -61,7 +60,8 @@ fn names_line(rule: &Rule, typed: &Typed, request: &PermissionRequest) -> Match 
         (RuleKind::Write | RuleKind::Read, _) => Match::Unknown,
         (RuleKind::Url, Some(pattern)) => {
             let named = |url: &str| address::is_named_by(url, pattern);
-            match possible_urls.iter().map(|possible| named(&possible.url)).find(|found| *found != Match::No) {
+            match possible_urls.iter().map(|possible| named(&possible.url)).find(|found| *found != Match::No)
+            {
                 Some(found) => found,
                 None if line.is_read_only() => Match::No,
                 None => Match::Unknown,

@@ -121,7 +121,11 @@ impl fmt::Display for Reason {
         match self {
             Self::DenyRule(rule) => write!(f, "the rule {} denies it", Named(rule)),
             Self::MayBeDenied(rule) => {
-                write!(f, "the rule {} denies what this may do; nothing but your approval allows it", Named(rule))
+                write!(
+                    f,
+                    "the rule {} denies what this may do; nothing but your approval allows it",
+                    Named(rule)
+                )
             }
             Self::AllowAll => f.write_str("the session allows all requests"),
             Self::Advice => f.write_str("a hook or the tool's declaration allows it"),

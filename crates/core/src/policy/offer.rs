@@ -77,9 +77,8 @@ pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> 
         (None, PermissionRequest::Memory { .. }) => {
             vec![Offer::new(Approval::Memory {}, "remembering any fact")]
         }
-        (Some(Typed::Input), _) | (None, PermissionRequest::Hook { .. } | PermissionRequest::Shell { .. }) => {
-            Vec::new()
-        }
+        (Some(Typed::Input), _)
+        | (None, PermissionRequest::Hook { .. } | PermissionRequest::Shell { .. }) => Vec::new(),
     }
 }
 

@@ -33,7 +33,10 @@ impl Step<'_> {
         if let Some(PlanAnswer::Approved { action, approves_edits, .. }) = answer {
             self.leave_plan_mode(*action);
             if *approves_edits {
-                self.record(ApprovalsChanged { approval: Some(Approval::Write {}), ..ApprovalsChanged::default() });
+                self.record(ApprovalsChanged {
+                    approval: Some(Approval::Write {}),
+                    ..ApprovalsChanged::default()
+                });
             }
         }
         self.tool_finished(call, told(answer));

@@ -2,7 +2,8 @@
 
 use baton_protocol::event::{
     ApprovalsChanged, Body, ExitPlanModeCompleted, ExitPlanModeRequested, ExternalToolCompleted,
-    PermissionCompleted, PermissionMode, Question, RequestClosed, UserInputCompleted, UserInputRequested, UserQuestion,
+    PermissionCompleted, PermissionMode, Question, RequestClosed, UserInputCompleted, UserInputRequested,
+    UserQuestion,
 };
 use baton_protocol::permission::{Approval, PermissionOutcome, PermissionRequest, Verdict};
 use baton_protocol::tool::ToolResult;
@@ -130,7 +131,8 @@ impl Step<'_> {
             (Err(why), _) => self.reply(reply, Reply::Refused(why)),
             (Ok(()), CallStage::AwaitingPermission { wants, .. }) => {
                 let named = Some(approval.clone());
-                let verdict = Verdict::ApproveForLocation { approval: named, location_key: location_key.clone() };
+                let verdict =
+                    Verdict::ApproveForLocation { approval: named, location_key: location_key.clone() };
                 let given = Given { approval, location_key: Some(location_key), by };
                 self.decide(request, &call, &wants, verdict, Some(given));
                 self.reply_after_records(reply);
@@ -373,11 +375,12 @@ struct Given {
 /// What everybody is told of a decision.
 fn outcome_of(verdict: &Verdict, given: Option<&Given>) -> PermissionOutcome {
     match (verdict, given) {
-        (Verdict::Reject { feedback }, _) => PermissionOutcome::DeniedInteractivelyByUser {
-            feedback: feedback.clone(),
-            force_reject: None,
-        },
-        (Verdict::UserNotAvailable, _) => PermissionOutcome::DeniedNoApprovalRuleAndCouldNotRequestFromUser {},
+        (Verdict::Reject { feedback }, _) => {
+            PermissionOutcome::DeniedInteractivelyByUser { feedback: feedback.clone(), force_reject: None }
+        }
+        (Verdict::UserNotAvailable, _) => {
+            PermissionOutcome::DeniedNoApprovalRuleAndCouldNotRequestFromUser {}
+        }
         (Verdict::DeniedByRules, _) => PermissionOutcome::DeniedByRules { rules: Vec::new() },
         // Grants of origins are newer than the wire's list of grants; clients are told of a plain approval.
         (_, None | Some(Given { approval: Approval::Url { .. }, .. })) => PermissionOutcome::Approved {},

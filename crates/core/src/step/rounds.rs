@@ -147,7 +147,7 @@ impl Step<'_> {
                     Decision::Allow(_) => self.run_call(key, route),
                     Decision::Deny(_) => self.tool_finished(key, denied_by_rule()),
                     Decision::Ask(reason) => {
-                        self.ask_permission(agent.as_ref(), wants, &reason, cwd.as_deref());
+                        self.ask_permission(agent.as_ref(), wants.for_call(id), &reason, cwd.as_deref());
                     }
                 }
             }

@@ -1,7 +1,8 @@
 //! Turns that another agent's program works on.
 
 use super::*;
-use baton_core::{EngineControl, EngineReport, Ruling};
+use baton_core::{EngineControl, EngineReport};
+use baton_protocol::rules::{RuleListEdit, RulesEdit};
 use baton_protocol::{Json, ToolCallId};
 
 fn driven() -> World {
@@ -65,7 +66,7 @@ fn what_it_wants_is_asked_once_and_told_back() {
     let wants = Box::new(wish(&call, Route::BuiltIn));
     world.report(
         drive(&world),
-        EngineReport::Wants { reference: "r1".into(), call: Some(call), wants, ruled: None },
+        EngineReport::Wants { reference: "r1".into(), call: Some(call), wants, cwd: None },
     );
     let request = only_request(&world);
     let reply = baton_core::ReplyTo(9001);
@@ -81,7 +82,7 @@ fn what_it_does_not_wait_for_any_more_is_not_asked_any_more() {
     let call = begin_call(&mut world);
     for call in [Some(call), None] {
         let wants = Box::new(wish(&"item_1".into(), Route::BuiltIn));
-        world.report(drive(&world), EngineReport::Wants { reference: "r".into(), call, wants, ruled: None });
+        world.report(drive(&world), EngineReport::Wants { reference: "r".into(), call, wants, cwd: None });
         let request = only_request(&world);
         world.report(drive(&world), EngineReport::Withdrawn { reference: "r".into() });
         assert!(world.open_requests().is_empty());
@@ -105,26 +106,41 @@ fn a_grant_answers_for_the_user() {
     allow_all(&mut world);
     let wants = Box::new(wish(&"x".into(), Route::BuiltIn));
     let out = world
-        .report(drive(&world), EngineReport::Wants { reference: "r".into(), call: None, wants, ruled: None });
+        .report(drive(&world), EngineReport::Wants { reference: "r".into(), call: None, wants, cwd: None });
     assert_eq!(told(&out).len(), 1);
     assert!(world.open_requests().is_empty());
 }
 
 #[test]
-fn a_rule_decides_without_asking_and_a_refusal_counts_whatever_is_granted() {
+fn a_rule_decides_without_asking_and_a_deny_rule_wins() {
     let mut world = driven();
     allow_all(&mut world);
-    for (ruling, verdict) in
-        [(Ruling::Allowed, Verdict::ApproveOnce), (Ruling::Refused, Verdict::DeniedByRules)]
+    for (denied, verdict) in [(Vec::new(), Verdict::ApproveOnce), (vec![read_rule()], Verdict::DeniedByRules)]
     {
+        let denied = RuleListEdit { replace: Some(denied), ..RuleListEdit::default() };
+        set_rules(&mut world, RulesEdit { denied, ..RulesEdit::default() });
         let wants = Box::new(wish(&"x".into(), Route::BuiltIn));
-        let wants = EngineReport::Wants { reference: "r".into(), call: None, wants, ruled: Some(ruling) };
+        let wants = EngineReport::Wants { reference: "r".into(), call: None, wants, cwd: None };
         let out = world.report(drive(&world), wants);
         assert_eq!(told(&out), [EngineControl::Decide { reference: "r".into(), verdict }]);
         assert!(world.open_requests().is_empty());
     }
     let calls = &world.session.durable.turn.as_ref().unwrap().calls;
     assert!(calls.iter().all(|call| call.stage.is_done()), "what stood for the questions has ended");
+}
+
+#[test]
+fn a_grant_for_the_session_is_not_passed_on_to_the_program() {
+    let mut world = driven();
+    let call = begin_call(&mut world);
+    let wants = Box::new(wish(&call, Route::BuiltIn));
+    let report = EngineReport::Wants { reference: "r1".into(), call: Some(call), wants, cwd: None };
+    world.report(drive(&world), report);
+    let answer = decided(Verdict::ApproveForSession(None));
+    let request = only_request(&world);
+    let out = world.take(Input::Answer { reply: baton_core::ReplyTo(9001), request, answer });
+    assert_eq!(told(&out), [EngineControl::Decide { reference: "r1".into(), verdict: Verdict::ApproveOnce }]);
+    assert_eq!(world.session.durable.grants.len(), 1);
 }
 
 #[test]

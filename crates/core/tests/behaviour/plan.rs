@@ -139,7 +139,7 @@ fn who_approves_edits_with_the_plan_is_not_asked_for_them() {
         feedback: None,
     };
     world.answer(&request, Answer::Plan(answer));
-    assert_eq!(world.session.durable.approvals, [Approval::Write {}]);
+    assert_eq!(world.session.durable.grants[0].approval, Approval::Write {});
 }
 
 #[test]

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_core::policy::Advice;
 use baton_core::{
     Answer, Arrangement, Arrival, Ask, CallStage, Change, Delegation, Durable, EngineReport, Input, Instead,
     Output, Prepared, PreparedPrompt, Profile, Reply, ReplyTo, Route, Said, Session, Stamp, Unanswered,
@@ -20,8 +21,11 @@ use baton_protocol::event::{
     SendMode, SessionError, ToolRequest, UserQuestion, WorkContext,
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
+use baton_protocol::rules::{Rule, RuleKind, RuleListEdit, RulesEdit};
 use baton_protocol::tool::{ToolResult, ToolSpec};
-use baton_protocol::{AgentId, ClientId, Event, EventId, Json, PromptId, RequestId, Timestamp, ToolCallId};
+use baton_protocol::{
+    AgentId, Author, ClientId, Event, EventId, Json, PromptId, RequestId, Timestamp, ToolCallId,
+};
 
 pub struct World {
     pub session: Session,
@@ -77,7 +81,7 @@ impl World {
         outputs
     }
 
-    fn reply_to(&mut self) -> ReplyTo {
+    pub fn reply_to(&mut self) -> ReplyTo {
         self.steps += 1;
         ReplyTo(self.steps)
     }
@@ -370,7 +374,13 @@ fn unanswered(instead: Option<Instead>) -> Unanswered {
 /// What a call would need.
 pub fn wants(call: &ToolCallId, route: Route) -> WorkResult {
     let wants = Some(wish(call, route));
-    WorkResult::PrepareCall(Prepared::Runnable { route, wants, always_ask: false, arguments: None })
+    WorkResult::PrepareCall(Prepared::Runnable {
+        route,
+        wants,
+        advice: Advice::None,
+        cwd: None,
+        arguments: None,
+    })
 }
 
 pub fn wish(call: &ToolCallId, route: Route) -> PermissionRequest {
@@ -389,7 +399,13 @@ pub fn wish(call: &ToolCallId, route: Route) -> PermissionRequest {
 }
 
 pub fn runnable(route: Route) -> WorkResult {
-    WorkResult::PrepareCall(Prepared::Runnable { route, wants: None, always_ask: false, arguments: None })
+    WorkResult::PrepareCall(Prepared::Runnable {
+        route,
+        wants: None,
+        advice: Advice::None,
+        cwd: None,
+        arguments: None,
+    })
 }
 
 /// A call that hands a task on.
@@ -435,12 +451,56 @@ pub fn plan_refused(feedback: Option<&str>) -> Answer {
     Answer::Plan(PlanAnswer::Refused { feedback: feedback.map(str::to_owned) })
 }
 
+pub fn decided(verdict: Verdict) -> Answer {
+    Answer::Permission(verdict, Author::http())
+}
+
+/// Changes the standing rules.
+pub fn set_rules(world: &mut World, edit: RulesEdit) {
+    let change = Change::Rules { edit: Box::new(edit), by: Author::http() };
+    let reply = world.reply_to();
+    world.take(Input::Change { reply, change });
+}
+
+/// Has every request that a rule names denied, whatever else is allowed.
+pub fn deny(world: &mut World, rule: Rule) {
+    let denied = RuleListEdit { add: vec![rule], ..RuleListEdit::default() };
+    set_rules(world, RulesEdit { denied, ..RulesEdit::default() });
+}
+
+/// A rule for what [`wish`] wants of a built-in tool.
+pub fn read_rule() -> Rule {
+    Rule::new(RuleKind::Read, Some("/x"))
+}
+
+/// A request to run a shell line.
+pub fn shell_request(line: &str) -> PermissionRequest {
+    PermissionRequest::Shell {
+        tool_call_id: None,
+        full_command_text: line.into(),
+        intention: String::new(),
+        commands: Vec::new(),
+        possible_paths: Vec::new(),
+        possible_urls: Vec::new(),
+        has_write_file_redirection: false,
+        can_offer_session_approval: false,
+        warning: None,
+        input_to: None,
+    }
+}
+
+pub fn wants_shell(line: &str) -> WorkResult {
+    let wants = Some(shell_request(line));
+    let (route, advice) = (Route::BuiltIn, Advice::None);
+    WorkResult::PrepareCall(Prepared::Runnable { route, wants, advice, cwd: None, arguments: None })
+}
+
 pub fn approve() -> Answer {
-    Answer::Permission(Verdict::ApproveOnce)
+    decided(Verdict::ApproveOnce)
 }
 
 pub fn reject() -> Answer {
-    Answer::Permission(Verdict::Reject { feedback: None })
+    decided(Verdict::Reject { feedback: None })
 }
 
 pub fn tool_result() -> Answer {

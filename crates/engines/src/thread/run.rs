@@ -3,7 +3,6 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use baton_protocol::permission::Verdict;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -249,7 +248,7 @@ impl<'a> Run<'a> {
             Step::Say(line) => attempt.child.say(&line),
             Step::SayAll(text) => attempt.child.say_all(&text),
             Step::Named { token, model } => return self.named(token, model, attempt).await,
-            Step::Report(report) => self.report(report, attempt, steps),
+            Step::Report(report) => self.report(report, attempt),
             Step::Later(text) => self.later.push_back(text),
             Step::End(ending) if self.conversation.dialect.stays() => return Some(Stop::Said(ending)),
             Step::End(ending) => {
@@ -260,13 +259,10 @@ impl<'a> Run<'a> {
         None
     }
 
-    fn report(&mut self, report: Report, attempt: &mut Attempt, steps: &mut Steps) {
+    fn report(&mut self, report: Report, attempt: &mut Attempt) {
         match &report {
             // Nobody would hear of it.
             Report::Wants { .. } | Report::Asks { .. } if !self.reporter.has_started() => return,
-            Report::Wants { reference, .. } if self.conversation.spec.allow_all => {
-                return self.conversation.dialect.decide(reference, Verdict::ApproveOnce, steps);
-            }
             Report::Wants { reference, .. } | Report::Asks { reference, .. } => {
                 attempt.waits_for.insert(reference.clone());
             }

@@ -125,7 +125,7 @@ while True:
 }
 
 #[tokio::test]
-async fn everything_is_allowed_without_a_question_if_somebody_said_so() {
+async fn requests_reach_the_session_even_where_everything_is_allowed() {
     let script = "
 def respond(request, **result): send({'id': request['id'], 'result': result})
 while True:
@@ -141,9 +141,10 @@ while True:
         send({'method': 'turn/completed', 'params': {'threadId': 't-1', 'turn': {'id': 'u', 'status': 'completed'}}})
 ";
     let bench = engine("codex", Mode::Interactive, script);
+    // Also where everything is allowed: the session decides, which knows its deny rules.
     let spec = baton_engines::ThreadSpec { allow_all: true, ..bench.spec() };
-    let told = say(bench.engine.thread(spec).as_mut(), "hi").await.completed();
-    assert_eq!((told.answer(), told.reports.len()), ("accept", 2), "{told:#?}");
+    let allowed = say_and_decide(bench.engine.thread(spec).as_mut(), "hi", &Verdict::ApproveOnce).await;
+    assert_eq!(allowed.completed().answer(), "accept");
     let denied = Verdict::Reject { feedback: None };
     assert_eq!(say_and_decide(bench.thread().as_mut(), "hi", &denied).await.completed().answer(), "decline");
 }

@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 use baton_core::{Answer, Reply};
-use baton_protocol::{Author, RequestId};
 use baton_protocol::event::{PlanAnswer, SwitchAnswer};
 use baton_protocol::permission::Verdict;
 use baton_protocol::tool::ToolResult;
+use baton_protocol::{Author, RequestId};
 
 use super::extract::{Body, Place, session_id};
 use super::sessions::open;

@@ -78,7 +78,8 @@ async fn set_location(
     location: LocationRules,
     by: Author,
 ) -> Result<Option<String>, Failure> {
-    let before = handle.look(|view| view.session.durable.rules.location.as_ref().map(|known| known.key.clone()));
+    let before =
+        handle.look(|view| view.session.durable.rules.location.as_ref().map(|known| known.key.clone()));
     let before = before.await?;
     let edit = Box::new(RulesEdit { location: Some(Some(location)), ..RulesEdit::default() });
     handle.ask(|respond| Mail::Change(Box::new(Change::Rules { edit, by }), respond)).await?;

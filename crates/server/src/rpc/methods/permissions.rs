@@ -256,7 +256,8 @@ pub(super) fn list_paths(call: &Call<'_>) -> Handling {
     call.view(|view| {
         let durable = &view.session.durable;
         let primary = durable.rules.paths.primary.as_ref().unwrap_or(&durable.facts.context.cwd);
-        let directories: Vec<&String> = [primary].into_iter().chain(&durable.rules.paths.directories).collect();
+        let directories: Vec<&String> =
+            [primary].into_iter().chain(&durable.rules.paths.directories).collect();
         json!({ "primary": primary, "directories": directories })
     })
 }

@@ -1,0 +1,310 @@
+//! The laws of the permission policy, held against random requests, rules, grants, modes and advice.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use baton_core::policy::shell::Line;
+use baton_core::policy::territory::Territory;
+use baton_core::policy::{
+    Advice, Decision, Grant, Situation, decide, grant_of, is_denied, offers, with_offers,
+};
+use baton_protocol::event::PermissionMode;
+use baton_protocol::permission::{Approval, PermissionRequest, PossibleUrl};
+use baton_protocol::rules::{LocationRules, Rule, RuleKind, Rules};
+use proptest::prelude::*;
+
+/// Pieces of shell lines: plain, risky and not understood.
+const PIECES: &[&str] = &[
+    "echo",
+    "ls",
+    "-la",
+    "hello",
+    "'quoted; rm'",
+    "git",
+    "status",
+    "push",
+    "make",
+    "rm",
+    "-rf",
+    "/bin/rm",
+    "./ls",
+    "&&",
+    "||",
+    ";",
+    "|",
+    "$HOME",
+    "\"$HOME\"",
+    "${x}",
+    "$(id)",
+    "`id`",
+    "${_@P}",
+    "$[1]",
+    ">",
+    "/dev/null",
+    "2>&1",
+    "file",
+    "env",
+    "xargs",
+    "command",
+    "builtin",
+    "exec",
+    "(",
+    ")",
+    "{",
+    "}",
+    "\n",
+    "&",
+    "*",
+    "a=b",
+    "cat",
+    "sudo",
+];
+const PATHS: &[&str] = &[
+    "/w",
+    "/w/a",
+    "/w/a/b",
+    "/w/.git/hooks/pre-commit",
+    "/home/.baton/token",
+    "/etc/passwd",
+    "/w/../etc",
+    "/",
+];
+const URLS: &[&str] = &[
+    "https://example.org/",
+    "https://example.org/docs/a",
+    "http://example.org/",
+    "https://example.org:8443/",
+    r"https://evil.org\@example.org/",
+    "https://example.org@evil.org/",
+    "http://127.0.0.1:3000/",
+    "not a url",
+];
+const NAMES: &[&str] = &["one", "two", "server"];
+
+fn pick(from: &'static [&'static str]) -> impl Strategy<Value = String> {
+    proptest::sample::select(from).prop_map(str::to_owned)
+}
+
+fn line() -> impl Strategy<Value = String> {
+    proptest::collection::vec(pick(PIECES), 1..6).prop_map(|pieces| pieces.join(" "))
+}
+
+fn request() -> impl Strategy<Value = PermissionRequest> {
+    let shell = (
+        line(),
+        proptest::bool::weighted(0.1),
+        proptest::option::of(pick(PATHS)),
+        proptest::option::of(pick(URLS)),
+    );
+    prop_oneof![
+        4 => shell.prop_map(|(text, typed, path, url)| PermissionRequest::Shell {
+            tool_call_id: None,
+            full_command_text: text,
+            intention: String::new(),
+            commands: Vec::new(),
+            possible_paths: path.into_iter().collect(),
+            possible_urls: url.into_iter().map(|url| PossibleUrl { url }).collect(),
+            has_write_file_redirection: false,
+            can_offer_session_approval: false,
+            warning: None,
+            input_to: typed.then(|| "shell-1".to_owned()),
+        }),
+        2 => pick(PATHS).prop_map(|file_name| PermissionRequest::Write {
+            tool_call_id: None,
+            file_name,
+            diff: String::new(),
+            intention: String::new(),
+            new_file_contents: None,
+            can_offer_session_approval: false,
+        }),
+        2 => pick(PATHS).prop_map(|path| PermissionRequest::Read { tool_call_id: None, path, intention: String::new() }),
+        2 => pick(URLS).prop_map(|url| PermissionRequest::Url { tool_call_id: None, url, intention: String::new() }),
+        1 => (pick(NAMES), pick(NAMES)).prop_map(|(server_name, tool_name)| PermissionRequest::Mcp {
+            tool_call_id: None,
+            server_name,
+            tool_title: tool_name.clone(),
+            tool_name,
+            args: None,
+            read_only: true,
+        }),
+        1 => pick(NAMES).prop_map(|tool_name| PermissionRequest::CustomTool {
+            tool_call_id: None,
+            tool_name,
+            tool_description: String::new(),
+            args: None,
+        }),
+        1 => Just(PermissionRequest::Memory { tool_call_id: None, fact: None }),
+    ]
+    .prop_map(|request| with_offers(request, &territory()))
+}
+
+fn rule() -> impl Strategy<Value = Rule> {
+    let kinds = [
+        RuleKind::Shell,
+        RuleKind::Read,
+        RuleKind::Write,
+        RuleKind::Url,
+        RuleKind::Mcp,
+        RuleKind::CustomTool,
+        RuleKind::Memory,
+    ];
+    (proptest::sample::select(kinds.to_vec()), any::<bool>(), line(), pick(PATHS), pick(URLS), pick(NAMES))
+        .prop_map(|(kind, all, line, path, url, name)| {
+            let argument = match kind {
+                RuleKind::Shell => line.split(' ').next().unwrap_or_default().to_owned(),
+                RuleKind::Read | RuleKind::Write => path,
+                RuleKind::Url => url,
+                RuleKind::Mcp | RuleKind::CustomTool | RuleKind::Memory => name,
+            };
+            Rule { kind, argument: (!all).then_some(argument) }
+        })
+}
+
+fn rules() -> impl Strategy<Value = Rules> {
+    let list = || proptest::collection::vec(rule(), 0..4);
+    (list(), list(), list(), any::<bool>()).prop_map(|(approved, denied, location, all_reads)| Rules {
+        approved,
+        denied,
+        location: Some(LocationRules { key: "/w".into(), rules: location }),
+        all_reads,
+        ..Rules::default()
+    })
+}
+
+fn territory() -> Territory {
+    Territory { cwd: "/w".into(), home: Some("/home/.baton".into()), workspace: None }
+}
+
+fn grant(approval: Approval) -> Grant {
+    Grant { approval, id: None, by: None, at: None }
+}
+
+/// The grants that the default answers to some requests give.
+fn grants() -> impl Strategy<Value = Vec<Grant>> {
+    proptest::collection::vec((request(), any::<usize>()), 0..4).prop_map(|asked| {
+        let given = asked.into_iter().filter_map(|(request, which)| {
+            let offers = offers(&request, &territory());
+            let count = offers.len().max(1);
+            offers.into_iter().nth(which % count)
+        });
+        given.map(|offer| grant(offer.approval)).collect()
+    })
+}
+
+fn mode() -> impl Strategy<Value = PermissionMode> {
+    prop_oneof![Just(PermissionMode::Manual), Just(PermissionMode::Assisted), Just(PermissionMode::AllowAll)]
+}
+
+fn advice() -> impl Strategy<Value = Advice> {
+    prop_oneof![Just(Advice::None), Just(Advice::Allow), Just(Advice::Ask)]
+}
+
+fn is_understood(request: &PermissionRequest) -> bool {
+    match request {
+        PermissionRequest::Shell { input_to: Some(_), .. } => false,
+        PermissionRequest::Shell { full_command_text, .. } => {
+            matches!(Line::parse(full_command_text), Line::Commands(_))
+        }
+        _ => true,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, max_global_rejects: 1_000_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_deny_rule_always_wins(request in request(), rules in rules(), grants in grants(), mode in mode(), advice in advice()) {
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice };
+        let denied = matches!(decide(&request, &situation), Decision::Deny(_));
+        prop_assert_eq!(denied, is_denied(&request, &rules));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_never_granted(request in request(), mut rules in rules(), grants in grants()) {
+        prop_assume!(!is_understood(&request));
+        let with = |mode, advice, rules: &Rules| {
+            decide(&request, &Situation { mode, rules, grants: &grants, territory: &territory(), advice })
+        };
+        prop_assert!(!matches!(with(PermissionMode::Manual, Advice::None, &rules), Decision::Allow(_)));
+        rules.denied.push(Rule::new(RuleKind::Shell, Some("never-seen")));
+        for mode in [PermissionMode::Manual, PermissionMode::AllowAll] {
+            for advice in [Advice::None, Advice::Allow] {
+                prop_assert!(!matches!(with(mode, advice, &rules), Decision::Allow(_)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_grant_covers_only_requests_that_would_have_offered_it(
+        asked in request(), which in any::<usize>(), other in request(),
+    ) {
+        let offered = offers(&asked, &territory());
+        prop_assume!(!offered.is_empty());
+        let given = offered[which % offered.len()].approval.clone();
+        let grants = [grant(given.clone())];
+        let none = Rules::default();
+        let situation = Situation {
+            mode: PermissionMode::Manual,
+            rules: &none,
+            grants: &grants,
+            territory: &territory(),
+            advice: Advice::None,
+        };
+        prop_assert!(matches!(decide(&asked, &situation), Decision::Allow(_)), "a grant covers what it was given for");
+        if matches!(decide(&other, &situation), Decision::Allow(_)) {
+            let part_of = |offer: &Approval| match (offer, &given) {
+                (Approval::Commands { command_identifiers: a }, Approval::Commands { command_identifiers: b }) => {
+                    a.iter().all(|id| b.contains(id))
+                }
+                (offer, given) => offer == given,
+            };
+            prop_assert!(offers(&other, &territory()).iter().any(|offer| part_of(&offer.approval)), "{:?}", given);
+        }
+    }
+
+    #[test]
+    fn a_grant_that_is_not_offered_is_refused(request in request(), named in request()) {
+        let foreign = offers(&named, &territory());
+        let own: Vec<Approval> = offers(&request, &territory()).into_iter().map(|offer| offer.approval).collect();
+        for offer in foreign {
+            let accepted = grant_of(&request, &territory(), Some(&offer.approval));
+            let is_part = match &offer.approval {
+                Approval::Commands { command_identifiers } => own.iter().any(|mine| {
+                    matches!(mine, Approval::Commands { command_identifiers: all }
+                        if command_identifiers.iter().all(|id| all.contains(id)))
+                }),
+                other => own.contains(other),
+            };
+            prop_assert_eq!(accepted.is_ok(), is_part);
+        }
+    }
+
+    #[test]
+    fn a_further_deny_rule_never_allows_more(
+        request in request(), rules in rules(), more in rule(), grants in grants(), mode in mode(), advice in advice(),
+    ) {
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice };
+        let before = decide(&request, &situation);
+        let mut stricter = rules.clone();
+        stricter.denied.push(more);
+        let after = decide(&request, &Situation { rules: &stricter, ..situation });
+        prop_assert!(!matches!(after, Decision::Allow(_)) || matches!(before, Decision::Allow(_)));
+        prop_assert!(!matches!(before, Decision::Deny(_)) || matches!(after, Decision::Deny(_)));
+    }
+
+    #[test]
+    fn files_of_batons_home_and_files_that_act_are_never_granted(rules in rules(), grants in grants()) {
+        for path in ["/home/.baton/token", "/w/.git/hooks/pre-commit", "/w/sub/.bashrc"] {
+            let request = PermissionRequest::Write {
+                tool_call_id: None,
+                file_name: path.into(),
+                diff: String::new(),
+                intention: String::new(),
+                new_file_contents: None,
+                can_offer_session_approval: true,
+            };
+            let mode = PermissionMode::Manual;
+            let situation =
+                Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice: Advice::None };
+            prop_assert!(!matches!(decide(&request, &situation), Decision::Allow(_)), "{}", path);
+        }
+    }
+}
