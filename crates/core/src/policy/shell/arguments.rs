@@ -22,7 +22,7 @@ pub(super) fn of_reader(program: &str, words: &[Word]) -> Option<bool> {
         "[" => literal && tests_harmlessly(words) && words.last().is_some_and(|word| word.text == "]"),
         "printf" => literal && prints_harmlessly(words),
         "sort" => literal && SORT.accept(words),
-        "uniq" => literal && UNIQ.accept(words) && operands(words) <= 1,
+        "uniq" => literal && UNIQ.accept(words) && has_one_operand(words),
         "diff" => literal && DIFF.accept(words),
         "tree" => literal && TREE.accept(words),
         "file" => literal && FILE.accept(words),
@@ -199,10 +199,11 @@ const RG: Options = Options {
     ],
 };
 
-/// How many words are no options.
-fn operands(words: &[Word]) -> usize {
-    let is_option = |text: &str| text.starts_with('-') && text != "-" && text != "--";
-    words.iter().filter(|word| !is_option(&word.text)).count()
+/// At most one file: `uniq` writes into the second. Behind `--` everything is a file.
+fn has_one_operand(words: &[Word]) -> bool {
+    let is_option = |text: &str| text.starts_with('-') && text != "-";
+    words.iter().all(|word| word.text != "--")
+        && words.iter().filter(|word| !is_option(&word.text)).count() <= 1
 }
 
 /// Words in which no shell finds anything to evaluate, whichever builtin gets them.
