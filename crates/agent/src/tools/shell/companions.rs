@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_protocol::Json;
-use baton_protocol::permission::{PermissionRequest, ShellCommand};
+use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ToolResult, ToolSpec};
 use serde::Deserialize;
 use serde_json::json;
@@ -165,14 +165,14 @@ impl Tool for WriteBash {
     }
 }
 
-/// Typing into a shell or an interpreter can do anything, so it is asked for like a command. What is typed is
-/// its own identifier: no grant for a command covers it.
+/// Builds the request to type into a running command. What that command makes of the text is unknown, so it names no
+/// commands, and no grant covers it.
 fn typing_request(context: &ToolContext, shell: &Shell, input: &str) -> PermissionRequest {
     PermissionRequest::Shell {
         tool_call_id: Some(context.call.clone()),
         full_command_text: input.to_owned(),
         intention: format!("Type into the running command: {}", clip(&shell.command, 200)),
-        commands: vec![ShellCommand { identifier: input.to_owned(), read_only: false }],
+        commands: Vec::new(),
         possible_paths: Vec::new(),
         possible_urls: Vec::new(),
         has_write_file_redirection: false,

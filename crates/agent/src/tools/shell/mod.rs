@@ -9,7 +9,6 @@ mod assess;
 mod bash;
 mod companions;
 mod keys;
-mod line;
 mod output;
 mod process_log;
 mod process_table;

@@ -157,12 +157,18 @@ async fn one_can_talk_to_a_command() {
     let bench = Bench::new();
     let told = bench.run(&Bash, json!({"command": "cat", "mode": "async"})).await.text_result_for_llm;
     assert!(told.contains("shellId: 0"), "{told}");
-    let Prepared::Needs(PermissionRequest::Shell { full_command_text, can_offer_session_approval, .. }) =
-        bench.prepare(&WriteBash, json!({"shellId": "0", "input": "x"})).await
+    let Prepared::Needs(PermissionRequest::Shell {
+        full_command_text,
+        can_offer_session_approval,
+        commands,
+        input_to,
+        ..
+    }) = bench.prepare(&WriteBash, json!({"shellId": "0", "input": "x"})).await
     else {
         panic!("typing needs permission")
     };
     assert_eq!((full_command_text.as_str(), can_offer_session_approval), ("x", false));
+    assert_eq!((commands.len(), input_to.as_deref()), (0, Some("0")), "typed text is no command");
 
     let typed = bench.run(&WriteBash, json!({"shellId": 0, "input": "hello{enter}", "delay": 0.3})).await;
     assert!(typed.text_result_for_llm.starts_with("hello\n<the command is still running"));

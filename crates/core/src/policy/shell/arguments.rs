@@ -4,6 +4,7 @@
 //! that are listed here, in full: an abbreviation such as `--outp` is not among them, and neither is what a new version
 //! adds. Words that are known only when the line runs could be options, so such programs take none.
 
+use super::catalogue::is_listed;
 use super::word::{Expansion, Word};
 
 /// Whether `words` leave a program harmless; `None` if it is not one of the readers at all.
@@ -19,10 +20,10 @@ pub(super) fn of_reader(program: &str, words: &[Word]) -> Option<bool> {
         "cd" => literal && words.iter().all(is_inert),
         "exit" => words.len() <= 1 && words.iter().all(is_number),
         "test" => literal && tests_harmlessly(words),
-        "[" => literal && tests_harmlessly(words) && words.last().is_some_and(|word| word.text == "]"),
+        "[" => literal && tests_harmlessly(words) && words.last().is_none_or(|word| word.text == "]"),
         "printf" => literal && prints_harmlessly(words),
         "sort" => literal && SORT.accept(words),
-        "uniq" => literal && UNIQ.accept(words) && operands(words) <= 1,
+        "uniq" => literal && UNIQ.accept(words) && has_one_operand(words),
         "diff" => literal && DIFF.accept(words),
         "tree" => literal && TREE.accept(words),
         "file" => literal && FILE.accept(words),
@@ -39,7 +40,7 @@ pub(super) fn of_reader(program: &str, words: &[Word]) -> Option<bool> {
 struct Options {
     /// Letters, alone or together: `-nr`. What is no letter is always a value.
     short: &'static str,
-    long: &'static [&'static str],
+    long: &'static str,
 }
 
 impl Options {
@@ -52,7 +53,7 @@ impl Options {
             return true;
         }
         if text.starts_with("--") {
-            return self.long.contains(&text.split('=').next().unwrap_or(text));
+            return is_listed(self.long, text.split('=').next().unwrap_or(text));
         }
         match text.strip_prefix('-') {
             Some(letters) => letters.chars().all(|c| !c.is_alphabetic() || self.short.contains(c)),
@@ -64,145 +65,51 @@ impl Options {
 /// Not `-o` and `--output`, not `-T` and `--compress-program`.
 const SORT: Options = Options {
     short: "bdfghikMnrRsuVzctmC",
-    long: &[
-        "--reverse",
-        "--unique",
-        "--numeric-sort",
-        "--general-numeric-sort",
-        "--human-numeric-sort",
-        "--version-sort",
-        "--month-sort",
-        "--random-sort",
-        "--ignore-case",
-        "--dictionary-order",
-        "--stable",
-        "--key",
-        "--field-separator",
-        "--check",
-        "--zero-terminated",
-        "--ignore-leading-blanks",
-        "--debug",
-        "--help",
-        "--version",
-    ],
+    long: "--reverse --unique --numeric-sort --general-numeric-sort --human-numeric-sort --version-sort \
+        --month-sort --random-sort --ignore-case --dictionary-order --stable --key --field-separator \
+        --check --zero-terminated --ignore-leading-blanks --debug --help --version",
 };
 
 const UNIQ: Options = Options {
     short: "cdDiuzfsw",
-    long: &["--count", "--repeated", "--all-repeated", "--unique", "--ignore-case", "--help", "--version"],
+    long: "--count --repeated --all-repeated --unique --ignore-case --help --version",
 };
 
 /// Not `-l` and `--paginate`, which run `pr`.
 const DIFF: Options = Options {
     short: "uUcCqrNwbBiasytTEdeZ",
-    long: &[
-        "--unified",
-        "--context",
-        "--brief",
-        "--recursive",
-        "--new-file",
-        "--ignore-all-space",
-        "--ignore-space-change",
-        "--ignore-blank-lines",
-        "--ignore-case",
-        "--text",
-        "--side-by-side",
-        "--color",
-        "--width",
-        "--exclude",
-        "--strip-trailing-cr",
-        "--suppress-common-lines",
-        "--minimal",
-        "--label",
-        "--help",
-        "--version",
-    ],
+    long: "--unified --context --brief --recursive --new-file --ignore-all-space --ignore-space-change \
+        --ignore-blank-lines --ignore-case --text --side-by-side --color --width --exclude \
+        --strip-trailing-cr --suppress-common-lines --minimal --label --help --version",
 };
 
 /// Not `-o`, and not `-R`, which writes a file into every directory.
 const TREE: Options = Options {
     short: "adfiLIPhpsugDFCnAJlx",
-    long: &[
-        "--dirsfirst",
-        "--noreport",
-        "--gitignore",
-        "--filelimit",
-        "--prune",
-        "--charset",
-        "--help",
-        "--version",
-    ],
+    long: "--dirsfirst --noreport --gitignore --filelimit --prune --charset --help --version",
 };
 
 /// Not `-C`, which compiles, and not `-z`, which runs `gzip` and others.
-const FILE: Options = Options {
-    short: "biLh",
-    long: &["--brief", "--mime", "--mime-type", "--mime-encoding", "--help", "--version"],
-};
+const FILE: Options =
+    Options { short: "biLh", long: "--brief --mime --mime-type --mime-encoding --help --version" };
 
 /// Not `--pre`, `--hostname-bin`, `-z` and `--search-zip`, which run programs.
 const RG: Options = Options {
     short: "nilvwcesFgtTABCHhLoqruSUxmPNIap",
-    long: &[
-        "--files",
-        "--type",
-        "--type-not",
-        "--type-list",
-        "--glob",
-        "--iglob",
-        "--hidden",
-        "--no-ignore",
-        "--ignore-case",
-        "--smart-case",
-        "--case-sensitive",
-        "--line-number",
-        "--no-line-number",
-        "--count",
-        "--count-matches",
-        "--files-with-matches",
-        "--files-without-match",
-        "--context",
-        "--after-context",
-        "--before-context",
-        "--max-count",
-        "--max-depth",
-        "--max-columns",
-        "--multiline",
-        "--no-heading",
-        "--heading",
-        "--color",
-        "--colors",
-        "--word-regexp",
-        "--line-regexp",
-        "--fixed-strings",
-        "--pcre2",
-        "--json",
-        "--sort",
-        "--sortr",
-        "--stats",
-        "--follow",
-        "--replace",
-        "--only-matching",
-        "--no-messages",
-        "--vimgrep",
-        "--column",
-        "--no-filename",
-        "--with-filename",
-        "--invert-match",
-        "--regexp",
-        "--quiet",
-        "--null",
-        "--trim",
-        "--text",
-        "--help",
-        "--version",
-    ],
+    long: "--files --type --type-not --type-list --glob --iglob --hidden --no-ignore --ignore-case \
+        --smart-case --case-sensitive --line-number --no-line-number --count --count-matches \
+        --files-with-matches --files-without-match --context --after-context --before-context \
+        --max-count --max-depth --max-columns --multiline --no-heading --heading --color --colors \
+        --word-regexp --line-regexp --fixed-strings --pcre2 --json --sort --sortr --stats --follow \
+        --replace --only-matching --no-messages --vimgrep --column --no-filename --with-filename \
+        --invert-match --regexp --quiet --null --trim --text --help --version",
 };
 
-/// How many words are no options.
-fn operands(words: &[Word]) -> usize {
-    let is_option = |text: &str| text.starts_with('-') && text != "-" && text != "--";
-    words.iter().filter(|word| !is_option(&word.text)).count()
+/// At most one file: `uniq` writes into the second. Behind `--` everything is a file.
+fn has_one_operand(words: &[Word]) -> bool {
+    let is_option = |text: &str| text.starts_with('-') && text != "-";
+    words.iter().all(|word| word.text != "--")
+        && words.iter().filter(|word| !is_option(&word.text)).count() <= 1
 }
 
 /// Words in which no shell finds anything to evaluate, whichever builtin gets them.
@@ -244,32 +151,22 @@ fn is_printing(format: &str) -> bool {
 
 /// A format, or an option that changes how the time is shown: a time as a word sets the clock.
 fn shows_date(text: &str) -> bool {
-    let shows = [
-        "-u",
-        "-R",
-        "-I",
-        "-Iseconds",
-        "-Iminutes",
-        "-Ihours",
-        "-Idate",
-        "--utc",
-        "--rfc-email",
-        "--iso-8601",
-    ];
+    const SHOWS: &str = "-u -R -I -Iseconds -Iminutes -Ihours -Idate --utc --rfc-email --iso-8601";
     let with_value = ["+", "--iso-8601=", "--rfc-3339=", "--date=", "--reference="];
-    shows.contains(&text) || with_value.iter().any(|option| text.starts_with(option))
+    is_listed(SHOWS, text) || with_value.iter().any(|option| text.starts_with(option))
 }
 
 /// Tests, and the actions that print to standard output.
 fn finds_harmlessly(text: &str) -> bool {
-    const KNOWN: &str = " -L -H -P -name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype \
-        -size -empty -mtime -mmin -atime -amin -ctime -cmin -newer -anewer -cnewer -newermt -maxdepth -mindepth -depth \
-        -prune -print -print0 -printf -ls -not -and -or -a -o -user -group -uid -gid -nouser -nogroup -perm -links -inum \
-        -samefile -follow -xdev -mount -readable -writable -executable -true -false -quit -daystart -lname -ilname ";
-    let is_word_of = |list: &str| !text.contains(' ') && list.contains(&format!(" {text} "));
+    const KNOWN: &str = "\
+        -L -H -P -name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype \
+        -size -empty -mtime -mmin -atime -amin -ctime -cmin -newer -anewer -cnewer -newermt -maxdepth \
+        -mindepth -depth -prune -print -print0 -printf -ls -not -and -or -a -o -user -group -uid -gid \
+        -nouser -nogroup -perm -links -inum -samefile -follow -xdev -mount -readable -writable -executable \
+        -true -false -quit -daystart -lname -ilname";
     let is_value =
         text.strip_prefix('-').is_some_and(|value| value.starts_with(|c: char| c.is_ascii_digit()));
-    !text.starts_with('-') || is_value || is_word_of(KNOWN)
+    !text.starts_with('-') || is_value || is_listed(KNOWN, text)
 }
 
 /// `sed -n 5p FILE` and `sed -n 1,20p FILE`: everything else can write files and run commands.
@@ -296,52 +193,23 @@ fn git(words: &[Word]) -> bool {
     let Some((subcommand, rest)) = words.split_first() else { return false };
     let options = match subcommand.text.as_str() {
         "status" => Options {
-            short: "sbuz",
-            long: &[
-                "--short",
-                "--branch",
-                "--porcelain",
-                "--long",
-                "--untracked-files",
-                "--ignored",
-                "--show-stash",
-            ],
+            short: "sbuzalmnor",
+            long: "--short --branch --porcelain --long --untracked-files --ignored --show-stash",
         },
         "rev-parse" => Options {
             short: "q",
-            long: &[
-                "--verify",
-                "--quiet",
-                "--short",
-                "--abbrev-ref",
-                "--symbolic-full-name",
-                "--show-toplevel",
-                "--git-dir",
-                "--show-prefix",
-                "--show-cdup",
-                "--is-inside-work-tree",
-                "--is-bare-repository",
-                "--absolute-git-dir",
-                "--git-common-dir",
-            ],
+            long: "--verify --quiet --short --abbrev-ref --symbolic-full-name --show-toplevel --git-dir \
+                --show-prefix --show-cdup --is-inside-work-tree --is-bare-repository --absolute-git-dir \
+                --git-common-dir",
         },
         "ls-files" => Options {
             short: "cdmostuz",
-            long: &[
-                "--cached",
-                "--deleted",
-                "--modified",
-                "--others",
-                "--stage",
-                "--exclude-standard",
-                "--full-name",
-                "--error-unmatch",
-                "--directory",
-            ],
+            long: "--cached --deleted --modified --others --stage --exclude-standard --full-name \
+                --error-unmatch --directory",
         },
         "ls-tree" => Options {
             short: "rtdlz",
-            long: &["--name-only", "--name-status", "--full-name", "--full-tree", "--long", "--abbrev"],
+            long: "--name-only --name-status --full-name --full-tree --long --abbrev",
         },
         _ => return false,
     };

@@ -50,113 +50,33 @@ pub(super) struct Verdict {
 }
 
 /// Programs whose first argument says what they do, and is part of their name in a grant.
-const WITH_SUBCOMMANDS: [&str; 30] = [
-    "git",
-    "gh",
-    "cargo",
-    "rustup",
-    "npm",
-    "pnpm",
-    "yarn",
-    "bun",
-    "docker",
-    "podman",
-    "kubectl",
-    "helm",
-    "terraform",
-    "go",
-    "pip",
-    "pip3",
-    "uv",
-    "poetry",
-    "apt",
-    "apt-get",
-    "brew",
-    "dotnet",
-    "systemctl",
-    "conda",
-    "bundle",
-    "composer",
-    "mix",
-    "flutter",
-    "deno",
-    "just",
-];
+const WITH_SUBCOMMANDS: &str = "\
+    git gh cargo rustup npm pnpm yarn bun docker podman kubectl helm terraform go pip pip3 uv poetry apt \
+    apt-get brew dotnet systemctl conda bundle composer mix flutter deno just";
 
 /// Of those, the ones whose `run` names a script of the project.
-const WITH_SCRIPTS: [&str; 4] = ["npm", "pnpm", "yarn", "bun"];
+const WITH_SCRIPTS: &str = "npm pnpm yarn bun";
 
 /// Builtins after which the rest of the line may mean something else, and those that evaluate their words once more.
-const SHELL_STATE: [&str; 48] = [
-    ".",
-    "source",
-    "eval",
-    "exec",
-    "command",
-    "builtin",
-    "trap",
-    "alias",
-    "unalias",
-    "export",
-    "declare",
-    "typeset",
-    "local",
-    "readonly",
-    "set",
-    "shopt",
-    "setopt",
-    "unsetopt",
-    "enable",
-    "disable",
-    "hash",
-    "unset",
-    "read",
-    "mapfile",
-    "readarray",
-    "let",
-    "getopts",
-    "pushd",
-    "popd",
-    "dirs",
-    "umask",
-    "ulimit",
-    "bind",
-    "complete",
-    "compgen",
-    "compopt",
-    "return",
-    "break",
-    "continue",
-    "shift",
-    "integer",
-    "float",
-    "autoload",
-    "zmodload",
-    "emulate",
-    "fc",
-    "history",
-    "rehash",
-];
+const SHELL_STATE: &str = "\
+    . source eval exec command builtin trap alias unalias export declare typeset local readonly set shopt \
+    setopt unsetopt enable disable hash unset read mapfile readarray let getopts pushd popd dirs umask \
+    ulimit bind complete compgen compopt return break continue shift integer float autoload zmodload emulate \
+    fc history rehash";
 
 /// Programs that run the program that their words name.
-const WRAPPERS: [&str; 20] = [
-    "sudo", "doas", "su", "env", "xargs", "parallel", "nohup", "setsid", "timeout", "nice", "ionice",
-    "stdbuf", "watch", "strace", "ltrace", "chroot", "flock", "script", "unshare", "busybox",
-];
+const WRAPPERS: &str = "\
+    sudo doas su env xargs parallel nohup setsid timeout nice ionice stdbuf watch strace ltrace chroot flock \
+    script unshare busybox";
 
 /// Programs that run others, or that write what they are told to wherever they are told to.
-const RUNNERS: [&str; 53] = [
-    "sh", "bash", "zsh", "dash", "ksh", "fish", "python", "python3", "node", "ruby", "perl", "php", "lua",
-    "awk", "gawk", "mawk", "make", "cmake", "ninja", "tar", "zip", "unzip", "rsync", "ssh", "scp", "sftp",
-    "curl", "wget", "npx", "bunx", "uvx", "vi", "vim", "nvim", "ed", "ex", "emacs", "nano", "less", "more",
-    "man", "patch", "split", "install", "tox", "pytest", "jest", "tsc", "gcc", "cc", "clang", "rustc", "gdb",
-];
+const RUNNERS: &str = "\
+    sh bash zsh dash ksh fish python python3 node ruby perl php lua awk gawk mawk make cmake ninja tar zip \
+    unzip rsync ssh scp sftp curl wget npx bunx uvx vi vim nvim ed ex emacs nano less more man patch split \
+    install tox pytest jest tsc gcc cc clang rustc gdb";
 
 /// Programs that change or delete what their words name, and do nothing else.
-const CHANGERS: [&str; 15] = [
-    "rm", "rmdir", "unlink", "shred", "cp", "mv", "ln", "chmod", "chown", "chgrp", "truncate", "tee", "dd",
-    "mkfifo", "mknod",
-];
+const CHANGERS: &str = "rm rmdir unlink shred cp mv ln chmod chown chgrp truncate tee dd mkfifo mknod";
 
 /// Says what a command can do. `moved`: the line may have left the working directory before it.
 pub(super) fn classify(words: &[Word], moved: bool) -> Verdict {
@@ -183,10 +103,10 @@ pub(super) fn classify(words: &[Word], moved: bool) -> Verdict {
 
 fn listed(name: &str) -> Kind {
     match name {
-        name if SHELL_STATE.contains(&name) => Kind::ShellState,
-        name if WRAPPERS.contains(&name) => Kind::Wrapper,
-        name if CHANGERS.contains(&name) => Kind::Changer,
-        name if RUNNERS.contains(&name) || WITH_SUBCOMMANDS.contains(&name) => Kind::Runner,
+        name if is_listed(SHELL_STATE, name) => Kind::ShellState,
+        name if is_listed(WRAPPERS, name) => Kind::Wrapper,
+        name if is_listed(CHANGERS, name) => Kind::Changer,
+        name if is_listed(RUNNERS, name) || is_listed(WITH_SUBCOMMANDS, name) => Kind::Runner,
         _ => Kind::Unknown,
     }
 }
@@ -196,16 +116,21 @@ pub(super) fn name(words: &[Word]) -> String {
     let Some(program) = words.first() else { return String::new() };
     let mut name = program.text.clone();
     let mut parts = words.iter().skip(1);
-    if !WITH_SUBCOMMANDS.contains(&name.as_str()) {
+    if !is_listed(WITH_SUBCOMMANDS, &name) {
         return name;
     }
     let is_part = |word: &&Word| word.bare && word.is_literal() && !word.text.starts_with('-');
     if let Some(subcommand) = parts.next().filter(is_part) {
-        let script = subcommand.text == "run" && WITH_SCRIPTS.contains(&program.text.as_str());
+        let script = subcommand.text == "run" && is_listed(WITH_SCRIPTS, &program.text);
         name = format!("{name} {}", subcommand.text);
         if let Some(script) = parts.next().filter(is_part).filter(|_| script) {
             name = format!("{name} {}", script.text);
         }
     }
     name
+}
+
+/// Whether a word is in a list of words with blanks between them.
+pub(super) fn is_listed(list: &str, word: &str) -> bool {
+    list.split(' ').any(|listed| listed == word)
 }

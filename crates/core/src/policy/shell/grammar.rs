@@ -14,38 +14,16 @@
 //! - `=ls` and `$x[...]` mean something to zsh, which some engines run their lines with.
 
 use super::Why;
+use super::catalogue::is_listed;
 use super::word::{Command, Expansion, Word};
 
 /// The longest line that is looked at.
 const LONGEST: usize = 16 * 1024;
 
 /// Words that are not programs when they stand first.
-const RESERVED: [&str; 24] = [
-    "if",
-    "then",
-    "else",
-    "elif",
-    "fi",
-    "do",
-    "done",
-    "case",
-    "esac",
-    "while",
-    "until",
-    "for",
-    "select",
-    "in",
-    "function",
-    "time",
-    "coproc",
-    "repeat",
-    "foreach",
-    "end",
-    "!",
-    "[[",
-    "]]",
-    "nocorrect",
-];
+const RESERVED: &str = "\
+    if then else elif fi do done case esac while until for select in function time coproc repeat foreach end \
+    ! [[ ]] nocorrect";
 
 /// Takes a line apart, or says why that cannot be done.
 pub(super) fn parse(text: &str) -> Result<Vec<Command>, Why> {
@@ -373,7 +351,7 @@ fn check_program(word: &Word) -> Result<(), Why> {
     if !word.is_literal() {
         return Err(Why::Program);
     }
-    if RESERVED.contains(&text) {
+    if is_listed(RESERVED, text) {
         return Err(Why::Keyword);
     }
     let odd = |c: char| c.is_ascii_control() || matches!(c, '[' | '$' | '`' | '(' | '{' | ' ');

@@ -4,7 +4,7 @@
 //! nothing. Where a command could run what the rule names without showing it, the answer is [`Match::Unknown`], and
 //! somebody is asked.
 
-use super::catalogue::Kind;
+use super::catalogue::{Kind, is_listed};
 use super::word::{Command, Word};
 use super::{Match, WIDE, trim};
 
@@ -32,11 +32,8 @@ pub(super) fn of_opaque(text: &str, argument: &str) -> Match {
 
 /// Whether a word stands before a command without being its name.
 fn leads(word: &str) -> bool {
-    const LEADERS: [&str; 13] = [
-        "if", "then", "else", "elif", "do", "while", "until", "time", "command", "builtin", "exec", "coproc",
-        "\\",
-    ];
-    LEADERS.contains(&word) || word.is_empty() || (word.contains('=') && !word.starts_with('-'))
+    const LEADERS: &str = "if then else elif do while until time command builtin exec coproc";
+    is_listed(LEADERS, word) || word.is_empty() || (word.contains('=') && !word.starts_with('-'))
 }
 
 /// The words that a rule's argument is made of.

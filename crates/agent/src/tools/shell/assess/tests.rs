@@ -4,66 +4,62 @@ use super::*;
 
 /// Identifiers, `*` for read-only ones; `None` if the line cannot be allowed for a session.
 fn identifiers(line: &str) -> Option<Vec<String>> {
-    let PermissionRequest::Shell { commands, can_offer_session_approval, .. } =
+    let PermissionRequest::Shell { commands, can_offer_session_approval, input_to: None, .. } =
         request(&"c1".into(), Path::new("/w"), line, "i")
     else {
         panic!("not a shell request")
     };
+    let mark = |read_only| if read_only { "*" } else { "" };
+    let shown: Vec<String> =
+        commands.iter().map(|c| format!("{}{}", c.identifier, mark(c.read_only))).collect();
     if !can_offer_session_approval {
-        assert_eq!(commands, [ShellCommand { identifier: line.into(), read_only: false }]);
+        assert_eq!(shown, [line]);
         return None;
     }
-    Some(commands.iter().map(|c| format!("{}{}", c.identifier, if c.read_only { "*" } else { "" })).collect())
+    Some(shown)
 }
 
 #[test]
-fn commands_are_named_by_what_they_do() {
+fn harmless_commands_are_offered_by_name_and_others_as_the_line() {
     for (line, expected) in [
         ("echo hello && echo world", vec!["echo*"]),
-        ("git status | head -3; git push --force", vec!["git status*", "head*", "git push"]),
-        ("cargo test -p x 2>&1 | tail", vec!["cargo test", "tail*"]),
-        ("npm run build && npm install", vec!["npm run build", "npm install"]),
-        ("node_modules/.bin/jest x", vec!["node_modules/.bin/jest"]),
-        ("echo $(git rev-parse HEAD)", vec!["git rev-parse*", "echo*"]),
-        ("find . -name '*.rs'", vec!["find"]),
-        ("ls $DIR >/dev/null", vec!["ls*"]),
+        ("git status | head -3; touch x", vec!["git status*", "head*", "touch"]),
+        ("cargo test -p x 2>&1 | tail", vec!["cargo test -p x 2>&1 | tail"]),
+        ("node_modules/.bin/jest x", vec!["node_modules/.bin/jest x"]),
+        ("find . -name '*.rs'", vec!["find*"]),
+        ("bash -c 'rm -rf x'", vec!["bash -c 'rm -rf x'"]),
+        ("FOO=1 ls", vec!["FOO=1 ls"]),
+        ("ls $DIR >/dev/null", vec!["ls $DIR >/dev/null*"]),
     ] {
-        assert_eq!(
-            identifiers(line).as_deref(),
-            Some(expected.iter().map(ToString::to_string).collect::<Vec<_>>()).as_deref(),
-            "{line}"
-        );
+        assert_eq!(identifiers(line), Some(expected.iter().map(ToString::to_string).collect()), "{line}");
     }
 }
 
 #[test]
-fn what_could_be_anything_is_not_offered_for_a_session() {
+fn opaque_lines_are_not_offered_for_a_session() {
     for line in [
-        "bash -c 'rm -rf x'",
-        "/usr/bin/sudo ls",
-        "python3 -c pass",
         "$CMD x",
         "echo x > file",
-        "FOO=1 ls",
         "PATH=/evil; ls",
-        "export PATH=/evil; ls",
-        "git -c core.pager=evil log",
-        "git --version",
         "for i in 1; do ls; done",
-        "find . -delete",
-        "find . $WHAT",
-        "ls | xargs rm",
-        "docker run x",
-        "npx evil",
-        "git $SUB",
         "{rm,-rf,x}",
         "echo `bash x`",
-        "npm run $X",
-        "",
+        "echo $(git rev-parse HEAD)",
+        "echo ${_@P}",
         "\"\" x",
     ] {
         assert_eq!(identifiers(line), None, "{line}");
     }
+}
+
+#[test]
+fn characters_that_deceive_are_warned_about() {
+    let warning = |line: &str| match request(&"c1".into(), Path::new("/w"), line, "i") {
+        PermissionRequest::Shell { warning, .. } => warning,
+        _ => None,
+    };
+    assert_eq!(warning("echo a > b"), None);
+    assert!(warning("echo \u{202e}a").unwrap().contains("not what they look like"));
 }
 
 #[test]
