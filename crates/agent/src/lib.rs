@@ -6,6 +6,8 @@
 //! This crate never talks to clients and never writes history.
 
 pub mod agents;
+pub mod blocking;
 pub mod prompt;
 pub mod tools;
 pub mod transcript;
+pub mod untrusted;

@@ -1,68 +1,130 @@
 //! What can be known of a git repository by reading a few of its files. No `git` is run: a session's first event must
 //! not wait for a process.
+//!
+//! A repository is hostile input: all of its files are read by [`baton_agent::untrusted`], and none outside its git
+//! directory. All of this blocks.
+
+mod config;
+pub(crate) mod program;
 
 use std::path::{Path, PathBuf};
 
+use baton_agent::untrusted::{Directory, Unreadable};
+
+/// Files of one line: `HEAD`, a branch, the pointers between work trees.
+const LINE: usize = 4 << 10;
+const CONFIG: usize = 1 << 20;
+/// Large repositories have tens of thousands of references.
+const PACKED_REFS: usize = 16 << 20;
+
 /// A repository around a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Repository {
     pub(crate) root: PathBuf,
     pub(crate) branch: Option<String>,
     pub(crate) head: Option<String>,
     /// `owner/name` of the remote `origin`, and its host.
     pub(crate) origin: Option<(String, String)>,
+    data: Data,
+}
+
+/// Where git keeps what it knows.
+#[derive(Debug)]
+struct Data {
+    /// Of this work tree: `HEAD`, the index.
+    own: Directory,
+    /// Of all work trees: references, objects, configuration. None if it is `own`.
+    common: Option<Directory>,
+}
+
+impl Data {
+    fn common(&self) -> &Directory {
+        self.common.as_ref().unwrap_or(&self.own)
+    }
+
+    /// The commit of a reference such as `refs/heads/main`: in a file of its own, or in the one into which git packs
+    /// those that rarely change.
+    fn commit(&self, reference: &str) -> Option<String> {
+        let own = self.common().read_text(reference, LINE);
+        let commit = own.map(|commit| commit.trim().to_owned()).ok().or_else(|| self.packed(reference));
+        commit.filter(|commit| is_commit(commit))
+    }
+
+    fn packed(&self, reference: &str) -> Option<String> {
+        let packed = self.common().read_text("packed-refs", PACKED_REFS).ok()?;
+        let commit = |line: &str| {
+            line.split_once(' ').filter(|(_, name)| *name == reference).map(|(c, _)| c.to_owned())
+        };
+        packed.lines().find_map(commit)
+    }
+
+    fn origin(&self) -> Option<(String, String)> {
+        let text = self.common().read_text("config", CONFIG).ok()?;
+        parse_remote(&config::value(&text, "remote \"origin\"", "url")?)
+    }
+}
+
+fn is_commit(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The repository that `directory` is part of.
 pub(crate) fn around(directory: &Path) -> Option<Repository> {
-    let found = |dir: &Path| Some((dir.to_owned(), git_directory(&dir.join(".git"))?));
-    let (root, git) = directory.ancestors().find_map(found)?;
-    let shared = common(&git);
-    let head = std::fs::read_to_string(git.join("HEAD")).unwrap_or_default();
+    let found = |dir: &Path| Some((dir.to_owned(), data(dir)?));
+    let (root, data) = directory.ancestors().find_map(found)?;
+    let head = data.own.read_text("HEAD", LINE).unwrap_or_default();
     let head = head.trim();
     let branch = head.strip_prefix("ref: refs/heads/").map(str::to_owned);
-    let commit = match &branch {
-        Some(branch) => commit_of(&shared, branch),
-        None => Some(head.to_owned()),
+    let head = match &branch {
+        Some(branch) => data.commit(&format!("refs/heads/{branch}")),
+        None => Some(head.to_owned()).filter(|head| is_commit(head)),
     };
-    let head = commit.filter(|c| !c.is_empty() && c.bytes().all(|b| b.is_ascii_hexdigit()));
-    Some(Repository { root, branch, head, origin: origin(&shared) })
+    Some(Repository { root, branch, head, origin: data.origin(), data })
 }
 
-/// The directory with the repository's data; a work tree has a file there that names it. As for git itself, one without
-/// a `HEAD` is none, whatever its name.
-fn git_directory(dot_git: &Path) -> Option<PathBuf> {
-    let git = if dot_git.is_dir() {
-        dot_git.to_owned()
-    } else {
-        let text = std::fs::read_to_string(dot_git).ok()?;
-        dot_git.parent()?.join(text.trim().strip_prefix("gitdir: ")?)
+/// The data of the repository whose work tree is `root`. As for git itself, a directory without a `HEAD` is none,
+/// whatever its name.
+fn data(root: &Path) -> Option<Data> {
+    // Most directories have none, and need not be opened to know it.
+    let tree = Directory::open(root).ok()?;
+    let own = match tree.subdirectory(".git") {
+        Ok(own) => own,
+        Err(Unreadable::Absent) => elsewhere(&tree)?,
+        Err(_) => return None,
     };
-    git.join("HEAD").exists().then_some(git)
+    own.read("HEAD", LINE).ok()?;
+    let common = match own.read_text("commondir", LINE) {
+        Ok(path) => Some(shared(&own, Path::new(path.trim()))?),
+        Err(Unreadable::Absent) => None,
+        Err(_) => return None,
+    };
+    Some(Data { own, common })
 }
 
-/// The commit of a branch: in a file of its own, or in the one into which git packs those that rarely change.
-fn commit_of(git: &Path, branch: &str) -> Option<String> {
-    let own = std::fs::read_to_string(git.join("refs/heads").join(branch));
-    own.map(|commit| commit.trim().to_owned()).ok().or_else(|| {
-        let packed = std::fs::read_to_string(git.join("packed-refs")).ok()?;
-        let name = format!("refs/heads/{branch}");
-        let commit = |line: &str| line.split_once(' ').filter(|(_, r)| *r == name).map(|(c, _)| c.to_owned());
-        packed.lines().find_map(commit)
-    })
+/// The directory that the file `.git` of a linked work tree or a submodule names. Anybody can write such a file, so it
+/// is followed only where the directory names the work tree in return.
+fn elsewhere(tree: &Directory) -> Option<Directory> {
+    let pointer = tree.read_text(".git", LINE).ok()?;
+    let own = Directory::open(&tree.path().join(pointer.trim().strip_prefix("gitdir:")?.trim())).ok()?;
+    let leads_back = match own.read_text("gitdir", LINE) {
+        Ok(back) => is_same(&own.path().join(back.trim()), &tree.path().join(".git")),
+        Err(_) => ["config.worktree", "config"]
+            .iter()
+            .filter_map(|file| config::value(&own.read_text(file, CONFIG).ok()?, "core", "worktree"))
+            .any(|back| is_same(&own.path().join(back), tree.path())),
+    };
+    leads_back.then_some(own)
 }
 
-/// The directory that all work trees of a repository share.
-fn common(git: &Path) -> PathBuf {
-    let shared = std::fs::read_to_string(git.join("commondir"));
-    shared.map_or_else(|_| git.to_owned(), |path| git.join(path.trim()))
+/// The directory that all work trees share. It has those of the linked ones in it.
+fn shared(own: &Directory, path: &Path) -> Option<Directory> {
+    let common = Directory::open(&own.path().join(path)).ok()?;
+    (own.path().parent() == Some(&common.path().join("worktrees"))).then_some(common)
 }
 
-fn origin(git: &Path) -> Option<(String, String)> {
-    let config = std::fs::read_to_string(git.join("config")).ok()?;
-    let section = config.split('[').find(|section| section.starts_with("remote \"origin\"]"))?;
-    let url = section.lines().find_map(|line| line.trim().strip_prefix("url")?.trim().strip_prefix('='))?;
-    parse_remote(url.trim())
+#[expect(clippy::disallowed_methods, reason = "all of this blocks")]
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Host and `owner/name` of a remote: `https://host/owner/name.git` or `git@host:owner/name.git`.
@@ -77,47 +139,4 @@ fn parse_remote(url: &str) -> Option<(String, String)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn remotes_in_both_forms() {
-        let expected = Some(("github.com".to_owned(), "o/r".to_owned()));
-        for url in [
-            "https://github.com/o/r.git",
-            "git@github.com:o/r.git",
-            "ssh://git@github.com:22/o/r",
-            "https://u:p@github.com/o/r",
-        ] {
-            assert_eq!(parse_remote(url), expected, "{url}");
-        }
-        assert_eq!(parse_remote("/srv/git/r.git"), None);
-    }
-
-    #[test]
-    fn reads_a_repository_without_running_git() {
-        let dir = tempfile::tempdir().unwrap();
-        let git = dir.path().join(".git");
-        std::fs::create_dir_all(git.join("refs/heads")).unwrap();
-        std::fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
-        std::fs::write(git.join("refs/heads/main"), "abc123\n").unwrap();
-        std::fs::write(
-            git.join("config"),
-            "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = git@h:o/r.git\n",
-        )
-        .unwrap();
-        let below = dir.path().join("a/b");
-        std::fs::create_dir_all(&below).unwrap();
-        let found = around(&below).unwrap();
-        assert_eq!(found.root, dir.path());
-        assert_eq!((found.branch.as_deref(), found.head.as_deref()), (Some("main"), Some("abc123")));
-        assert_eq!(found.origin, Some(("h".into(), "o/r".into())));
-
-        // What git packs, and what only looks like a repository.
-        std::fs::remove_file(git.join("refs/heads/main")).unwrap();
-        std::fs::write(git.join("packed-refs"), "# pack-refs\ndef456 refs/heads/main\n").unwrap();
-        std::fs::create_dir(below.join(".git")).unwrap();
-        let found = around(&below).unwrap();
-        assert_eq!((found.root.as_path(), found.head.as_deref()), (dir.path(), Some("def456")));
-    }
-}
+mod tests;

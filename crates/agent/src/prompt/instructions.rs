@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::untrusted::{Directory, Excerpt, Unreadable};
+
 /// One file of instructions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
@@ -11,42 +13,93 @@ pub struct Instruction {
     pub text: String,
 }
 
+/// A file that holds instructions and is not used.
+#[derive(Debug)]
+pub struct Refused {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub why: Unreadable,
+}
+
+/// What was found in a directory.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What the model is told, in this order.
+    pub instructions: Vec<Instruction>,
+    /// What it is not told, though it is there.
+    pub refused: Vec<Refused>,
+}
+
 /// Files that hold instructions at the root of a repository.
 const AT_ROOT: [&str; 3] = [".github/copilot-instructions.md", "AGENTS.md", "CLAUDE.md"];
+/// Where instructions for some of the files are.
+const SCOPED: &str = ".github/instructions";
 
 /// Instructions longer than this in all are cut: they would crowd out the conversation.
 const MAX_BYTES: usize = 64 * 1024;
+/// A directory with more entries than this is not one of instructions.
+const MAX_ENTRIES: usize = 1000;
 
 /// Reads the instructions that apply in `cwd`, a directory of the repository at `git_root`, and those of further
 /// directories that a client names (`<dir>/.github/instructions/*.instructions.md`). What cannot be read is passed over:
-/// instructions are advice, and must not keep a session from starting.
+/// instructions are advice, and must not keep a session from starting. Blocks.
+///
+/// The directories are [untrusted](crate::untrusted): a file of theirs that is no regular file, or is outside, is refused.
 #[must_use]
-pub fn find(cwd: &Path, git_root: Option<&Path>, further: &[PathBuf]) -> Vec<Instruction> {
-    let mut paths: Vec<PathBuf> = AT_ROOT.iter().map(|name| git_root.unwrap_or(cwd).join(name)).collect();
-    for directory in [git_root.unwrap_or(cwd)].into_iter().chain(further.iter().map(PathBuf::as_path)) {
-        paths.extend(scoped(&directory.join(".github/instructions")));
+pub fn find(cwd: &Path, git_root: Option<&Path>, further: &[PathBuf]) -> Found {
+    let root = git_root.unwrap_or(cwd);
+    let mut reading = Reading { found: Found::default(), left: MAX_BYTES };
+    if let Ok(directory) = Directory::open(root) {
+        AT_ROOT.iter().for_each(|name| reading.read(root, &directory, Path::new(name)));
+        reading.read_scoped(root, &directory);
     }
-    let mut left = MAX_BYTES;
-    paths.into_iter().filter_map(|path| read(path, &mut left)).collect()
+    for path in further {
+        if let Ok(directory) = Directory::open(path) {
+            reading.read_scoped(path, &directory);
+        }
+    }
+    reading.found
 }
 
-fn scoped(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".instructions.md"))
-        })
-        .collect();
-    paths.sort();
-    paths
+struct Reading {
+    found: Found,
+    /// Bytes that may still be read.
+    left: usize,
 }
 
-fn read(path: PathBuf, left: &mut usize) -> Option<Instruction> {
-    let text = std::fs::read_to_string(&path).ok()?;
-    let text: String = text.trim().chars().take(*left).collect();
-    *left = left.saturating_sub(text.len());
-    (!text.is_empty()).then_some(Instruction { path, text })
+impl Reading {
+    /// `shown` is the directory by the name that people know.
+    fn read(&mut self, shown: &Path, directory: &Directory, name: &Path) {
+        let path = shown.join(name);
+        let read = directory.read(name, self.left);
+        let is_cut = read.as_ref().is_ok_and(|excerpt| excerpt.is_cut);
+        match read.and_then(Excerpt::into_text) {
+            Ok(text) if text.trim().is_empty() && !is_cut => {}
+            Ok(text) => {
+                self.left -= text.len();
+                let mut text = text.trim().to_owned();
+                if is_cut {
+                    text.push_str(&format!("\n[cut: instructions are limited to {MAX_BYTES} bytes in all]"));
+                }
+                self.found.instructions.push(Instruction { path, text });
+            }
+            Err(Unreadable::Absent) => {}
+            Err(why) => self.found.refused.push(Refused { path, why }),
+        }
+    }
+
+    fn read_scoped(&mut self, shown: &Path, directory: &Directory) {
+        let listed = directory.subdirectory(SCOPED).and_then(|scoped| scoped.names(MAX_ENTRIES));
+        let mut names = match listed {
+            Ok(names) => names,
+            Err(Unreadable::Absent) => return,
+            Err(why) => return self.found.refused.push(Refused { path: shown.join(SCOPED), why }),
+        };
+        names.retain(|name| name.to_string_lossy().ends_with(".instructions.md"));
+        names.sort();
+        names.iter().for_each(|name| self.read(shown, directory, &Path::new(SCOPED).join(name)));
+    }
 }
 
 /// The instructions as a section of the system prompt.
@@ -66,6 +119,10 @@ pub fn render(instructions: &[Instruction]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{FileType, Mode};
+
     use super::*;
 
     #[test]
@@ -81,9 +138,50 @@ mod tests {
         write(".github/instructions/notes.md", "not an instruction");
         write("extra/.github/instructions/more.instructions.md", "From elsewhere.");
         let found = find(dir.path(), None, &[dir.path().join("extra"), dir.path().join("missing")]);
-        let texts: Vec<&str> = found.iter().map(|i| i.text.as_str()).collect();
-        assert_eq!(texts, ["Use tabs.", "No unwrap.", "From elsewhere."]);
-        assert!(render(&found).contains("No unwrap."));
+        assert_eq!(texts(&found), ["Use tabs.", "No unwrap.", "From elsewhere."]);
+        assert!(found.refused.is_empty(), "{:?}", found.refused);
+        assert!(render(&found.instructions).contains("No unwrap."));
         assert_eq!(render(&[]), "");
+    }
+
+    fn texts(found: &Found) -> Vec<&str> {
+        found.instructions.iter().map(|i| i.text.as_str()).collect()
+    }
+
+    #[test]
+    fn links_are_used_inside_the_repository_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = |target: &str, name: &str| symlink(target, dir.path().join(name)).unwrap();
+        std::fs::write(dir.path().join("AGENTS.md"), "Use tabs.").unwrap();
+        link("AGENTS.md", "CLAUDE.md");
+        std::fs::create_dir_all(dir.path().join(".github")).unwrap();
+        link("/proc/self/environ", ".github/copilot-instructions.md");
+        link("/etc", ".github/instructions");
+        let found = find(dir.path(), None, &[]);
+        assert_eq!(texts(&found), ["Use tabs.", "Use tabs."]);
+        let refused: Vec<_> =
+            found.refused.iter().map(|r| r.path.strip_prefix(dir.path()).unwrap()).collect();
+        assert_eq!(refused, [Path::new(AT_ROOT[0]), Path::new(SCOPED)]);
+    }
+
+    #[test]
+    fn endless_and_silent_files_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        symlink("/dev/zero", dir.path().join("AGENTS.md")).unwrap();
+        let fifo = dir.path().join("CLAUDE.md");
+        rustix::fs::mknodat(rustix::fs::CWD, fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let found = find(dir.path(), None, &[]);
+        assert_eq!((texts(&found), found.refused.len()), (vec![], 2));
+    }
+
+    #[test]
+    fn long_instructions_say_that_they_are_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("AGENTS.md"), "é".repeat(MAX_BYTES)).unwrap();
+        std::fs::write(dir.path().join("CLAUDE.md"), "more").unwrap();
+        let found = find(dir.path(), None, &[]);
+        let [first, second] = &*texts(&found) else { panic!("{found:?}") };
+        assert!(first.len() < MAX_BYTES + 100 && first.ends_with("in all]"));
+        assert!(second.contains("[cut:"), "{second}");
     }
 }

@@ -3,21 +3,24 @@
 //! Images are not here: they stay with the message as attachments and become parts of it in the
 //! [transcript](crate::transcript).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use baton_protocol::Timestamp;
 use baton_protocol::attachment::{Attachment, KnownAttachment, LineRange, Selection};
 
-/// A file larger than this is named with its size instead of its number of lines.
-const MAX_COUNTED: u64 = 16 << 20;
+use crate::untrusted::{self, Directory};
 
-/// Puts a prompt into the form that the model is given. Looks at attached files for their size, so it belongs on a
-/// thread that may block.
+/// The lines of a larger file are not counted.
+const MAX_COUNTED: usize = 16 << 20;
+/// The entries of a larger directory are not counted.
+const MAX_ENTRIES: usize = 100_000;
+
+/// Puts a prompt into the form that the model is given. `tagged` is what [`tagged_files`] says of the attached files.
 #[must_use]
 pub fn compose(
     prompt: &str,
     attachments: &[Attachment],
-    cwd: &Path,
+    tagged: Option<String>,
     now: Option<Timestamp>,
     tools_gone: &[String],
 ) -> String {
@@ -27,7 +30,7 @@ pub fn compose(
         before.push(tools_changed(tools_gone));
     }
     before.push(prompt.to_owned());
-    let blocks = [tagged_files(attachments, cwd), github_references(attachments), others(attachments)];
+    let blocks = [tagged, github_references(attachments), others(attachments)];
     let blocks: Vec<String> = blocks.into_iter().flatten().collect();
     if !blocks.is_empty() {
         before.push(
@@ -69,7 +72,17 @@ fn ide_selection(name: &str, text: &str, selection: Option<Selection>) -> String
     )
 }
 
-fn tagged_files(attachments: &[Attachment], cwd: &Path) -> Option<String> {
+/// Whether files or directories are attached.
+#[must_use]
+pub fn has_files(attachments: &[Attachment]) -> bool {
+    known(attachments).any(|attachment| {
+        matches!(attachment, KnownAttachment::File { .. } | KnownAttachment::Directory { .. })
+    })
+}
+
+/// Names the attached files and directories, with their sizes. Blocks.
+#[must_use]
+pub fn tagged_files(attachments: &[Attachment], cwd: &Path) -> Option<String> {
     let lines: Vec<String> = known(attachments)
         .filter_map(|attachment| match attachment {
             KnownAttachment::File { path, line_range, .. } => Some(file_line(&cwd.join(path), *line_range)),
@@ -80,13 +93,15 @@ fn tagged_files(attachments: &[Attachment], cwd: &Path) -> Option<String> {
     (!lines.is_empty()).then(|| format!("<tagged_files>\n{}\n</tagged_files>", lines.join("\n")))
 }
 
-fn file_line(path: &PathBuf, range: Option<LineRange>) -> String {
+fn file_line(path: &Path, range: Option<LineRange>) -> String {
     let shown = path.display();
-    let Ok(facts) = std::fs::metadata(path) else { return format!("* {shown} (cannot be read)") };
-    if facts.len() > MAX_COUNTED {
-        return format!("* {shown} ({} bytes)", facts.len());
+    let Ok(excerpt) = untrusted::read_named(path, MAX_COUNTED) else {
+        return format!("* {shown} (cannot be read)");
+    };
+    if excerpt.is_cut {
+        return format!("* {shown} (more than {MAX_COUNTED} bytes)");
     }
-    let Ok(bytes) = std::fs::read(path) else { return format!("* {shown} (cannot be read)") };
+    let bytes = excerpt.bytes;
     let newlines = bytes.iter().filter(|b| **b == b'\n').count();
     let lines = newlines + usize::from(bytes.last().is_some_and(|b| *b != b'\n'));
     match range {
@@ -98,10 +113,11 @@ fn file_line(path: &PathBuf, range: Option<LineRange>) -> String {
     }
 }
 
-fn directory_line(path: &PathBuf) -> String {
+fn directory_line(path: &Path) -> String {
     let shown = path.display();
-    match std::fs::read_dir(path) {
-        Ok(entries) => format!("* {shown} ({} items)", entries.count()),
+    match Directory::open(path).and_then(|directory| directory.names(MAX_ENTRIES)) {
+        Ok(names) if names.len() == MAX_ENTRIES => format!("* {shown} ({MAX_ENTRIES} items or more)"),
+        Ok(names) => format!("* {shown} ({} items)", names.len()),
         Err(_) => format!("* {shown} (cannot be read)"),
     }
 }
@@ -147,7 +163,9 @@ mod tests {
 
     fn compose_json(prompt: &str, attachments: &str, cwd: &Path) -> String {
         let attachments: Vec<Attachment> = serde_json::from_str(attachments).unwrap();
-        compose(prompt, &attachments, cwd, Some(Timestamp(1_794_774_653_223)), &[])
+        let tagged = tagged_files(&attachments, cwd);
+        assert_eq!(tagged.is_some(), has_files(&attachments));
+        compose(prompt, &attachments, tagged, Some(Timestamp(1_794_774_653_223)), &[])
     }
 
     #[test]
@@ -175,6 +193,19 @@ mod tests {
     }
 
     #[test]
+    fn attached_devices_and_fifos_are_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+            .unwrap();
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join("zero")).unwrap();
+        for name in ["fifo", "zero"] {
+            let line = file_line(&dir.path().join(name), None);
+            assert!(line.ends_with("(cannot be read)"), "{line}");
+        }
+    }
+
+    #[test]
     fn a_selection_goes_before_the_prompt_and_references_after_it() {
         let text = compose_json(
             "Explain",
@@ -194,7 +225,7 @@ mod tests {
 
     #[test]
     fn tools_that_left_are_named() {
-        let text = compose("Go", &[], Path::new("/"), Some(Timestamp(0)), &["a".into(), "b".into()]);
+        let text = compose("Go", &[], None, Some(Timestamp(0)), &["a".into(), "b".into()]);
         assert!(
             text.contains("no longer available: a, b\n") && text.ends_with("</tools_changed_notice>\n\nGo")
         );

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::prompt::instructions;
+use baton_agent::blocking;
+use baton_agent::prompt::instructions::{self, Instruction};
 use baton_agent::prompt::system::{Surroundings, SystemPrompt};
 use baton_agent::prompt::user;
 use baton_core::PreparedPrompt;
@@ -91,11 +92,14 @@ async fn compose(
     now: Option<Timestamp>,
     tools_gone: &[String],
 ) -> String {
-    let (text, attachments) = (text.to_owned(), prompt.attachments.clone());
-    let (cwd, gone) = (cwd(bench), tools_gone.to_owned());
-    let compose = move || user::compose(&text, &attachments, &cwd, now, &gone);
-    // Attachments are files, and files may be slow.
-    tokio::task::spawn_blocking(compose).await.unwrap_or_default()
+    let tagged = if user::has_files(&prompt.attachments) {
+        let (attachments, cwd) = (prompt.attachments.clone(), cwd(bench));
+        let tagged = blocking::run(move || user::tagged_files(&attachments, &cwd)).await;
+        tagged.unwrap_or_else(|error| Some(format!("<tagged_files>\n({error})\n</tagged_files>")))
+    } else {
+        None
+    };
+    user::compose(text, &prompt.attachments, tagged, now, tools_gone)
 }
 
 pub(super) fn cwd(bench: &Bench) -> PathBuf {
@@ -114,17 +118,30 @@ pub(super) async fn system_text(bench: &Bench, mode: AgentMode) -> String {
     prompt.render()
 }
 
+/// The instructions that were found. What is refused is logged: somebody may wonder why it is not followed.
+async fn instructions_in(
+    bench: &Bench,
+    find: impl FnOnce() -> instructions::Found + Send + 'static,
+) -> Vec<Instruction> {
+    let session = &bench.session.id;
+    let found = blocking::run(find).await.unwrap_or_else(|error| {
+        tracing::warn!(%session, %error, "cannot read instructions");
+        instructions::Found::default()
+    });
+    for instructions::Refused { path, why } in &found.refused {
+        tracing::warn!(%session, path = %path.display(), "instructions are not used: {why}");
+    }
+    found.instructions
+}
+
 pub(super) async fn surroundings(bench: &Bench, tools: Vec<String>) -> Surroundings {
     let context = bench.session.durable.facts.context.clone();
     let further = bench.settings.instruction_directories.clone();
     let find = move || {
         instructions::find(Path::new(&context.cwd), context.git_root.as_deref().map(Path::new), &further)
     };
-    let found = if bench.settings.skip_custom_instructions {
-        Vec::new()
-    } else {
-        tokio::task::spawn_blocking(find).await.unwrap_or_default()
-    };
+    let found =
+        if bench.settings.skip_custom_instructions { Vec::new() } else { instructions_in(bench, find).await };
     let facts = &bench.session.durable.facts;
     Surroundings {
         cwd: facts.context.cwd.clone(),

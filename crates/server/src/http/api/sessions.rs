@@ -49,7 +49,7 @@ pub(super) async fn create(
         None => SessionId::random(),
     };
     if let Some(cwd) = &new.cwd
-        && !std::path::Path::new(cwd).is_dir()
+        && !crate::context::is_directory(cwd.into()).await
     {
         let message = format!("{cwd:?} is not a directory of the server's machine");
         return Err(ApiError::conflict("no_such_directory", message));

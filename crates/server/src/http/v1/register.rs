@@ -1,7 +1,6 @@
 //! All workspaces, and who claims them. One lock over both: a workspace is either there for whoever comes, or gone.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -13,9 +12,9 @@ use uuid::Uuid;
 
 use super::claims::{Claims, Holds, NotAttached, Retired};
 use super::telling;
-use super::workspace::{Founding, Workspace, lock, resolved};
-use crate::Server;
+use super::workspace::{Founding, Workspace, lock};
 use crate::lifecycle::Witness;
+use crate::{Server, context};
 
 /// How many workspaces there may be.
 const MOST_WORKSPACES: usize = 1024;
@@ -92,12 +91,12 @@ impl Workspaces {
     }
 
     /// The workspace of a directory, claimed for a client. The first one to ask decides what it is like.
-    pub(crate) fn create(
+    pub(crate) async fn create(
         self: &Arc<Self>,
         client: Uuid,
         founding: Founding,
     ) -> Result<Arc<Workspace>, Refusal> {
-        let key = resolved(Path::new(&founding.path));
+        let key = context::resolved((&founding.path).into()).await.to_string_lossy().into_owned();
         let (workspace, is_new) = {
             let mut state = lock(&self.state);
             let known = state.by_id.values().find(|workspace| workspace.key == key).cloned();

@@ -103,7 +103,7 @@ pub(super) async fn create(State(door): State<Shared>, Body(new): Body<NewWorksp
         keep_running: new.keep_running.unwrap_or(door.options.workspaces.keep_running),
         approve_runs: door.options.workspaces.approve_runs,
     };
-    match door.workspaces.create(client, founding) {
+    match door.workspaces.create(client, founding).await {
         Ok(workspace) => Ok(Json(view(&workspace).await)),
         Err(Refusal::Retired) => Err(V1Error::conflict("this client has said goodbye; start a new one")),
         Err(Refusal::TooMany) => Err(V1Error::conflict("too many workspaces are open; close some first")),

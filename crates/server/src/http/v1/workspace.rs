@@ -4,7 +4,6 @@
 //! A workspace keeps nothing: its sessions are the sessions of its directory, whoever made them, and stay when it goes.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -288,11 +287,6 @@ pub(super) fn founding_client(server: &Server, directory: &str) -> Joining {
 
 fn closing() -> V1Error {
     V1Error::conflict("the workspace is closing: its last client has left")
-}
-
-/// The directory as the file system knows it; as it is named, where there is none.
-pub(super) fn resolved(path: &Path) -> String {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -190,7 +190,7 @@ pub(super) fn update_options(call: &Call<'_>) -> Handling {
     let model = options.model.clone();
     let model =
         model.map(|model| Change::Model { model, reasoning_effort: options.reasoning_effort.clone() });
-    let place = options.working_directory.as_deref().map(state::change_of_place).transpose()?;
+    let directory = options.working_directory.clone();
     let client = call.connection.client;
     let adjust = Mail::Adjust(Box::new(move |settings| {
         if options.provider.is_some() {
@@ -207,12 +207,22 @@ pub(super) fn update_options(call: &Call<'_>) -> Handling {
             options.skip_custom_instructions.unwrap_or(settings.skip_custom_instructions);
         settings.ask_user_disabled = options.ask_user_disabled.unwrap_or(settings.ask_user_disabled);
     }));
-    handle.send(adjust).map_err(|failure| crate::rpc::errors::of(call.method, &failure))?;
     let method = call.method.to_owned();
+    let told = move |failure| crate::rpc::errors::of(&method, &failure);
+    // What comes next on this connection finds the settings changed, unless a directory has to be looked at first.
+    let adjust = match directory {
+        None => handle.send(adjust).map(|()| None).map_err(&told)?,
+        Some(_) => Some(adjust),
+    };
     call.later(async move {
+        let place = match directory {
+            Some(directory) => Some(state::change_of_place(directory).await?),
+            None => None,
+        };
+        adjust.map_or(Ok(()), |adjust| handle.send(adjust)).map_err(&told)?;
         for change in [model, place].into_iter().flatten() {
             let changed = handle.ask(|respond| Mail::Change(Box::new(change), respond)).await;
-            changed.map_err(|failure| crate::rpc::errors::of(&method, &failure))?;
+            changed.map_err(&told)?;
         }
         Ok(success())
     })

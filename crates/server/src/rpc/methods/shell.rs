@@ -35,7 +35,7 @@ pub(super) fn exec(call: &Call<'_>) -> Handling {
             handle.look(|view| (view.tools.clone(), view.session.durable.facts.context.cwd.clone())).await;
         let (room, cwd) = place.map_err(|failure| errors::of(&method, &failure))?;
         let cwd = params.cwd.unwrap_or_else(|| cwd.into());
-        if !cwd.is_dir() {
+        if !crate::context::is_directory(cwd.clone()).await {
             return Err(errors::failed(&method, format_args!("{} is not a directory", cwd.display())));
         }
         let id = Uuid::new_v4().to_string();

@@ -1,6 +1,6 @@
 //! What a session is doing, and where.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use baton_core::Change;
 use baton_protocol::event::WorkContext;
@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Call, Handling, files};
+use crate::rpc::errors;
 use crate::session::Mail;
 
 pub(super) fn snapshot(call: &Call<'_>) -> Handling {
@@ -62,16 +63,19 @@ struct SetWorkingDirectory {
 
 pub(super) fn set_working_directory(call: &Call<'_>) -> Handling {
     let params: SetWorkingDirectory = call.parse()?;
-    let handle = call.attached(&params.session_id)?;
-    let change = change_of_place(&params.working_directory)?;
-    let answer = json!({ "workingDirectory": params.working_directory });
-    call.by_responder(&handle, |respond| Mail::Change(Box::new(change), respond), |_| Ok(answer))
+    let (handle, method) = (call.attached(&params.session_id)?, call.method.to_owned());
+    call.later(async move {
+        let answer = json!({ "workingDirectory": params.working_directory });
+        let change = change_of_place(params.working_directory).await?;
+        let changed = handle.ask(|respond| Mail::Change(Box::new(change), respond)).await;
+        changed.map(|_| answer).map_err(|failure| errors::of(&method, &failure))
+    })
 }
 
 /// To work somewhere else from here on.
-pub(super) fn change_of_place(directory: &Path) -> Result<Change, RpcError> {
-    if directory.is_dir() {
-        return Ok(Change::Context(crate::context::of(directory)));
+pub(super) async fn change_of_place(directory: PathBuf) -> Result<Change, RpcError> {
+    if crate::context::is_directory(directory.clone()).await {
+        return Ok(Change::Context(crate::context::of(directory).await));
     }
     Err(RpcError::bad_params(format!("{} is not a directory", directory.display())))
 }

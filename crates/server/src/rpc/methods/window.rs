@@ -1,5 +1,6 @@
 //! How full the model's context is, and what fills it.
 
+use baton_agent::blocking;
 use baton_agent::prompt::instructions;
 use baton_protocol::SessionId;
 use serde::Deserialize;
@@ -160,9 +161,9 @@ pub(super) fn instruction_sources(call: &Call<'_>) -> Handling {
         let find = move || {
             let root = context.git_root.as_deref().map(AsRef::as_ref);
             let found = instructions::find(context.cwd.as_ref(), root, &further);
-            found.iter().map(|found| source(found, &context.cwd)).collect::<Vec<_>>()
+            found.instructions.iter().map(|found| source(found, &context.cwd)).collect::<Vec<_>>()
         };
-        let sources = tokio::task::spawn_blocking(find).await.unwrap_or_default();
+        let sources = blocking::run(find).await.map_err(|error| errors::failed(&method, error))?;
         Ok(json!({ "sources": sources }))
     })
 }

@@ -1,26 +1,16 @@
 //! A session's workspace beyond its plain files: checkpoints, large pastes, and what has changed in the repository.
 
-use std::ffi::OsString;
-use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
-
 use baton_protocol::event::{FileOperation, WorkspaceFileChanged};
 use baton_protocol::{SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt;
-use tokio::process::Command;
 
 use super::history::Known;
 use super::{Call, Handling};
 use crate::checkpoints::Checkpoints;
+use crate::git;
+use crate::git::program::{Base, LARGEST_DIFF};
 use crate::rpc::errors;
-
-/// How long git may take to tell what has changed.
-const GIT_PATIENCE: Duration = Duration::from_secs(30);
-/// How much of a diff is told at most.
-const LARGEST_DIFF: usize = 4 << 20;
 
 /// Does something with a session's checkpoints, where it may block.
 fn with_checkpoints(
@@ -127,7 +117,6 @@ pub(super) fn diff(call: &Call<'_>) -> Handling {
     call.later(async move {
         let told = |failure| errors::of(&method, &failure);
         let cwd = handle.look(|view| view.session.durable.facts.context.cwd.clone()).await.map_err(told)?;
-        let git = Git { cwd: cwd.as_ref(), environment: &server.options.environment };
         let mut answer = json!({ "requestedMode": params.mode, "mode": params.mode, "isFallback": false });
         if params.mode == DiffMode::Session {
             let known = Known::of(&handle, &*server.store).await.map_err(told)?;
@@ -137,60 +126,19 @@ pub(super) fn diff(call: &Call<'_>) -> Handling {
             }
             return Ok(answer);
         }
-        let base = if params.mode == DiffMode::Branch { git.fork_point().await } else { None };
-        let mut arguments = vec!["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"];
-        if params.ignore_whitespace.unwrap_or(false) {
-            arguments.push("--ignore-all-space");
-        }
-        if let Some((branch, commit)) = &base {
+        let base = if params.mode == DiffMode::Branch { Base::ForkPoint } else { Base::Index };
+        let environment = &server.options.environment;
+        let ignore_whitespace = params.ignore_whitespace.unwrap_or(false);
+        let difference = git::program::difference(cwd.into(), environment, base, ignore_whitespace).await;
+        if let Some(branch) = difference.branch {
             answer["baseBranch"] = json!(branch);
-            arguments.push(commit);
         } else if params.mode == DiffMode::Branch {
             answer["mode"] = json!(DiffMode::Unstaged);
             answer["isFallback"] = json!(true);
         }
-        let text = git.says(&arguments).await.unwrap_or_default();
-        answer["changes"] = changes(&text).into();
+        answer["changes"] = changes(&difference.text).into();
         Ok(answer)
     })
-}
-
-/// The program, in a directory. A repository can name programs of its own for git to run: none of them is.
-struct Git<'a> {
-    cwd: &'a Path,
-    environment: &'a [(OsString, OsString)],
-}
-
-impl Git<'_> {
-    /// The branch that this one came from, and where they parted.
-    async fn fork_point(&self) -> Option<(String, String)> {
-        for branch in ["origin/HEAD", "main", "master"] {
-            if let Some(commit) = self.says(&["merge-base", "HEAD", branch]).await {
-                return Some((branch.to_owned(), commit.trim().to_owned()));
-            }
-        }
-        None
-    }
-
-    /// What git prints, as far as it is told; none if it fails, as it does where there is no repository.
-    async fn says(&self, arguments: &[&str]) -> Option<String> {
-        tokio::time::timeout(GIT_PATIENCE, self.run(arguments)).await.ok()?.ok()?
-    }
-
-    async fn run(&self, arguments: &[&str]) -> std::io::Result<Option<String>> {
-        let mut git = Command::new("git");
-        git.args(["-c", "core.fsmonitor=false", "-c", "core.quotePath=false"]).args(arguments);
-        git.env_clear().envs(self.environment.iter().cloned()).env("GIT_OPTIONAL_LOCKS", "0");
-        git.current_dir(self.cwd).kill_on_drop(true);
-        git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = git.spawn()?;
-        let Some(stdout) = child.stdout.take() else { return Ok(None) };
-        let mut said = Vec::new();
-        let read = stdout.take(LARGEST_DIFF as u64).read_to_end(&mut said).await?;
-        // One that has more to say than anybody wants to hear is ended by being dropped.
-        let succeeded = read == LARGEST_DIFF || child.wait().await?.success();
-        Ok(succeeded.then(|| String::from_utf8_lossy(&said).into_owned()))
-    }
 }
 
 /// The changes of one diff, file by file.

@@ -45,7 +45,7 @@ impl Nascent {
         let mut session = Session::new(self.id.clone());
         let mut settings = Settings::default();
         settings.merge(joining.client, &joining.params, joining.legacy);
-        let mut outputs = session.step(create_input(&self.server, &joining.params), stamp());
+        let mut outputs = session.step(create_input(&self.server, &joining.params).await, stamp());
         let attach = Input::Attach {
             client: joining.client,
             profile: joining.profile.clone(),
@@ -221,7 +221,7 @@ impl Actor {
     pub(super) async fn join(&mut self, joining: &Joining) -> Result<Joined, StoreError> {
         let arrival = match joining.how {
             How::Made => Arrival::Made,
-            How::Resumed => self.resumed(&joining.params),
+            How::Resumed => self.resumed(&joining.params).await,
         };
         let before = (self.session.clone(), self.settings.clone());
         self.settings.merge(joining.client, &joining.params, joining.legacy);
@@ -256,9 +256,9 @@ impl Actor {
         }
     }
 
-    fn resumed(&self, params: &SessionParams) -> Arrival {
+    async fn resumed(&mut self, params: &SessionParams) -> Arrival {
         let context = match &params.working_directory {
-            Some(directory) => crate::context::of(directory.as_ref()),
+            Some(directory) => crate::context::of(directory.into()).await,
             None => self.session.durable.facts.context.clone(),
         };
         Arrival::Resumed {
@@ -286,10 +286,10 @@ fn track_files(session: &mut Session, params: &SessionParams) -> Vec<Output> {
     session.step(Input::Note { agent: None, body: Box::new(FileTrackingBegun {}.into()) }, stamp())
 }
 
-fn create_input(server: &Server, params: &SessionParams) -> Input {
-    let directory = params.working_directory.as_ref().map_or(server.options.cwd.as_path(), AsRef::as_ref);
+async fn create_input(server: &Server, params: &SessionParams) -> Input {
+    let directory = params.working_directory.as_ref().map_or_else(|| server.options.cwd.clone(), Into::into);
     Input::Create {
-        context: crate::context::of(directory),
+        context: crate::context::of(directory).await,
         model: params.model.clone(),
         reasoning_effort: params.reasoning_effort.clone(),
         version: server.options.version.clone(),
