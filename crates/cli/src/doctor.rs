@@ -52,7 +52,7 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     });
     let bad = findings.iter().any(|finding| finding.state == State::Bad);
     if args.json {
-        terminal::line(&serde_json::to_string_pretty(&findings)?);
+        terminal::json(&serde_json::to_string_pretty(&findings)?);
     } else {
         findings.iter().for_each(print);
     }

@@ -180,7 +180,10 @@ impl Doors {
         }
         if let (Some(url), Some(token)) = (&self.url, &self.token) {
             let url = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
-            terminal::note(&format!("link   {url}/?token={token}"));
+            // Whoever can read a log must not be able to log in.
+            if !terminal::secret_note(&format!("link   {url}/?token={token}")) {
+                terminal::note(&format!("link   {url}/?token=TOKEN, with the token in the place of TOKEN"));
+            }
         }
     }
 

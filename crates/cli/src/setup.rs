@@ -1,7 +1,6 @@
 //! From settings to a server: what all commands that need one have in common.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -11,6 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Config, Environment};
+use crate::terminal;
 
 /// The largest message a client may send: attachments travel inside.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -114,8 +114,9 @@ pub(crate) fn log(config: &Config) {
     // A second subscriber in the same process is refused; the first one stays.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        // Without colours: escape sequences in the log are then none of ours, and the writer shows them.
+        .with_writer(|| terminal::LogWriter)
+        .with_ansi(false)
         // Somebody who started us may have closed the other end: then there is nobody to tell, and nothing to fail for.
         .log_internal_errors(false)
         .try_init();
