@@ -74,7 +74,7 @@ fn print(finding: &Finding) {
 fn home(path: &Path) -> Finding {
     let what = "home";
     let probe = path.join(".doctor");
-    let tried = std::fs::create_dir_all(path).and_then(|()| std::fs::write(&probe, b"x"));
+    let tried = baton_private::create_dir_all(path).and_then(|()| baton_private::write(&probe, b"x"));
     let _ = std::fs::remove_file(&probe);
     match tried {
         Ok(()) => Finding { what, state: State::Good, detail: path.display().to_string(), advice: None },
