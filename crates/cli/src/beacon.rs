@@ -39,10 +39,10 @@ impl Beacon {
     pub(crate) fn light(&self, home: &Path) -> anyhow::Result<Lit> {
         let (directory, name) = (directory(home), format!("{}.json", self.owner.pid));
         let write = || {
-            std::fs::create_dir_all(&directory)?;
+            baton_private::create_dir_all(&directory)?;
             // Whole or not at all: somebody may be looking.
             let unfinished = directory.join(format!(".{name}"));
-            std::fs::write(&unfinished, serde_json::to_vec(self)?)?;
+            baton_private::write(&unfinished, serde_json::to_vec(self)?)?;
             std::fs::rename(&unfinished, directory.join(&name))
         };
         write().with_context(|| format!("cannot write to {}", directory.display()))?;

@@ -318,12 +318,12 @@ pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
             .iter()
             .map(|(key, value, source)| ((*key).to_owned(), json!({ "value": value, "source": source })))
             .collect();
-        terminal::line(&serde_json::to_string_pretty(&values)?);
+        terminal::json(&serde_json::to_string_pretty(&values)?);
     } else {
         let note = if config.file_found { "" } else { " (not there)" };
         terminal::line(&format!("# {}{note}", config.file.display()));
         for (key, value, source) in rows {
-            terminal::line(&format!("{key:<16} {value:<48} {}", terminal::dim(&source)));
+            terminal::line_with_aside(&format!("{key:<16} {value:<47}"), &source);
         }
     }
     Ok(ExitCode::SUCCESS)

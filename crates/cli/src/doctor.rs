@@ -52,7 +52,7 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     });
     let bad = findings.iter().any(|finding| finding.state == State::Bad);
     if args.json {
-        terminal::line(&serde_json::to_string_pretty(&findings)?);
+        terminal::json(&serde_json::to_string_pretty(&findings)?);
     } else {
         findings.iter().for_each(print);
     }
@@ -74,7 +74,7 @@ fn print(finding: &Finding) {
 fn home(path: &Path) -> Finding {
     let what = "home";
     let probe = path.join(".doctor");
-    let tried = std::fs::create_dir_all(path).and_then(|()| std::fs::write(&probe, b"x"));
+    let tried = baton_private::create_dir_all(path).and_then(|()| baton_private::write(&probe, b"x"));
     let _ = std::fs::remove_file(&probe);
     match tried {
         Ok(()) => Finding { what, state: State::Good, detail: path.display().to_string(), advice: None },

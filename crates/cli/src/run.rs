@@ -19,6 +19,9 @@ use crate::{sessions, setup, show, terminal};
 /// The exit code of a prompt that was cancelled, as shells have it for Ctrl-C.
 const CANCELLED: u8 = 130;
 
+/// How a permission is answered.
+const HINT: &str = "[y]es, [n]o, [a]lways in this session:";
+
 pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &args.model, None, &environment)?;
@@ -35,7 +38,7 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let prompt = prompt(args)?;
     setup::runtime()?.block_on(async {
         let store = setup::store(&config, options.crash.clone());
-        let server = Server::new(options, store.clone());
+        let server = setup::server(options, &store);
         let outcome = converse(&server, &store, &config, args, prompt).await;
         setup::stop(&server, &store).await;
         outcome
@@ -88,6 +91,7 @@ async fn converse(
         cancelled: false,
         trouble: None,
         wrote: false,
+        answer: terminal::Answer::default(),
     };
     let code = watch.until_settled().await?;
     session.close().await?;
@@ -141,6 +145,7 @@ struct Watch<'a> {
     trouble: Option<String>,
     /// Whether the last thing on standard output was a piece of text without an end of line.
     wrote: bool,
+    answer: terminal::Answer,
 }
 
 impl Watch<'_> {
@@ -160,7 +165,7 @@ impl Watch<'_> {
                 }
             };
             if self.args.json {
-                terminal::line(&String::from_utf8_lossy(&arrived.json));
+                terminal::json_line(&String::from_utf8_lossy(&arrived.json));
             }
             match arrived.event.body {
                 Body::TurnSettled(settled) if settled.prompt_ids.contains(&self.prompt) => {
@@ -194,12 +199,12 @@ impl Watch<'_> {
         match arrived.event.body {
             Body::MessageDelta(_) | Body::AssistantMessage(_) | Body::SessionError(_) if of_agent => {}
             Body::MessageDelta(delta) if !self.args.json => {
-                terminal::text(&delta.delta_content);
+                self.answer.piece(&delta.delta_content);
                 self.wrote = true;
             }
             Body::AssistantMessage(message) if !message.content.is_empty() => {
                 if !self.args.json && !self.wrote {
-                    terminal::text(&message.content);
+                    self.answer.piece(&message.content);
                     self.wrote = true;
                 }
                 self.end_line();
@@ -231,9 +236,8 @@ impl Watch<'_> {
     /// person cancels instead.
     async fn ask(&mut self, wants: &PermissionRequest) -> Option<Verdict> {
         self.end_line();
-        let question = format!("allow {}? [y]es, [n]o, [a]lways in this session:", show::wish(wants));
         let answer = tokio::select! {
-            answer = terminal::ask_aside(question) => answer,
+            answer = terminal::ask_aside(show::wish(wants), HINT) => answer,
             () = self.interrupts.next() => return None,
         };
         Some(match answer.as_deref() {
@@ -256,7 +260,7 @@ impl Watch<'_> {
 
     fn end_line(&mut self) {
         if std::mem::take(&mut self.wrote) {
-            terminal::line("");
+            self.answer.end_line();
         }
     }
 }

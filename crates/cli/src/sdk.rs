@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_server::Server;
 use tokio::net::TcpListener;
 
 use crate::args::{Cli, ModelArgs};
@@ -25,7 +24,7 @@ pub(crate) fn serve(cli: &Cli) -> anyhow::Result<ExitCode> {
     }
     setup::runtime()?.block_on(async {
         let store = setup::store(&config, options.crash.clone());
-        let server = Server::new(options, store.clone());
+        let server = setup::server(options, &store);
         let serving = async {
             if stdio {
                 return server.serve_stdio().await.context("standard input or output failed");

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io::Write;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     allow_many_connections(http.max_connections);
     setup::runtime()?.block_on(async {
         let store = setup::store(&config, options.crash.clone());
-        let server = Server::new(options, store.clone());
+        let server = setup::server(options, &store);
         let asked_to_stop = setup::asked_to_stop();
         let doors = Doors::open(args, &config, &server, http, tls).await?;
         let lit = doors.beacon(token_file).light(&config.home.value)?;
@@ -180,7 +180,10 @@ impl Doors {
         }
         if let (Some(url), Some(token)) = (&self.url, &self.token) {
             let url = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
-            terminal::note(&format!("link   {url}/?token={token}"));
+            // Whoever can read a log must not be able to log in.
+            if !terminal::secret_note(&format!("link   {url}/?token={token}")) {
+                terminal::note(&format!("link   {url}/?token=TOKEN, with the token in the place of TOKEN"));
+            }
         }
     }
 
@@ -195,7 +198,7 @@ impl Doors {
 /// neither is anything else of that name.
 fn socket(path: &Path) -> anyhow::Result<UnixListener> {
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
+        baton_private::create_dir_all(parent)?;
     }
     if let Ok(found) = path.symlink_metadata() {
         anyhow::ensure!(found.file_type().is_socket(), "there is something else of that name");
@@ -223,9 +226,9 @@ fn token(file: &Path) -> anyhow::Result<String> {
     let token = baton_protocol::SessionId::random().to_string();
     let write = || {
         if let Some(parent) = file.parent() {
-            std::fs::create_dir_all(parent)?;
+            baton_private::create_dir_all(parent)?;
         }
-        let mut out = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+        let mut out = baton_private::create_new(file)?;
         writeln!(out, "{token}")
     };
     write().with_context(|| format!("cannot write a token to {}", file.display()))?;

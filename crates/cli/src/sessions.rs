@@ -14,7 +14,7 @@ use baton_store::{Seq, Span, Store};
 
 use crate::args::{Cli, ModelArgs, SessionsCommand};
 use crate::config::{self, Environment};
-use crate::{setup, terminal};
+use crate::{setup, show, terminal};
 
 pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
@@ -26,7 +26,7 @@ pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<E
         let store: Arc<dyn Store> = sqlite.clone();
         let done = match command {
             SessionsCommand::List { here, limit, json } => list(&*store, *here, *limit, *json).await,
-            SessionsCommand::Show { id, json } => show(&*store, id, *json).await,
+            SessionsCommand::Show { id, json } => show_session(&*store, id, *json).await,
             SessionsCommand::Export { id, output } => export(&*store, id, output.as_deref()).await,
             SessionsCommand::Import { file, id } => {
                 import(&store, file, id.as_deref(), crash.as_deref()).await
@@ -70,19 +70,14 @@ async fn list(store: &dyn Store, here: bool, limit: usize, json: bool) -> anyhow
     let shown: Vec<SessionMetadata> =
         all.iter().map(metadata_of).filter(|metadata| !here || is_in(metadata, &cwd)).take(limit).collect();
     if json {
-        terminal::line(&serde_json::to_string_pretty(&shown)?);
+        terminal::json(&serde_json::to_string_pretty(&shown)?);
         return Ok(ExitCode::SUCCESS);
     }
     for metadata in &shown {
         let title: String = metadata.summary.clone().unwrap_or_default().chars().take(60).collect();
         let place = metadata.context.as_ref().map(|context| context.cwd.clone()).unwrap_or_default();
         let when = metadata.modified_time.to_string();
-        terminal::line(&format!(
-            "{}  {}  {title}  {}",
-            metadata.session_id,
-            &when[..19],
-            terminal::dim(&place)
-        ));
+        terminal::line_with_aside(&format!("{}  {}  {title}", metadata.session_id, &when[..19]), &place);
     }
     if shown.is_empty() {
         terminal::note("no sessions yet; `baton run \"hello\"` makes one");
@@ -90,7 +85,7 @@ async fn list(store: &dyn Store, here: bool, limit: usize, json: bool) -> anyhow
     Ok(ExitCode::SUCCESS)
 }
 
-async fn show(store: &dyn Store, id: &str, json: bool) -> anyhow::Result<ExitCode> {
+async fn show_session(store: &dyn Store, id: &str, json: bool) -> anyhow::Result<ExitCode> {
     let session = find(store, id).await?;
     let mut after = Seq::ZERO;
     loop {
@@ -100,7 +95,7 @@ async fn show(store: &dyn Store, id: &str, json: bool) -> anyhow::Result<ExitCod
         for record in &page {
             let text = String::from_utf8_lossy(&record.body);
             if json {
-                terminal::line(&text);
+                terminal::json_line(&text);
             } else if let Ok(event) = Event::parse(&text) {
                 show_event(&event);
             }
@@ -115,19 +110,24 @@ async fn show(store: &dyn Store, id: &str, json: bool) -> anyhow::Result<ExitCod
 fn show_event(event: &Event) {
     match &event.body {
         Body::UserMessage(message) => {
-            terminal::line(&format!("\n> {}", message.content.replace('\n', "\n> ")));
+            terminal::line("");
+            terminal::paragraph("> ", &message.content);
         }
         Body::AssistantMessage(message) if !message.content.is_empty() => {
-            terminal::line(&format!("\n{}", message.content));
+            terminal::line("");
+            terminal::paragraph("", &message.content);
         }
         Body::ToolStart(start) => {
             let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
-            let short: String = arguments.chars().take(120).collect();
-            terminal::line(&terminal::dim(&format!("  ▸ {} {short}", start.tool_name)));
+            let short = show::shortened(arguments, 120);
+            terminal::dim_line(&format!("  ▸ {} {short}", start.tool_name));
         }
-        Body::SessionError(error) => terminal::line(&format!("\n! {}", error.message)),
+        Body::SessionError(error) => {
+            terminal::line("");
+            terminal::paragraph("! ", &error.message);
+        }
         Body::TurnSettled(settled) if settled.outcome != baton_protocol::event::Outcome::Completed => {
-            terminal::line(&terminal::dim(&format!("  ({:?}: {})", settled.outcome, settled.reason)));
+            terminal::dim_line(&format!("  ({:?}: {})", settled.outcome, settled.reason));
         }
         _ => {}
     }
@@ -139,7 +139,7 @@ async fn export(store: &dyn Store, id: &str, output: Option<&Path>) -> anyhow::R
         Some(path) => Box::new(BufWriter::new(
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
         )),
-        None => Box::new(BufWriter::new(std::io::stdout())),
+        None => terminal::json_output(),
     };
     let events = transfer::export(store, &session, &mut out).await?;
     out.flush()?;

@@ -1,7 +1,7 @@
 //! From settings to a server: what all commands that need one have in common.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Config, Environment};
+use crate::terminal;
 
 /// The largest message a client may send: attachments travel inside.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -28,8 +29,9 @@ const SECRETS: [&str; 7] = [
     "GITHUB_COPILOT_API_TOKEN",
 ];
 
-/// The store of a configuration. Opens nothing yet.
+/// The store of a configuration, in a home that is closed to other users. Opens nothing yet.
 pub(crate) fn store(config: &Config, crash: Option<Arc<CrashPlan>>) -> Arc<SqliteStore> {
+    secure_home(&config.home.value);
     let (path, durability) = (config.home.value.join("baton.db"), config.durability.value);
     Arc::new(match crash {
         None => SqliteStore::new(path, durability),
@@ -37,6 +39,27 @@ pub(crate) fn store(config: &Config, crash: Option<Arc<CrashPlan>>) -> Arc<Sqlit
             SqliteStore::watched(path, durability, Box::new(move |stage| plan.pass(migration_point(stage))))
         }
     })
+}
+
+/// Closes the home to other users. Where that cannot be, everything works all the same, and what is written is closed
+/// by its own mode.
+fn secure_home(home: &Path) {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let user = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    match baton_server::home::secure(home, &[&cwd, &user]) {
+        Ok(true) => {}
+        Ok(false) => tracing::info!(home = %home.display(), "the home directory is shared; its mode stays"),
+        Err(error) => {
+            tracing::warn!(%error, home = %home.display(), "cannot close the home directory to other users")
+        }
+    }
+}
+
+/// A server with this store.
+pub(crate) fn server(options: Options, store: &Arc<SqliteStore>) -> Arc<Server> {
+    let server = Server::new(options, store.clone());
+    server.secure_sessions();
+    server
 }
 
 fn migration_point(stage: Migration) -> CrashPoint {
@@ -114,8 +137,9 @@ pub(crate) fn log(config: &Config) {
     // A second subscriber in the same process is refused; the first one stays.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        // Without colours: escape sequences in the log are then none of ours, and the writer shows them.
+        .with_writer(|| terminal::LogWriter)
+        .with_ansi(false)
         // Somebody who started us may have closed the other end: then there is nobody to tell, and nothing to fail for.
         .log_internal_errors(false)
         .try_init();

@@ -1,28 +1,103 @@
 //! What goes on in a session, in words for a terminal.
 
+use baton_protocol::Json;
 use baton_protocol::event::ToolStart;
 use baton_protocol::permission::PermissionRequest;
 
-/// A tool call, in a line.
+use crate::terminal::Question;
+
+/// How much of a call is shown in its line.
+const LONGEST: usize = 100;
+
+/// A tool call, in a line. What does not fit is counted.
 pub(crate) fn call(start: &ToolStart) -> String {
     let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
     let telling = ["command", "path", "pattern", "url", "query", "question"];
     let detail = telling.iter().find_map(|key| value.get(key)?.as_str()).unwrap_or(arguments);
-    let short: String = detail.lines().next().unwrap_or_default().chars().take(100).collect();
-    format!("{} {short}", start.tool_name)
+    format!("{} {}", start.tool_name, shortened(detail, LONGEST))
 }
 
-/// What somebody wants to be allowed, as in "allow …?".
-pub(crate) fn wish(wants: &PermissionRequest) -> String {
+/// The beginning of a text, and how many characters follow.
+pub(crate) fn shortened(text: &str, longest: usize) -> String {
+    let rest = text.chars().count().saturating_sub(longest);
+    let begin: String = text.chars().take(longest).collect();
+    if rest == 0 { begin } else { format!("{begin}… ({rest} more characters)") }
+}
+
+/// What somebody wants to be allowed, in full: a person approves what is shown, and nothing else.
+pub(crate) fn wish(wants: &PermissionRequest) -> Question {
     match wants {
-        PermissionRequest::Shell { full_command_text, .. } => format!("running `{full_command_text}`"),
-        PermissionRequest::Write { file_name, diff, .. } => format!("changing {file_name}\n{diff}\n"),
-        PermissionRequest::Read { path, .. } => format!("reading {path}"),
-        PermissionRequest::Url { url, .. } => format!("fetching {url}"),
-        PermissionRequest::CustomTool { tool_name, .. } => format!("the tool {tool_name}"),
-        PermissionRequest::Mcp { server_name, tool_name, .. } => format!("{tool_name} of {server_name}"),
-        PermissionRequest::Memory { .. } => "remembering something".into(),
-        PermissionRequest::Hook { tool_name, .. } => format!("{tool_name}, which a hook wants you to decide"),
+        PermissionRequest::Shell { full_command_text, intention, warning, .. } => {
+            Question::allow("running", "command", full_command_text)
+                .prose("the model says", stated(intention))
+                .prose("warning", warning.as_deref().unwrap_or_default())
+        }
+        PermissionRequest::Write { file_name, diff, .. } => {
+            Question::allow("changing", "file", file_name).diff("change", diff)
+        }
+        PermissionRequest::Read { path, .. } => Question::allow("reading", "path", path),
+        PermissionRequest::Url { url, .. } => Question::allow("fetching", "address", url),
+        PermissionRequest::CustomTool { tool_name, tool_description, args, .. } => {
+            Question::allow("calling", "tool", tool_name)
+                .prose("it is described as", tool_description)
+                .exact("arguments", &arguments(args.as_ref()))
+        }
+        PermissionRequest::Mcp { server_name, tool_name, tool_title, args, .. } => {
+            Question::allow("calling", "tool", tool_name)
+                .exact("of the MCP server", server_name)
+                .prose("it calls itself", tool_title)
+                .exact("arguments", &arguments(args.as_ref()))
+        }
+        PermissionRequest::Memory { fact, .. } => {
+            Question::plain("allow remembering something?").prose("fact", fact.as_deref().unwrap_or_default())
+        }
+        PermissionRequest::Hook { tool_name, tool_args, hook_message, .. } => {
+            Question::allow("calling", "tool", tool_name)
+                .prose("a hook wants you to decide", hook_message.as_deref().unwrap_or_default())
+                .exact("arguments", &arguments(tool_args.as_ref()))
+        }
+    }
+}
+
+/// What the model says that a command is for; the tool's own words for a command without a description say nothing.
+fn stated(intention: &str) -> &str {
+    if intention == "Run a command" { "" } else { intention }
+}
+
+fn arguments(json: Option<&Json>) -> String {
+    json.map(|json| json.as_str().to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shortened_text_says_what_is_missing() {
+        assert_eq!(shortened("short", 5), "short");
+        assert_eq!(shortened("longer", 4), "long… (2 more characters)");
+    }
+
+    #[test]
+    fn arguments_and_descriptions_of_tools_are_part_of_the_question() {
+        let wants: PermissionRequest = serde_json::from_value(serde_json::json!({
+            "kind": "custom-tool", "toolName": "pay\u{1b}[2K", "toolDescription": "pays\nmoney",
+            "args": {"amount": 100, "to": "x\u{202e}"},
+        }))
+        .unwrap();
+        let shown = wish(&wants).lines(None);
+        assert_eq!(
+            shown,
+            [
+                "allow calling this tool? (1 line, 1 character shown as an escape)",
+                "  │ pay\\x1b[2K",
+                "  it is described as (2 lines):",
+                "  │ pays",
+                "  │ money",
+                "  arguments (1 line, 1 character shown as an escape):",
+                r#"  │ {"amount":100,"to":"x\u{202e}"}"#,
+            ]
+        );
     }
 }

@@ -68,8 +68,8 @@ impl Checkpoints {
         let number = known.last().map_or(1, |last| last.number.saturating_add(1));
         let title = title.replace(['[', ']', '\n', '\r'], " ").trim().to_owned();
         let checkpoint = Checkpoint { number, filename: format!("{number:03}-{}.md", slug(&title)), title };
-        fs::create_dir_all(&self.directory)?;
-        fs::write(self.path(&checkpoint), content)?;
+        baton_private::create_dir_all(&self.directory)?;
+        baton_private::write(self.path(&checkpoint), content)?;
         known.push(checkpoint.clone());
         self.write_index(&known)?;
         Ok(checkpoint)
@@ -89,7 +89,10 @@ impl Checkpoints {
 
     fn write_index(&self, known: &[Checkpoint]) -> io::Result<()> {
         let lines = known.iter().map(|checkpoint| checkpoint.line() + "\n");
-        fs::write(self.index(), std::iter::once(format!("{HEAD}\n")).chain(lines).collect::<String>())
+        baton_private::write(
+            self.index(),
+            std::iter::once(format!("{HEAD}\n")).chain(lines).collect::<String>(),
+        )
     }
 }
 

@@ -3,10 +3,10 @@
 //! Several servers may share the directory, so a change is read, made and written under a lock of the file system. What
 //! is acknowledged is on the disk.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use baton_private as private;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -75,25 +75,19 @@ where
     T: DeserializeOwned + Serialize + Default,
 {
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
+        private::create_dir_all(parent)?;
     }
-    let lock = File::create(path.with_extension("lock"))?;
+    let lock = private::create(path.with_extension("lock"))?;
     lock.lock()?;
     let mut content = read(path)?;
     let result = change(&mut content);
     // Beside it first, then in its place, so that a crash in between leaves the old one whole.
     let beside = path.with_extension("new");
-    let mut file = private(&beside)?;
+    let mut file = private::create(&beside)?;
     file.write_all(&serde_json::to_vec_pretty(&content)?)?;
     file.sync_all()?;
     std::fs::rename(beside, path)?;
     Ok(result)
-}
-
-/// A new file that only its owner can read.
-fn private(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

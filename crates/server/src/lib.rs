@@ -22,6 +22,7 @@ mod fork;
 mod git;
 mod github;
 mod history;
+pub mod home;
 mod http;
 mod kept;
 mod lifecycle;
@@ -145,6 +146,13 @@ impl Server {
         })
     }
 
+    /// Closes what is stored of sessions to other users, should an earlier version have left it open. Beside everything
+    /// else: nobody should wait for it.
+    pub fn secure_sessions(self: &Arc<Self>) {
+        let server = self.clone();
+        self.tasks.spawn(async move { home::secure_sessions(&server.options.home, &*server.store).await });
+    }
+
     /// Passes a place at which a test may want the server to die.
     pub(crate) fn crash_point(&self, point: CrashPoint) {
         if let Some(plan) = &self.options.crash {
@@ -211,6 +219,6 @@ impl Server {
     /// The directory of a session's own files.
     pub(crate) fn session_directory(&self, id: &SessionId, config_dir: Option<&Path>) -> PathBuf {
         let root = config_dir.unwrap_or(&self.options.home);
-        root.join("session-state").join(id.as_str())
+        root.join(home::SESSIONS).join(id.as_str())
     }
 }

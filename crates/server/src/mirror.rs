@@ -4,7 +4,7 @@
 //! written anew when the session is next opened. A file is opened for every batch and not kept open, so that a directory
 //! which somebody empties under us simply fills again, and a thousand idle sessions hold no descriptors.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_core::Session;
+use baton_private as private;
 use baton_protocol::event::is_public;
 use baton_protocol::{SessionId, Timestamp};
 use baton_store::{Record, Seq};
@@ -198,33 +199,29 @@ fn workspace_yaml(session: &Session) -> String {
 }
 
 fn prepare(directory: &Path, yaml: &str) -> io::Result<()> {
-    fs::create_dir_all(directory.join("files"))?;
-    fs::create_dir_all(directory.join("checkpoints"))?;
+    private::create_dir_all(directory.join("files"))?;
+    private::create_dir_all(directory.join("checkpoints"))?;
     let index = directory.join("checkpoints/index.md");
     if !index.exists() {
-        fs::write(index, "# Checkpoints\n")?;
+        private::write(index, "# Checkpoints\n")?;
     }
-    fs::write(directory.join("workspace.yaml"), yaml)
+    private::write(directory.join("workspace.yaml"), yaml)
 }
 
 fn append(file: &Path, lines: &[Bytes]) -> io::Result<()> {
-    let mut out = match open_to_append(file) {
+    let mut out = match private::append(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(file.parent().unwrap_or(file))?;
-            open_to_append(file)?
+            private::create_dir_all(file.parent().unwrap_or(file))?;
+            private::append(file)?
         }
         other => other?,
     };
     out.write_all(&joined(lines))
 }
 
-fn open_to_append(file: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(file)
-}
-
 fn replace(file: &Path, lines: &[Bytes]) -> io::Result<()> {
-    fs::create_dir_all(file.parent().unwrap_or(file))?;
-    fs::write(file, joined(lines))
+    private::create_dir_all(file.parent().unwrap_or(file))?;
+    private::write(file, joined(lines))
 }
 
 fn joined(lines: &[Bytes]) -> Vec<u8> {

@@ -6,7 +6,7 @@
 //! whatever still carries one of its tags. A stranger is never mistaken for one of ours: a pid may be used again, a tag
 //! is not.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -42,8 +42,8 @@ impl Ledger {
         if let Some(file) = slot {
             return Ok(file);
         }
-        fs::create_dir_all(&self.directory)?;
-        let mut file = OpenOptions::new().create(true).append(true).open(self.path())?;
+        baton_private::create_dir_all(&self.directory)?;
+        let mut file = baton_private::append(self.path())?;
         writeln!(file, "{}", serde_json::to_string(&self.owner).map_err(io::Error::other)?)?;
         Ok(slot.insert(file))
     }

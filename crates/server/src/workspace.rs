@@ -110,9 +110,9 @@ fn write(path: &Path, content: &str) -> Result<FileOperation, FileError> {
     let existed = path.exists();
     let failed = |source| FileError::Io { doing: "write", path: path.to_owned(), source };
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(failed)?;
+        baton_private::create_dir_all(parent).map_err(failed)?;
     }
-    fs::write(path, content).map_err(failed)?;
+    baton_private::write(path, content).map_err(failed)?;
     Ok(if existed { FileOperation::Update } else { FileOperation::Create })
 }
 

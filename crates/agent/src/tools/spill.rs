@@ -39,8 +39,8 @@ pub fn plan(text: &str, limit: usize, dir: &Path) -> Option<Spilled> {
 /// When the file cannot be written.
 pub fn apply(text: String, limit: usize, dir: &Path) -> io::Result<String> {
     let Some(spilled) = plan(&text, limit, dir) else { return Ok(text) };
-    std::fs::create_dir_all(dir)?;
-    std::fs::write(&spilled.path, text)?;
+    baton_private::create_dir_all(dir)?;
+    baton_private::write(&spilled.path, text)?;
     Ok(spilled.message)
 }
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::show;
+use crate::terminal::Question;
 
 /// Something that waits, as the server lists it.
 #[derive(Debug, Clone, Deserialize)]
@@ -29,29 +30,32 @@ impl Waiting {
     }
 
     /// What it is about.
-    pub(super) fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> Question {
         match self.kind.as_str() {
             "permission" => match serde_json::from_value::<PermissionRequest>(self.detail.clone()) {
-                Ok(wants) => format!("allow {}?", show::wish(&wants)),
-                Err(_) => format!("allow {}?", self.tool()),
+                Ok(wants) => show::wish(&wants),
+                // One of a newer server. Approving what cannot be shown in words, a person sees as it is.
+                Err(_) => {
+                    Question::allow("calling", "tool", self.tool()).exact("request", &self.detail.to_string())
+                }
             },
             "question" => match self.question() {
                 Some((question, choices)) => {
-                    let numbered = choices.iter().enumerate();
-                    let numbered = numbered.map(|(n, choice)| format!("\n  {}. {choice}", n + 1));
-                    question + &numbered.collect::<String>()
+                    Question::plain("the model asks:").prose("question", &question).choices(choices)
                 }
-                None => "the model asks something".into(),
+                None => Question::plain("the model asks something"),
             },
             "plan" => match self.plan() {
                 Some(plan) => describe_plan(&plan),
-                None => "the model has a plan".into(),
+                None => Question::plain("the model has a plan"),
             },
             "switch" => {
                 let text = |name: &str| self.detail[name].as_str().unwrap_or_default();
-                format!("{}\ngo on with {}?", text("reason"), text("model"))
+                Question::plain("go on with another model?")
+                    .prose("reason", text("reason"))
+                    .exact("model", text("model"))
             }
-            _ => format!("the tool {} of a client is called", self.tool()),
+            _ => Question::plain("a tool of a client is called").exact("tool", self.tool()),
         }
     }
 
@@ -121,14 +125,15 @@ impl Waiting {
 }
 
 /// A plan with the ways to go on: the file, or the summary where there is none.
-fn describe_plan(plan: &ProposedPlan) -> String {
-    let text = Some(plan.plan_content.trim()).filter(|text| !text.is_empty());
-    let text = text.map_or_else(|| plan.summary.clone(), |text| format!("{}\n\n{text}", plan.summary));
-    let actions = plan.actions.iter().enumerate().map(|(n, action)| {
+fn describe_plan(plan: &ProposedPlan) -> Question {
+    let actions = plan.actions.iter().map(|action| {
         let mark = if *action == plan.recommended_action { " (recommended)" } else { "" };
-        format!("\n  {}. {}{mark}", n + 1, action_in_words(*action))
+        format!("{}{mark}", action_in_words(*action))
     });
-    format!("{text}\n\nis this plan good?{}", actions.collect::<String>())
+    Question::plain("is this plan good?")
+        .prose("summary", &plan.summary)
+        .prose("plan", plan.plan_content.trim())
+        .choices(actions)
 }
 
 fn action_in_words(action: PlanAction) -> &'static str {
@@ -182,12 +187,13 @@ mod tests {
             "recommendedAction": "exit_only",
         });
         let asked = waiting("plan", &detail);
-        let shown = asked.describe();
-        assert!(shown.starts_with("greet\n\n1. write a file\n"), "{shown}");
-        assert!(
-            shown.ends_with("\n  1. carry it out alone\n  2. leave it at that for now (recommended)"),
-            "{shown}"
+        let shown = asked.describe().lines(None);
+        assert_eq!(
+            shown[..4],
+            ["is this plan good?", "  summary (1 line):", "  │ greet", "  plan (1 line):"]
         );
+        let ways = ["  1. carry it out alone", "  2. leave it at that for now (recommended)"];
+        assert_eq!(shown[5..], ways, "{shown:?}");
         let response = |line: &str| asked.answer(line).map(|answer| answer["response"].clone());
         assert_eq!(response("y"), Some(json!("exit_only")));
         assert_eq!(response("1"), Some(json!("autopilot")));
@@ -202,7 +208,11 @@ mod tests {
     fn another_model_is_taken_or_not() {
         let detail = json!({ "model": "spare", "reason": "main may not be asked for 3 s" });
         let asked = waiting("switch", &detail);
-        assert_eq!(asked.describe(), "main may not be asked for 3 s\ngo on with spare?");
+        let shown = asked.describe().lines(None);
+        assert_eq!(
+            (shown[2].as_str(), shown[4].as_str()),
+            ("  │ main may not be asked for 3 s", "  │ spare")
+        );
         for (line, response) in [("y", "yes"), ("always", "yes-always"), ("NO", "no")] {
             assert_eq!(asked.answer(line), Some(json!({"kind": "switch", "response": response})));
         }
@@ -213,7 +223,7 @@ mod tests {
     fn a_question_is_answered_with_a_number_or_in_words() {
         let detail = json!({ "kind": "user_input", "question": "colour?", "choices": ["red", "blue"] });
         let asked = waiting("question", &detail);
-        assert_eq!(asked.describe(), "colour?\n  1. red\n  2. blue");
+        assert_eq!(asked.describe().lines(None)[2..], ["  │ colour?", "  1. red", "  2. blue"]);
         assert_eq!(asked.answer("2").unwrap(), json!({"kind": "question", "answer": "blue", "chosen": true}));
         assert_eq!(asked.answer("red").unwrap()["chosen"], true);
         assert_eq!(asked.answer("3").unwrap(), json!({"kind": "question", "answer": "3", "chosen": false}));

@@ -2,6 +2,7 @@
 
 use baton_protocol::event::{Body, Outcome};
 
+use crate::terminal::Question;
 use crate::{show, terminal};
 
 /// See the module.
@@ -10,24 +11,25 @@ pub(super) struct Screen {
     pub(super) json: bool,
     /// The beginning of the answer that is being streamed, as far as it is on the screen.
     streamed: String,
+    answer: terminal::Answer,
 }
 
 impl Screen {
     pub(super) fn new(json: bool) -> Self {
-        Self { json, streamed: String::new() }
+        Self { json, streamed: String::new(), answer: terminal::Answer::default() }
     }
 
     /// Shows an event. `own` says whether the person has just typed it.
     pub(super) fn show(&mut self, body: &Body, own: bool) {
         match body {
             Body::MessageDelta(delta) => {
-                terminal::text(&delta.delta_content);
+                self.answer.piece(&delta.delta_content);
                 self.streamed.push_str(&delta.delta_content);
             }
             Body::AssistantMessage(message) => self.finish_answer(&message.content),
             Body::UserMessage(message) if !own => {
                 self.end_line();
-                terminal::line(&format!("> {}", message.content.replace('\n', "\n> ")));
+                terminal::paragraph("> ", &message.content);
             }
             Body::ToolStart(start) => self.note(&format!("▸ {}", show::call(start))),
             Body::ToolComplete(complete) if !complete.success => {
@@ -46,10 +48,10 @@ impl Screen {
     /// The whole answer is there. What of it was streamed is on the screen already, unless some of it was missed.
     fn finish_answer(&mut self, content: &str) {
         match content.strip_prefix(self.streamed.as_str()) {
-            Some(rest) => terminal::text(rest),
+            Some(rest) => self.answer.piece(rest),
             None => {
                 self.end_line();
-                terminal::text(content);
+                self.answer.piece(content);
             }
         }
         self.streamed = content.to_owned();
@@ -64,10 +66,18 @@ impl Screen {
         }
     }
 
+    /// A question that waits for an answer.
+    pub(super) fn pose(&mut self, question: &Question, hint: &str) {
+        if !self.json {
+            self.end_line();
+            terminal::pose(question, hint);
+        }
+    }
+
     fn end_line(&mut self) {
         let streamed = std::mem::take(&mut self.streamed);
         if !streamed.is_empty() && !streamed.ends_with('\n') {
-            terminal::line("");
+            self.answer.end_line();
         }
     }
 }

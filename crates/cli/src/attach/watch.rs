@@ -148,7 +148,7 @@ impl<'a> Watch<'a> {
         let was_history = !self.is_up_to_date();
         self.cursor = piece.seq.unwrap_or(self.cursor);
         if self.screen.json {
-            terminal::line(&piece.json);
+            terminal::json_line(&piece.json);
         }
         // An event that cannot be read is one of a newer server; there is nothing to show for it.
         let Ok(event) = Event::parse(&piece.json) else { return Ok(None) };
@@ -210,7 +210,7 @@ impl<'a> Watch<'a> {
         }
         let Some(next) = waiting.into_iter().find(Waiting::is_for_people) else { return Ok(()) };
         let hint = if self.finder.args.read_only { "(waiting for an answer)" } else { next.hint() };
-        self.screen.note(&format!("? {} {hint}", next.describe()));
+        self.screen.pose(&next.describe(), hint);
         self.asked = Some(next);
         Ok(())
     }

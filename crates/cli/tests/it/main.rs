@@ -16,6 +16,7 @@ mod attach;
 mod commands;
 mod crash;
 mod crowd;
+mod display;
 mod docs;
 mod door;
 mod handover;

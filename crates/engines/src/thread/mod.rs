@@ -147,9 +147,9 @@ fn provide(path: &Path, content: &str) -> std::io::Result<()> {
         return Ok(());
     }
     if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)?;
+        baton_private::create_dir_all(directory)?;
     }
     let unfinished = path.with_extension(Uuid::new_v4().to_string());
-    std::fs::write(&unfinished, content)?;
+    baton_private::write(&unfinished, content)?;
     std::fs::rename(unfinished, path)
 }

@@ -94,8 +94,9 @@ impl Saved {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self(None)),
             known => known?,
         };
-        let copy = tempfile::NamedTempFile::new()?;
-        fs::copy(path, copy.path())?;
+        let mut copy = tempfile::NamedTempFile::new()?;
+        // Not `fs::copy`: that copies the mode too, and the file may have been kept from others by its directory.
+        io::copy(&mut fs::File::open(path)?, copy.as_file_mut())?;
         Ok(Self(Some((copy, metadata.permissions().mode()))))
     }
 

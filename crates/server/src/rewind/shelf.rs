@@ -93,7 +93,7 @@ impl Shelf {
         if fs::metadata(&path).is_ok_and(|known| known.len() == contents.len() as u64) {
             return Ok(());
         }
-        fs::create_dir_all(&self.directory)?;
+        baton_private::create_dir_all(&self.directory)?;
         if self.size()?.saturating_add(contents.len() as u64) > CAPACITY {
             let full = format!("this session keeps {} MiB of earlier files already", CAPACITY >> 20);
             return Err(io::Error::other(full));

@@ -1,6 +1,6 @@
 //! The file itself: where it is, whether it is still the same one, and how it comes to be.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,7 +124,8 @@ impl Place {
             leftover.push(suffix);
             let _ = fs::remove_file(leftover);
         }
-        let file = create_file(&self.path)?;
+        // SQLite gives the files beside it the same mode.
+        let file = baton_private::append(&self.path)?;
         sync(parent_of(&self.path))?;
         Ok(Identity::of(&file.metadata()?))
     }
@@ -141,23 +142,11 @@ fn create_directories(path: &Path) -> io::Result<()> {
     }
     let parent = parent_of(path);
     create_directories(parent)?;
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(path) {
+    match baton_private::create_dir_all(path) {
         // Another server may be just as quick.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         result => result.and_then(|()| sync(parent)),
     }
-}
-
-/// Private as well. SQLite gives the files beside it the same permissions.
-fn create_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
 
 #[cfg(unix)]

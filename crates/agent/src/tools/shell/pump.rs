@@ -66,10 +66,10 @@ impl FullCopy {
 
     async fn open(dir: &PathBuf, output: &Output) -> Self {
         let path = dir.join(spill::file_name());
-        if tokio::fs::create_dir_all(dir).await.is_err() {
-            return Self::Ended;
-        }
-        let Ok(file) = File::create(&path).await else { return Self::Ended };
+        let (dir, new) = (dir.clone(), path.clone());
+        let made = move || baton_private::create_dir_all(dir).and_then(|()| baton_private::create_new(new));
+        let Ok(Ok(file)) = tokio::task::spawn_blocking(made).await else { return Self::Ended };
+        let file = File::from_std(file);
         output.set_file(OutputFile { path: path.clone(), is_full: false });
         Self::Open { file, path, room: FILE_LIMIT }
     }

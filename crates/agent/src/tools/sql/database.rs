@@ -188,8 +188,9 @@ impl Database {
 
     fn open(&self) -> rusqlite::Result<Connection> {
         // The session's directory is made by somebody else, who may not have come to it yet. If it cannot be made, the file
-        // cannot be opened, and that is what is said.
-        drop(self.path.parent().map(std::fs::create_dir_all));
+        // cannot be opened, and that is what is said. SQLite would make the file readable for others.
+        drop(self.path.parent().map(baton_private::create_dir_all));
+        drop(baton_private::ensure(&self.path));
         let connection = Connection::open(&self.path)?;
         connection.busy_timeout(TIME_LIMIT)?;
         connection.pragma_update(None, "max_page_count", LARGEST_FILE)?;

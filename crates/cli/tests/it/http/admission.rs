@@ -65,7 +65,6 @@ async fn without_the_token_nothing_is_served() {
 async fn the_link_turns_into_a_cookie_that_pages_cannot_read() {
     let house = House::open().await;
     let token = house.program.token();
-    house.server.until_stderr(&format!("/?token={token}")).await;
     let browser = Http::anonymous(&house.server);
     let followed = browser.get(&format!("/?token={token}")).await;
     assert_eq!((followed.status, followed.header("location")), (303, Some("/")));

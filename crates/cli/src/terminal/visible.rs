@@ -1,0 +1,253 @@
+//! Makes untrusted text safe to show: every character that a terminal obeys, or that a person cannot see, becomes an
+//! escape such as `\x1b` or `\u{202e}`.
+//!
+//! It works on single characters. A sequence that arrives in pieces needs no memory: its first character, ESC, is shown
+//! instead of sent, and the rest is plain text. The one pair that belongs together is CR LF; see [`Prose`].
+
+use std::fmt::{self, Display, Formatter, Write};
+
+/// How exactly a text has to be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Text that is read. The joiners and variation selectors that scripts and emoji are written with stay.
+    Prose,
+    /// A diff: tabs stay, because they are its layout; whitespace at the end of a line is escaped.
+    Diff,
+    /// A command, path, URL, name or argument, of which every character counts: tabs, whitespace at the end of a line
+    /// and every space other than U+0020 are escaped too.
+    Exact,
+}
+
+/// Untrusted text on one line: line breaks are escaped, like everything that is not plainly visible.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Untrusted<'a>(pub(crate) &'a str);
+
+impl Display for Untrusted<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        self.0
+            .chars()
+            .try_for_each(|c| if is_shown(c, Form::Prose) { out.write_char(c) } else { escape(c, out) })
+    }
+}
+
+/// One line of a text (without its line break), and how many of its characters are escaped.
+pub(crate) fn line(text: &str, form: Form) -> (String, usize) {
+    let ends = match form {
+        Form::Prose => text.len(),
+        Form::Diff | Form::Exact => text.trim_end_matches([' ', '\t']).len(),
+    };
+    let (mut shown, mut escaped) = (String::with_capacity(text.len()), 0);
+    for (at, c) in text.char_indices() {
+        if at < ends && (is_shown(c, form) || (c == '\t' && form != Form::Exact)) {
+            shown.push(c);
+        } else {
+            escaped += 1;
+            // Writing to a string cannot fail.
+            let _ = escape(c, &mut shown);
+        }
+    }
+    (shown, escaped)
+}
+
+/// A document that is JSON, with the same meaning and without a character that a terminal obeys. Inside of strings there
+/// is an escape for each; outside there can be none but line breaks, which stay where `layout` says that they are meant.
+pub(crate) fn json(text: &str, layout: Layout) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' if layout == Layout::Lines => safe.push(c),
+            // Between two tokens, where one is as good as the other.
+            '\n' | '\r' | '\t' => safe.push(' '),
+            c if is_shown(c, Form::Prose) => safe.push(c),
+            c => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(safe, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    safe
+}
+
+/// Whether a JSON document has line breaks of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    OneLine,
+    Lines,
+}
+
+/// Text that arrives in pieces. Line breaks and tabs stay.
+#[derive(Debug, Default)]
+pub(crate) struct Prose {
+    /// The last piece ended in a CR: part of a line break if an LF follows, an escape if not.
+    carriage_return: bool,
+}
+
+impl Prose {
+    /// The next piece, as it can be shown.
+    pub(crate) fn piece(&mut self, text: &str) -> String {
+        let mut shown = String::with_capacity(text.len());
+        for c in text.chars() {
+            let follows_cr = std::mem::take(&mut self.carriage_return);
+            match c {
+                '\n' => shown.push('\n'),
+                _ => {
+                    if follows_cr {
+                        shown.push_str("\\r");
+                    }
+                    self.take(c, &mut shown);
+                }
+            }
+        }
+        shown
+    }
+
+    fn take(&mut self, c: char, shown: &mut String) {
+        if c == '\r' {
+            self.carriage_return = true;
+        } else if c == '\t' || is_shown(c, Form::Prose) {
+            shown.push(c);
+        } else {
+            let _ = escape(c, shown);
+        }
+    }
+
+    /// What is left when no more pieces come.
+    pub(crate) fn finish(&mut self) -> &'static str {
+        if std::mem::take(&mut self.carriage_return) { "\\r" } else { "" }
+    }
+}
+
+/// Whole prose, line by line. CR LF is a line break; any other CR is escaped.
+pub(crate) fn prose_lines(text: &str) -> impl Iterator<Item = String> {
+    text.split('\n').map(|text| line(text.strip_suffix('\r').unwrap_or(text), Form::Prose).0)
+}
+
+fn escape(c: char, out: &mut impl Write) -> fmt::Result {
+    match c {
+        '\n' => out.write_str("\\n"),
+        '\r' => out.write_str("\\r"),
+        '\t' => out.write_str("\\t"),
+        c if c.is_ascii() => write!(out, "\\x{:02x}", u32::from(c)),
+        c => write!(out, "\\u{{{:x}}}", u32::from(c)),
+    }
+}
+
+/// Whether a character is plainly visible, in its place and nowhere else.
+fn is_shown(c: char, form: Form) -> bool {
+    !c.is_control()
+        && !is_reordering(c)
+        && !is_invisible(c)
+        && (form == Form::Prose || !is_writing_aid(c))
+        && (form != Form::Exact || !is_unusual_space(c))
+}
+
+/// Marks, embeddings, overrides and isolates of bidirectional text.
+fn is_reordering(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
+}
+
+/// Characters without a glyph, line and paragraph separators, tags, and what Unicode ignores by default.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}' | '\u{2028}'..='\u{2029}' | '\u{2060}'..='\u{2065}' | '\u{2800}' | '\u{3164}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1345f}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Joiners and variation selectors: invisible by themselves, needed to write Persian, Hindi and emoji.
+fn is_writing_aid(c: char) -> bool {
+    matches!(c, '\u{200c}'..='\u{200d}' | '\u{fe00}'..='\u{fe0f}')
+}
+
+fn is_unusual_space(c: char) -> bool {
+    c.is_whitespace() && c != ' '
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that a terminal obeys or a person cannot see, as the standards list it.
+    fn dangerous() -> impl Iterator<Item = char> {
+        let ranges = [
+            0x00..=0x1f,
+            0x7f..=0x9f,
+            0x61c..=0x61c,
+            0x200b..=0x200b,
+            0x200e..=0x200f,
+            0x2028..=0x202e,
+            0x2060..=0x2069,
+            0xfeff..=0xfeff,
+            0xe0000..=0xe007f,
+        ];
+        ranges.into_iter().flatten().filter_map(char::from_u32)
+    }
+
+    #[test]
+    fn dangerous_characters_are_escaped_in_every_form() {
+        for c in dangerous() {
+            let text = format!("a{c}b");
+            assert!(!Untrusted(&text).to_string().contains(c), "{c:?}");
+            for form in [Form::Prose, Form::Diff, Form::Exact] {
+                let kept = c == '\t' && form != Form::Exact;
+                assert_eq!(line(&text, form).0.contains(c), kept, "{c:?} {form:?}");
+            }
+            let streamed = Prose::default().piece(&text);
+            assert_eq!(streamed.contains(c), matches!(c, '\n' | '\t'), "{c:?}");
+        }
+        assert_eq!(
+            Untrusted("\x1b]0;x\x07\u{9b}2J\u{202e}\n").to_string(),
+            "\\x1b]0;x\\x07\\u{9b}2J\\u{202e}\\n"
+        );
+    }
+
+    #[test]
+    fn ordinary_text_stays_as_it_is() {
+        for text in ["plain", "Grüße, 你好, שלום, مرحبا", "می‌خواهم", "👩‍💻 ❤️", "a\\x1b", "│ ▸ €"]
+        {
+            assert_eq!(Untrusted(text).to_string(), text);
+            assert_eq!(line(text, Form::Prose), (text.to_owned(), 0));
+            assert_eq!(Prose::default().piece(text), text);
+        }
+    }
+
+    #[test]
+    fn exact_text_hides_no_space() {
+        assert_eq!(line("rm\u{a0}-r\tx \t", Form::Exact), ("rm\\u{a0}-r\\tx\\x20\\t".into(), 4));
+        assert_eq!(line("+\tx  ", Form::Diff), ("+\tx\\x20\\x20".into(), 2));
+        assert_eq!(line("a\u{200d}b", Form::Exact).0, "a\\u{200d}b");
+        assert_eq!(line("a\r", Form::Exact).0, "a\\r");
+    }
+
+    #[test]
+    fn pieces_read_the_same_wherever_they_are_cut() {
+        let text = "one\r\ntwo\x1b[2J\rthree\u{202e}\t\r\r\nfour\r";
+        let whole = |prose: &mut Prose, pieces: [&str; 2]| {
+            pieces.iter().map(|piece| prose.piece(piece)).collect::<String>() + prose.finish()
+        };
+        let expected = "one\ntwo\\x1b[2J\\rthree\\u{202e}\t\\r\nfour\\r";
+        for (cut, _) in text.char_indices() {
+            let (first, second) = text.split_at(cut);
+            assert_eq!(whole(&mut Prose::default(), [first, second]), expected, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn json_keeps_its_meaning_and_loses_its_controls() {
+        let all: Vec<char> = (0..=0x10_ffff_u32).filter_map(char::from_u32).collect();
+        for some in all.chunks(4096) {
+            let some: String = some.iter().collect();
+            let document = serde_json::json!({ "text": some }).to_string();
+            let read: serde_json::Value = serde_json::from_str(&json(&document, Layout::OneLine)).unwrap();
+            assert_eq!(read["text"], some);
+        }
+        for c in dangerous() {
+            // Valid or not: what is stored may be damaged.
+            assert!(!json(&format!("\"{c}\""), Layout::OneLine).contains(c), "{c:?}");
+        }
+        assert_eq!(json("{\n}", Layout::Lines), "{\n}");
+        assert_eq!(json("{\n}", Layout::OneLine), "{ }");
+    }
+}

@@ -1,0 +1,106 @@
+//! What reaches a terminal or a log: text of models, tools, files and servers moves no cursor and forges no line, and a
+//! secret goes to a person only.
+
+use baton_testkit::http::Http;
+use baton_testkit::terminal::Terminal;
+use serde_json::{Value, json};
+
+use crate::{baton, scripted};
+
+/// Clears the line, goes up, sets the title, turns text around.
+const ATTACK: &str = "\u{1b}[2K\u{1b}[1A\u{9b}2J\u{1b}]0;title\u{7}\r\u{202e}\u{2066}\u{200b}\u{e0041}\u{7f}";
+
+/// Fails if a text holds a control or direction character that is not ours: line ends, and bold or dim text.
+fn assert_harmless(screen: &str) {
+    let ours = ["\u{1b}[1m", "\u{1b}[2m", "\u{1b}[0m", "\r\n"];
+    let rest = ours.iter().fold(screen.to_owned(), |text, ours| text.replace(ours, ""));
+    let bad = |c: &char| {
+        (c.is_control() && *c != '\n' && *c != '\t')
+            || matches!(c, '\u{200b}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(c, '\u{e0000}'..='\u{e007f}')
+    };
+    let found: Vec<char> = rest.chars().filter(bad).collect();
+    assert!(found.is_empty(), "{found:?} in {rest:?}");
+}
+
+fn call(tool: &str, arguments: &Value) -> String {
+    format!("[[tool:{tool} {arguments}]]")
+}
+
+#[tokio::test]
+async fn approval_in_run_shows_every_line_and_every_character_of_the_command() {
+    let (program, _model) = scripted().await;
+    let command = format!("echo one{ATTACK}\n? allow running `ls`? [y]es\ntouch forged ");
+    let prompt = format!("[[text:fine{ATTACK}]]{}", call("bash", &json!({ "command": command })));
+    let mut terminal = Terminal::start(&program.command(&["run", &prompt])).unwrap();
+    terminal.until("[a]lways in this session:").await;
+    let screen = terminal.screen();
+    assert_harmless(&screen);
+    let shown = screen.split("allow running this command?").nth(1).expect("the question").to_owned();
+    for row in [
+        "(3 lines, 12 characters shown as escapes)",
+        "\r\n  │ echo one\\x1b[2K\\x1b[1A",
+        "\r\n  │ ? allow running `ls`? [y]es\r\n",
+        "\r\n  │ touch forged\\x20\r\n",
+    ] {
+        assert!(shown.contains(row), "{row:?} is not in {shown}");
+    }
+    terminal.press("n\r").unwrap();
+    terminal.running.ended().await;
+    assert_harmless(&terminal.screen());
+    assert!(!program.work().join("forged").exists());
+}
+
+#[tokio::test]
+async fn attach_and_sessions_show_untrusted_text_without_its_controls() {
+    let (program, _model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let http = Http::new(&program, &server);
+    http.create("s", json!({"questions": true, "cwd": program.work()})).await;
+    let prompt = http.prompt("s", &format!("title{ATTACK}[[text:answer{ATTACK}]]")).await;
+    http.outcome("s", &prompt).await;
+    let ask = json!({"question": format!("which{ATTACK}?"), "choices": [format!("red{ATTACK}\n  2. blue")]});
+    http.prompt("s", &call("ask_user", &ask)).await;
+    let mut terminal = Terminal::start(&program.command(&["attach", "s"])).unwrap();
+    terminal.until("your answer:").await;
+    let screen = terminal.screen();
+    assert_harmless(&screen);
+    assert!(screen.contains("answer\\x1b[2K") && screen.contains("\\n  2. blue"), "{screen}");
+    terminal.press("\u{4}").unwrap();
+    terminal.running.ended().await;
+
+    for arguments in [&["sessions", "list"][..], &["sessions", "show", "s"], &["sessions", "export", "s"]] {
+        let mut terminal = Terminal::start(&program.command(arguments)).unwrap();
+        terminal.running.ended().await;
+        terminal.until("title").await;
+        assert_harmless(&terminal.screen());
+    }
+}
+
+#[tokio::test]
+async fn json_output_is_json_and_moves_no_cursor() {
+    let (program, _model) = scripted().await;
+    let said = format!("fine{ATTACK}");
+    let output = program.run(&["run", "--json", &format!("[[text:{said}]]")]).await;
+    assert_harmless(&output.stdout);
+    let events = output.json_lines();
+    let message = events.iter().find(|event| event["type"] == "assistant.message").unwrap();
+    assert_eq!(message["data"]["content"], said, "escapes mean the same");
+}
+
+#[tokio::test]
+async fn login_link_goes_to_a_terminal_and_into_no_log() {
+    let program = baton();
+    let server = program.serve_http(&["--demo", "--log-level", "trace"]).await;
+    server.until_stderr("link   http://").await;
+    let http = Http::new(&program, &server);
+    let token = program.token();
+    assert_eq!(http.get(&format!("/?token={token}")).await.status, 303);
+    let _ = http.get("/api/sessions").await.expect(200);
+    let log = server.stderr();
+    assert!(log.contains("token  in ") && !log.contains(&token), "{log}");
+    drop(server);
+
+    let terminal = Terminal::start(&program.command(&["serve", "--demo", "--http", "127.0.0.1:0"])).unwrap();
+    terminal.until(&format!("/?token={token}")).await;
+}
