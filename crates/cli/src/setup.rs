@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use anyhow::Context;
-use baton_server::{Account, CrashPlan, CrashPoint, Endpoint, Options, Server};
+use baton_server::{Account, CrashPlan, CrashPoint, Endpoint, Options, RpcLimits, Server};
 use baton_store::sqlite::{Migration, SqliteStore};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -74,6 +74,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         crash: crash_plan(environment)?,
         max_message: MAX_MESSAGE,
         max_backlog: MAX_BACKLOG,
+        rpc: RpcLimits::default(),
     })
 }
 

@@ -68,6 +68,7 @@ pub use self::options::{Account, Endpoint, Options};
 use self::preferences::Preferences;
 use self::reaper::Ledger;
 pub use self::replay::serve_recording;
+pub use self::rpc::RpcLimits;
 use self::secrets::Secrets;
 use self::session::{Mail, Registry};
 

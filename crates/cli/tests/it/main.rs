@@ -29,6 +29,7 @@ mod processes;
 mod providers;
 mod replay;
 mod rewind;
+mod rpc_limits;
 mod v1_client;
 mod v1_requests;
 mod v1_runs;
