@@ -18,6 +18,7 @@ mod crash;
 mod crowd;
 mod docs;
 mod door;
+mod endings;
 mod handover;
 mod history;
 mod http;
