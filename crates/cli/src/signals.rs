@@ -37,7 +37,8 @@ impl Interrupts {
             match runtime {
                 Ok(runtime) => runtime.block_on(async {
                     let signals = Signals::listen();
-                    let listening = signals.as_ref().map(drop).map_err(|error| std::io::Error::from(error.kind()));
+                    let listening =
+                        signals.as_ref().map(drop).map_err(|error| std::io::Error::from(error.kind()));
                     drop(ready.send(listening));
                     if let Ok(signals) = signals {
                         pass_on(signals, &sender, meaning).await;

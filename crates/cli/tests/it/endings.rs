@@ -38,3 +38,17 @@ async fn stuck_store_does_not_keep_the_server_from_ending() {
     assert!(server.stop().await.success(), "{}", server.stderr());
     drop(held_up);
 }
+
+#[tokio::test]
+async fn read_that_hangs_does_not_keep_the_server_from_ending() {
+    let (program, _model) = scripted().await;
+    let directory = program.work().join("hostile");
+    std::fs::create_dir(&directory).unwrap();
+    let fifo = std::process::Command::new("mkfifo").arg(directory.join("AGENTS.md")).status().unwrap();
+    assert!(fifo.success());
+    let mut server = program.serve_http(&[]).await;
+    let http = Http::new(&program, &server);
+    http.create("s", json!({"workingDirectory": directory})).await;
+    http.prompt("s", "[[text:x]]").await;
+    assert!(server.stop().await.success(), "{}", server.stderr());
+}
