@@ -4,6 +4,7 @@ mod args;
 mod attach;
 mod beacon;
 mod config;
+mod descriptors;
 mod doctor;
 mod door;
 mod engines;
@@ -14,6 +15,7 @@ mod serve;
 mod sessions;
 mod setup;
 mod show;
+mod signals;
 mod terminal;
 mod workspaces;
 

@@ -14,6 +14,7 @@ use baton_store::sqlite::SqliteStore;
 
 use crate::args::{Cli, RunArgs};
 use crate::config::{self, Config, Environment};
+use crate::signals::{Interrupts, Meaning};
 use crate::{sessions, setup, show, terminal};
 
 /// The exit code of a prompt that was cancelled, as shells have it for Ctrl-C.
@@ -36,7 +37,7 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let prompt = prompt(args)?;
-    setup::runtime()?.block_on(async {
+    setup::run(async {
         let store = setup::store(&config, options.crash.clone());
         let server = setup::server(options, &store);
         let outcome = converse(&server, &store, &config, args, prompt).await;
@@ -81,7 +82,7 @@ async fn converse(
         };
         terminal::note(&format!("session {} · {model}", session.id()));
     }
-    let interrupts = setup::Interrupts::listen()?;
+    let interrupts = Interrupts::listen(Meaning::Ask)?;
     let prompt = session.prompt(Prompt { text, ..Prompt::default() }).await?;
     let watch = Watch {
         args,
@@ -139,7 +140,7 @@ struct Watch<'a> {
     args: &'a RunArgs,
     session: &'a mut LocalSession,
     prompt: PromptId,
-    interrupts: setup::Interrupts,
+    interrupts: Interrupts,
     cancelled: bool,
     /// The last error that was shown: the reason, should the session end without an outcome.
     trouble: Option<String>,

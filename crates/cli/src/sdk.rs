@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use crate::args::{Cli, ModelArgs};
 use crate::config::{self, Environment};
-use crate::{setup, terminal};
+use crate::{descriptors, setup, terminal};
 
 /// Serves until the SDK closes our input, or sends a signal.
 pub(crate) fn serve(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -22,7 +22,8 @@ pub(crate) fn serve(cli: &Cli) -> anyhow::Result<ExitCode> {
         // The pipe belongs to whoever started us: nobody else can reach it.
         options.connection_token = None;
     }
-    setup::runtime()?.block_on(async {
+    descriptors::share(&mut options.rpc, None);
+    setup::run(async {
         let store = setup::store(&config, options.crash.clone());
         let server = setup::server(options, &store);
         let serving = async {

@@ -10,13 +10,12 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use baton_server::{HttpDoor, HttpListener, HttpOptions, Server, TlsIdentity};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::args::{Cli, ServeArgs};
 use crate::beacon::Beacon;
 use crate::config::{self, Config, Environment};
-use crate::{setup, terminal};
+use crate::{descriptors, setup, terminal};
 
 pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
@@ -28,10 +27,10 @@ pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let token_file = options.connection_token.is_none().then_some(&*file);
     options.connection_token = admission(args, options.connection_token.take(), &file)?;
     let workspaces = config.workspaces.value.clone();
-    let http = config.http.options(args, options.connection_token.as_deref(), workspaces)?;
+    let mut http = config.http.options(args, options.connection_token.as_deref(), workspaces)?;
     let tls = config.http.tls(args)?;
-    allow_many_connections(http.max_connections);
-    setup::runtime()?.block_on(async {
+    descriptors::share(&mut options.rpc, Some(&mut http));
+    setup::run(async {
         let store = setup::store(&config, options.crash.clone());
         let server = setup::server(options, &store);
         let asked_to_stop = setup::asked_to_stop();
@@ -64,16 +63,6 @@ fn admission(args: &ServeArgs, given: Option<String>, file: &Path) -> anyhow::Re
         true => Ok(None),
         false => given.map_or_else(|| token(file).map(Some), |given| Ok(Some(given))),
     }
-}
-
-/// A system allows a process few open files unless it asks for more, and every connection is one. Where it cannot have
-/// more, connections beyond the limit wait.
-fn allow_many_connections(connections: usize) {
-    const REST: u64 = 1024;
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = connections as u64 + REST;
-    let current = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum)).max(limit.current.unwrap_or(0));
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum });
 }
 
 type Serving = Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>>;

@@ -3,18 +3,24 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
-use baton_server::{Account, CrashPlan, CrashPoint, Endpoint, Options, Server};
+use baton_server::{Account, CrashPlan, CrashPoint, Endpoint, Options, RpcLimits, Server};
 use baton_store::sqlite::{Migration, SqliteStore};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 
 use crate::config::{Config, Environment};
+use crate::signals::{Interrupts, Meaning};
 use crate::terminal;
 
 /// The largest message a client may send: attachments travel inside.
 const MAX_MESSAGE: usize = 256 << 20;
+/// How long a server may take to end its work, its store to close, and what is left to end by itself.
+const LONGEST_STOP: Duration = Duration::from_secs(10);
+const LONGEST_CLOSE: Duration = Duration::from_secs(5);
+const LONGEST_REST: Duration = Duration::from_secs(1);
 /// How much may wait for a client that does not read.
 const MAX_BACKLOG: usize = 64 << 20;
 
@@ -97,6 +103,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         crash: crash_plan(environment)?,
         max_message: MAX_MESSAGE,
         max_backlog: MAX_BACKLOG,
+        rpc: RpcLimits::default(),
     })
 }
 
@@ -110,8 +117,16 @@ fn command_environment() -> Vec<(OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| !SECRETS.iter().any(|secret| name == secret)).collect()
 }
 
-/// The runtime that a server lives in.
-pub(crate) fn runtime() -> anyhow::Result<Runtime> {
+/// Runs a program to its end in a runtime of its own. What then still hangs in a read is left behind: the end of the
+/// process ends it.
+pub(crate) fn run<T>(program: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = runtime()?;
+    let result = runtime.block_on(program);
+    runtime.shutdown_timeout(LONGEST_REST);
+    result
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .thread_name("baton")
         // Tools and files block now and then; a handful of threads is plenty, and each costs memory.
@@ -145,34 +160,9 @@ pub(crate) fn log(config: &Config) {
         .try_init();
 }
 
-/// Signals that ask for the end: Ctrl-C, a polite kill, a terminal that is closed. Nobody who is asked politely may leave
-/// processes behind. None is missed from the moment that this exists.
-pub(crate) struct Interrupts([Signal; 3]);
-
-impl Interrupts {
-    pub(crate) fn listen() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("cannot listen to signals");
-        Ok(Self([
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::hangup())?,
-        ]))
-    }
-
-    /// Waits for the next one.
-    pub(crate) async fn next(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.0;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
-}
-
 /// Waits for somebody to ask for the end. Listens from the call on: whoever is told that we serve may ask at once.
 pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
-    let interrupts = Interrupts::listen();
+    let interrupts = Interrupts::listen(Meaning::Stop);
     async {
         match interrupts {
             Ok(mut interrupts) => interrupts.next().await,
@@ -182,10 +172,40 @@ pub(crate) fn asked_to_stop() -> impl Future<Output = ()> {
     }
 }
 
-/// Stops a server, and closes its store.
+/// Stops a server, and closes its store, within a bounded time.
 pub(crate) async fn stop(server: &Server, store: &SqliteStore) {
-    server.stop().await;
-    if let Err(error) = store.close().await {
-        tracing::warn!(%error, "the store did not close cleanly; nothing acknowledged is lost");
+    if timeout(LONGEST_STOP, server.stop()).await.is_err() {
+        tracing::warn!(
+            "some work did not end within {LONGEST_STOP:?}; processes that it left are ended by the next server"
+        );
+    }
+    match timeout(LONGEST_CLOSE, store.close()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the store did not close cleanly; nothing acknowledged is lost")
+        }
+        Err(_) => {
+            tracing::warn!("the store did not close within {LONGEST_CLOSE:?}; nothing acknowledged is lost")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_that_hangs_does_not_keep_the_program_from_ending() {
+        let (release, hangs) = std::sync::mpsc::channel::<()>();
+        let (begun, is_begun) = tokio::sync::oneshot::channel();
+        let ended = run(async {
+            tokio::task::spawn_blocking(move || {
+                drop(begun.send(()));
+                hangs.recv()
+            });
+            Ok(is_begun.await?)
+        });
+        ended.unwrap();
+        drop(release);
     }
 }

@@ -48,17 +48,20 @@ impl Policy {
     ///
     /// `random` is from 0 to 1, and spreads the attempts of many sessions that failed at the same moment: a
     /// pause is between half and all of its nominal length. What a provider asks for is never shortened, but
-    /// stretched by up to a tenth.
+    /// stretched by up to a tenth. One that asks for less than the first pause (`Retry-After: 0`) has asked for
+    /// nothing: the pauses grow as if it had been silent, or all sessions would hammer at it at once.
     #[must_use]
     pub fn pause_after(&self, error: &ModelError, attempt: u32, random: f64) -> Option<Duration> {
         if attempt >= self.attempts || !may_pass(error) {
             return None;
         }
         let random = random.clamp(0.0, 1.0);
+        let own_pause = self.nominal_pause(attempt).mul_f64(0.5 + random / 2.0);
         match error.retry_after {
             Some(wait) if wait > self.longest_retry_after => None,
-            Some(wait) => Some(wait.mul_f64(1.0 + random / 10.0)),
-            None => Some(self.nominal_pause(attempt).mul_f64(0.5 + random / 2.0)),
+            Some(wait) if wait >= self.first_pause => Some(wait.mul_f64(1.0 + random / 10.0)),
+            Some(wait) => Some(own_pause.max(wait)),
+            None => Some(own_pause),
         }
     }
 
@@ -272,6 +275,14 @@ mod tests {
         assert_eq!(run(vec![limited(20)]).await.0, [22.0]);
         let (slept, _, answered) = run(vec![limited(61)]).await;
         assert_eq!((slept.len(), answered), (0, false));
+    }
+
+    #[tokio::test]
+    async fn retry_after_zero_still_backs_off() {
+        assert_eq!(run(vec![limited(0); 4]).await.0, [1.0, 3.0, 9.0, 15.0]);
+        let soon = ModelError { retry_after: Some(Duration::from_millis(900)), ..limited(0) };
+        let pause = Policy::default().pause_after(&soon, 1, 0.0);
+        assert_eq!(pause, Some(Duration::from_millis(900)), "what is asked for is never shortened");
     }
 
     #[tokio::test]

@@ -54,6 +54,11 @@ impl Decoder {
         Self { max_body, body: None }
     }
 
+    /// Changes the limit on bodies. A body that is under way keeps the limit that its header was held to.
+    pub fn limit(&mut self, max_body: usize) {
+        self.max_body = max_body;
+    }
+
     /// Takes the next whole frame out of `buffer`, or nothing when more bytes are needed.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ mod history;
 pub mod home;
 mod http;
 mod kept;
+mod ledger;
 mod lifecycle;
 mod local;
 mod locations;
@@ -62,6 +63,7 @@ use self::accounts::Accounts;
 pub use self::crash::{CrashPlan, CrashPoint};
 pub use self::http::{HttpDoor, HttpListener, HttpOptions, TlsError, TlsIdentity, WorkspaceOptions, openapi};
 use self::kept::Keep;
+use self::ledger::Ledger;
 use self::lifecycle::Lifecycle;
 pub use self::local::{Arrived, Joint, LocalError, LocalSession};
 use self::locations::Locations;
@@ -69,8 +71,8 @@ use self::mirror::MirrorThread;
 use self::models::Models;
 pub use self::options::{Account, Endpoint, Options};
 use self::preferences::Preferences;
-use self::reaper::Ledger;
 pub use self::replay::serve_recording;
+pub use self::rpc::RpcLimits;
 use self::secrets::Secrets;
 use self::session::{Mail, Registry};
 
@@ -189,7 +191,7 @@ impl Server {
         self.tasks.spawn_blocking(move || {
             let reaped = reaper::reap(&home);
             if reaped > 0 {
-                tracing::info!(sessions = reaped, "ended processes that a killed server had left behind");
+                tracing::info!(processes = reaped, "ended processes that a killed server had left behind");
             }
         });
     }

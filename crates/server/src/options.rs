@@ -9,6 +9,7 @@ use baton_engines::EngineSettings;
 use baton_protocol::provider::ProviderConfig;
 
 use crate::crash::CrashPlan;
+use crate::rpc::RpcLimits;
 
 /// Everything that a server needs to know from outside. The program reads it from flags, files and the environment.
 #[derive(Debug, Clone)]
@@ -33,7 +34,7 @@ pub struct Options {
     pub account: Account,
     /// The variables that commands of sessions see. Must hold no secret of ours.
     pub environment: Vec<(OsString, OsString)>,
-    /// The token that clients must bring; none means that whoever reaches the door may use it.
+    /// The token that clients must bring. None: clients on TCP must be processes of the user that the server runs as.
     pub connection_token: Option<String>,
     /// Whether tools run without asking anybody.
     pub allow_all: bool,
@@ -43,6 +44,8 @@ pub struct Options {
     pub max_message: usize,
     /// How much may wait for a client that does not read, in bytes.
     pub max_backlog: usize,
+    /// How much of the JSON-RPC door anybody gets.
+    pub rpc: RpcLimits,
 }
 
 /// Where models are asked by default.

@@ -1,100 +1,50 @@
 //! Nothing is left running, not even by a server that was killed (P6).
 //!
-//! All processes of a session carry a tag in their environment that nobody else has. Before a session starts its first
-//! process, its tag is written to this server's ledger, a small file. A server that ends in order ends its processes and
-//! removes its ledger. A server that was killed leaves it behind, and the next one to start on the same directory ends
-//! whatever still carries one of its tags. A stranger is never mistaken for one of ours: a pid may be used again, a tag
-//! is not.
+//! All processes of a session carry a tag in their environment that nobody else has, and each command is started in a
+//! session (of the system's kind) of its own. A server writes tags and leaders to its [`ledger`]. One that ends in order
+//! ends its processes and removes its ledger. One that was killed leaves it behind, and the next to start on the same
+//! directory ends what still carries one of its tags, or is still in one of its sessions. A stranger is never mistaken for
+//! one of ours: a pid may be used again, a tag is not; and which processes of a session are ours for certain is argued in
+//! [`end_leftovers`].
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::fs;
+use std::path::Path;
 
-use baton_agent::tools::shell::end_tagged;
-use baton_store::Owner;
+use baton_agent::tools::shell::end_leftovers;
 
+use crate::ledger::{self, Notes};
 use crate::owner;
 
-/// The processes of this server, as far as the next one needs to know.
-pub(crate) struct Ledger {
-    owner: Owner,
-    directory: PathBuf,
-    file: Mutex<Option<File>>,
-}
-
-impl Ledger {
-    pub(crate) fn new(home: &Path, owner: Owner) -> Self {
-        Self { owner, directory: directory(home), file: Mutex::default() }
-    }
-
-    /// Takes note of a tag, before anything is started under it. The page cache survives the death of a process, and
-    /// after the death of the machine there is nothing to reap: no sync is needed.
-    pub(crate) fn note(&self, tag: &str) {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = self.open(&mut file).and_then(|file| writeln!(file, "{tag}"));
-        if let Err(error) = written {
-            tracing::warn!(%error, "cannot note which processes run; if this server is killed, they may be left behind");
-        }
-    }
-
-    fn open<'a>(&self, slot: &'a mut Option<File>) -> io::Result<&'a mut File> {
-        if let Some(file) = slot {
-            return Ok(file);
-        }
-        baton_private::create_dir_all(&self.directory)?;
-        let mut file = baton_private::append(self.path())?;
-        writeln!(file, "{}", serde_json::to_string(&self.owner).map_err(io::Error::other)?)?;
-        Ok(slot.insert(file))
-    }
-
-    /// This server has ended all its processes.
-    pub(crate) fn close(&self) {
-        if self.file.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            let _ = fs::remove_file(self.path());
-        }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.directory.join(format!("{}.running", self.owner.server))
-    }
-}
-
-fn directory(home: &Path) -> PathBuf {
-    home.join("running")
-}
-
-/// Ends what servers left behind that are no more. Blocks; returns how many sessions had something to end.
+/// Ends what servers left behind that are no more. Blocks; returns how many processes there were.
 pub(crate) fn reap(home: &Path) -> usize {
-    let Ok(entries) = fs::read_dir(directory(home)) else { return 0 };
-    let ledgers = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let ledgers = ledgers.filter(|path| path.extension().is_some_and(|extension| extension == "running"));
-    ledgers.map(|path| reap_ledger(&path)).sum()
+    let Ok(entries) = fs::read_dir(ledger::directory(home)) else { return 0 };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "running"));
+    paths.map(|path| reap_ledger(&path)).sum()
 }
 
 fn reap_ledger(path: &Path) -> usize {
     let text = fs::read_to_string(path).unwrap_or_default();
-    let mut lines = text.lines();
-    let Some(owner) = lines.next().and_then(|line| serde_json::from_str::<Owner>(line).ok()) else {
-        return 0;
-    };
+    let Some((owner, notes)) = Notes::read(&text) else { return 0 };
     if owner::is_alive(&owner) {
         return 0;
     }
-    let tags: Vec<&str> = lines.filter(|tag| !tag.is_empty()).collect();
+    let mut ended = 0;
     if owner::is_of_this_boot(&owner) {
-        for tag in &tags {
-            end_tagged(tag);
-        }
+        let tags: Vec<String> = notes.tags.iter().cloned().collect();
+        ended = end_leftovers(&tags, &notes.leftovers());
     }
     let _ = fs::remove_file(path);
-    tags.len()
+    ended
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_agent::tools::shell::TAG_VARIABLE;
+    use crate::ledger::Ledger;
+    use baton_agent::tools::shell::{Identity, ProcessLog, StartedGroup, TAG_VARIABLE};
+    use baton_store::Owner;
+    use std::io::Read;
     use std::process::{Child, Command, Stdio};
 
     fn tagged(tag: &str) -> Child {
@@ -139,5 +89,58 @@ mod tests {
         child.wait().unwrap();
         ledger.close();
         assert_eq!(fs::read_dir(home.path().join("running")).unwrap().count(), 0);
+    }
+
+    /// A command in a session of its own whose leader ends at once and leaves a process without any environment. Returns
+    /// the leader, not yet waited for, and the pid of what it left.
+    fn left_without_environment() -> (Child, Identity, i32) {
+        let mut leader = Command::new("setsid")
+            .args(["bash", "-c", "(env -i sleep 600 >/dev/null & echo $!)"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let identity = Identity::of(leader.id().cast_signed());
+        let mut said = String::new();
+        leader.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        (leader, identity, said.trim().parse().unwrap())
+    }
+
+    fn is_there(pid: i32) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    }
+
+    #[test]
+    fn process_without_environment_is_ended_by_the_session_of_its_leader() {
+        for leader_is_there in [true, false] {
+            let home = tempfile::tempdir().unwrap();
+            let (mut leader, identity, left) = left_without_environment();
+            let group = StartedGroup { leader: identity, tag: "t/1/".into() };
+            let ledger = Ledger::new(home.path(), dead_owner());
+            ledger.started(&group);
+            if !leader_is_there {
+                leader.wait().unwrap();
+                ledger.left(&group, &[Identity::of(left)]);
+            }
+            assert!(is_there(left));
+            assert!(reap(home.path()) > 0);
+            while is_there(left) {
+                std::thread::yield_now();
+            }
+            drop(leader.wait());
+        }
+    }
+
+    #[test]
+    fn two_thousand_tags_are_one_look() {
+        let home = tempfile::tempdir().unwrap();
+        let ledger = Ledger::new(home.path(), dead_owner());
+        let tags: Vec<String> = (0..2000).map(|_| format!("{}/", uuid::Uuid::new_v4())).collect();
+        tags.iter().for_each(|tag| ledger.note(tag));
+        let mut orphan = tagged(tags.last().unwrap());
+        let begun = std::time::Instant::now();
+        assert_eq!(reap(home.path()), 1);
+        eprintln!("2,000 tags took {:?}", begun.elapsed());
+        assert!(!orphan.wait().unwrap().success());
     }
 }

@@ -13,7 +13,7 @@ use super::client::{Client, Failure, Piece};
 use super::questions::{Waiting, WaitingList};
 use super::screen::Screen;
 use super::{Finder, Listed};
-use crate::setup::Interrupts;
+use crate::signals::{Interrupts, Meaning};
 use crate::terminal::{self, Keyboard, Typed};
 
 /// How long to wait before the server is looked for again: longer each time, up to the last.
@@ -69,7 +69,7 @@ impl<'a> Watch<'a> {
             session: session.id.clone(),
             screen: Screen::new(args.json),
             keyboard: if args.read_only { Keyboard::none() } else { Keyboard::listen() },
-            interrupts: Interrupts::listen()?,
+            interrupts: Interrupts::listen(Meaning::Ask)?,
             connected: false,
             cursor: session.head.saturating_sub(args.history),
             head: session.head,

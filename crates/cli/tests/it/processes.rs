@@ -91,6 +91,27 @@ async fn what_a_killed_server_leaves_behind_is_ended_by_the_next() {
     marker.until_gone("the start of the next server").await;
 }
 
+/// It has no tag, no parent of ours and no open pipe; only the session that its command was started in tells.
+#[tokio::test]
+async fn process_without_environment_does_not_outlive_a_killed_server() {
+    let hidden = |marker: &Marker| {
+        format!("(env -i bash -c 'MARK={0} exec sleep 600' {0} >/dev/null 2>&1 </dev/null &)", marker.word())
+    };
+    for then in ["", "; sleep 600"] {
+        let (program, _model) = scripted().await;
+        let marker = Marker::new();
+        let (mut server, client) = program.pipes().await;
+        let chat = Chat::trusting(&client, json!({})).await;
+        let arguments = json!({"command": hidden(&marker) + then, "mode": "async"});
+        chat.turn(&format!("[[tool:bash {arguments}]]")).await;
+        marker.until_at_least(1).await;
+        server.kill().await;
+        assert!(!marker.alive().is_empty(), "this test is about what is left behind");
+        let _next = program.serve().await;
+        marker.until_gone("the start of the next server").await;
+    }
+}
+
 #[tokio::test]
 async fn a_command_in_the_background_ends_with_its_session() {
     let (program, _model) = scripted().await;

@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
         self.conversation.dialect.prompt(prompt, &mut steps);
         loop {
             while let Some(step) = steps.pop() {
-                if let Some(stop) = self.take(step, attempt, &mut steps).await {
+                if let Some(stop) = self.take(step, attempt).await {
                     return stop;
                 }
             }
@@ -243,7 +243,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn take(&mut self, step: Step, attempt: &mut Attempt, steps: &mut Steps) -> Option<Stop> {
+    async fn take(&mut self, step: Step, attempt: &mut Attempt) -> Option<Stop> {
         match step {
             Step::Say(line) => attempt.child.say(&line),
             Step::SayAll(text) => attempt.child.say_all(&text),

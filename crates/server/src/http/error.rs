@@ -30,7 +30,7 @@ pub(crate) struct ErrorDetail {
 pub(crate) struct ApiError {
     status: StatusCode,
     code: &'static str,
-    message: String,
+    pub(super) message: String,
 }
 
 impl ApiError {

@@ -5,7 +5,7 @@
 //! point here, and would otherwise read the answers); a page of another origin is refused, token or not.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -63,15 +63,29 @@ pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Ne
 
 /// What a request is answered that may not pass, or need not.
 fn stop(door: &Shared, peer: Peer, request: &Request) -> Option<Response> {
-    let Peer::Tcp(address) = peer else { return None };
     let options = &door.options;
+    let Peer::Tcp(address) = peer else {
+        return check_length(options, request).err().map(IntoResponse::into_response);
+    };
     let checked = check_rate(door, address)
         .and_then(|()| check_host(options, request))
         .and_then(|()| check_origin(options, request.headers()));
     if checked.is_ok() && cors::is_preflight(request.method(), request.headers()) {
         return Some(cors::preflight());
     }
-    checked.and_then(|()| check_token(options, request)).err().map(IntoResponse::into_response)
+    let checked = checked.and_then(|()| check_token(options, request));
+    checked.and_then(|()| check_length(options, request)).err().map(IntoResponse::into_response)
+}
+
+/// A body that is announced as larger than the limit is refused before any of it is read.
+fn check_length(options: &HttpOptions, request: &Request) -> Result<(), ApiError> {
+    let announced = hyper::body::Body::size_hint(request.body()).lower();
+    if announced <= options.max_body as u64 {
+        return Ok(());
+    }
+    let message =
+        format!("a body of {announced} bytes is larger than the limit of {} bytes", options.max_body);
+    Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message))
 }
 
 fn check_rate(door: &Shared, address: IpAddr) -> Result<(), ApiError> {
@@ -84,21 +98,40 @@ fn check_rate(door: &Shared, address: IpAddr) -> Result<(), ApiError> {
 fn check_host(options: &HttpOptions, request: &Request) -> Result<(), ApiError> {
     let headers = request.headers();
     let named = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if headers.get_all(header::HOST).iter().count() == 1 && is_ours(options, host_of(named)) {
+    let is_single = headers.get_all(header::HOST).iter().count() == 1;
+    // A request line with an authority of its own (`GET http://name/ HTTP/1.1`) must not say another one than the header.
+    let target = request.uri().authority().map(http::uri::Authority::as_str);
+    let agrees = target.is_none_or(|target| target.eq_ignore_ascii_case(named));
+    if is_single && agrees && host_of(named).is_some_and(|host| is_ours(options, host)) {
         return Ok(());
     }
-    let message = format!(
-        "this server is not addressed as {named:?}; allow that name with --allow-host if it should be"
-    );
+    let message = match host_of(named) {
+        Some(host) => format!("Host {named:?} is not allowed; add --allow-host {host}"),
+        None => format!("Host {named:?} is not a host with an optional port"),
+    };
     Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", message))
 }
 
-/// The host of an authority, without its port.
-fn host_of(authority: &str) -> &str {
-    if authority.starts_with('[') {
-        return authority.split_inclusive(']').next().unwrap_or_default();
+/// The host of an authority `host[:port]`, or `None` if it is anything else: user information, a port that is not a
+/// number, an address in brackets that is none.
+fn host_of(authority: &str) -> Option<&str> {
+    let host_end = match authority.strip_prefix('[') {
+        Some(rest) => rest.find(']')? + 2,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, port) = authority.split_at(host_end);
+    let is_port = |port: &str| port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let port_fits = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+    (is_host(host) && port_fits).then_some(host)
+}
+
+/// Whether this can be the name or the address of a host: letters, digits, dots, hyphens and underscores, or an IPv6
+/// address in brackets.
+fn is_host(host: &str) -> bool {
+    match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b)),
     }
-    authority.split(':').next().unwrap_or_default()
 }
 
 fn is_ours(options: &HttpOptions, host: &str) -> bool {
@@ -244,15 +277,78 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_ours_are_answered() {
+    fn only_a_host_of_ours_with_a_port_is_allowed() {
         let check = |host: &str| check_host(&options(), &request(&[("host", host)], "/")).is_ok();
-        for good in ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]:80", "baton.example", "LOCALHOST"] {
+        for good in [
+            "localhost",
+            "localhost:8080",
+            "LOCALHOST",
+            "127.0.0.1",
+            "127.0.0.1:1",
+            "127.0.0.1:65535",
+            "[::1]",
+            "[::1]:80",
+            "baton.example",
+            "baton.example:443",
+        ] {
             assert!(check(good), "{good}");
         }
-        for bad in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "[::2]:80"] {
+        for bad in [
+            "",
+            ":80",
+            "evil.example",
+            "localhost.evil.example",
+            "localhost.",
+            "127.0.0.1.evil.example:80",
+            "127.0.0.1:evil.com",
+            "127.0.0.1:80.evil.com",
+            "127.0.0.1:80:80",
+            "127.0.0.1:",
+            "127.0.0.1:+80",
+            "127.0.0.1:65536",
+            "127.0.0.1:80@evil.com",
+            "evil.com@127.0.0.1",
+            "localhost@evil.com:80",
+            "localhost/",
+            "localhost#evil.com",
+            "localhost evil.com",
+            "localhost,evil.com",
+            "http://localhost",
+            "[::1",
+            "[::1]evil.com",
+            "[::1]:evil.com",
+            "[::1]:80.evil.com",
+            "[::1%25lo]",
+            "[::2]:80",
+            "[localhost]",
+            "[]",
+            "::1",
+            "[[::1]]",
+        ] {
             assert!(!check(bad), "{bad}");
         }
         assert!(check_host(&options(), &request(&[("host", "localhost"), ("host", "evil")], "/")).is_err());
+        assert!(check_host(&options(), &request(&[], "/")).is_err());
+    }
+
+    #[test]
+    fn request_target_and_host_must_name_the_same_authority() {
+        let check =
+            |target: &str| check_host(&options(), &request(&[("host", "localhost:1")], target)).is_ok();
+        assert!(check("http://localhost:1/api/sessions"));
+        assert!(!check("http://evil.example/api/sessions"));
+        assert!(!check("http://evil.example@localhost:1/api/sessions"));
+    }
+
+    #[test]
+    fn refused_host_says_which_flag_allows_it() {
+        let refused =
+            |host: &str| check_host(&options(), &request(&[("host", host)], "/")).unwrap_err().message;
+        assert_eq!(
+            refused("dev.example:80"),
+            "Host \"dev.example:80\" is not allowed; add --allow-host dev.example"
+        );
+        assert!(refused("localhost:x").contains("is not a host with an optional port"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderValue, Request, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -24,12 +24,15 @@ use tower::ServiceExt as _;
 
 use super::body::PunctualBody;
 use super::guard::Peer;
+use super::linger::Lingering;
 use super::sse::{self, Subscription};
 use super::{Shared, TlsIdentity};
 use crate::wire::Pipe;
 
 /// The largest head of a request, with all its headers.
 const MAX_HEAD: usize = 64 << 10;
+/// How much of a refused request is still read after the answer, at least.
+const MAX_LEFTOVER: usize = 1 << 20;
 /// How long an answer that is under way may still take when the server stops.
 pub(super) const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -109,13 +112,16 @@ async fn welcome(door: &Shared, routes: Router, arrival: Arrival, peer: Peer) {
 
 async fn serve_connection(door: &Shared, routes: Router, line: impl Line, peer: Peer) {
     let (leave, mut leaving) = oneshot::channel();
-    let service = service(routes, peer, door.options.body_time, leave);
+    let service = service(door, routes, peer, leave);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(door.options.header_time)
         .max_buf_size(MAX_HEAD)
         .half_close(false)
-        .serve_connection(TokioIo::new(line), service);
+        .serve_connection(
+            TokioIo::new(Lingering::new(line, door.options.max_body.max(MAX_LEFTOVER))),
+            service,
+        );
     // In boxes, here and below: a stream may last for days, and should not hold on to what its request needed.
     let mut connection = Box::new(connection);
     let (subscription, headers) = tokio::select! {
@@ -129,7 +135,7 @@ async fn serve_connection(door: &Shared, routes: Router, line: impl Line, peer: 
     };
     // Nothing of the answer has been written yet, and all answers before it have been read: whoever asks for a stream
     // waits for it. Who does not wait has only itself to blame.
-    if let Ok((incoming, outgoing)) = connection.into_parts().io.into_inner().apart(door) {
+    if let Ok((incoming, outgoing)) = connection.into_parts().io.into_inner().into_inner().apart(door) {
         Box::pin(sse::stream(door, subscription, headers, incoming, outgoing)).await;
     }
 }
@@ -142,18 +148,25 @@ type Serving = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>
 /// The routes, with a note on every request where it came from. A request that is answered with a subscription is never
 /// answered here: its connection leaves.
 fn service(
+    door: &Shared,
     routes: Router,
     peer: Peer,
-    body_time: Duration,
     leave: oneshot::Sender<Leaving>,
 ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future = Serving> {
     let leave = Arc::new(Mutex::new(Some(leave)));
+    let (most, body_time, patience) =
+        (door.options.max_body as u64, door.options.body_time, door.options.header_time);
     service_fn(move |request: Request<Incoming>| {
         let (routes, leave) = (routes.clone(), leave.clone());
-        let mut request = request.map(|body| Body::new(PunctualBody::new(body, body_time)));
+        let (head, body) = request.into_parts();
+        let (body, unread) = PunctualBody::new(body, &head.headers, body_time);
+        let mut request = Request::from_parts(head, Body::new(body));
         request.extensions_mut().insert(peer);
         Box::pin(async move {
             let mut response = routes.oneshot(request).await?;
+            if !unread.drain(most, patience).await {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             let Some(leaving) = sse::take_subscription(&mut response) else { return Ok(response) };
             if let Some(leave) = leave.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 drop(leave.send(leaving));

@@ -1,6 +1,6 @@
 //! The HTTP door: for browsers, scripts and everything that is not an SDK.
 //!
-//! [`listen`] accepts and limits connections, [`guard`] decides who may pass ([`cors`]: which pages), [`api`] is the
+//! [`listen`] accepts and limits connections ([`linger`]: and closes them), [`guard`] decides who may pass ([`cors`]: which pages), [`api`] is the
 //! session API, [`sse`] streams events, and [`v1`] is the workspace API of crush's client. What the door does with a session
 //! it does as any other client: through its mailbox, in the same order.
 
@@ -10,6 +10,7 @@ mod cors;
 mod ear;
 mod error;
 mod guard;
+mod linger;
 mod listen;
 mod metrics;
 mod sse;

@@ -68,7 +68,7 @@ impl Connection {
     /// Takes all whole frames out of the buffer. An error means that the stream makes no sense any more.
     pub(crate) async fn receive(self: &Arc<Self>, buffer: &mut BytesMut) -> Result<(), FrameError> {
         loop {
-            let frame = self.decoder.lock().unwrap_or_else(PoisonError::into_inner).decode(buffer);
+            let frame = self.decode(buffer);
             match frame {
                 Ok(Some(body)) => self.take(&body).await,
                 Ok(None) => return Ok(()),
@@ -80,6 +80,15 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Takes the next frame out of the buffer. A client whose token has not come may send small ones only.
+    fn decode(&self, buffer: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
+        let options = &self.server.options;
+        let most = if self.is_admitted() { options.max_message } else { options.rpc.bytes_before_token };
+        let mut decoder = self.decoder.lock().unwrap_or_else(PoisonError::into_inner);
+        decoder.limit(most.min(options.max_message));
+        decoder.decode(buffer)
     }
 
     async fn take(self: &Arc<Self>, body: &[u8]) {

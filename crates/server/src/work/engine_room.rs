@@ -9,7 +9,7 @@ use baton_engines::{Control, Engine, Outcome, Report, ResumeToken, Thread, Threa
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::reaper::Ledger;
+use crate::ledger::Ledger;
 
 /// How long a program that has nothing to do is kept. Starting it again costs a second or so, keeping it some hundred
 /// megabytes.

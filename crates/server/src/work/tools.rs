@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use baton_agent::tools::shell::{NoProcessLog, ShellSettings, Shells};
+use baton_agent::tools::shell::{ShellSettings, Shells};
 use baton_agent::tools::sql::{Database, Dependency, Todo};
 use baton_agent::tools::{
     self, Services, Tool, ToolContext, Toolbox, agents, ask_user, exit_plan_mode, spill,
@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::person::People;
 use super::{Bench, capture, delegate, hooks, prompt};
 use crate::Server;
+use crate::ledger::Ledger;
 use crate::rpc::dialect;
 use crate::session::Hub;
 use crate::web::NetworkFetch;
@@ -34,6 +35,7 @@ pub(crate) struct ToolRoom {
     directory: PathBuf,
     toolbox: Toolbox,
     services: OnceLock<Arc<Services>>,
+    ledger: Ledger,
     pub(super) people: People,
     /// What was kept of files in this turn.
     pub(super) kept: capture::Kept,
@@ -43,13 +45,13 @@ pub(crate) struct ToolRoom {
 impl ToolRoom {
     pub(crate) fn new(server: &Arc<Server>, hub: &Arc<Hub>, directory: PathBuf) -> Self {
         let (server, hub, database) = (server.clone(), hub.clone(), directory.join("session.db"));
-        let toolbox = server.toolbox.clone();
+        let (toolbox, ledger) = (server.toolbox.clone(), server.ledger.clone());
         let make = move || {
             let hub = hub.clone();
             let todos_changed = Arc::new(move || hub.show(TodosChanged {}, &CancellationToken::new()));
             let settings = ShellSettings {
                 environment: server.options.environment.clone(),
-                processes: Arc::new(NoProcessLog),
+                processes: Arc::new(server.ledger.clone()),
             };
             let shells = Shells::new(settings);
             server.ledger.note(shells.tag());
@@ -63,6 +65,7 @@ impl ToolRoom {
             directory,
             toolbox,
             services: OnceLock::new(),
+            ledger,
             people: People::default(),
             kept: capture::Kept::default(),
             make: Box::new(make),
@@ -96,6 +99,7 @@ impl ToolRoom {
     pub(crate) async fn close(&self) {
         if let Some(services) = self.services.get() {
             services.shells.end_all().await;
+            self.ledger.forget(services.shells.tag());
         }
     }
 }

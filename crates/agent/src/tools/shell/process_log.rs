@@ -21,6 +21,8 @@ pub struct StartedGroup {
 pub trait ProcessLog: Send + Sync {
     /// A group was started.
     fn started(&self, group: &StartedGroup);
+    /// The leader of the group has ended, and left these running.
+    fn left(&self, group: &StartedGroup, members: &[Identity]);
     /// No process of the group is left.
     fn ended(&self, group: &StartedGroup);
 }
@@ -31,6 +33,7 @@ pub struct NoProcessLog;
 
 impl ProcessLog for NoProcessLog {
     fn started(&self, _: &StartedGroup) {}
+    fn left(&self, _: &StartedGroup, _: &[Identity]) {}
     fn ended(&self, _: &StartedGroup) {}
 }
 
@@ -50,6 +53,8 @@ impl ProcessLog for MemoryProcessLog {
     fn started(&self, group: &StartedGroup) {
         lock(&self.0).push(group.clone());
     }
+
+    fn left(&self, _: &StartedGroup, _: &[Identity]) {}
 
     fn ended(&self, group: &StartedGroup) {
         lock(&self.0).retain(|running| running != group);

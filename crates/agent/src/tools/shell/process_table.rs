@@ -21,7 +21,8 @@ pub struct Identity {
 
 impl Identity {
     /// The process that has the number `pid` now.
-    pub(crate) fn of(pid: i32) -> Self {
+    #[must_use]
+    pub fn of(pid: i32) -> Self {
         read(pid).map_or(Self { pid, start_time: 0 }, |process| process.id)
     }
 }
@@ -79,17 +80,29 @@ fn size_of_environment(fields: &[&str]) -> Option<usize> {
 
 impl Process {
     /// Whether the environment of this process has an entry that begins with `mark`.
+    pub(super) fn is_marked(&self, mark: &[u8]) -> bool {
+        self.find_entry(|entry| entry.starts_with(mark)).is_some()
+    }
+
+    /// The value of a variable in the environment of this process.
+    pub(super) fn entry(&self, name: &str) -> Option<String> {
+        let value = |entry: &[u8]| Some(entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec());
+        let entry = self.find_entry(|entry| value(entry).is_some())?;
+        String::from_utf8(value(&entry)?).ok()
+    }
+
+    /// The first entry of the environment for which `wanted` holds.
     ///
     /// While a process becomes another program, the kernel shows no environment for a moment, or only the beginning of
     /// one. Whoever took that for an answer would let a command get away that is just being started.
-    pub(super) fn is_marked(&self, mark: &[u8]) -> bool {
+    fn find_entry(&self, wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         let pid = self.id.pid;
         let mut size = self.environment;
         for _ in 0..LOOKS {
             let Some(expected) = size else { break };
             let Ok(environ) = fs::read(format!("/proc/{pid}/environ")) else { break };
-            if environ.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark)) {
-                return true;
+            if let Some(entry) = environ.split(|byte| *byte == 0).find(|entry| wanted(entry)) {
+                return Some(entry.to_vec());
             }
             if environ.len() == expected || !*SIZES_ARE_TOLD {
                 break;
@@ -97,8 +110,25 @@ impl Process {
             std::thread::sleep(A_MOMENT);
             size = read(pid).and_then(|now| now.environment);
         }
-        false
+        None
     }
+
+    #[cfg(test)]
+    pub(super) fn for_test(id: Identity, parent: i32, session: i32) -> Self {
+        Self { id, alive: true, parent, group: session, session, environment: None }
+    }
+}
+
+/// What time it is, in the clock ticks since the machine started that start times are in; 0 where that cannot be known.
+#[must_use]
+pub fn now_in_ticks() -> u64 {
+    let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let parts = uptime.split_ascii_whitespace().next().and_then(|seconds| seconds.split_once('.'));
+    let hundredths = parts.and_then(|(whole, part)| {
+        let (whole, part): (u64, u64) = (whole.parse().ok()?, part.parse().ok()?);
+        (part < 100).then_some(whole * 100 + part)
+    });
+    hundredths.unwrap_or(0) * rustix::param::clock_ticks_per_second() / 100
 }
 
 /// Whether `/proc` says how large an environment is. Some sandboxes imitate only a part of it; there, the first look has

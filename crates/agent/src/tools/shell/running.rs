@@ -216,7 +216,13 @@ impl Supervisor {
     /// The command has ended by itself. What it left running keeps its pipe and stays under watch. Says
     /// whether nothing is left in the end.
     async fn exited(&mut self, code: i32) -> bool {
-        lock(&self.shell.tree).leader_reaped();
+        {
+            let mut tree = lock(&self.shell.tree);
+            tree.leader_reaped();
+            if tree.has_known() {
+                self.log.left(&tree.group, &tree.known());
+            }
+        }
         let drained = self.drain().await;
         let suspicious = !drained || lock(&self.shell.tree).has_known();
         let left_running = suspicious && !lock(&self.shell.tree).is_empty();

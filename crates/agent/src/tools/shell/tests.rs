@@ -331,9 +331,10 @@ async fn the_log_knows_what_runs() {
     assert!(group.leader.start_time > 0 && group.tag.starts_with(bench.context.services.shells.tag()));
     // What a later server does with such a log. A stranger who has the number now is spared.
     let leader = Identity { start_time: group.leader.start_time + 1, ..group.leader };
-    end_leftovers(&StartedGroup { leader, tag: "another".into() });
+    let left_by = |leader| [Leftover { leader, seen: leader.start_time, members: Vec::new() }];
+    assert_eq!(end_leftovers(&["another/".to_owned()], &left_by(leader)), 0);
     assert_eq!(Identity::of(group.leader.pid), group.leader);
-    end_leftovers(group);
+    assert_eq!(end_leftovers(&[], &left_by(group.leader)), 1);
     let told = bench.run(&ReadBash, json!({"shellId": "0", "delay": 20})).await.text_result_for_llm;
     assert_eq!(told, "<exited with exit code 137>");
     until("it is told", || bench.processes.running().is_empty()).await;

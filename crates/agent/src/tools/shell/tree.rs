@@ -13,7 +13,8 @@
 //!
 //! Why not `PR_SET_PDEATHSIG`: it reaches the first process only, it fires when the *thread* that started it
 //! ends, which in a thread pool is any time, and setting it needs `unsafe`. What a killed server leaves
-//! behind is found by the next one through [`ProcessLog`](super::ProcessLog) and [`end_leftovers`].
+//! behind is found by the next one through [`ProcessLog`](super::ProcessLog) and
+//! [`end_leftovers`](super::end_leftovers).
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -56,6 +57,11 @@ impl Tree {
             self.known.extend(self.members());
         }
         self.leader_reaped = true;
+    }
+
+    /// The processes that were seen when the leader had ended.
+    pub(crate) fn known(&self) -> Vec<Identity> {
+        self.known.iter().copied().collect()
     }
 
     /// Whether processes were seen when the leader had ended.
@@ -194,16 +200,6 @@ async fn wait_a_moment(child: &mut dyn ChildWrapper) -> bool {
         return false;
     }
     timeout(POLL, child.wait()).await.is_ok()
-}
-
-/// Ends what is left of a group that a server started which is no more. Blocks for a moment.
-///
-/// The group must be from this run of the machine: numbers and start times begin anew with each.
-pub fn end_leftovers(group: &StartedGroup) {
-    let mut tree = Tree::new(group.clone());
-    // Nobody holds the number for us now, so it means our leader only if it started when our leader did.
-    tree.leader_reaped = Identity::of(group.leader.pid) != group.leader;
-    tree.kill();
 }
 
 /// Ends every process whose tag begins with `tag`, at once. For a session that ends. Blocks for a moment.

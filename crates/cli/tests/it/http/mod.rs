@@ -1,6 +1,7 @@
 //! The HTTP door of the real program, over real sockets.
 
 mod admission;
+mod bodies;
 mod crash;
 mod cross_door;
 mod limits;
