@@ -6,12 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use baton_agent::tools::shell::{NoProcessLog, ShellSettings, Shells};
 use baton_agent::tools::sql::{Database, Dependency, Todo};
+use baton_agent::tools::web::PrivateHosts;
 use baton_agent::tools::{
-    self, Services, Tool, ToolContext, Toolbox, agents, ask_user, exit_plan_mode, spill,
+    self, NamedPaths, Services, Tool, ToolContext, Toolbox, agents, ask_user, exit_plan_mode, spill,
 };
 use baton_core::{Call, CallKey, Prepared, Route, Ruling};
 use baton_protocol::event::{
-    ContextAdded, Question, TodosChanged, ToolPartialResult, ToolRequest, UserQuestion,
+    ContextAdded, PermissionMode, Question, TodosChanged, ToolPartialResult, ToolRequest, UserQuestion,
 };
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult, ToolSpec};
@@ -56,6 +57,8 @@ impl ToolRoom {
                 shells,
                 database: Database::new(database.clone(), todos_changed),
                 web: Arc::new(NetworkFetch::new(server.models.network())),
+                paths: NamedPaths::default(),
+                private_hosts: PrivateHosts::default(),
             }
         };
         Self {
@@ -122,10 +125,10 @@ pub(super) async fn prepare(bench: &Bench, key: &CallKey) -> Prepared {
         arguments = modified.clone();
     }
     let planned = match plan(bench, &call, &arguments).await {
-        Prepared::Runnable { route, wants, .. } => Prepared::Runnable {
+        Prepared::Runnable { route, wants, always_ask, .. } => Prepared::Runnable {
             route,
             wants: wants.filter(|_| decision.as_deref() != Some("allow")),
-            always_ask: decision.as_deref() == Some("ask"),
+            always_ask: always_ask || decision.as_deref() == Some("ask"),
             arguments: modified,
         },
         other => other,
@@ -193,9 +196,16 @@ async fn plan_freely(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
                 tools::Prepared::Refused(result) => Prepared::Finished(result),
                 tools::Prepared::Harmless => runnable(None),
                 tools::Prepared::Needs(wants) => runnable(Some(wants)),
+                tools::Prepared::NeedsEachTime(wants) => ask_each_time(bench, wants),
             },
         },
     }
+}
+
+/// No grant covers what is asked for each time. Whoever has allowed everything has allowed this, too.
+fn ask_each_time(bench: &Bench, wants: PermissionRequest) -> Prepared {
+    let always_ask = bench.session.durable.facts.permissions != PermissionMode::AllowAll;
+    Prepared::Runnable { route: Route::BuiltIn, wants: Some(wants), always_ask, arguments: None }
 }
 
 /// A plan is put to the user as it stands in the session's plan file at this moment.
@@ -374,6 +384,7 @@ fn context(bench: &Bench, id: &ToolCallId) -> ToolContext {
     ToolContext {
         cwd: prompt::cwd(bench),
         session_dir: bench.tools.directory.clone(),
+        home: Some(bench.server.options.home.clone()),
         services: bench.tools.services(),
         call: id.clone(),
         cancel: bench.cancel.clone(),
