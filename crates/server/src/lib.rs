@@ -52,7 +52,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use baton_agent::tools::Toolbox;
+use baton_agent::tools::{Toolbox, beneath};
 use baton_protocol::{ClientId, SessionId};
 use baton_store::{Owner, Store};
 use tokio::net::TcpListener;
@@ -125,7 +125,9 @@ pub struct Server {
 impl Server {
     /// A server with nothing in memory. Opens nothing: what the first request does not need is not touched.
     #[must_use]
-    pub fn new(options: Options, store: Arc<dyn Store>) -> Arc<Self> {
+    pub fn new(mut options: Options, store: Arc<dyn Store>) -> Arc<Self> {
+        // Without links, because the paths that tools ask for have none: this is how Baton's own files are recognised.
+        options.home = beneath::resolve(&options.home);
         let (owner, keep) = (owner::this_process(), Keep::at(&options.home));
         Arc::new(Self {
             models: Models::new(&options),

@@ -9,6 +9,7 @@
 pub mod agents;
 mod arguments;
 pub mod ask_user;
+pub mod beneath;
 mod diff;
 pub mod exit_plan_mode;
 mod files;
@@ -37,6 +38,7 @@ use baton_protocol::{Json, ToolCallId};
 use tokio_util::sync::CancellationToken;
 
 pub use diff::{line_counts, unified as unified_diff};
+pub use paths::NamedPaths;
 use refusal::Refusal;
 pub use toolbox::Toolbox;
 
@@ -47,6 +49,8 @@ pub struct ToolContext {
     pub cwd: PathBuf,
     /// The session's own directory for files that outlive a call.
     pub session_dir: PathBuf,
+    /// Baton's home, without links: searches pass it by, unless it is what they were asked for.
+    pub home: Option<PathBuf>,
     /// Shells of this session, its database, its HTTP client.
     pub services: Arc<Services>,
     /// The call being made.
@@ -66,6 +70,10 @@ pub struct Services {
     pub database: sql::Database,
     /// The way to the network.
     pub web: Arc<dyn web::Fetch>,
+    /// Where the paths lead that calls have asked for.
+    pub paths: NamedPaths,
+    /// Names that were found to lead into the private network.
+    pub private_hosts: web::PrivateHosts,
 }
 
 /// What a tool would do.
@@ -75,6 +83,8 @@ pub enum Prepared {
     Harmless,
     /// This, if allowed.
     Needs(PermissionRequest),
+    /// This, if somebody allows this very request: no grant covers it.
+    NeedsEachTime(PermissionRequest),
     /// Nothing: the arguments are no good, and the model is told so.
     Refused(ToolResult),
 }

@@ -1,12 +1,19 @@
-//! Paths as a model writes them, made absolute, so that what a person allows is what is touched.
+//! Paths as a model writes them, made absolute and real, so that what a person allows is what is touched.
+//!
+//! A request names the real path ([`Target::ask`]), with all links followed. The call that runs later works on that very
+//! path ([`Target::recall`]) and follows no link: what has become of the model's own path meanwhile does not matter.
 
+use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Mutex;
+
+use baton_protocol::ToolCallId;
+
+use super::{Refusal, ToolContext, beneath, lock};
 
 /// The absolute path that `path` means in `cwd`, without `.` and `..`.
 ///
-/// `..` is taken by its spelling, not through links: the result is the very path that is then opened, so
-/// nothing is touched that the permission did not name. `~` means nothing here, as in every program but a
-/// shell.
+/// `..` is taken by its spelling, not through links. `~` means nothing here, as in every program but a shell.
 pub(crate) fn absolute(cwd: &Path, path: &str) -> PathBuf {
     let mut plain = PathBuf::from("/");
     for part in cwd.join(path).components() {
@@ -21,29 +28,98 @@ pub(crate) fn absolute(cwd: &Path, path: &str) -> PathBuf {
     plain
 }
 
-/// Where `path` really leads, when it looks as if it were inside `cwd` and a link takes it outside.
-pub(crate) fn escape(cwd: &Path, path: &Path) -> Option<PathBuf> {
-    let inside = absolute(cwd, "");
-    if !path.starts_with(&inside) {
-        return None;
-    }
-    // What does not exist yet is where its nearest existing directory leads.
-    let existing = path.ancestors().find_map(|p| p.canonicalize().ok())?;
-    let real_cwd = inside.canonicalize().ok()?;
-    (!existing.starts_with(&real_cwd) && !real_cwd.starts_with(&existing)).then_some(existing)
+/// A path that a call is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// As the model wrote it, absolute: results are told in these terms.
+    pub(crate) written: PathBuf,
+    /// Where it leads, without links: this is what is shown to people, and opened.
+    pub(crate) real: PathBuf,
 }
 
-/// The intention of a request about `path`, which says so if the path is a link out of the working directory.
-pub(crate) fn intention(what: &str, cwd: &Path, path: &Path) -> String {
-    match escape(cwd, path) {
-        Some(target) => format!("{what} (through a link to {})", target.display()),
-        None => what.to_owned(),
+impl Target {
+    /// Finds out where a path leads, for a request about it. Blocks.
+    pub(crate) fn ask(context: &ToolContext, written: PathBuf) -> Self {
+        let real = beneath::resolve(&written);
+        context.services.paths.note(&context.call, &written, &real);
+        Self { written, real }
+    }
+
+    /// The target that the request of this call was about. Blocks.
+    pub(crate) fn recall(context: &ToolContext, written: PathBuf) -> Result<Self, Refusal> {
+        let real = match context.services.paths.find(&context.call, &written) {
+            Some(Noted::As(real)) => real,
+            Some(Noted::Differently) => {
+                let text =
+                    format!("{} led to two places while it was asked for. Call again.", written.display());
+                return Err(Refusal::new(text).in_short("Path has changed"));
+            }
+            // Asked for before a restart. Then only the working directory itself may be reached through a link: one
+            // on the rest of the way is found when the path is opened.
+            None => within_real(&context.cwd, &written),
+        };
+        Ok(Self { written, real })
+    }
+
+    /// The intention of a request about this, which says so if a link leads there.
+    pub(crate) fn intention(&self, context: &ToolContext, what: &str) -> String {
+        match self.real == within_real(&context.cwd, &self.written) {
+            true => what.to_owned(),
+            false => format!("{what} (through a link: {})", self.written.display()),
+        }
+    }
+}
+
+/// The path, with the links of the working directory's own path followed and no others.
+fn within_real(cwd: &Path, path: &Path) -> PathBuf {
+    match path.strip_prefix(absolute(cwd, "")) {
+        Ok(rest) if rest.as_os_str().is_empty() => beneath::resolve(cwd),
+        Ok(rest) => beneath::resolve(cwd).join(rest),
+        Err(_) => path.to_owned(),
+    }
+}
+
+/// The real paths that requests of recent calls have named.
+#[derive(Debug, Default)]
+pub struct NamedPaths(Mutex<VecDeque<(ToolCallId, PathBuf, Noted)>>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Noted {
+    As(PathBuf),
+    /// Two requests of the same call have named two; whichever was allowed cannot be told.
+    Differently,
+}
+
+impl NamedPaths {
+    /// More than calls that wait at once.
+    const CAPACITY: usize = 4096;
+
+    fn note(&self, call: &ToolCallId, written: &Path, real: &Path) {
+        let mut noted = lock(&self.0);
+        let known = noted.iter_mut().find(|(c, w, _)| c == call && w == written);
+        if let Some((_, _, known)) = known {
+            if *known != Noted::As(real.to_owned()) {
+                *known = Noted::Differently;
+            }
+            return;
+        }
+        if noted.len() == Self::CAPACITY {
+            noted.pop_front();
+        }
+        noted.push_back((call.clone(), written.to_owned(), Noted::As(real.to_owned())));
+    }
+
+    fn find(&self, call: &ToolCallId, written: &Path) -> Option<Noted> {
+        lock(&self.0).iter().find(|(c, w, _)| c == call && w == written).map(|(_, _, noted)| noted.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
+    use crate::tools::testing::Bench;
 
     #[test]
     fn paths_become_absolute_and_plain() {
@@ -61,17 +137,34 @@ mod tests {
     }
 
     #[test]
-    fn a_link_out_of_the_working_directory_is_named() {
+    fn a_request_names_where_a_link_leads_and_the_call_goes_there() {
+        let bench = Bench::new();
         let outside = tempfile::tempdir().unwrap();
-        let cwd = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(outside.path(), cwd.path().join("link")).unwrap();
-        std::os::unix::fs::symlink(cwd.path(), cwd.path().join("home")).unwrap();
         let real = outside.path().canonicalize().unwrap();
+        symlink(&real, bench.path("link")).unwrap();
+        symlink(&bench.context.cwd, bench.path("here")).unwrap();
+        let ask = |path: &str| Target::ask(&bench.context, absolute(&bench.context.cwd, path));
+        let target = ask("link/new.txt");
+        assert_eq!(target.real, real.join("new.txt"));
+        assert!(target.intention(&bench.context, "Read").contains(&bench.path("link/new.txt")));
+        assert_eq!(ask("here/plain").real, bench.context.cwd.join("plain"));
+        assert_eq!(ask("plain").intention(&bench.context, "Read"), "Read");
 
-        let says = |path: &str| escape(cwd.path(), &absolute(cwd.path(), path));
-        assert_eq!(says("link/new.txt"), Some(real));
-        assert_eq!(says("plain/new.txt"), None);
-        assert_eq!(says("home/new.txt"), None);
-        assert_eq!(says("/etc/passwd"), None, "a path that is plainly outside needs no comment");
+        std::fs::remove_file(bench.path("link")).unwrap();
+        let recalled = Target::recall(&bench.context, target.written.clone()).unwrap();
+        assert_eq!(recalled, target, "what was shown counts, not what the link is now");
+        ask("link/new.txt");
+        assert!(Target::recall(&bench.context, target.written).is_err(), "asked for twice, with two answers");
+    }
+
+    #[test]
+    fn a_working_directory_may_be_reached_through_a_link() {
+        let mut bench = Bench::new();
+        let real = bench.context.cwd.clone();
+        symlink(&real, real.with_file_name("alias")).unwrap();
+        bench.context.cwd = real.with_file_name("alias");
+        let written = absolute(&bench.context.cwd, "a.txt");
+        assert_eq!(Target::recall(&bench.context, written.clone()).unwrap().real, real.join("a.txt"));
+        assert_eq!(Target::ask(&bench.context, written).intention(&bench.context, "Read"), "Read");
     }
 }

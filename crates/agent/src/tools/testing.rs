@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::shell::{MemoryProcessLog, ShellSettings, Shells};
 use super::sql::Database;
-use super::web::{Fetch, NoNetwork};
-use super::{Prepared, Services, Tool, ToolContext};
+use super::web::{Fetch, NoNetwork, PrivateHosts};
+use super::{NamedPaths, Prepared, Services, Tool, ToolContext};
 
 pub(crate) struct Bench {
     pub(crate) context: ToolContext,
@@ -40,10 +40,13 @@ impl Bench {
             shells: Shells::new(settings),
             database: Database::new(session_dir.join("session.db"), Arc::new(|| {})),
             web,
+            paths: NamedPaths::default(),
+            private_hosts: PrivateHosts::default(),
         };
         let context = ToolContext {
             cwd,
             session_dir,
+            home: None,
             services: Arc::new(services),
             call: "call-1".into(),
             cancel: CancellationToken::new(),

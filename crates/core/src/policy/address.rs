@@ -88,6 +88,13 @@ pub fn same_origin(one: &Url, other: &Url) -> bool {
         && one.port_or_known_default() == other.port_or_known_default()
 }
 
+/// Returns whether the host of a URL is a name of the internet: such a name has to lead to addresses that are
+/// [public](is_public), because a grant can cover it.
+#[must_use]
+pub fn is_internet_name(url: &Url) -> bool {
+    matches!(url.host(), Some(Host::Domain(name)) if !is_local_name(name))
+}
+
 /// Returns the scheme, host and port of a URL, as a pattern.
 #[must_use]
 pub fn origin(url: &Url) -> String {

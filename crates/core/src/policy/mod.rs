@@ -59,7 +59,8 @@ pub struct Grant {
     pub at: Option<Timestamp>,
 }
 
-/// What somebody other than the policy has already said about a request: a hook, or the declaration of a client tool.
+/// What somebody other than the policy has already said about a request: a hook, the declaration of a client tool, or a
+/// built-in tool that has looked at what it would touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Advice {
     /// Nothing.
@@ -67,7 +68,9 @@ pub enum Advice {
     None,
     /// It needs nobody's approval. Deny rules still hold.
     Allow,
-    /// Somebody must be asked, whatever is granted.
+    /// No grant covers it. Where everything is allowed, it is.
+    EachTime,
+    /// Somebody must be asked, whatever is allowed.
     Ask,
 }
 
@@ -175,10 +178,13 @@ pub fn decide(request: &PermissionRequest, situation: &Situation<'_>) -> Decisio
     match situation.advice {
         Advice::Ask => return Decision::Ask(Reason::Advice),
         Advice::Allow => return Decision::Allow(Reason::Advice),
-        Advice::None => {}
+        Advice::None | Advice::EachTime => {}
     }
     if situation.mode == PermissionMode::AllowAll {
         return Decision::Allow(Reason::AllowAll);
+    }
+    if situation.advice == Advice::EachTime {
+        return Decision::Ask(Reason::NothingCovers);
     }
     allow::covered(&subject, situation)
 }

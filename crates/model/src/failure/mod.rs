@@ -23,6 +23,9 @@ pub(crate) fn of_transport(endpoint: &Endpoint, error: &TransportError) -> Model
         }
         TransportError::Unreachable(why) => (ErrorKind::Network, format!("{host} cannot be reached: {why}")),
         TransportError::Untrusted(why) => (ErrorKind::Certificate, format!("{host} is not trusted: {why}")),
+        TransportError::Closed(_) => {
+            (ErrorKind::Network, format!("{host} leads to an address that must not be reached"))
+        }
         TransportError::Broken(why) => {
             (ErrorKind::Network, format!("The connection to {host} broke off: {why}"))
         }

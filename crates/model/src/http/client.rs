@@ -2,11 +2,13 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::sync::OnceLock;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::stream;
 
+use super::gate::{Closed, Gate};
 use super::{
     Body, Headers, HttpRequest, HttpResponse, Method, Opening, Sending, Socket, Transport, TransportError,
     socket, tls,
@@ -26,6 +28,8 @@ pub struct HttpClient {
     made: OnceLock<Result<reqwest::Client, TransportError>>,
     /// For WebSockets, which begin with a request of HTTP/1.1.
     made_for_sockets: OnceLock<Result<reqwest::Client, TransportError>>,
+    /// For a client that must not reach every address.
+    gate: Option<Gate>,
 }
 
 impl HttpClient {
@@ -35,16 +39,34 @@ impl HttpClient {
         Self::default()
     }
 
+    /// A client that connects to no address that a name leads to, unless it is allowed. An address that stands in the URL
+    /// itself is not a name; whoever wrote it has said where to go.
+    #[must_use]
+    pub fn reaching(allows: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
+        Self { gate: Some(Gate::new(Arc::new(allows))), ..Self::default() }
+    }
+
+    fn watch(&self, request: &HttpRequest) {
+        if let Some(gate) = &self.gate {
+            gate.watch(request.url.host_name());
+        }
+    }
+
     fn client(&self) -> Result<&reqwest::Client, TransportError> {
-        self.made.get_or_init(|| make(&[tls::HTTP_2, tls::HTTP_1])).as_ref().map_err(Clone::clone)
+        self.made
+            .get_or_init(|| make(&[tls::HTTP_2, tls::HTTP_1], self.gate.clone()))
+            .as_ref()
+            .map_err(Clone::clone)
     }
 
     async fn open_one(&self, request: HttpRequest) -> Result<Option<Box<dyn Socket>>, TransportError> {
-        let client = self.made_for_sockets.get_or_init(|| make(&[tls::HTTP_1]));
+        self.watch(&request);
+        let client = self.made_for_sockets.get_or_init(|| make(&[tls::HTTP_1], self.gate.clone()));
         socket::open(client.as_ref().map_err(Clone::clone)?, request).await
     }
 
     async fn send_one(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        self.watch(&request);
         let method = match request.method {
             Method::Get => reqwest::Method::GET,
             Method::Post => reqwest::Method::POST,
@@ -76,9 +98,13 @@ impl Transport for HttpClient {
     }
 }
 
-fn make(versions: &[&str]) -> Result<reqwest::Client, TransportError> {
+fn make(versions: &[&str], gate: Option<Gate>) -> Result<reqwest::Client, TransportError> {
     let tls = tls::offering(versions).map_err(|error| TransportError::Invalid(error.to_string()))?;
-    reqwest::Client::builder()
+    let mut builder = reqwest::Client::builder();
+    if let Some(gate) = gate {
+        builder = builder.dns_resolver(gate);
+    }
+    builder
         .tls_backend_preconfigured(tls)
         .connect_timeout(CONNECT_LIMIT)
         // A redirected POST would arrive as a GET, and credentials would go where nobody meant them to go.
@@ -102,7 +128,9 @@ pub(super) fn classify(error: reqwest::Error) -> TransportError {
     // The address may carry a key, and whoever made the request knows it anyway.
     let error = error.without_url();
     let cause = innermost(&error);
-    if certificate_problem(&error) {
+    if let Some(Closed(addresses)) = causes(&error).find_map(|cause| cause.downcast_ref()) {
+        TransportError::Closed(addresses.clone())
+    } else if certificate_problem(&error) {
         TransportError::Untrusted(cause)
     } else if error.is_builder() {
         TransportError::Invalid(cause)
@@ -138,4 +166,45 @@ fn certificate_problem(error: &reqwest::Error) -> bool {
             Some(rustls::Error::InvalidCertificate(_) | rustls::Error::General(_))
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::http::Url;
+
+    /// The status of a server of this machine, asked by a name and by an address.
+    async fn statuses(client: &HttpClient) -> [Result<u16, TransportError>; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serve = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                drop(stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").await);
+                let mut rest = [0; 1024];
+                drop(tokio::io::AsyncReadExt::read(&mut stream, &mut rest).await);
+            }
+        });
+        let ask = async |host: &str| {
+            let url = Url::parse(&format!("http://{host}:{port}/")).unwrap();
+            let request = HttpRequest { method: Method::Get, url, headers: Vec::new(), body: Bytes::new() };
+            client.send(request).await.map(|response| response.status)
+        };
+        let statuses = [ask("localhost").await, ask("127.0.0.1").await];
+        serve.abort();
+        statuses
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_to_a_closed_address_is_not_connected_to() {
+        let open = statuses(&HttpClient::reaching(|address| address.is_loopback())).await;
+        assert_eq!(open, [Ok(204), Ok(204)]);
+        let [by_name, by_address] = statuses(&HttpClient::reaching(|address| !address.is_loopback())).await;
+        let Err(TransportError::Closed(addresses)) = by_name else { panic!("{by_name:?}") };
+        assert!(!addresses.is_empty() && addresses.iter().all(IpAddr::is_loopback));
+        assert_eq!(by_address, Ok(204), "an address is not a name");
+    }
 }

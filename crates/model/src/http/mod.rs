@@ -7,11 +7,13 @@
 //! Dropping a future or a response cancels the request.
 
 mod client;
+mod gate;
 mod socket;
 mod tls;
 mod url;
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -145,6 +147,9 @@ pub enum TransportError {
     /// Somebody was reached whose certificate is not trusted.
     #[error("the connection is not trusted: {0}")]
     Untrusted(String),
+    /// The name leads to these addresses only, and none of them may be reached.
+    #[error("the name leads to an address that must not be reached")]
+    Closed(Vec<IpAddr>),
     /// The connection ended in the middle.
     #[error("the connection broke off: {0}")]
     Broken(String),

@@ -61,6 +61,11 @@ impl Url {
         self.0.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
+    /// The host alone, as it is resolved.
+    pub(super) fn host_name(&self) -> &str {
+        self.0.host_str().unwrap_or_default()
+    }
+
     /// The same place, for a WebSocket.
     #[must_use]
     pub fn as_websocket(&self) -> String {

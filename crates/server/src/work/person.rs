@@ -131,6 +131,7 @@ impl ToolRoom {
         let context = ToolContext {
             cwd,
             session_dir: self.directory().to_owned(),
+            home: None,
             services: self.services(),
             call: ToolCallId("person".into()),
             cancel,

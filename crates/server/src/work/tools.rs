@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use baton_agent::tools::shell::{ShellSettings, Shells};
 use baton_agent::tools::sql::{Database, Dependency, Todo};
+use baton_agent::tools::web::PrivateHosts;
 use baton_agent::tools::{
-    self, Services, Tool, ToolContext, Toolbox, agents, ask_user, exit_plan_mode, spill,
+    self, NamedPaths, Services, Tool, ToolContext, Toolbox, agents, ask_user, exit_plan_mode, spill,
 };
 use baton_core::policy::Advice;
 use baton_core::{Call, CallKey, Prepared, Route};
@@ -59,6 +60,8 @@ impl ToolRoom {
                 shells,
                 database: Database::new(database.clone(), todos_changed),
                 web: Arc::new(NetworkFetch::new(server.models.network())),
+                paths: NamedPaths::default(),
+                private_hosts: PrivateHosts::default(),
             }
         };
         Self {
@@ -173,7 +176,8 @@ async fn plan(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
             Some(tool) => match tool.prepare(&context(bench, &call.id), arguments).await {
                 tools::Prepared::Refused(result) => Prepared::Finished(result),
                 tools::Prepared::Harmless => runnable(None),
-                tools::Prepared::Needs(wants) => runnable(Some(wants)),
+                tools::Prepared::Needs(wants) => needs(bench, wants, Advice::None).await,
+                tools::Prepared::NeedsEachTime(wants) => needs(bench, wants, Advice::EachTime).await,
             },
         },
     }
@@ -192,6 +196,13 @@ async fn propose_plan(bench: &Bench, arguments: &Json) -> Prepared {
         Ok(plan) => Prepared::Question(Question::Plan(plan)),
         Err(refusal) => Prepared::Finished(refusal),
     }
+}
+
+/// A call that the policy decides about. Its paths are real, so the working directory has to be.
+async fn needs(bench: &Bench, wants: PermissionRequest, advice: Advice) -> Prepared {
+    let is_write = matches!(wants, PermissionRequest::Write { .. });
+    let cwd = if is_write { tokio::fs::canonicalize(prompt::cwd(bench)).await.ok() } else { None };
+    Prepared::Runnable { route: Route::BuiltIn, wants: Some(wants), advice, cwd, arguments: None }
 }
 
 pub(super) fn runnable(wants: Option<PermissionRequest>) -> Prepared {
@@ -355,6 +366,7 @@ fn context(bench: &Bench, id: &ToolCallId) -> ToolContext {
     ToolContext {
         cwd: prompt::cwd(bench),
         session_dir: bench.tools.directory.clone(),
+        home: Some(bench.server.options.home.clone()),
         services: bench.tools.services(),
         call: id.clone(),
         cancel: bench.cancel.clone(),

@@ -7,7 +7,9 @@ use baton_protocol::tool::{ToolResult, ToolSpec};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{cannot, write, write_request};
+use super::{cannot, write_request};
+use crate::tools::beneath::Directory;
+use crate::tools::paths::Target;
 use crate::tools::{
     Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, diff, either, paths, schema, spec,
 };
@@ -50,7 +52,8 @@ impl Tool for Create {
                     if path.symlink_metadata().is_ok() {
                         return Err(exists(&path));
                     }
-                    Ok(write_request(&context, &path, "Create file", None, &text))
+                    let target = Target::ask(&context, path);
+                    Ok(write_request(&context, &target, "Create file", None, &text))
                 })
                 .await
             };
@@ -59,14 +62,16 @@ impl Tool for Create {
     }
 
     fn touches(&self, context: &ToolContext, arguments: &Json) -> Vec<PathBuf> {
-        read(context, arguments).map(|(path, _)| path).into_iter().collect()
+        let target = read(context, arguments).and_then(|(path, _)| Target::recall(context, path));
+        target.map(|target| target.real).into_iter().collect()
     }
 
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
         Box::pin(async move {
             let run = async {
                 let (path, text) = read(context, arguments)?;
-                blocking(move || create(&path, &text)).await
+                let context = context.clone();
+                blocking(move || create(&Target::recall(&context, path)?, &text)).await
             };
             either(run.await)
         })
@@ -81,8 +86,10 @@ fn read(context: &ToolContext, arguments: &Json) -> Result<(PathBuf, String), Re
     Ok((paths::absolute(&context.cwd, &path), file_text))
 }
 
-fn create(path: &std::path::Path, text: &str) -> Result<ToolResult, Refusal> {
-    write::create(path, text).map_err(|error| match error.kind() {
+fn create(target: &Target, text: &str) -> Result<ToolResult, Refusal> {
+    let path = &target.written;
+    let created = Directory::root().and_then(|root| root.create(&target.real, text.as_bytes()));
+    created.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => exists(path),
         _ => cannot("create", path, &error),
     })?;

@@ -1,16 +1,19 @@
 //! `edit`: replaces a piece of a file.
 
-use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use baton_protocol::Json;
 use baton_protocol::tool::{ToolResult, ToolSpec};
+use rustix::fs::FileType;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{cannot, write, write_request};
+use super::{cannot, write_request};
+use crate::tools::beneath::Directory;
+use crate::tools::paths::Target;
 use crate::tools::text::size;
 use crate::tools::{
     Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, diff, either, lock, paths, schema,
@@ -59,8 +62,9 @@ impl Tool for Edit {
                 let wanted = Wanted::read(context, arguments)?;
                 let context = context.clone();
                 blocking(move || {
-                    let change = wanted.apply()?;
-                    Ok(write_request(&context, &wanted.path, "Edit file", Some(&change.old), &change.new))
+                    let target = Target::ask(&context, wanted.path.clone());
+                    let change = wanted.apply(&target)?;
+                    Ok(write_request(&context, &target, "Edit file", Some(&change.old), &change.new))
                 })
                 .await
             };
@@ -69,14 +73,17 @@ impl Tool for Edit {
     }
 
     fn touches(&self, context: &ToolContext, arguments: &Json) -> Vec<PathBuf> {
-        Wanted::read(context, arguments).map(|wanted| wanted.path).into_iter().collect()
+        let wanted = Wanted::read(context, arguments);
+        let target = wanted.and_then(|wanted| Target::recall(context, wanted.path));
+        target.map(|target| target.real).into_iter().collect()
     }
 
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
         Box::pin(async move {
             let run = async {
                 let wanted = Wanted::read(context, arguments)?;
-                blocking(move || wanted.run()).await
+                let context = context.clone();
+                blocking(move || wanted.run(&Target::recall(&context, wanted.path.clone())?)).await
             };
             either(run.await)
         })
@@ -108,8 +115,8 @@ impl Wanted {
 
     /// Works on the file as it is now. It may have changed since the permission was asked for; the piece that
     /// is replaced, and what by, is what was allowed.
-    fn apply(&self) -> Result<Change, Refusal> {
-        let old = load(&self.path)?;
+    fn apply(&self, target: &Target) -> Result<Change, Refusal> {
+        let old = load(target)?;
         if let Some(new) = replace_once(&self.path, &old, &self.old, &self.new)? {
             return Ok(Change { old, new });
         }
@@ -128,10 +135,11 @@ impl Wanted {
         .in_short("No match found"))
     }
 
-    fn run(&self) -> Result<ToolResult, Refusal> {
-        let _turn = lock(turnstile(&self.path));
-        let Change { old, new } = self.apply()?;
-        write::replace(&self.path, &new).map_err(|error| cannot("edit", &self.path, &error))?;
+    fn run(&self, target: &Target) -> Result<ToolResult, Refusal> {
+        let _turn = lock(turnstile(&target.real));
+        let Change { old, new } = self.apply(target)?;
+        let replaced = Directory::root().and_then(|root| root.replace(&target.real, new.as_bytes()));
+        replaced.map_err(|error| cannot("edit", &self.path, &error))?;
         // The wording is compared byte for byte by the replay suite of the SDKs.
         let told = format!("File {} updated with changes.", self.path.display());
         Ok(ToolResult {
@@ -142,34 +150,33 @@ impl Wanted {
 }
 
 /// Edits of one file take turns: a model makes several at once, and each must see what the one before has
-/// written.
+/// written. By where it really is, so that two names of a file are one file.
 fn turnstile(path: &Path) -> &'static Mutex<()> {
     static TURNSTILES: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
-    // By where it really is, so that two names of a file are one file.
-    let real = path.canonicalize();
     let mut hasher = DefaultHasher::new();
-    real.as_deref().unwrap_or(path).hash(&mut hasher);
+    path.hash(&mut hasher);
     // The remainder is a valid index.
     &TURNSTILES[(hasher.finish() % TURNSTILES.len() as u64) as usize]
 }
 
-fn load(path: &Path) -> Result<String, Refusal> {
-    let metadata = fs::metadata(path).map_err(|error| cannot("read", path, &error))?;
-    if metadata.is_dir() {
+fn load(target: &Target) -> Result<String, Refusal> {
+    let path = &target.written;
+    let failed = |error: io::Error| cannot("read", path, &error);
+    let root = Directory::root().map_err(failed)?;
+    if root.kind(&target.real).is_ok_and(FileType::is_dir) {
         let text = format!("Path {} is a directory, not a file.", path.display());
         return Err(Refusal::new(text).in_short("Path is a directory"));
     }
-    if !metadata.is_file() {
-        return Err(Refusal::new(format!("Path {} is not a regular file.", path.display())));
-    }
-    if metadata.len() > LARGEST {
+    let file = root.open(&target.real).map_err(failed)?;
+    let mut bytes = Vec::new();
+    let read = file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if read as u64 > LARGEST {
         return Err(Refusal::new(format!(
-            "{} has {}, too much for edit. Change it with a command.",
+            "{} has more than {}, too much for edit. Change it with a command.",
             path.display(),
-            size(metadata.len())
+            size(LARGEST)
         )));
     }
-    let bytes = fs::read(path).map_err(|error| cannot("read", path, &error))?;
     String::from_utf8(bytes).map_err(|_| {
         Refusal::new(format!("{} is not a text in UTF-8. Change it with a command.", path.display()))
     })

@@ -3,7 +3,6 @@
 mod create;
 mod edit;
 mod view;
-mod write;
 
 pub(crate) use create::Create;
 pub(crate) use edit::Edit;
@@ -14,43 +13,52 @@ use std::path::Path;
 
 use baton_protocol::permission::PermissionRequest;
 
-use super::{Refusal, ToolContext, diff, paths};
+use super::beneath::Unusable;
+use super::paths::Target;
+use super::{Refusal, ToolContext, diff};
 
 /// Contents larger than this are not repeated in a permission request; the diff shows what matters.
 const LARGEST_CONTENTS: usize = 256 * 1024;
 
-fn read_request(context: &ToolContext, path: &Path, what: &str) -> PermissionRequest {
+fn read_request(context: &ToolContext, target: &Target, what: &str) -> PermissionRequest {
     PermissionRequest::Read {
         tool_call_id: Some(context.call.clone()),
-        intention: paths::intention(&format!("{what}: {}", path.display()), &context.cwd, path),
-        path: path.display().to_string(),
+        intention: target.intention(context, &format!("{what}: {}", target.real.display())),
+        path: target.real.display().to_string(),
     }
 }
 
 fn write_request(
     context: &ToolContext,
-    path: &Path,
+    target: &Target,
     what: &str,
     old: Option<&str>,
     new: &str,
 ) -> PermissionRequest {
     PermissionRequest::Write {
         tool_call_id: Some(context.call.clone()),
-        intention: paths::intention(what, &context.cwd, path),
-        file_name: path.display().to_string(),
-        diff: diff::unified(path, old, new),
+        intention: target.intention(context, what),
+        file_name: target.real.display().to_string(),
+        diff: diff::unified(&target.real, old, new),
         new_file_contents: (new.len() <= LARGEST_CONTENTS).then(|| new.to_owned()),
         can_offer_session_approval: true,
     }
 }
 
-fn missing(path: &Path) -> Refusal {
+pub(super) fn missing(path: &Path) -> Refusal {
     // The wording is compared byte for byte by the replay suite of the SDKs.
     Refusal::new(format!("Path {} does not exist. Please provide a valid path.", path.display()))
         .in_short("Path does not exist")
 }
 
-fn cannot(what: &str, path: &Path, error: &io::Error) -> Refusal {
+pub(super) fn cannot(what: &str, path: &Path, error: &io::Error) -> Refusal {
+    match Unusable::of(error) {
+        Some(Unusable::Link) => return changed(what, path),
+        Some(Unusable::NotRegular) => {
+            return Refusal::new(format!("Path {} is not a regular file.", path.display()));
+        }
+        Some(Unusable::Outside) | None => {}
+    }
     match error.kind() {
         io::ErrorKind::NotFound => missing(path),
         io::ErrorKind::PermissionDenied => {
@@ -59,3 +67,16 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Refusal {
         _ => Refusal::new(format!("Could not {what} {}: {error}.", path.display())),
     }
 }
+
+/// A link has come to stand where none was when the path was shown.
+fn changed(what: &str, path: &Path) -> Refusal {
+    Refusal::new(format!(
+        "Could not {what} {}: a link stands on the way now that was not there when permission was asked for. Call \
+         again, so that it is asked for the place that it leads to.",
+        path.display()
+    ))
+    .in_short("Path leads elsewhere")
+}
+
+#[cfg(test)]
+mod links;

@@ -1,6 +1,6 @@
 //! `view`: shows a file, an image or a directory.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,14 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use baton_protocol::Json;
 use baton_protocol::tool::{BinaryResult, ToolResult, ToolSpec};
+use rustix::fs::FileType;
 use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{cannot, missing, read_request};
+use crate::tools::beneath::Directory;
+use crate::tools::paths::Target;
 use crate::tools::text::{readable, size};
 use crate::tools::{
     Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, either, paths, reading, schema, spec,
@@ -71,8 +74,9 @@ impl Tool for View {
                 let (path, _) = read(context, arguments)?;
                 let context = context.clone();
                 blocking(move || {
-                    let what = if path.is_dir() { "List directory" } else { "Read file" };
-                    Ok(read_request(&context, &path, what))
+                    let target = Target::ask(&context, path);
+                    let what = if target.real.is_dir() { "List directory" } else { "Read file" };
+                    Ok(read_request(&context, &target, what))
                 })
                 .await
             };
@@ -84,8 +88,8 @@ impl Tool for View {
         Box::pin(async move {
             let run = async {
                 let (path, range) = read(context, arguments)?;
-                let cancel = context.cancel.clone();
-                reading(context, move || view(&path, range, &cancel)).await
+                let own = context.clone();
+                reading(context, move || view(&Target::recall(&own, path)?, range, &own.cancel)).await
             };
             either(run.await)
         })
@@ -108,30 +112,28 @@ fn read(context: &ToolContext, arguments: &Json) -> Result<(PathBuf, Range), Ref
     Ok((paths::absolute(&context.cwd, &path), range))
 }
 
-fn view(path: &Path, range: Range, cancel: &CancellationToken) -> Result<ToolResult, Refusal> {
-    let failed = |error: io::Error| cannot("read", path, &error);
-    let metadata = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(missing(path)),
-        other => other.map_err(failed)?,
+fn view(target: &Target, range: Range, cancel: &CancellationToken) -> Result<ToolResult, Refusal> {
+    let path = &target.written;
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotADirectory => missing(path),
+        _ => cannot("read", path, &error),
     };
-    if metadata.is_dir() {
-        return list(path).map_err(failed);
+    let root = Directory::root().map_err(failed)?;
+    if root.kind(&target.real).map_err(failed)?.is_dir() {
+        return list(&root, &target.real).map_err(failed);
     }
-    // Reading a device or a pipe may never end.
-    if !metadata.is_file() {
-        return Err(Refusal::new(format!("Path {} is not a regular file.", path.display())));
-    }
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file = root.open(&target.real).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
     let mut start = Vec::new();
     file.by_ref().take(8192).read_to_end(&mut start).map_err(failed)?;
     if let Some(mime_type) = image_type(&start) {
-        return show_image(path, mime_type, metadata.len(), file).map_err(failed);
+        return show_image(path, mime_type, length, file).map_err(failed);
     }
     if start.contains(&0) {
         return Err(Refusal::new(format!(
             "{} is a binary file ({}). Look into it with a command such as file, strings or xxd.",
             path.display(),
-            size(metadata.len())
+            size(length)
         )));
     }
     file.rewind().map_err(failed)?;
@@ -146,12 +148,19 @@ fn view(path: &Path, range: Range, cancel: &CancellationToken) -> Result<ToolRes
     })
 }
 
-fn list(path: &Path) -> io::Result<ToolResult> {
+fn list(root: &Directory, path: &Path) -> io::Result<ToolResult> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(path)? {
+    for entry in root.list(path)? {
         let entry = entry?;
-        let slash = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { "/" } else { "" };
-        names.push(format!("{}{slash}", entry.file_name().to_string_lossy()));
+        let name = entry.file_name().to_string_lossy();
+        if !matches!(name.as_ref(), "." | "..") {
+            let kind = match entry.file_type() {
+                FileType::Unknown => root.kind(&path.join(name.as_ref())).unwrap_or(FileType::Unknown),
+                known => known,
+            };
+            let slash = if kind.is_dir() { "/" } else { "" };
+            names.push(format!("{name}{slash}"));
+        }
     }
     names.sort_unstable();
     let more = names.len().saturating_sub(MOST_ENTRIES);

@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::report::Report;
 use super::{Places, Root, search_request};
+use crate::tools::beneath::Directory;
+use crate::tools::files;
 use crate::tools::{
     Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, either, reading, schema, spec,
 };
@@ -49,10 +51,10 @@ impl Tool for Glob {
     fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
         Box::pin(async move {
             let prepare = async {
-                let search = Search::read(context, arguments)?;
+                let search = Search::read(arguments)?;
                 let context = context.clone();
                 let what = "Search for files matching pattern in";
-                blocking(move || Ok(search_request(&context, &search.roots, what))).await
+                blocking(move || search_request(&context, &Root::ask(&context, &search.places), what)).await
             };
             prepare.await.into()
         })
@@ -61,9 +63,9 @@ impl Tool for Glob {
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
         Box::pin(async move {
             let run = async {
-                let search = Search::read(context, arguments)?;
-                let cancel = context.cancel.clone();
-                reading(context, move || search.run(&cancel)).await
+                let search = Search::read(arguments)?;
+                let own = context.clone();
+                reading(context, move || search.run(&Root::recall(&own, &search.places)?, &own.cancel)).await
             };
             either(run.await)
         })
@@ -71,13 +73,13 @@ impl Tool for Glob {
 }
 
 struct Search {
-    roots: Vec<Root>,
+    places: Vec<String>,
     matcher: GlobMatcher,
     hidden: bool,
 }
 
 impl Search {
-    fn read(context: &ToolContext, arguments: &Json) -> Result<Self, Refusal> {
+    fn read(arguments: &Json) -> Result<Self, Refusal> {
         let Arguments { pattern, path } = arguments::read(NAME, arguments)?;
         let mut pattern = pattern.strip_prefix("./").unwrap_or(&pattern);
         let mut places = path;
@@ -94,19 +96,25 @@ impl Search {
             .map_err(|error| Refusal::arguments(NAME, &format!("pattern: {error}")))?
             .compile_matcher();
         let hidden = pattern.starts_with('.') || pattern.contains("/.");
-        Ok(Self { roots: Root::read(context, places), matcher, hidden })
+        Ok(Self { places: Root::read(places), matcher, hidden })
     }
 
-    fn run(&self, cancel: &CancellationToken) -> Result<ToolResult, Refusal> {
+    fn run(&self, roots: &[Root], cancel: &CancellationToken) -> Result<ToolResult, Refusal> {
         let mut report = Report::new(None);
-        for root in &self.roots {
-            root.must_exist()?;
-            for entry in root.walk(|walk| _ = walk.hidden(!self.hidden)) {
+        let top = Directory::root().map_err(|error| files::cannot("search", Path::new("/"), &error))?;
+        for root in roots {
+            for entry in root.walk(|walk| _ = walk.hidden(!self.hidden))? {
                 if cancel.is_cancelled() {
                     return Err(Refusal::interrupted());
                 }
                 let is_file = entry.file_type().is_some_and(|kind| !kind.is_dir());
-                if is_file && self.matches(root, entry.path()) && !report.add(&root.name(entry.path())) {
+                // A directory that has become a link was listed, but is not told.
+                let is_here = || top.kind(entry.path()).is_ok();
+                if is_file
+                    && self.matches(root, entry.path())
+                    && is_here()
+                    && !report.add(&root.name(entry.path()))
+                {
                     return Ok(report.finish(""));
                 }
             }
@@ -115,7 +123,7 @@ impl Search {
     }
 
     fn matches(&self, root: &Root, path: &Path) -> bool {
-        path.strip_prefix(&root.absolute).is_ok_and(|below| self.matcher.is_match(below))
+        path.strip_prefix(&root.target.real).is_ok_and(|below| self.matcher.is_match(below))
     }
 }
 

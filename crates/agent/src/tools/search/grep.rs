@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::report::Report;
 use super::{Places, Root, search_request};
 use crate::tools::arguments::{self, Count};
+use crate::tools::beneath::Directory;
 use crate::tools::text::readable;
 use crate::tools::{Prepared, Refusal, Tool, ToolContext, Working, blocking, either, reading, schema, spec};
 
@@ -93,12 +94,13 @@ impl Tool for Grep {
     fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
         Box::pin(async move {
             let prepare = async {
-                let search = Search::read(context, arguments)?;
+                let search = Search::read(arguments)?;
                 let context = context.clone();
                 blocking(move || {
-                    let one_file = matches!(search.roots.as_slice(), [root] if root.absolute.is_file());
+                    let roots = Root::ask(&context, &search.places);
+                    let one_file = matches!(roots.as_slice(), [root] if root.target.real.is_file());
                     let what = if one_file { "Search in file" } else { "Search in directory" };
-                    Ok(search_request(&context, &search.roots, what))
+                    search_request(&context, &roots, what)
                 })
                 .await
             };
@@ -109,9 +111,13 @@ impl Tool for Grep {
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
         Box::pin(async move {
             let run = async {
-                let search = Search::read(context, arguments)?;
-                let cancel = context.cancel.clone();
-                reading(context, move || search.run(&cancel)).await
+                let search = Search::read(arguments)?;
+                let own = context.clone();
+                reading(context, move || {
+                    let roots = Root::recall(&own, &search.places)?;
+                    search.run(&roots, &own.cancel)
+                })
+                .await
             };
             either(run.await)
         })
@@ -119,7 +125,7 @@ impl Tool for Grep {
 }
 
 struct Search {
-    roots: Vec<Root>,
+    places: Vec<String>,
     matcher: RegexMatcher,
     searcher: Searcher,
     glob: Option<GlobMatcher>,
@@ -130,14 +136,14 @@ struct Search {
 }
 
 impl Search {
-    fn read(context: &ToolContext, arguments: &Json) -> Result<Self, Refusal> {
+    fn read(arguments: &Json) -> Result<Self, Refusal> {
         let wanted: Arguments = arguments::read(NAME, arguments)?;
         let refuse =
             |what: &str, error: &dyn std::fmt::Display| Refusal::arguments(NAME, &format!("{what}: {error}"));
         let glob = wanted.glob.as_deref().map(|glob| Glob::new(glob.strip_prefix("./").unwrap_or(glob)));
         let glob = glob.transpose().map_err(|error| refuse("glob", &error))?;
         Ok(Self {
-            roots: Root::read(context, wanted.path.clone()),
+            places: Root::read(wanted.path.clone()),
             matcher: matcher(&wanted).map_err(|error| refuse("pattern", &error))?,
             searcher: searcher(&wanted),
             glob: glob.map(|glob| glob.compile_matcher()),
@@ -148,20 +154,18 @@ impl Search {
         })
     }
 
-    fn run(mut self, cancel: &CancellationToken) -> Result<ToolResult, Refusal> {
+    fn run(mut self, roots: &[Root], cancel: &CancellationToken) -> Result<ToolResult, Refusal> {
         let mut report = Report::new(self.limit);
-        for root in std::mem::take(&mut self.roots) {
-            root.must_exist()?;
+        for root in roots {
             let types = self.types.clone();
-            for entry in root.walk(|walk| _ = walk.types(types)) {
+            for entry in root.walk(|walk| _ = walk.types(types))? {
                 if cancel.is_cancelled() {
                     return Err(Refusal::interrupted());
                 }
                 let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-                // A file that was named is searched, whatever it is called; a link is, too.
-                let is_root = entry.depth() == 0 && entry.path().is_file();
-                if is_root || (is_file && self.wants(&root, entry.path())) {
-                    self.search(&root, entry.path(), &mut report, cancel);
+                // A file that was named is searched, whatever it is called.
+                if is_file && (entry.depth() == 0 || self.wants(root, entry.path())) {
+                    self.search(root, entry.path(), &mut report, cancel);
                 }
                 if report.is_full() {
                     return Ok(report.finish(""));
@@ -177,7 +181,7 @@ impl Search {
 
     fn wants(&self, root: &Root, path: &Path) -> bool {
         self.glob.as_ref().is_none_or(|glob| {
-            let below = path.strip_prefix(&root.absolute).unwrap_or(path);
+            let below = path.strip_prefix(&root.target.real).unwrap_or(path);
             // A pattern without a directory is about names alone, as with ripgrep.
             let by_name =
                 !glob.glob().glob().contains('/') && path.file_name().is_some_and(|name| glob.is_match(name));
@@ -196,8 +200,10 @@ impl Search {
             count: 0,
             gap: false,
         };
-        // A file that cannot be read is skipped, as ripgrep does.
-        let _ = self.searcher.search_path(&self.matcher, path, &mut lines);
+        // A file that cannot be read is skipped, as ripgrep does; so is one that a link leads to by now.
+        if let Ok(file) = Directory::root().and_then(|root| root.open(path)) {
+            let _ = self.searcher.search_file(&self.matcher, &file, &mut lines);
+        }
         let count = lines.count;
         match self.mode {
             Mode::FilesWithMatches if count > 0 => _ = report.add(&name),

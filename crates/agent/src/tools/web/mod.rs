@@ -5,7 +5,9 @@
 
 mod fetch;
 mod html;
+mod private;
 mod tool;
 
-pub use fetch::{Fetch, FetchError, NoNetwork, Page};
+pub use fetch::{Fetch, FetchError, NoNetwork, Page, Reach};
+pub use private::PrivateHosts;
 pub(crate) use tool::WebFetch;

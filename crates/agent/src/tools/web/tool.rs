@@ -1,5 +1,8 @@
 //! `web_fetch`: reads a page of the web.
 
+use std::net::IpAddr;
+
+use baton_core::policy::address;
 use baton_protocol::Json;
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ToolResult, ToolSpec};
@@ -8,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
-use super::fetch::Page;
+use super::fetch::{FetchError, Page, Reach};
 use super::html;
 use crate::tools::arguments::{self, Count};
 use crate::tools::text::without_partial_end;
@@ -55,13 +58,24 @@ impl Tool for WebFetch {
 
     fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
         Box::pin(async move {
-            read(arguments)
-                .map(|(url, _)| PermissionRequest::Url {
-                    tool_call_id: Some(context.call.clone()),
-                    intention: format!("Fetch web content: {url}"),
-                    url: url.into(),
-                })
-                .into()
+            let url = match read(arguments) {
+                Ok((url, _)) => url,
+                Err(refusal) => return refusal.into(),
+            };
+            let hosts = &context.services.private_hosts;
+            let addresses = url.host_str().map_or_else(Vec::new, |host| hosts.ask(&context.call, host));
+            let request = |intention| PermissionRequest::Url {
+                tool_call_id: Some(context.call.clone()),
+                intention,
+                url: url.to_string(),
+            };
+            match addresses.as_slice() {
+                [] => Prepared::Needs(request(format!("Fetch web content: {url}"))),
+                known => Prepared::NeedsEachTime(request(format!(
+                    "Fetch web content from the private network ({}): {url}",
+                    listed(known)
+                ))),
+            }
         })
     }
 
@@ -92,14 +106,15 @@ fn read(arguments: &Json) -> Result<(Url, Arguments), Refusal> {
     Ok((url, wanted))
 }
 
-/// Fetches `url`, and what it redirects to as long as that is the same host: only that was allowed.
+/// Fetches `url`, and what it redirects to as long as that is of the same origin: only that was allowed.
 async fn follow(context: &ToolContext, mut url: Url) -> Result<Page, Refusal> {
+    let reach = reach(context, &url);
     for _ in 0..=MOST_REDIRECTS {
         let fetched = tokio::select! {
-            fetched = context.services.web.get(url.as_str(), LARGEST_PAGE) => fetched,
+            fetched = context.services.web.get(url.as_str(), LARGEST_PAGE, &reach) => fetched,
             () = context.cancel.cancelled() => return Err(Refusal::interrupted()),
         };
-        let page = fetched.map_err(|error| Refusal::new(format!("Could not fetch {url}: {error}.")))?;
+        let page = fetched.map_err(|error| failed(context, &url, error))?;
         let Some(location) = page.location.as_deref().filter(|_| (300..400).contains(&page.status)) else {
             return if (200..300).contains(&page.status) { Ok(page) } else { Err(refused(&url, &page)) };
         };
@@ -107,14 +122,41 @@ async fn follow(context: &ToolContext, mut url: Url) -> Result<Page, Refusal> {
         let Some(next) = next else {
             return Err(Refusal::new(format!("{url} redirects to something that is not a web page.")));
         };
-        if next.host() != url.host() {
+        if !address::same_origin(&next, &url) || !next.username().is_empty() || next.password().is_some() {
             return Err(Refusal::new(format!(
-                "{url} redirects to another host: {next}. Call {NAME} with that URL if you want to read it."
+                "{url} redirects to another origin: {next}. Call {NAME} with that URL if you want to read it."
             )));
         }
         url = next;
     }
     Err(Refusal::new(format!("Gave up after {MOST_REDIRECTS} redirects, the last to {url}.")))
+}
+
+/// Where this call may go. Names of this machine and its network are covered by no grant, so somebody has allowed the
+/// very URL; with other names, only what its request has said about them counts.
+fn reach(context: &ToolContext, url: &Url) -> Reach {
+    match url.host_str().filter(|_| address::is_internet_name(url)) {
+        Some(host) => Reach::Public(context.services.private_hosts.recall(&context.call, host)),
+        None => Reach::Anywhere,
+    }
+}
+
+fn failed(context: &ToolContext, url: &Url, error: FetchError) -> Refusal {
+    match (error, url.host_str()) {
+        (FetchError::Private(addresses), Some(host)) => {
+            context.services.private_hosts.remember(host, &addresses);
+            Refusal::new(format!(
+                "Nothing was fetched: {host} leads into the private network ({}), which a permission for the name does \
+                 not cover. Call {NAME} again if you need the page: then the user is asked about that.",
+                listed(&addresses)
+            ))
+        }
+        (error, _) => Refusal::new(format!("Could not fetch {url}: {error}.")),
+    }
+}
+
+fn listed(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn refused(url: &Url, page: &Page) -> Refusal {

@@ -1,5 +1,7 @@
 //! Edits that are made, and edits that are refused.
 
+use std::fs;
+
 use baton_protocol::permission::PermissionRequest;
 use proptest::prelude::*;
 

@@ -1,5 +1,6 @@
 //! What a model sees of files, images and directories.
 
+use std::fs;
 use std::os::unix::fs::symlink;
 
 use baton_protocol::permission::PermissionRequest;

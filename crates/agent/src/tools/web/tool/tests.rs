@@ -12,11 +12,30 @@ use crate::tools::web::{Fetch, FetchError};
 struct Pages(HashMap<&'static str, Page>);
 
 impl Fetch for Pages {
-    fn get<'a>(&'a self, url: &'a str, limit: usize) -> Working<'a, Result<Page, FetchError>> {
+    fn get<'a>(
+        &'a self,
+        url: &'a str,
+        limit: usize,
+        reach: &'a Reach,
+    ) -> Working<'a, Result<Page, FetchError>> {
         assert_eq!(limit, LARGEST_PAGE);
-        Box::pin(
-            async move { self.0.get(url).cloned().ok_or_else(|| FetchError(format!("no route to {url}"))) },
-        )
+        Box::pin(async move {
+            let address = IpAddr::from([10, 0, 0, 1]);
+            match self.0.get(url) {
+                Some(_) if url.contains("intranet") && !allows(reach, address) => {
+                    Err(FetchError::Private(vec![address]))
+                }
+                Some(page) => Ok(page.clone()),
+                None => Err(FetchError::Failed(format!("no route to {url}"))),
+            }
+        })
+    }
+}
+
+fn allows(reach: &Reach, address: IpAddr) -> bool {
+    match reach {
+        Reach::Public(also) => also.contains(&address),
+        Reach::Anywhere => true,
     }
 }
 
@@ -41,6 +60,11 @@ fn bench() -> Bench {
         ("https://a.example/gone", page(404, "text/html", "<p>Not here</p>")),
         ("https://a.example/moved", moved("/data")),
         ("http://a.example/tls", moved("https://a.example/data")),
+        ("https://a.example/port", moved("https://a.example:8443/data")),
+        ("https://a.example/plain", moved("http://a.example/data")),
+        ("https://a.example/password", moved("https://me:secret@a.example/data")),
+        ("https://intranet.example/", page(200, "text/plain", "behind the firewall")),
+        ("http://intranet/", page(200, "text/plain", "behind the firewall")),
         ("https://a.example/away", moved("https://evil.example/x")),
         ("https://a.example/file", moved("file:///etc/passwd")),
         ("https://a.example/loop", moved("/loop")),
@@ -54,7 +78,6 @@ async fn pages_are_read() {
         (json!({"url": "https://a.example"}), "# Hi\n\nthere"),
         (json!({"url": "https://a.example/", "raw": true}), "<h1>Hi</h1><p>there</p>"),
         (json!({"url": "https://a.example/moved"}), "{\"a\":1}"),
-        (json!({"url": "http://a.example/tls"}), "{\"a\":1}"),
         (json!({"url": "https://a.example/old"}), "grüße"),
         (json!({"url": "https://a.example/none"}), "The page is empty."),
         (
@@ -84,7 +107,11 @@ async fn what_cannot_be_read_is_explained() {
         (json!({"url": "https://b.example/"}), "Could not fetch https://b.example/: no route"),
         (json!({"url": "https://a.example/image"}), "not text (its type is image/png)"),
         (json!({"url": "https://a.example/gone"}), "status 404. The answer begins:\nNot here"),
-        (json!({"url": "https://a.example/away"}), "another host: https://evil.example/x"),
+        (json!({"url": "https://a.example/away"}), "another origin: https://evil.example/x"),
+        (json!({"url": "https://a.example/port"}), "another origin: https://a.example:8443/data"),
+        (json!({"url": "https://a.example/plain"}), "another origin: http://a.example/data"),
+        (json!({"url": "http://a.example/tls"}), "another origin: https://a.example/data"),
+        (json!({"url": "https://a.example/password"}), "another origin"),
         (json!({"url": "https://a.example/file"}), "not a web page"),
         (json!({"url": "https://a.example/loop"}), "Gave up after 5 redirects"),
         (json!({"url": "https://a.example/data", "start_index": 7}), "has 7 characters"),
@@ -109,7 +136,7 @@ async fn the_request_names_the_url() {
 struct Silence;
 
 impl Fetch for Silence {
-    fn get<'a>(&'a self, _: &'a str, _: usize) -> Working<'a, Result<Page, FetchError>> {
+    fn get<'a>(&'a self, _: &'a str, _: usize, _: &'a Reach) -> Working<'a, Result<Page, FetchError>> {
         Box::pin(std::future::pending())
     }
 }
@@ -119,4 +146,32 @@ async fn a_cancelled_fetch_ends() {
     let bench = Bench::with_web(Arc::new(Silence));
     bench.context.cancel.cancel();
     assert_eq!(bench.run(&WebFetch, json!({"url": "https://a.example/"})).await, interrupted());
+}
+
+#[tokio::test]
+async fn a_name_that_leads_into_the_private_network_is_asked_for_each_time() {
+    let mut bench = bench();
+    let arguments = json!({"url": "https://intranet.example/"});
+    assert!(matches!(bench.prepare(&WebFetch, arguments.clone()).await, Prepared::Needs(_)));
+    let result = bench.run(&WebFetch, arguments.clone()).await.text_result_for_llm;
+    assert!(result.contains("intranet.example leads into the private network (10.0.0.1)"), "{result}");
+
+    bench.context.call = "call-2".into();
+    let result = bench.run(&WebFetch, arguments.clone()).await.text_result_for_llm;
+    assert!(result.contains("private network"), "nobody was asked for this call: {result}");
+
+    bench.context.call = "call-3".into();
+    let Prepared::NeedsEachTime(PermissionRequest::Url { intention, .. }) =
+        bench.prepare(&WebFetch, arguments.clone()).await
+    else {
+        panic!("no grant covers it")
+    };
+    assert!(intention.contains("10.0.0.1"), "{intention}");
+    assert_eq!(bench.run(&WebFetch, arguments).await, ToolResult::success("behind the firewall"));
+}
+
+#[tokio::test]
+async fn a_name_that_says_so_itself_may_lead_anywhere() {
+    let result = bench().run(&WebFetch, json!({"url": "http://intranet/"})).await;
+    assert_eq!(result, ToolResult::success("behind the firewall"));
 }
