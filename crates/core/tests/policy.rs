@@ -177,6 +177,33 @@ fn grant(approval: Approval) -> Grant {
     Grant { approval, id: None, by: None, at: None }
 }
 
+#[test]
+fn a_change_of_several_files_is_covered_only_if_each_of_them_is() {
+    let write = |file_name: &str| {
+        let request = PermissionRequest::Write {
+            tool_call_id: None,
+            file_name: file_name.into(),
+            diff: String::new(),
+            intention: String::new(),
+            new_file_contents: None,
+            can_offer_session_approval: false,
+        };
+        with_offers(request, &territory())
+    };
+    let (grants, none) = ([grant(Approval::Write {})], Rules::default());
+    let territory = territory();
+    let (mode, advice) = (PermissionMode::Manual, Advice::None);
+    let situation = Situation { mode, rules: &none, grants: &grants, territory: &territory, advice };
+    let allowed = |files: &str| matches!(decide(&write(files), &situation), Decision::Allow(_));
+    assert!(allowed("/w/a") && allowed("/w/a\n/w/b"));
+    for files in ["/w/a\n/etc/passwd", "/etc/passwd\n/w/a", "/w/a\n/w/.git/config", "/w/a\n", ""] {
+        assert!(!allowed(files), "{files:?}");
+        assert!(offers(&write(files), &territory).is_empty(), "{files:?}");
+    }
+    let rules = Rules { denied: vec![Rule::new(RuleKind::Write, Some("/etc"))], ..Rules::default() };
+    assert!(is_denied(&write("/w/a\n/etc/passwd"), &rules));
+}
+
 /// The grants that the default answers to some requests give.
 fn grants() -> impl Strategy<Value = Vec<Grant>> {
     proptest::collection::vec((request(), any::<usize>()), 0..4).prop_map(|asked| {
@@ -300,7 +327,7 @@ proptest! {
                 intention: String::new(),
                 new_file_contents: None,
                 can_offer_session_approval: true,
-            };
+                };
             let mode = PermissionMode::Manual;
             let situation =
                 Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice: Advice::None };

@@ -212,6 +212,16 @@ pub enum Approval {
 }
 
 impl PermissionRequest {
+    /// The files that a request is about, one on each line of its path: an engine's change can touch several. None for
+    /// requests that are not about files.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        let names = match self {
+            Self::Write { file_name: names, .. } | Self::Read { path: names, .. } => Some(names),
+            _ => None,
+        };
+        names.into_iter().flat_map(|names| names.split('\n'))
+    }
+
     /// The call that asks.
     #[must_use]
     pub fn tool_call_id(&self) -> Option<&ToolCallId> {

@@ -15,8 +15,8 @@ pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decis
     let all = All(situation);
     let covers = match (&subject.line, subject.request) {
         (Some(Typed::Line(line)), _) => all.cover_line(line),
-        (None, PermissionRequest::Write { file_name, .. }) => return all.write(file_name),
-        (None, PermissionRequest::Read { path, .. }) => return all.read(path),
+        (None, PermissionRequest::Write { .. }) => return each(subject.request, |file| all.write(file)),
+        (None, PermissionRequest::Read { .. }) => return each(subject.request, |file| all.read(file)),
         (None, PermissionRequest::Url { url, .. }) => all.cover_url(url),
         (None, PermissionRequest::Mcp { server_name, tool_name, .. }) => {
             all.cover_mcp(server_name, tool_name)
@@ -30,6 +30,18 @@ pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decis
         | (None, PermissionRequest::Hook { .. } | PermissionRequest::Shell { .. }) => false,
     };
     verdict(covers)
+}
+
+/// A request about several files is allowed if each of them is.
+fn each(request: &PermissionRequest, decide: impl Fn(&str) -> Decision) -> Decision {
+    let mut decision = verdict(false);
+    for file in request.files() {
+        decision = decide(file);
+        if !matches!(decision, Decision::Allow(_)) {
+            break;
+        }
+    }
+    decision
 }
 
 fn verdict(covers: bool) -> Decision {

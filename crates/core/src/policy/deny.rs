@@ -14,9 +14,13 @@ pub(super) fn names(rule: &Rule, subject: &Subject<'_>) -> Match {
     }
     let argument = rule.argument.as_deref();
     match (rule.kind, subject.request) {
-        (RuleKind::Read, PermissionRequest::Read { path, .. }) => names_read(argument, path),
-        (RuleKind::Write, PermissionRequest::Write { file_name, .. }) => {
-            exactly(argument.is_none_or(|directory| is_within(file_name, directory)))
+        (RuleKind::Read, PermissionRequest::Read { .. }) => {
+            let named = subject.request.files().map(|path| names_read(argument, path));
+            named.fold(exactly(argument.is_none()), Match::or)
+        }
+        (RuleKind::Write, PermissionRequest::Write { .. }) => {
+            let mut files = subject.request.files();
+            exactly(argument.is_none_or(|directory| files.any(|file| is_within(file, directory))))
         }
         (RuleKind::Memory, PermissionRequest::Memory { .. }) => Match::Yes,
         (RuleKind::Url, PermissionRequest::Url { url, .. }) => {

@@ -30,9 +30,9 @@ pub struct NotOffered(pub String);
 #[must_use]
 pub fn with_offers(mut request: PermissionRequest, territory: &Territory) -> PermissionRequest {
     let is_covered = match &request {
-        PermissionRequest::Write { file_name, .. } => {
-            territory.write(&super::deny::lexical(file_name)) == Standing::Covered
-        }
+        PermissionRequest::Write { .. } => request
+            .files()
+            .all(|file| territory.write(&super::deny::lexical(file)) == Standing::Covered),
         other => !offers(other, territory).is_empty(),
     };
     if let PermissionRequest::Shell { can_offer_session_approval, .. }
@@ -59,12 +59,15 @@ pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> 
         (None, PermissionRequest::Write { .. }) => {
             vec![Offer::new(Approval::Write {}, territory.write_meaning())]
         }
-        (None, PermissionRequest::Read { path, .. }) => match territory.read(&super::deny::lexical(path)) {
-            Standing::Covered | Standing::Outside => {
-                vec![Offer::new(Approval::Read {}, "any file that the server can read, except Baton's own")]
+        (None, PermissionRequest::Read { .. }) => {
+            let standing = |file: &str| territory.read(&super::deny::lexical(file));
+            match request.files().any(|file| matches!(standing(file), Standing::EachTime(_))) {
+                true => Vec::new(),
+                false => {
+                    vec![Offer::new(Approval::Read {}, "any file that the server can read, except Baton's own")]
+                }
             }
-            Standing::EachTime(_) => Vec::new(),
-        },
+        }
         (None, PermissionRequest::Url { url, .. }) => address::offer(url)
             .map(|offer| Offer::new(Approval::Url { domain: offer.pattern }, offer.meaning))
             .into_iter()
