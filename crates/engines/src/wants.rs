@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use baton_agent::tools::beneath::{Directory, Unusable};
 use baton_agent::tools::{shell, unified_diff};
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::{Json, ToolCallId};
@@ -33,6 +34,14 @@ impl From<Verdict> for Decision {
 /// To run a command.
 pub(crate) fn shell(call: &str, cwd: &Path, command: &str, intention: &str) -> PermissionRequest {
     shell::permission_request(&ToolCallId::from(call), cwd, command, intention)
+}
+
+/// The names of several files, as a request says them: one on each line. Nothing, if one of them is missing or cannot be
+/// told apart from two: then nobody knows what is meant, and nothing but a person allows it.
+pub(crate) fn files<'a>(names: impl IntoIterator<Item = Option<&'a str>>) -> String {
+    let is_plain = |name: &&str| !name.is_empty() && !name.contains(['\n', '\r']);
+    let names: Option<Vec<&str>> = names.into_iter().map(|name| name.filter(is_plain)).collect();
+    names.unwrap_or_default().join("\n")
 }
 
 /// To change files. `diff` is shown as it is.
@@ -84,17 +93,50 @@ pub(crate) fn other(call: &str, tool: &str, description: &str, args: &Value) -> 
 /// A file longer than this is not read for a diff that nobody would read either.
 const LONGEST_FILE: u64 = 1024 * 1024;
 
-/// To replace a file by `new`. The file is looked at as it is now, so that the person who decides sees what is lost.
+/// To replace a file by `new`. The file is looked at as it is now, so that the person who decides sees what is lost; not
+/// through a link, which could put any file into the request.
 pub(crate) fn replace(call: &str, cwd: &Path, path: &str, new: &str, intention: &str) -> PermissionRequest {
     let full = cwd.join(path);
-    let short = full.metadata().is_ok_and(|found| found.is_file() && found.len() <= LONGEST_FILE);
-    let old = if short { std::fs::read_to_string(&full).ok() } else { None };
-    write(call, path, unified_diff(&full, old.as_deref(), new), intention)
+    let old = Directory::trusted(cwd).and_then(|here| {
+        here.read_to_string(full.strip_prefix(cwd).map_err(|_| Unusable::Outside)?, LONGEST_FILE)
+    });
+    write(call, &files([Some(path)]), unified_diff(&full, old.ok().as_deref(), new), intention)
 }
 
 /// To replace a part of a file by another.
 pub(crate) fn edit(call: &str, cwd: &Path, path: &str, parts: &[(&str, &str)]) -> PermissionRequest {
     let diffs: Vec<String> =
         parts.iter().map(|(old, new)| unified_diff(&cwd.join(path), Some(old), new)).collect();
-    write(call, path, diffs.join("\n"), "")
+    write(call, &files([Some(path)]), diffs.join("\n"), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_cannot_be_told_are_not_named() {
+        assert_eq!(files([Some("a"), Some("/b, c")]), "a\n/b, c");
+        assert_eq!(files([Some("a"), None]), "");
+        assert_eq!(files([Some("a"), Some("")]), "");
+        assert_eq!(files([Some("sub\nlink/a")]), "");
+        assert_eq!(files([]), "");
+    }
+
+    #[test]
+    fn a_file_behind_a_link_is_not_put_into_a_request() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("secret"), "s3cret").unwrap();
+        std::fs::create_dir(dir.path().join("work")).unwrap();
+        std::fs::write(dir.path().join("work/plain"), "before").unwrap();
+        std::os::unix::fs::symlink("../secret", dir.path().join("work/link")).unwrap();
+        let shown = |path: &str| match replace("c", &dir.path().join("work"), path, "new", "") {
+            PermissionRequest::Write { diff, .. } => diff,
+            other => panic!("{other:?}"),
+        };
+        assert!(shown("plain").contains("before"));
+        for path in ["link", "../secret", &dir.path().join("secret").display().to_string()] {
+            assert!(!shown(path).contains("s3cret"), "{path}");
+        }
+    }
 }

@@ -1,12 +1,16 @@
 //! The checkpoints of a session: what was said up to a point, in a few paragraphs. They are files of the session, for
 //! people and for the model to look back at; the conversation itself does not depend on them.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use baton_agent::tools::beneath::Directory;
 use serde::Serialize;
 
+const DIRECTORY: &str = "checkpoints";
+const INDEX: &str = "index.md";
+/// The longest one that is read.
+const LARGEST: u64 = 16 << 20;
 const HEAD: &str = "# Checkpoints\n";
 /// How much of a title goes into a file's name.
 const SLUG: usize = 40;
@@ -34,33 +38,40 @@ impl Checkpoint {
     }
 }
 
-/// See the module. All of it may block.
+/// See the module. All of it may block. No link is followed: whatever runs in a session can put one here.
 pub(crate) struct Checkpoints {
-    directory: PathBuf,
+    session: PathBuf,
 }
 
 impl Checkpoints {
     /// Those of the session whose directory this is.
     pub(crate) fn of(session: &Path) -> Self {
-        Self { directory: session.join("checkpoints") }
+        Self { session: session.to_owned() }
     }
 
-    fn index(&self) -> PathBuf {
-        self.directory.join("index.md")
+    fn read_file(&self, name: &str) -> io::Result<Option<String>> {
+        let session = Directory::trusted(&self.session);
+        absent_as_none(session.and_then(|session| session.read_to_string(&below(name), LARGEST)))
+    }
+
+    fn write_file(&self, name: &str, content: &str) -> io::Result<()> {
+        baton_private::create_dir_all(&self.session)?;
+        let session = Directory::trusted(&self.session)?.private();
+        session.write(&below(name), content.as_bytes()).map(drop)
     }
 
     pub(crate) fn path(&self, checkpoint: &Checkpoint) -> PathBuf {
-        self.directory.join(&checkpoint.filename)
+        self.session.join(below(&checkpoint.filename))
     }
 
     pub(crate) fn list(&self) -> io::Result<Vec<Checkpoint>> {
-        let index = absent_as_none(fs::read_to_string(self.index()))?.unwrap_or_default();
+        let index = self.read_file(INDEX)?.unwrap_or_default();
         Ok(index.lines().filter_map(Checkpoint::parse).collect())
     }
 
     pub(crate) fn read(&self, number: u64) -> io::Result<Option<String>> {
         let known = self.list()?.into_iter().find(|checkpoint| checkpoint.number == number);
-        known.map_or(Ok(None), |known| absent_as_none(fs::read_to_string(self.path(&known))))
+        known.map_or(Ok(None), |known| self.read_file(&known.filename))
     }
 
     pub(crate) fn add(&self, title: &str, content: &str) -> io::Result<Checkpoint> {
@@ -68,8 +79,7 @@ impl Checkpoints {
         let number = known.last().map_or(1, |last| last.number.saturating_add(1));
         let title = title.replace(['[', ']', '\n', '\r'], " ").trim().to_owned();
         let checkpoint = Checkpoint { number, filename: format!("{number:03}-{}.md", slug(&title)), title };
-        baton_private::create_dir_all(&self.directory)?;
-        baton_private::write(self.path(&checkpoint), content)?;
+        self.write_file(&checkpoint.filename, content)?;
         known.push(checkpoint.clone());
         self.write_index(&known)?;
         Ok(checkpoint)
@@ -81,19 +91,22 @@ impl Checkpoints {
         if known.len() <= count {
             return Ok(());
         }
+        let session = Directory::trusted(&self.session)?;
         for checkpoint in known.split_off(count) {
-            absent_as_none(fs::remove_file(self.path(&checkpoint)))?;
+            absent_as_none(session.remove(&below(&checkpoint.filename)))?;
         }
         self.write_index(&known)
     }
 
     fn write_index(&self, known: &[Checkpoint]) -> io::Result<()> {
         let lines = known.iter().map(|checkpoint| checkpoint.line() + "\n");
-        baton_private::write(
-            self.index(),
-            std::iter::once(format!("{HEAD}\n")).chain(lines).collect::<String>(),
-        )
+        self.write_file(INDEX, &std::iter::once(format!("{HEAD}\n")).chain(lines).collect::<String>())
     }
+}
+
+/// A file of theirs, below the session's directory.
+fn below(name: &str) -> PathBuf {
+    Path::new(DIRECTORY).join(name)
 }
 
 fn absent_as_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
@@ -114,6 +127,8 @@ fn slug(title: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -140,5 +155,20 @@ mod tests {
         fs::write(dir.path().join("checkpoints/index.md"), lines).unwrap();
         let known = Checkpoints::of(dir.path()).list().unwrap();
         assert_eq!(known.iter().map(|c| c.number).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("secret"), "s").unwrap();
+        let checkpoints = Checkpoints::of(&dir.path().join("session"));
+        let added = checkpoints.add("one", "first").unwrap();
+        fs::remove_file(checkpoints.path(&added)).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("secret"), checkpoints.path(&added)).unwrap();
+        assert!(checkpoints.read(added.number).is_err());
+        let next = dir.path().join("session/checkpoints/002-two.md");
+        std::os::unix::fs::symlink(dir.path().join("secret"), next).unwrap();
+        assert!(checkpoints.add("two", "second").is_err());
+        assert_eq!(fs::read_to_string(dir.path().join("secret")).unwrap(), "s");
     }
 }

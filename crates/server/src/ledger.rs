@@ -162,7 +162,7 @@ impl Book {
 
     fn append(&self, state: &mut State, line: &Line) -> io::Result<()> {
         if state.file.is_none() {
-            fs::create_dir_all(&self.directory)?;
+            baton_private::create_dir_all(&self.directory)?;
             let mut file = OpenOptions::new().create(true).append(true).open(self.path())?;
             writeln!(file, "{}", to_json(&self.owner)?)?;
             state.file = Some(file);

@@ -1,10 +1,17 @@
 //! The files that belong to a session: its plan and its workspace. Paths that clients name stay inside.
 
-use std::fs;
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
+use baton_agent::tools::beneath::{Directory, Unusable};
 use baton_protocol::event::FileOperation;
+
+/// The longest file that is read.
+const LARGEST: u64 = 64 << 20;
+const PLAN: &str = "plan.md";
+const FILES: &str = "files";
 
 /// Why a file could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -28,42 +35,46 @@ impl Workspace {
     }
 
     pub(crate) fn plan(&self) -> PathBuf {
-        self.root.join("plan.md")
+        self.root.join(PLAN)
     }
 
     pub(crate) fn read_plan(&self) -> Result<Option<String>, FileError> {
-        match fs::read_to_string(self.plan()) {
+        match self.opened().and_then(|root| root.read_to_string(Path::new(PLAN), LARGEST)) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(FileError::Io { doing: "read", path: self.plan(), source }),
+            Err(error) => Err(self.failed("read", Path::new(PLAN), error)),
         }
     }
 
     pub(crate) fn write_plan(&self, content: &str) -> Result<FileOperation, FileError> {
-        write(&self.plan(), content)
+        self.put(Path::new(PLAN), content)
     }
 
     /// Whether there was one.
     pub(crate) fn delete_plan(&self) -> Result<bool, FileError> {
-        match fs::remove_file(self.plan()) {
+        match self.opened().and_then(|root| root.remove(Path::new(PLAN))) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(source) => Err(FileError::Io { doing: "delete", path: self.plan(), source }),
+            Err(error) => Err(self.failed("delete", Path::new(PLAN), error)),
         }
     }
 
-    /// The names of all files in the workspace, relative to it, in order.
+    /// The names of all files in the workspace, relative to it, in order. Links are named and not followed.
     pub(crate) fn list(&self) -> Result<Vec<String>, FileError> {
-        let files = self.files();
+        let Ok(root) = self.opened() else { return Ok(Vec::new()) };
         let mut names = Vec::new();
-        let mut directories = vec![files.clone()];
+        let mut directories = vec![PathBuf::from(FILES)];
         while let Some(directory) = directories.pop() {
-            let Ok(entries) = fs::read_dir(&directory) else { continue };
-            for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-                if path.is_dir() && !path.is_symlink() {
-                    directories.push(path);
-                } else if let Ok(name) = path.strip_prefix(&files) {
-                    names.push(name.to_string_lossy().into_owned());
+            let Ok(entries) = root.list(&directory) else { continue };
+            for entry in entries.filter_map(Result::ok) {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let path = directory.join(&name);
+                match root.kind(&path) {
+                    _ if matches!(name.as_str(), "." | "..") => {}
+                    Ok(kind) if kind.is_dir() => directories.push(path),
+                    _ => {
+                        names.extend(path.strip_prefix(FILES).map(|name| name.to_string_lossy().into_owned()))
+                    }
                 }
             }
         }
@@ -72,48 +83,49 @@ impl Workspace {
     }
 
     pub(crate) fn read(&self, name: &str) -> Result<String, FileError> {
-        let path = self.inside(name)?;
-        fs::read_to_string(&path).map_err(|source| FileError::Io { doing: "read", path, source })
+        let path = below(name)?;
+        let read = self.opened().and_then(|root| root.read_to_string(&path, LARGEST));
+        read.map_err(|error| self.failed("read", &path, error))
     }
 
     pub(crate) fn write(&self, name: &str, content: &str) -> Result<FileOperation, FileError> {
-        write(&self.inside(name)?, content)
+        self.put(&below(name)?, content)
     }
 
     /// Where a file is.
     pub(crate) fn path_of(&self, name: &str) -> Result<PathBuf, FileError> {
-        self.inside(name)
+        Ok(self.root.join(below(name)?))
     }
 
-    fn files(&self) -> PathBuf {
-        self.root.join("files")
+    fn opened(&self) -> io::Result<Directory> {
+        Directory::trusted(&self.root).map(Directory::private)
     }
 
-    /// The place of a file, if its name stays inside: no absolute paths, no `..`, no links on the way that lead out.
-    fn inside(&self, name: &str) -> Result<PathBuf, FileError> {
-        let outside = || FileError::Outside(name.to_owned());
-        let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-        if name.is_empty() || !Path::new(name).components().all(plain) {
-            return Err(outside());
+    fn put(&self, path: &Path, content: &str) -> Result<FileOperation, FileError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.root);
+        let existed = made.and_then(|()| self.opened()?.write(path, content.as_bytes()));
+        match existed.map_err(|error| self.failed("write", path, error))? {
+            true => Ok(FileOperation::Update),
+            false => Ok(FileOperation::Create),
         }
-        let (files, path) = (self.files(), self.files().join(name));
-        let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(&files);
-        let leads_out = match (existing.canonicalize(), files.canonicalize()) {
-            (Ok(existing), Ok(files)) => !existing.starts_with(&files) && !files.starts_with(&existing),
-            _ => false,
-        };
-        if leads_out { Err(outside()) } else { Ok(path) }
+    }
+
+    fn failed(&self, doing: &'static str, path: &Path, source: io::Error) -> FileError {
+        match Unusable::of(&source) {
+            Some(Unusable::Link | Unusable::Outside) => FileError::Outside(path.display().to_string()),
+            Some(Unusable::NotRegular) | None => FileError::Io { doing, path: self.root.join(path), source },
+        }
     }
 }
 
-fn write(path: &Path, content: &str) -> Result<FileOperation, FileError> {
-    let existed = path.exists();
-    let failed = |source| FileError::Io { doing: "write", path: path.to_owned(), source };
-    if let Some(parent) = path.parent() {
-        baton_private::create_dir_all(parent).map_err(failed)?;
+/// The path of a file below the session's directory, if its name stays inside: no absolute paths, no `..`. Links are found
+/// when it is opened.
+fn below(name: &str) -> Result<PathBuf, FileError> {
+    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    match !name.is_empty() && Path::new(name).components().all(is_plain) {
+        true => Ok(Path::new(FILES).join(name)),
+        false => Err(FileError::Outside(name.to_owned())),
     }
-    baton_private::write(path, content).map_err(failed)?;
-    Ok(if existed { FileOperation::Update } else { FileOperation::Create })
 }
 
 #[cfg(test)]
@@ -136,6 +148,39 @@ mod tests {
         std::os::unix::fs::symlink(dir.path(), dir.path().join("session/files/link")).unwrap();
         std::fs::write(dir.path().join("secret"), "s").unwrap();
         assert!(matches!(workspace.read("link/secret"), Err(FileError::Outside(_))), "a link that leads out");
+        assert!(matches!(workspace.write("link/secret", "x"), Err(FileError::Outside(_))));
+        std::os::unix::fs::symlink(dir.path().join("new"), dir.path().join("session/files/new")).unwrap();
+        assert!(
+            workspace.write("new", "x").is_err() && !dir.path().join("new").exists(),
+            "a link to nothing"
+        );
+        assert_eq!(std::fs::read_to_string(dir.path().join("secret")).unwrap(), "s");
+        assert_eq!(workspace.list().unwrap(), ["a/b.txt", "link", "new"], "links are named and not followed");
+    }
+
+    #[test]
+    fn a_directory_of_files_that_is_a_link_is_not_entered() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("session")).unwrap();
+        std::fs::create_dir(dir.path().join("out")).unwrap();
+        std::fs::write(dir.path().join("out/secret"), "s").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("out"), dir.path().join("session/files")).unwrap();
+        let workspace = Workspace::at(dir.path().join("session"));
+        assert!(matches!(workspace.read("secret"), Err(FileError::Outside(_))));
+        assert!(matches!(workspace.write("new", "x"), Err(FileError::Outside(_))));
+        assert_eq!(workspace.list().unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_plan_that_is_a_link_or_a_pipe_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::at(dir.path().to_owned());
+        std::os::unix::fs::symlink("/proc/self/environ", workspace.plan()).unwrap();
+        assert!(workspace.read_plan().is_err() && workspace.write_plan("x").is_err());
+        std::fs::remove_file(workspace.plan()).unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, workspace.plan(), mode).unwrap();
+        assert!(workspace.read_plan().is_err());
     }
 
     #[test]

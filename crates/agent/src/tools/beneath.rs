@@ -62,7 +62,11 @@ pub fn resolve(path: &Path) -> PathBuf {
 
 /// A directory, held open. Paths are relative to it and never leave it; no link is followed.
 #[derive(Debug)]
-pub struct Directory(OwnedFd);
+pub struct Directory {
+    descriptor: OwnedFd,
+    /// The modes of new directories and files, before the user's mask.
+    modes: (u32, u32),
+}
 
 impl Directory {
     /// Opens the root of the file system, for paths that [`resolve`] has given.
@@ -78,7 +82,14 @@ impl Directory {
     /// # Errors
     /// When it cannot be opened.
     pub fn trusted(path: &Path) -> io::Result<Self> {
-        Ok(Self(rustix::fs::openat(CWD, path, directory_flags(), Mode::empty())?))
+        let descriptor = rustix::fs::openat(CWD, path, directory_flags(), Mode::empty())?;
+        Ok(Self { descriptor, modes: (0o777, 0o666) })
+    }
+
+    /// The same directory; what is made in it is for the user alone.
+    #[must_use]
+    pub fn private(self) -> Self {
+        Self { modes: (0o700, 0o600), ..self }
     }
 
     /// Opens a regular file for reading.
@@ -133,7 +144,7 @@ impl Directory {
     pub fn create(&self, path: &Path, contents: &[u8]) -> io::Result<()> {
         let (parent, name) = self.parent(path, Missing::IsMade)?;
         // Like any new file: what the user's mask leaves of this.
-        let temporary = Temporary::fill(&parent, Mode::from_raw_mode(0o666), contents)?;
+        let temporary = Temporary::fill(&parent, Mode::from_raw_mode(self.modes.1), contents)?;
         temporary.become_new(&name)
     }
 
@@ -157,6 +168,19 @@ impl Directory {
                 overwrite(&parent, &name, contents)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a file, as a whole or not at all, and says whether it existed.
+    ///
+    /// # Errors
+    /// When it cannot be written, or is [`Unusable`].
+    pub fn write(&self, path: &Path, contents: &[u8]) -> io::Result<bool> {
+        match self.replace(path, contents) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.create(path, contents).map(|()| false)
+            }
+            replaced => replaced.map(|()| true),
         }
     }
 
@@ -194,7 +218,7 @@ impl Directory {
     /// Opens the directory that is at the end of the way.
     fn descend(&self, way: &[&OsStr], flags: OFlags, missing: Missing) -> io::Result<OwnedFd> {
         let path: PathBuf = if way.is_empty() { ".".into() } else { way.iter().collect() };
-        match open_without_links(self.0.as_fd(), &path, flags) {
+        match open_without_links(self.descriptor.as_fd(), &path, flags) {
             Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::NOTSUP) => self.walk(way, flags, missing),
             Err(Errno::NOENT) if missing == Missing::IsMade => self.walk(way, flags, missing),
             opened => opened.map_err(explained),
@@ -203,7 +227,7 @@ impl Directory {
 
     /// The same, one directory at a time.
     fn walk(&self, way: &[&OsStr], flags: OFlags, missing: Missing) -> io::Result<OwnedFd> {
-        let mut here = rustix::fs::openat(&self.0, ".", flags, Mode::empty())?;
+        let mut here = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
         for (at, name) in way.iter().enumerate() {
             let flags = if at + 1 == way.len() { flags } else { directory_flags() };
             let enter = |here: &OwnedFd| {
@@ -211,7 +235,7 @@ impl Directory {
             };
             here = match enter(&here) {
                 Err(Errno::NOENT) if missing == Missing::IsMade => {
-                    match rustix::fs::mkdirat(&here, *name, Mode::from_raw_mode(0o777)) {
+                    match rustix::fs::mkdirat(&here, *name, Mode::from_raw_mode(self.modes.0)) {
                         Ok(()) | Err(Errno::EXIST) => {}
                         Err(error) => return Err(error.into()),
                     }

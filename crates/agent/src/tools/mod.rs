@@ -13,7 +13,7 @@ pub mod beneath;
 mod diff;
 pub mod exit_plan_mode;
 mod files;
-mod paths;
+pub mod paths;
 mod refusal;
 mod schema;
 mod search;

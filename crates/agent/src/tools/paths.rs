@@ -28,6 +28,12 @@ pub(crate) fn absolute(cwd: &Path, path: &str) -> PathBuf {
     plain
 }
 
+/// Returns the real path that `path` leads to from `cwd` now, with all links followed. Blocks.
+#[must_use]
+pub fn real(cwd: &Path, path: &str) -> PathBuf {
+    beneath::resolve(&absolute(cwd, path))
+}
+
 /// A path that a call is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {

@@ -172,9 +172,16 @@ fn is_bookkeeping(rest: &Path) -> bool {
     BOOKKEEPING.iter().any(|name| first.starts_with(name))
 }
 
-/// Whether a path is absolute and has no detours.
+/// Returns the files that a request names: one on each line, because a program can ask for several at once. What a grant
+/// or a rule says has to hold for each of them.
+pub fn files(file_name: &str) -> impl Iterator<Item = &Path> {
+    file_name.split('\n').map(Path::new)
+}
+
+/// Whether a path is absolute and has no detours. One with a line break in it could be two.
 fn is_plain(path: &Path) -> bool {
     path.is_absolute()
+        && !path.as_os_str().as_encoded_bytes().contains(&b'\n')
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }
 
@@ -216,6 +223,7 @@ mod tests {
             ("/work", false),
             ("/etc/passwd", false),
             ("/work/x/../y", false),
+            ("/work/x/a\n/etc/passwd", false),
             ("relative", false),
             ("", false),
         ] {
@@ -300,6 +308,13 @@ mod tests {
         {
             assert_eq!(at.write(&Path::new("/home/ann/src").join(path)), Standing::Covered, "{path}");
         }
+    }
+
+    #[test]
+    fn a_request_can_name_several_files() {
+        let named: Vec<&Path> = files("/work/a\n/etc/passwd").collect();
+        assert_eq!(named, [Path::new("/work/a"), Path::new("/etc/passwd")]);
+        assert_eq!(files("").count(), 1, "a request without a file is not one without an objection");
     }
 
     #[test]

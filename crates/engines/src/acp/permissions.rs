@@ -1,5 +1,6 @@
 //! What an agent asks for before it uses a tool.
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -100,15 +101,19 @@ fn wanted(id: &str, cwd: &Path, call: &ToolCall) -> PermissionRequest {
     });
     let diffs: Vec<_> = diffs.collect();
     if !diffs.is_empty() {
-        let files: Vec<String> = diffs.iter().map(|diff| diff.path.display().to_string()).collect();
+        let located = call.locations.iter().map(|location| location.path.as_path());
+        let files: BTreeSet<&Path> = diffs.iter().map(|diff| diff.path.as_path()).chain(located).collect();
+        let files = wants::files(files.into_iter().map(Path::to_str));
         let texts = diffs
             .iter()
             .map(|diff| unified_diff(&cwd.join(&diff.path), diff.old_text.as_deref(), &diff.new_text));
-        return wants::write(id, &files.join(", "), texts.collect::<Vec<_>>().join("\n"), &call.title);
+        return wants::write(id, &files, texts.collect::<Vec<_>>().join("\n"), &call.title);
     }
-    let location = call.locations.first().map(|location| location.path.display().to_string());
+    // All that it names: a file that is moved is at two places.
+    let located = call.locations.iter().map(|location| location.path.as_path());
     let path = text(input, "/filepath").or(text(input, "/file_path")).or(text(input, "/path"));
-    let path = path.map(str::to_owned).or(location).unwrap_or_default();
+    let paths: BTreeSet<&Path> = path.map(Path::new).into_iter().chain(located).collect();
+    let path = wants::files(paths.into_iter().map(Path::to_str));
     match (call.kind, text(input, "/command")) {
         (_, Some(command)) => wants::shell(id, cwd, command, text(input, "/description").unwrap_or("")),
         (ToolKind::Execute, None) => wants::shell(id, cwd, &call.title, ""),

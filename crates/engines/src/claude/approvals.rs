@@ -146,7 +146,11 @@ fn wanted(call: &str, cwd: &Path, name: &str, request: &Value) -> PermissionRequ
         }
         "view" | "glob" | "grep" => {
             let cwd = cwd.display().to_string();
-            wants::read(call, path.unwrap_or(&cwd), text(request, "/description").unwrap_or_default())
+            // A pattern can lead out of the place that is searched; then that place is not what is meant.
+            let leaves = |pattern: &str| pattern.starts_with(['/', '~']) || pattern.contains("..");
+            let place =
+                if tool(name) == "glob" && leaves(field("/pattern")) { "" } else { path.unwrap_or(&cwd) };
+            wants::read(call, place, text(request, "/description").unwrap_or_default())
         }
         "web_fetch" => wants::url(call, field("/url"), field("/prompt")),
         other => match other.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {

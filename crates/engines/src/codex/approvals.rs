@@ -77,7 +77,14 @@ impl Approvals {
             "item/fileChange/requestApproval" => {
                 let changes = self.changes.get(call).cloned().unwrap_or_default();
                 let (files, diff) = describe(&changes);
-                (wants::write(call, &files, diff, reason), Kind::Action)
+                // More than these files: then none is named, so that nothing but a person allows it.
+                let (files, reason) = match text(params, "/grantRoot") {
+                    Some(root) => {
+                        (String::new(), format!("And to write anywhere in {root} from now on. {reason}"))
+                    }
+                    None => (files, reason.to_owned()),
+                };
+                (wants::write(call, &files, diff, reason.trim_end()), Kind::Action)
             }
             "item/permissions/requestApproval" => {
                 let rights = params["permissions"].clone();
@@ -163,7 +170,10 @@ impl Approvals {
 
 /// The files that change, and how.
 fn describe(changes: &Value) -> (String, String) {
-    let files: Vec<&str> = list(changes, "").filter_map(|change| text(change, "/path")).collect();
+    let moved = |change| text(change, "/kind/move_path").or(text(change, "/kind/movePath"));
+    let files = list(changes, "")
+        .flat_map(|change| [Some(text(change, "/path")), moved(change).map(Some)].into_iter().flatten());
+    let files = wants::files(files);
     let diff = |change: &Value| {
         let path = text(change, "/path").unwrap_or_default();
         let diff = text(change, "/diff").unwrap_or_default();
@@ -173,5 +183,5 @@ fn describe(changes: &Value) -> (String, String) {
             format!("{path}\n{diff}")
         }
     };
-    (files.join(", "), list(changes, "").map(diff).collect::<Vec<_>>().join("\n"))
+    (files, list(changes, "").map(diff).collect::<Vec<_>>().join("\n"))
 }

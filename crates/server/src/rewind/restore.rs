@@ -2,14 +2,16 @@
 //! somebody else has changed since or in between, and what no call was seen to finish stays as it is.
 
 use std::collections::BTreeMap;
-use std::fs::{self, Permissions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use baton_agent::tools::beneath::Directory;
 use baton_protocol::event::Preimage;
 use serde::Serialize;
 
+use super::shelf::open;
 use super::{Now, Shelf, Touched};
 
 /// Why a file stays as it is.
@@ -90,14 +92,13 @@ struct Saved(Option<(tempfile::NamedTempFile, u32)>);
 
 impl Saved {
     fn of(path: &Path) -> io::Result<Self> {
-        let metadata = match fs::symlink_metadata(path) {
+        let mut file = match open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self(None)),
-            known => known?,
+            opened => opened?,
         };
         let mut copy = tempfile::NamedTempFile::new()?;
-        // Not `fs::copy`: that copies the mode too, and the file may have been kept from others by its directory.
-        io::copy(&mut fs::File::open(path)?, copy.as_file_mut())?;
-        Ok(Self(Some((copy, metadata.permissions().mode()))))
+        io::copy(&mut file, &mut copy)?;
+        Ok(Self(Some((copy, file.metadata()?.permissions().mode() & 0o7777))))
     }
 
     fn put_back(&self, path: &Path) -> io::Result<()> {
@@ -120,27 +121,21 @@ fn put_back(shelf: &Shelf, path: &Path, before: &Preimage) -> io::Result<()> {
 }
 
 fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
+    match Directory::root()?.remove(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
 }
 
-/// Writes a file so that nobody ever sees half of it.
+/// Writes a file so that nobody ever sees half of it, and no link leads elsewhere.
 fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(directory)?;
-    let mut file = tempfile::Builder::new().prefix(".baton-").tempfile_in(directory)?;
-    file.write_all(contents)?;
-    file.as_file().set_permissions(Permissions::from_mode(mode))?;
-    file.as_file().sync_data()?;
-    file.persist(path)?;
-    Ok(())
+    Directory::root()?.put(path, contents, mode)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::fs::Permissions;
 
     use baton_protocol::event::ChangedFile;
 
@@ -227,5 +222,24 @@ mod tests {
         let undone = plan.carry_out(&shelf).unwrap_err();
         assert!(undone.whole && undone.error.contains("its copy is gone"), "{undone:?}");
         assert_eq!(fs::read_to_string(&first).unwrap(), "ours");
+    }
+
+    #[test]
+    fn a_directory_that_has_become_a_link_is_left_alone() {
+        let (dir, shelf) = bench();
+        let real = dir.path().canonicalize().unwrap();
+        let file = real.join("sub/file");
+        for name in ["sub", "out"] {
+            fs::create_dir(real.join(name)).unwrap();
+            fs::write(real.join(name).join("file"), "old").unwrap();
+        }
+        let touched = [change(&shelf, &file, Some("ours"))];
+        let plan = Plan::of(&shelf, touched.clone().into());
+        fs::write(real.join("out/file"), "ours").unwrap();
+        fs::rename(real.join("sub"), real.join("was")).unwrap();
+        std::os::unix::fs::symlink(real.join("out"), real.join("sub")).unwrap();
+        assert!(plan.carry_out(&shelf).is_err());
+        assert!(Plan::of(&shelf, touched.into()).restore.is_empty());
+        assert_eq!(fs::read_to_string(real.join("out/file")).unwrap(), "ours");
     }
 }

@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use baton_agent::tools::beneath::{Directory, Unusable};
 use baton_protocol::event::Preimage;
 use ring::digest::{Context, SHA256};
 
@@ -33,12 +34,9 @@ pub(crate) enum Now {
 
 impl Now {
     pub(crate) fn of(path: &Path) -> Self {
-        match fs::symlink_metadata(path) {
+        match open(path) {
             Err(error) if is_absent(&error) => Self::Absent,
-            Ok(metadata) if metadata.is_file() => {
-                File::open(path).and_then(digest_of).map_or(Self::Other, Self::File)
-            }
-            _ => Self::Other,
+            opened => opened.and_then(digest_of).map_or(Self::Other, Self::File),
         }
     }
 
@@ -65,15 +63,16 @@ impl Shelf {
     }
 
     fn try_keep(&self, path: &Path, made: &mut BTreeSet<String>) -> io::Result<Preimage> {
-        let metadata = match fs::symlink_metadata(path) {
+        let file = match open(path) {
             Err(error) if is_absent(&error) => return Ok(Preimage::Absent),
-            known => known?,
+            Err(error) if Unusable::of(&error).is_some() => {
+                return Err(io::Error::other("it is not a plain file"));
+            }
+            opened => opened?,
         };
-        if !metadata.is_file() {
-            return Err(io::Error::other("it is not a plain file"));
-        }
+        let metadata = file.metadata()?;
         let mut contents = Vec::new();
-        File::open(path)?.take(LARGEST + 1).read_to_end(&mut contents)?;
+        file.take(LARGEST + 1).read_to_end(&mut contents)?;
         if contents.len() as u64 > LARGEST {
             return Err(io::Error::other(format!("it is larger than {} MiB", LARGEST >> 20)));
         }
@@ -116,7 +115,9 @@ impl Shelf {
         if !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
-        let contents = fs::read(self.directory.join(digest)).ok()?;
+        let mut contents = Vec::new();
+        let copy = Directory::trusted(&self.directory).and_then(|shelf| shelf.open(Path::new(digest)));
+        copy.ok()?.take(LARGEST + 1).read_to_end(&mut contents).ok()?;
         (digest_of(contents.as_slice()).ok()? == digest).then_some(contents)
     }
 
@@ -141,7 +142,7 @@ pub(crate) fn text_of(shelf: &Shelf, before: &Preimage) -> Option<String> {
 /// What is in a file now, if it is text and not too much of it; nothing, if there is none.
 pub(crate) fn text_now(path: &Path) -> Option<String> {
     let mut contents = Vec::new();
-    match File::open(path) {
+    match open(path) {
         Err(error) if is_absent(&error) => {}
         opened => drop(opened.ok()?.take(LARGEST + 1).read_to_end(&mut contents).ok()?),
     }
@@ -163,6 +164,11 @@ pub(crate) fn lines_between(shelf: &Shelf, before: &Preimage, path: &Path) -> (u
 pub(crate) fn resolve(path: &Path) -> PathBuf {
     let through_parent = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
     path.canonicalize().ok().or_else(through_parent).unwrap_or_else(|| path.to_owned())
+}
+
+/// Opens a plain file without following links: the paths that are kept have none.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    Directory::root()?.open(path)
 }
 
 fn is_absent(error: &io::Error) -> bool {

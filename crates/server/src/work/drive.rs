@@ -1,5 +1,8 @@
 //! A turn that another agent's program works on: its reports become the session's events, what clients say reaches it.
 
+use std::path::Path;
+
+use baton_agent::tools::paths;
 use baton_core::{EngineReport, WorkId, WorkResult};
 use baton_engines::{Control, Engine, Outcome, Report};
 use baton_model::{Message, Part};
@@ -7,6 +10,7 @@ use baton_protocol::ToolCallId;
 use baton_protocol::event::{
     AssistantUsage, MessageDelta, MessageStart, ReasoningDelta, SessionError, TokenCounts, ToolPartialResult,
 };
+use baton_protocol::permission::PermissionRequest;
 use baton_store::Seq;
 use tokio::sync::mpsc;
 
@@ -86,15 +90,54 @@ impl Driver<'_> {
         let outcome = loop {
             tokio::select! {
                 biased;
-                Some(report) = heard.recv() => self.scribe.take(report),
+                Some(report) = heard.recv() => {
+                    let report = resolved(bench, &self.wanted.cwd, report).await;
+                    self.scribe.take(report);
+                }
                 Some(control) = self.control.recv() => drop(said.send(control)),
                 outcome = &mut running => break outcome,
             }
         };
         while let Ok(report) = heard.try_recv() {
+            let report = resolved(bench, &self.wanted.cwd, report).await;
             self.scribe.take(report);
         }
         outcome
+    }
+}
+
+/// A report in which a request names the files that it is really about: absolute, with all links followed. What a person is
+/// shown, and what rules are applied to, is then what the program would touch, as far as that can be told now.
+async fn resolved(bench: &Bench, cwd: &Path, report: Report) -> Report {
+    let Report::Wants { reference, call, mut wants } = report else { return report };
+    if let Some(names) = path_of(&mut wants) {
+        let (cwd, written) = (cwd.to_owned(), names.clone());
+        let find = tokio::task::spawn_blocking(move || real(&cwd, &written));
+        let found = tokio::select! {
+            found = find => found.ok().flatten(),
+            // It hangs in the kernel, and nobody waits for it any more.
+            () = bench.cancel.cancelled() => None,
+        };
+        *names = found.unwrap_or_else(|| UNKNOWN.to_owned());
+    }
+    Report::Wants { reference, call, wants }
+}
+
+/// The real paths of these files, one on each line as they are; none, if that cannot be said. Blocks.
+fn real(cwd: &Path, names: &str) -> Option<String> {
+    let real = |name: &str| paths::real(cwd, name).into_os_string().into_string().ok();
+    let found: Vec<String> = names.lines().map(real).collect::<Option<_>>()?;
+    let is_plain = !found.is_empty() && found.iter().all(|path| !path.contains('\n'));
+    is_plain.then(|| found.join("\n"))
+}
+
+/// Stands for files that are not known: inside no directory, so that nothing but a person allows it.
+const UNKNOWN: &str = "(unknown)";
+
+fn path_of(wants: &mut PermissionRequest) -> Option<&mut String> {
+    match wants {
+        PermissionRequest::Write { file_name: path, .. } | PermissionRequest::Read { path, .. } => Some(path),
+        _ => None,
     }
 }
 
@@ -215,4 +258,26 @@ impl<'a> Scribe<'a> {
 
 fn new_id() -> String {
     uuid::Uuid::new_v4().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_request_are_named_by_their_real_paths() {
+        let dir = tempfile::tempdir().unwrap();
+        let cwd = dir.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink("/etc", cwd.join("link")).unwrap();
+        let named = |names: &str| real(&cwd, names);
+        let own = cwd.join("a.txt").display().to_string();
+        assert_eq!(named("a.txt"), Some(own.clone()));
+        assert_eq!(named("link/passwd").as_deref(), Some("/etc/passwd"));
+        assert_eq!(named("x/../../../../../../../../etc/passwd").as_deref(), Some("/etc/passwd"));
+        assert_eq!(named("a.txt\nlink/new"), Some(format!("{own}\n/etc/new")));
+        assert_eq!(named(""), None);
+        std::fs::create_dir(cwd.join("two\nlines")).unwrap();
+        std::os::unix::fs::symlink("two\nlines", cwd.join("odd")).unwrap();
+        assert_eq!(named("odd/a"), None, "it would look like two files");
+    }
 }

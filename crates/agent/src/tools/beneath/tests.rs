@@ -141,6 +141,17 @@ fn a_new_file_has_ordinary_permissions() {
 }
 
 #[test]
+fn what_is_private_is_for_the_user_alone() {
+    let place = Place::new();
+    let inside = place.inside().private();
+    assert!(!inside.write(Path::new("own/file"), b"one").unwrap());
+    assert!(inside.write(Path::new("own/file"), b"two").unwrap());
+    let mode = |name: &str| fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode("in/own"), mode("in/own/file")), (0o700, 0o600));
+    assert_eq!(fs::read_to_string(place.path("in/own/file")).unwrap(), "two");
+}
+
+#[test]
 fn replacing_keeps_the_mode() {
     let place = Place::new();
     let file = place.path("in/sub/file");
