@@ -15,6 +15,7 @@ mod sessions;
 mod setup;
 mod show;
 mod terminal;
+mod tool_environment;
 mod workspaces;
 
 use std::process::ExitCode;
