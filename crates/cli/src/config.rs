@@ -15,6 +15,7 @@ use crate::args::{Cli, ConfigArgs, Global, ModelArgs};
 use crate::door::HttpTable;
 use crate::engines::EngineTable;
 use crate::terminal;
+use crate::tool_environment::ToolsTable;
 use crate::workspaces::{self, WorkspaceTable};
 
 /// The configuration file, as people write it.
@@ -28,6 +29,7 @@ struct File {
     engines: BTreeMap<String, EngineTable>,
     http: HttpTable,
     workspaces: WorkspaceTable,
+    tools: ToolsTable,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -94,6 +96,10 @@ pub(crate) struct Config {
     pub(crate) engines: BTreeMap<String, EngineTable>,
     pub(crate) http: HttpTable,
     pub(crate) workspaces: Sourced<WorkspaceOptions>,
+    /// Further variables that commands of sessions see.
+    pub(crate) tool_environment: Sourced<Vec<String>>,
+    /// The variables that keys and tokens for models were to be read from.
+    pub(crate) key_variables: Vec<String>,
     pub(crate) file: PathBuf,
     pub(crate) file_found: bool,
 }
@@ -161,6 +167,11 @@ pub(crate) fn load(
         durability: Sourced { value: parse_durability(&durability.value)?, source: durability.source },
         endpoint: endpoint(model, token_variable, environment, &file.model, &file_source),
         model: (!name.value.is_empty()).then_some(name),
+        key_variables: key_variables(token_variable, environment, &file.model),
+        tool_environment: Sourced {
+            source: if file.tools == ToolsTable::default() { "default".into() } else { file_source.clone() },
+            value: file.tools.patterns()?,
+        },
         engines: file.engines,
         http: file.http,
         workspaces: Sourced {
@@ -251,6 +262,14 @@ fn endpoint(
     Sourced { value: Endpoint::Demo, source: "default".into() }
 }
 
+/// Where else keys and tokens for models come from, besides the variables that are always ours. GitHub's own tokens are
+/// read only to talk to a Copilot-style API; else they are the user's, who may pass them on to commands.
+fn key_variables(token_variable: Option<&str>, environment: &Environment, file: &ModelTable) -> Vec<String> {
+    let of_github = environment.get("COPILOT_API_URL").map(|_| ["GH_TOKEN", "GITHUB_TOKEN"]);
+    let named = [token_variable, file.api_key_env.as_deref()];
+    named.into_iter().flatten().chain(of_github.into_iter().flatten()).map(str::to_owned).collect()
+}
+
 fn provider(kind: ProviderKind, url: &str, key: Option<&str>) -> ProviderConfig {
     ProviderConfig {
         kind: Some(kind),
@@ -311,6 +330,7 @@ pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
         ("durability", durability.to_owned(), config.durability.source),
         ("model.base_url", describe(&config.endpoint.value), config.endpoint.source),
         ("model.name", model.value, model.source),
+        ("tools.environment", config.tool_environment.value.join(" "), config.tool_environment.source),
         ("workspaces", workspaces::describe(&config.workspaces.value), config.workspaces.source),
     ];
     if args.json {
@@ -428,6 +448,7 @@ mod tests {
             ("homme = 1", "homme"),
             ("durability = \"maybe\"", "maybe"),
             ("home = ", "c.toml"),
+            ("tools.environment = [\"OPENAI_API_KEY\"]", "OPENAI_API_KEY"),
         ] {
             let error = format!("{:#}", check(&[], file).unwrap_err());
             assert!(error.contains(word), "{error}");

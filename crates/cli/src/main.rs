@@ -17,6 +17,7 @@ mod setup;
 mod show;
 mod signals;
 mod terminal;
+mod tool_environment;
 mod workspaces;
 
 use std::process::ExitCode;

@@ -1,6 +1,5 @@
 //! From settings to a server: what all commands that need one have in common.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use tokio::time::timeout;
 use crate::config::{Config, Environment};
 use crate::signals::{Interrupts, Meaning};
 use crate::terminal;
+use crate::tool_environment::Filter;
 
 /// The largest message a client may send: attachments travel inside.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -23,17 +23,6 @@ const LONGEST_CLOSE: Duration = Duration::from_secs(5);
 const LONGEST_REST: Duration = Duration::from_secs(1);
 /// How much may wait for a client that does not read.
 const MAX_BACKLOG: usize = 64 << 20;
-
-/// Variables that are ours or an SDK's, and that no command of a session should see.
-const SECRETS: [&str; 7] = [
-    "BATON_TOKEN",
-    "COPILOT_SDK_AUTH_TOKEN",
-    "COPILOT_CONNECTION_TOKEN",
-    "OPENAI_API_KEY",
-    "ANTHROPIC_API_KEY",
-    "COPILOT_HMAC_KEY",
-    "GITHUB_COPILOT_API_TOKEN",
-];
 
 /// The store of a configuration, in a home that is closed to other users. Opens nothing yet.
 pub(crate) fn store(config: &Config, crash: Option<Arc<CrashPlan>>) -> Arc<SqliteStore> {
@@ -97,7 +86,13 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         reveal_endpoint: environment.get("COPILOT_ALLOW_GET_PROVIDER_ENDPOINT") == Some("true"),
         account,
         github_api: environment.get("COPILOT_DEBUG_GITHUB_API_URL").map(str::to_owned),
-        environment: command_environment(),
+        environment: Filter {
+            named: &config.tool_environment.value,
+            read: config.key_variables.iter().map(String::as_str).collect(),
+            secrets: secrets(config, environment),
+        }
+        .for_commands(std::env::vars_os()),
+        engine_environment: Filter::for_engines(std::env::vars_os()),
         connection_token: environment.get("COPILOT_CONNECTION_TOKEN").map(str::to_owned),
         allow_all: false,
         crash: crash_plan(environment)?,
@@ -113,8 +108,15 @@ pub(crate) fn crash_plan(environment: &Environment) -> anyhow::Result<Option<Arc
     Ok(plan.map_err(|error| anyhow::anyhow!("BATON_CRASH_AT: {error}"))?.map(Arc::new))
 }
 
-fn command_environment() -> Vec<(OsString, OsString)> {
-    std::env::vars_os().filter(|(name, _)| !SECRETS.iter().any(|secret| name == secret)).collect()
+/// Keys and tokens that this process was given.
+fn secrets<'a>(config: &'a Config, environment: &'a Environment) -> Vec<&'a str> {
+    let of_endpoint = match &config.endpoint.value {
+        Endpoint::Copilot { token, .. } => token.as_deref(),
+        Endpoint::Provider { provider, .. } => provider.api_key.as_deref(),
+        Endpoint::Demo => None,
+    };
+    let given = ["BATON_TOKEN", "COPILOT_CONNECTION_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"];
+    of_endpoint.into_iter().chain(given.into_iter().filter_map(|name| environment.get(name))).collect()
 }
 
 /// Runs a program to its end in a runtime of its own. What then still hangs in a read is left behind: the end of the

@@ -30,6 +30,18 @@ impl Author {
         Self("crush".into())
     }
 
+    /// Baton itself, when it imports a session.
+    #[must_use]
+    pub fn import() -> Self {
+        Self("import".into())
+    }
+
+    /// Baton itself, when it forks a session.
+    #[must_use]
+    pub fn fork() -> Self {
+        Self("fork".into())
+    }
+
     /// The person in front of `baton run`.
     #[must_use]
     pub fn terminal() -> Self {

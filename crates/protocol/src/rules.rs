@@ -83,6 +83,15 @@ pub struct Rules {
     pub urls: UrlScope,
 }
 
+impl Rules {
+    /// Whether anything is allowed by them.
+    #[must_use]
+    pub fn allow_something(&self) -> bool {
+        let denied = self.denied.clone();
+        *self != Self { denied, ..Self::default() }
+    }
+}
+
 /// The grants that are kept for a location.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocationRules {
@@ -140,6 +149,19 @@ pub struct RulesEdit {
 }
 
 impl RulesEdit {
+    /// The change that leaves deny rules only.
+    #[must_use]
+    pub fn disarming() -> Self {
+        Self {
+            approved: RuleListEdit { remove_all: true, ..RuleListEdit::default() },
+            location: Some(None),
+            all_reads: Some(false),
+            paths: Some(PathScope::default()),
+            urls: Some(UrlScope::default()),
+            ..Self::default()
+        }
+    }
+
     /// The rules after this change.
     #[must_use]
     pub fn applied_to(self, rules: &Rules) -> Rules {

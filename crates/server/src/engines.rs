@@ -13,8 +13,10 @@ use crate::session::Settings;
 const WINDOW: u64 = 200_000;
 
 pub(crate) fn registry(options: &Options) -> Registry {
-    let surroundings =
-        Surroundings { environment: options.environment.clone(), scratch: options.home.join("engines") };
+    let surroundings = Surroundings {
+        environment: options.engine_environment.clone(),
+        scratch: options.home.join("engines"),
+    };
     Registry::new(options.engines.clone(), surroundings)
 }
 

@@ -3,11 +3,17 @@
 //! The history is copied record by record, under the same event ids, so that both tell the same story up to the fork.
 //! What was under way at that point is not carried over: it belongs to the session that is doing it, and ends in the
 //! copy as cancelled.
+//!
+//! A whole copy keeps the grants and the permission mode of its source: the same person made it, on the same server, and
+//! could do all of it in the source. A copy up to an event does not: grants may have been revoked since, and those of an
+//! imported history were taken back at its end.
 
 use std::ops::ControlFlow;
 
 use baton_core::{Arrangement, Change, Durable, Input, Output, ReplyTo, Session, Stamp, Withdrawn};
-use baton_protocol::{Body, Event, EventId, SessionId, Timestamp};
+use baton_protocol::event::PermissionMode;
+use baton_protocol::rules::RulesEdit;
+use baton_protocol::{Author, Body, Event, EventId, SessionId, Timestamp};
 use baton_store::{Append, Lease, NewRecord, NewSession, Record, Seq, Span, Store, StoreError};
 use bytes::Bytes;
 use uuid::Uuid;
@@ -130,13 +136,20 @@ impl Copy {
         let mut session = Session::recovered(self.id.clone(), std::mem::take(&mut self.durable));
         let reply = ReplyTo(0);
         let change = Change::Name { name: name.clone(), by_user: wanted.name.is_some() };
-        let inputs = [
+        let mut inputs = vec![
             Input::Withdraw { reply, which: Withdrawn::All },
             Input::Suspend { reply },
             // Who holds the source's queue does not know of this one, and would not let it go.
             Input::Arrange { reply, how: Box::new(Arrangement::Hold(false)) },
             Input::Change { reply, change },
         ];
+        if wanted.until.is_some() {
+            let by = Author::fork();
+            let rules = Change::Rules { edit: Box::new(RulesEdit::disarming()), by: by.clone() };
+            let mode = Change::Permissions(PermissionMode::default());
+            let changes = [Change::Revoke { grant: None, by }, rules, mode].into_iter();
+            inputs.extend(changes.map(|change| Input::Change { reply, change }));
+        }
         let stamp = || Stamp::new(Timestamp::now(), Uuid::new_v4().as_u128());
         let outputs: Vec<Output> =
             inputs.into_iter().flat_map(|input| session.step(input, stamp())).collect();

@@ -17,6 +17,7 @@ mod accounts;
 mod checkpoints;
 mod context;
 mod crash;
+mod disarm;
 mod engines;
 mod fork;
 mod git;

@@ -34,6 +34,8 @@ pub struct Options {
     pub account: Account,
     /// The variables that commands of sessions see. Must hold no secret of ours.
     pub environment: Vec<(OsString, OsString)>,
+    /// The variables that other agents' programs see. They log in by themselves, so it holds their keys.
+    pub engine_environment: Vec<(OsString, OsString)>,
     /// The token that clients must bring. None: clients on TCP must be processes of the user that the server runs as.
     pub connection_token: Option<String>,
     /// Whether tools run without asking anybody.

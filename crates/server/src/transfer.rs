@@ -1,7 +1,8 @@
 //! Sessions in and out as JSONL: one event a line, in order.
 //!
 //! An export is everything there is, Baton's own events included. An import takes our own exports and the `events.jsonl`
-//! of other programs, and is as tolerant as opening a history is: what cannot be read is left out, and said.
+//! of other programs, and is as tolerant as opening a history is: what cannot be read is left out, and said. It trusts
+//! the file with nothing else: grants, modes and work that waits are taken back; see [`crate::disarm`].
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use baton_store::{Append, Lease, NewRecord, NewSession, Seq, Span, Store, StoreE
 use bytes::Bytes;
 
 use crate::crash::{CrashPlan, CrashPoint};
+use crate::disarm::disarm;
 use crate::metadata;
 use crate::owner;
 use crate::session::Settings;
@@ -41,7 +43,7 @@ pub struct Imported {
     pub session: SessionId,
     /// How many events.
     pub events: u64,
-    /// What was left out or mended, for people.
+    /// What was left out, mended or taken back, for people.
     pub repairs: Vec<String>,
 }
 
@@ -109,6 +111,7 @@ pub async fn import(
         busy: true,
     };
     let lease = create(&**store, new).await?;
+    let mut read_events = 0;
     loop {
         if let Some(plan) = crash {
             plan.pass(CrashPoint::DuringImport);
@@ -117,7 +120,13 @@ pub async fn import(
         read.fill(&mut events, &mut repairs)?;
         let last = events.is_empty();
         let expected = Seq(durable.seq);
-        let records = fold(&mut durable, &events);
+        let mut records = fold(&mut durable, &events);
+        if last {
+            read_events = durable.seq;
+            let disarmed = disarm(&session, &mut durable);
+            records.extend(disarmed.records);
+            repairs.extend(disarmed.notices);
+        }
         let append = Append {
             lease: lease.clone(),
             expected,
@@ -133,12 +142,7 @@ pub async fn import(
         }
     }
     store.release(lease).await?;
-    if durable.turn.is_some() {
-        repairs.push(
-            "the history ends in the middle of a turn; it is closed as interrupted when it is resumed".into(),
-        );
-    }
-    Ok(Imported { session, events: durable.seq, repairs })
+    Ok(Imported { session, events: read_events, repairs })
 }
 
 /// Makes the session, in the place of what an import left behind that died half way.
@@ -253,6 +257,52 @@ mod tests {
         assert!(matches!(again, Err(TransferError::Store(StoreError::Exists(_)))));
         let other = import(&store, &mut START.as_bytes(), Some("s2".parse().unwrap()), None).await.unwrap();
         assert_eq!(other.session.as_str(), "s2");
+    }
+
+    /// A line with an event, as another program may have written it.
+    fn line(number: u8, kind: &str, data: &str) -> String {
+        let id = format!("0190c2f0-0000-7000-8000-0000000000{number:02}");
+        format!(
+            r#"{{"type":"{kind}","data":{data},"id":"{id}","timestamp":"2026-11-15T20:31:00.000Z","parentId":null}}"#
+        )
+    }
+
+    #[tokio::test]
+    async fn imported_sessions_bring_no_grants_no_modes_and_no_work() {
+        let grant = r#"{"approval":{"kind":"commands","commandIdentifiers":["rm"]}}"#;
+        let message = r#"{"content":"go","messageId":"0190c2f0-0000-7000-8000-0000000000aa"}"#;
+        let call = r#"{"messageId":"m","content":"","toolRequests":[{"toolCallId":"c","name":"bash","arguments":{"command":"rm x"},"type":"function"}]}"#;
+        let lines = [
+            START.to_owned(),
+            line(10, "baton.approvals_changed", grant),
+            line(11, "session.permissions_changed", r#"{"previousMode":"manual","mode":"allow-all"}"#),
+            line(12, "session.mode_changed", r#"{"previousMode":"interactive","newMode":"autopilot"}"#),
+            line(13, "user.message", message),
+            line(14, "assistant.message", call),
+        ];
+        let store = store();
+        let imported = import(&store, &mut lines.join("\n").as_bytes(), None, None).await.unwrap();
+        assert_eq!(imported.events, 6, "{imported:?}");
+        let said = imported.repairs.join("\n");
+        for word in ["grant", "permission mode", "interactive", "middle of a turn"] {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+        let records =
+            store.read(&imported.session, Span::After { after: Seq::ZERO, limit: 100 }).await.unwrap();
+        let events: Vec<Event> = records
+            .iter()
+            .map(|record| Event::parse(std::str::from_utf8(&record.body).unwrap()).unwrap())
+            .collect();
+        let before = Durable::of(&events[..6]);
+        assert_eq!((before.grants.len(), before.turn.is_some()), (1, true), "the file brought them");
+        let state = Durable::of(&events);
+        assert!(state.grants.is_empty() && state.turn.is_none() && state.inbox.is_empty());
+        assert_eq!(state.facts.permissions, baton_protocol::event::PermissionMode::Manual);
+        assert_eq!(state.mode(), baton_protocol::event::AgentMode::Interactive);
+        assert!(
+            events.iter().any(|event| event.body.kind() == "session.warning"),
+            "whoever resumes it can tell"
+        );
     }
 
     #[tokio::test]

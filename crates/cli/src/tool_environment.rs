@@ -1,0 +1,216 @@
+//! Which variables the commands of sessions see: a list that is documented in `docs/security.md`, and what `[tools]` of
+//! the configuration names. A model can print whatever its commands see, so everything else stays with the server.
+//!
+//! Other agents' programs are no commands of a session: they log in by themselves, with keys whose names nobody can list.
+//! They see all but the variables in [`OWN`].
+
+use std::ffi::{OsStr, OsString};
+
+use serde::Deserialize;
+
+/// Variables that are passed on. A name that ends in `*` is the beginning of names.
+#[rustfmt::skip]
+const PASSED: &[&str] = &[
+    // Who and where.
+    "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "PATH", "MANPATH", "INFOPATH", "TMPDIR", "TMP", "TEMP", "XDG_*",
+    // Language and time.
+    "LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR",
+    // Terminal and desktop.
+    "TERM", "TERMINFO", "TERMINFO_DIRS", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "EDITOR",
+    "VISUAL", "PAGER", "LESS", "LS_COLORS", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS",
+    "WSL_DISTRO_NAME", "WSL_INTEROP", "WSLENV", "CI",
+    // Agents that hold keys without giving them away.
+    "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_TTY", "GNUPGHOME",
+    // Proxies. Their addresses may hold a password.
+    "http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY",
+    "ALL_PROXY", "NO_PROXY",
+    // Certificates.
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "NIX_SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "PIP_CERT",
+    "NODE_EXTRA_CA_CERTS", "AWS_CA_BUNDLE", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "CARGO_HTTP_CAINFO",
+    // git.
+    "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_EDITOR", "GIT_PAGER",
+    "GIT_SSH", "GIT_SSH_COMMAND", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT",
+    // C and its relatives.
+    "CC", "CXX", "CPP", "LD", "AR", "NM", "RANLIB", "STRIP", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "MAKEFLAGS",
+    "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "PKG_CONFIG_SYSROOT_DIR", "CMAKE_PREFIX_PATH", "CMAKE_GENERATOR",
+    "CMAKE_BUILD_PARALLEL_LEVEL", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
+    "ACLOCAL_PATH", "SDKROOT", "DEVELOPER_DIR", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "ROCM_PATH",
+    // Rust.
+    "CARGO_HOME", "CARGO_TARGET_DIR", "CARGO_BUILD_JOBS", "CARGO_INCREMENTAL", "CARGO_TERM_COLOR", "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN", "RUSTC_WRAPPER", "RUSTFLAGS", "RUSTDOCFLAGS", "RUST_BACKTRACE", "RUST_LOG", "RUST_SRC_PATH",
+    // Go.
+    "GOROOT", "GOPATH", "GOBIN", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOTOOLCHAIN", "GOOS", "GOARCH", "CGO_ENABLED",
+    // JVM.
+    "JAVA_HOME", "JDK_HOME", "JAVA_OPTS", "MAVEN_HOME", "M2_HOME", "MAVEN_OPTS", "GRADLE_HOME", "GRADLE_USER_HOME",
+    "GRADLE_OPTS", "KOTLIN_HOME", "SDKMAN_DIR", "ANDROID_HOME", "ANDROID_SDK_ROOT", "ANDROID_NDK_HOME",
+    // JavaScript.
+    "NODE_PATH", "NODE_ENV", "NVM_DIR", "NVM_BIN", "NVM_INC", "FNM_DIR", "FNM_MULTISHELL_PATH", "VOLTA_HOME",
+    "PNPM_HOME", "COREPACK_HOME", "BUN_INSTALL", "DENO_DIR", "DENO_INSTALL",
+    // Python.
+    "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONIOENCODING",
+    "PYTHONUTF8", "PYENV_ROOT", "PYENV_VERSION", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_EXE",
+    "CONDA_PYTHON_EXE", "CONDA_SHLVL", "MAMBA_ROOT_PREFIX", "PIPX_HOME", "PIPX_BIN_DIR", "POETRY_HOME", "UV_CACHE_DIR",
+    "UV_PYTHON", "UV_PROJECT_ENVIRONMENT", "PIP_CACHE_DIR",
+    // Others.
+    "RBENV_ROOT", "RBENV_VERSION", "RBENV_SHELL", "GEM_HOME", "GEM_PATH", "RUBYLIB", "BUNDLE_PATH", "COMPOSER_HOME",
+    "DOTNET_ROOT", "DOTNET_CLI_HOME", "DOTNET_CLI_TELEMETRY_OPTOUT", "NUGET_PACKAGES", "PERL5LIB", "PERL_LOCAL_LIB_ROOT",
+    "LUA_PATH", "LUA_CPATH", "OPAM_SWITCH_PREFIX", "OPAMROOT", "CAML_LD_LIBRARY_PATH", "OCAML_TOPLEVEL_PATH",
+    "GHCUP_INSTALL_BASE_PREFIX", "STACK_ROOT", "JULIA_DEPOT_PATH", "R_HOME", "R_LIBS", "R_LIBS_USER", "NIX_PATH",
+    "NIX_PROFILES", "NIX_STORE", "IN_NIX_SHELL", "ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR", "MISE_SHELL",
+    "HOMEBREW_PREFIX", "HOMEBREW_CELLAR", "HOMEBREW_REPOSITORY", "DOCKER_HOST", "DOCKER_CONTEXT", "KUBECONFIG",
+    // Ours: so that a `baton` which a command starts finds the same home.
+    "BATON_HOME", "COPILOT_HOME",
+];
+
+/// Tokens and keys that Baton reads for itself. No command and no other agent's program ever sees them.
+const OWN: [&str; 8] = [
+    "BATON_TOKEN",
+    "COPILOT_SDK_AUTH_TOKEN",
+    "COPILOT_CONNECTION_TOKEN",
+    "COPILOT_GITHUB_TOKEN",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "COPILOT_HMAC_KEY",
+    "GITHUB_COPILOT_API_TOKEN",
+];
+
+/// Shorter values are placeholders that many variables may have.
+const SHORTEST_SECRET: usize = 16;
+
+/// The table `[tools]`, as people write it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ToolsTable {
+    /// Further variables that commands see: names, or beginnings of names with a `*` at the end.
+    environment: Vec<String>,
+}
+
+impl ToolsTable {
+    /// The patterns, checked.
+    pub(crate) fn patterns(self) -> anyhow::Result<Vec<String>> {
+        for pattern in &self.environment {
+            let name = pattern.strip_suffix('*').unwrap_or(pattern);
+            anyhow::ensure!(
+                !pattern.is_empty() && !name.contains(['*', '=', ' ']),
+                "tools.environment: {pattern:?} is neither the name of a variable nor a beginning such as \"AWS_*\""
+            );
+            anyhow::ensure!(
+                !OWN.contains(&pattern.as_str()),
+                "tools.environment: Baton reads {pattern} itself, and commands never see it; take it out"
+            );
+        }
+        Ok(self.environment)
+    }
+}
+
+/// Decides about variables, one by one.
+#[derive(Debug, Default)]
+pub(crate) struct Filter<'a> {
+    /// What the configuration passes on.
+    pub(crate) named: &'a [String],
+    /// Further variables that Baton reads secrets from: the provider's key, an SDK's token.
+    pub(crate) read: Vec<&'a str>,
+    /// The secrets themselves: under another name they are as secret.
+    pub(crate) secrets: Vec<&'a str>,
+}
+
+impl Filter<'_> {
+    /// What commands of sessions see.
+    pub(crate) fn for_commands(
+        &self,
+        all: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Vec<(OsString, OsString)> {
+        all.filter(|(name, value)| self.is_listed(name) && !self.is_secret(name, value)).collect()
+    }
+
+    /// What other agents' programs see.
+    pub(crate) fn for_engines(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
+        all.filter(|(name, _)| !OWN.iter().any(|own| name == own)).collect()
+    }
+
+    fn is_listed(&self, name: &OsStr) -> bool {
+        let patterns = PASSED.iter().copied().chain(self.named.iter().map(String::as_str));
+        patterns.into_iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(begin) => name.as_encoded_bytes().starts_with(begin.as_bytes()),
+            None => name == pattern,
+        })
+    }
+
+    fn is_secret(&self, name: &OsStr, value: &OsStr) -> bool {
+        let mut own = OWN.iter().chain(&self.read);
+        let mut secrets = self.secrets.iter().filter(|secret| secret.len() >= SHORTEST_SECRET);
+        let value = value.to_string_lossy();
+        own.any(|own| name == *own) || secrets.any(|secret| value.contains(secret))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [(&str, &str); 14] = [
+        ("PATH", "/bin"),
+        ("LC_ALL", "C"),
+        ("SSH_AUTH_SOCK", "/s"),
+        ("https_proxy", "http://p"),
+        ("CARGO_HOME", "/c"),
+        ("COPILOT_HOME", "/h"),
+        ("AWS_REGION", "x"),
+        ("AWS_SECRET_ACCESS_KEY", "aws-secret"),
+        ("OPENAI_API_KEY", "openai-key"),
+        ("COPILOT_CONNECTION_TOKEN", "connection"),
+        ("MY_KEY", "provider-key-of-mine"),
+        ("MY_ALIAS", "Bearer provider-key-of-mine"),
+        ("GH_TOKEN", "gh-token"),
+        ("DATABASE_URL", "postgres://u:p@h"),
+    ];
+
+    fn all() -> impl Iterator<Item = (OsString, OsString)> {
+        ALL.into_iter().map(|(name, value)| (name.into(), value.into()))
+    }
+
+    fn names(variables: &[(OsString, OsString)]) -> Vec<&str> {
+        variables.iter().map(|(name, _)| name.to_str().unwrap()).collect()
+    }
+
+    const USUAL: [&str; 6] = ["PATH", "LC_ALL", "SSH_AUTH_SOCK", "https_proxy", "CARGO_HOME", "COPILOT_HOME"];
+
+    #[test]
+    fn commands_see_what_is_listed_and_nothing_else() {
+        assert_eq!(names(&Filter::default().for_commands(all())), USUAL);
+    }
+
+    #[test]
+    fn configuration_adds_names_and_beginnings_but_no_secret_of_ours() {
+        let named = ["AWS_*".to_owned(), "GH_TOKEN".into()];
+        let filter = Filter { named: &named, ..Filter::default() };
+        let more = ["AWS_REGION", "AWS_SECRET_ACCESS_KEY", "GH_TOKEN"];
+        assert_eq!(names(&filter.for_commands(all())), [&USUAL[..], &more].concat());
+
+        let everything = ["*".to_owned()];
+        let filter = Filter {
+            named: &everything,
+            read: vec!["MY_KEY", "GH_TOKEN"],
+            secrets: vec!["provider-key-of-mine", "/bin"],
+        };
+        let more = ["AWS_REGION", "AWS_SECRET_ACCESS_KEY", "DATABASE_URL"];
+        assert_eq!(names(&filter.for_commands(all())), [&USUAL[..], &more].concat());
+    }
+
+    #[test]
+    fn engines_see_all_but_what_is_ours() {
+        let seen = Filter::for_engines(all());
+        assert_eq!(seen.len(), ALL.len() - 2);
+        assert!(!names(&seen).contains(&"OPENAI_API_KEY"));
+    }
+
+    #[test]
+    fn patterns_that_make_no_sense_are_named() {
+        for wrong in ["", "A*B", "A=b", "OPENAI_API_KEY", "BATON_TOKEN"] {
+            let table = ToolsTable { environment: vec![wrong.into()] };
+            assert!(table.patterns().unwrap_err().to_string().contains(wrong), "{wrong}");
+        }
+        let table = ToolsTable { environment: vec!["AWS_*".into(), "GH_TOKEN".into()] };
+        assert_eq!(table.patterns().unwrap().len(), 2);
+    }
+}
