@@ -20,9 +20,6 @@ use crate::{sessions, setup, show, terminal};
 /// The exit code of a prompt that was cancelled, as shells have it for Ctrl-C.
 const CANCELLED: u8 = 130;
 
-/// How a permission is answered.
-const HINT: &str = "[y]es, [n]o, [a]lways in this session:";
-
 pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &args.model, None, &environment)?;
@@ -225,8 +222,10 @@ impl Watch<'_> {
     }
 
     async fn decide(&mut self, request: RequestId, wants: &PermissionRequest) -> anyhow::Result<()> {
-        let verdict = if self.args.yes { Some(Verdict::ApproveOnce) } else { self.ask(wants).await };
-        match verdict {
+        if self.args.yes && self.session.approve_unattended(request.clone()).await? {
+            return Ok(());
+        }
+        match self.ask(wants).await? {
             Some(verdict) => self.session.decide(request, verdict).await.map(drop)?,
             None => self.cancel().await?,
         }
@@ -235,21 +234,33 @@ impl Watch<'_> {
 
     /// Asks the person at the terminal. Where there is none, the answer is that nobody can be asked. `None` when the
     /// person cancels instead.
-    async fn ask(&mut self, wants: &PermissionRequest) -> Option<Verdict> {
+    async fn ask(&mut self, wants: &PermissionRequest) -> anyhow::Result<Option<Verdict>> {
         self.end_line();
-        let answer = tokio::select! {
-            answer = terminal::ask_aside(show::wish(wants), HINT) => answer,
-            () = self.interrupts.next() => return None,
-        };
-        Some(match answer.as_deref() {
-            Some("y" | "yes") => Verdict::ApproveOnce,
-            Some("a" | "always") => Verdict::ApproveForSession(None),
-            Some(_) => Verdict::Reject { feedback: None },
-            None => {
-                self.say("nobody can be asked here; use --yes to allow tools");
-                Verdict::UserNotAvailable
+        let offers = self.session.offers(wants).await?;
+        let hint = show::permission_hint(offers.len());
+        loop {
+            let question = show::with_offers(show::wish(wants), offers.iter().map(|offer| &*offer.meaning));
+            let answer = tokio::select! {
+                answer = terminal::ask_aside(question, hint) => answer,
+                () = self.interrupts.next() => return Ok(None),
+            };
+            let grant =
+                |which: usize| Some(Verdict::ApproveForSession(Some(offers.get(which)?.approval.clone())));
+            let verdict = match answer.as_deref() {
+                Some("y" | "yes") => Some(Verdict::ApproveOnce),
+                Some("a" | "always") => grant(0),
+                Some("w" | "wider") => grant(1),
+                Some(_) => Some(Verdict::Reject { feedback: None }),
+                None => {
+                    self.say("nobody can be asked here; use --yes to allow tools");
+                    Some(Verdict::UserNotAvailable)
+                }
+            };
+            // A grant that is not offered is no answer: ask again.
+            if verdict.is_some() {
+                return Ok(verdict);
             }
-        })
+        }
     }
 
     fn say(&mut self, text: &str) {

@@ -60,6 +60,21 @@ pub(crate) fn wish(wants: &PermissionRequest) -> Question {
     }
 }
 
+/// The same, with what each grant would mean that can be given with the answer.
+pub(crate) fn with_offers<'a>(question: Question, meanings: impl Iterator<Item = &'a str>) -> Question {
+    let names = ["always means", "wider means"];
+    names.into_iter().zip(meanings).fold(question, |question, (name, meaning)| question.prose(name, meaning))
+}
+
+/// How a permission request can be answered that offers so many grants.
+pub(crate) fn permission_hint(offers: usize) -> &'static str {
+    match offers {
+        0 => "[y]es once, [n]o (and why):",
+        1 => "[y]es, [n]o (and why), [a]lways in this session:",
+        _ => "[y]es, [n]o (and why), [a]lways in this session, [w]ider:",
+    }
+}
+
 /// What the model says that a command is for; the tool's own words for a command without a description say nothing.
 fn stated(intention: &str) -> &str {
     if intention == "Run a command" { "" } else { intention }

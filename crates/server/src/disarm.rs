@@ -46,10 +46,10 @@ pub(crate) fn disarm(session: &SessionId, durable: &mut Durable) -> Disarmed {
     let changes = [
         (!durable.grants.is_empty()).then(|| Change::Revoke { grant: None, by: Author::import() }),
         // Deny rules stay: they allow nothing.
-        durable.rules.allow_something().then(|| Change::Rules {
-            edit: Box::new(RulesEdit::disarming()),
-            by: Author::import(),
-        }),
+        durable
+            .rules
+            .allow_something()
+            .then(|| Change::Rules { edit: Box::new(RulesEdit::disarming()), by: Author::import() }),
         Some(Change::Permissions(PermissionMode::default())),
         Some(Change::Mode(AgentMode::default())),
         Some(warning),

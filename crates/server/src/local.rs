@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use baton_core::policy::{self, Offer};
 use baton_core::{Answer, Profile, Reply};
 use baton_protocol::event::{AbortReason, Event, Prompt};
 use baton_protocol::params::SessionParams;
-use baton_protocol::permission::Verdict;
+use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::{Author, ClientId, PromptId, RequestId, SessionId};
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -129,6 +130,29 @@ impl LocalSession {
             Reply::Accepted(id) => Ok(id),
             other => Err(LocalError(format!("unexpected answer {other:?}"))),
         }
+    }
+
+    /// The grants that can be given with an answer to a permission request, the default first.
+    ///
+    /// # Errors
+    /// When the session is gone.
+    pub async fn offers(&self, wants: &PermissionRequest) -> Result<Vec<Offer>, LocalError> {
+        let wants = wants.clone();
+        let offers = self.handle.look(move |view| {
+            let territory = view.session.durable.territory(&view.session.live, None);
+            policy::offers(&wants, &territory)
+        });
+        offers.await.map_err(|failure| LocalError::from(&failure))
+    }
+
+    /// Approves a request without asking a person. `false` if a deny rule may be meant: then a person has to decide.
+    ///
+    /// # Errors
+    /// When the session is gone.
+    pub async fn approve_unattended(&self, request: RequestId) -> Result<bool, LocalError> {
+        let answer = Box::new(Answer::ApproveUnattended);
+        let reply = self.ask(|respond| Mail::Answer(request, answer, respond)).await?;
+        Ok(!matches!(reply, Reply::Refused(_)))
     }
 
     /// Decides about a permission. `false` if somebody else was faster.

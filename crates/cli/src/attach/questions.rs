@@ -16,6 +16,15 @@ pub(super) struct Waiting {
     kind: String,
     tool_name: Option<String>,
     detail: Value,
+    /// For a permission: the grants that can be given with the answer, the default first.
+    #[serde(default)]
+    offers: Vec<Offered>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Offered {
+    grant: Value,
+    meaning: String,
 }
 
 #[derive(Deserialize)]
@@ -33,7 +42,9 @@ impl Waiting {
     pub(super) fn describe(&self) -> Question {
         match self.kind.as_str() {
             "permission" => match serde_json::from_value::<PermissionRequest>(self.detail.clone()) {
-                Ok(wants) => show::wish(&wants),
+                Ok(wants) => {
+                    show::with_offers(show::wish(&wants), self.offers.iter().map(|offer| &*offer.meaning))
+                }
                 // One of a newer server. Approving what cannot be shown in words, a person sees as it is.
                 Err(_) => {
                     Question::allow("calling", "tool", self.tool()).exact("request", &self.detail.to_string())
@@ -62,7 +73,7 @@ impl Waiting {
     /// How it can be answered.
     pub(super) fn hint(&self) -> &'static str {
         match self.kind.as_str() {
-            "permission" => "[y]es, [n]o (and why), [a]lways in this session:",
+            "permission" => show::permission_hint(self.offers.len()),
             "plan" => "[y]es as recommended, a number, or [n]o (and what to change):",
             "switch" => "[y]es, [n]o, [a]lways in this session:",
             _ => "your answer:",
@@ -114,13 +125,20 @@ impl Waiting {
         }
         let decision = match word.as_str() {
             "y" | "yes" => "approve",
-            "a" | "always" => "approve-for-session",
+            "a" | "always" => return self.grant(0),
+            "w" | "wider" => return self.grant(1),
             "n" | "no" => {
                 return Some(json!({ "kind": "permission", "decision": "reject", "feedback": feedback }));
             }
             _ => return None,
         };
         Some(json!({ "kind": "permission", "decision": decision }))
+    }
+
+    /// The answer that gives one of the grants that are offered; none if there is no such offer.
+    fn grant(&self, which: usize) -> Option<Value> {
+        let grant = &self.offers.get(which)?.grant;
+        Some(json!({ "kind": "permission", "decision": "approve-for-session", "grant": grant }))
     }
 }
 
@@ -172,12 +190,31 @@ mod tests {
         let decision = |line: &str| asked.answer(line).map(|answer| answer["decision"].clone());
         assert_eq!(decision("y"), Some(json!("approve")));
         assert_eq!(decision(" YES "), Some(json!("approve")));
-        assert_eq!(decision("always"), Some(json!("approve-for-session")));
+        assert_eq!(decision("always"), None, "nothing is offered");
         assert_eq!(asked.answer("n, not that file").unwrap()["feedback"], "not that file");
         assert_eq!(asked.answer("no").unwrap()["feedback"], Value::Null);
         for no_answer in ["", "maybe", "yesterday", "yy"] {
             assert_eq!(decision(no_answer), None, "{no_answer}");
         }
+    }
+
+    #[test]
+    fn grants_are_shown_in_words_and_given_as_they_were_offered() {
+        let offer = |identifier: &str, meaning: &str| json!({"grant": {"kind": "commands", "commandIdentifiers": [identifier]}, "meaning": meaning});
+        let wants = json!({"kind": "shell", "fullCommandText": "make a", "intention": ""});
+        let offers = [offer("make a", "exactly this line"), offer("make:*", "any `make` command")];
+        let all = json!({"requestId": "r", "kind": "permission", "detail": wants, "offers": offers});
+        let asked: Waiting = serde_json::from_value(all).unwrap();
+        let shown = asked.describe().lines(None).join("\n");
+        assert!(shown.contains("exactly this line") && shown.contains("any `make` command"), "{shown}");
+        for (word, offer) in [("always", &offers[0]), ("w", &offers[1])] {
+            let answer = asked.answer(word).unwrap();
+            assert_eq!(
+                (&answer["decision"], &answer["grant"]),
+                (&json!("approve-for-session"), &offer["grant"])
+            );
+        }
+        assert!(asked.hint().contains("[w]ider"));
     }
 
     #[test]

@@ -30,9 +30,9 @@ pub struct NotOffered(pub String);
 #[must_use]
 pub fn with_offers(mut request: PermissionRequest, territory: &Territory) -> PermissionRequest {
     let is_covered = match &request {
-        PermissionRequest::Write { .. } => request
-            .files()
-            .all(|file| territory.write(&super::deny::lexical(file)) == Standing::Covered),
+        PermissionRequest::Write { .. } => {
+            request.files().all(|file| territory.write(&super::deny::lexical(file)) == Standing::Covered)
+        }
         other => !offers(other, territory).is_empty(),
     };
     if let PermissionRequest::Shell { can_offer_session_approval, .. }
@@ -64,7 +64,10 @@ pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> 
             match request.files().any(|file| matches!(standing(file), Standing::EachTime(_))) {
                 true => Vec::new(),
                 false => {
-                    vec![Offer::new(Approval::Read {}, "any file that the server can read, except Baton's own")]
+                    vec![Offer::new(
+                        Approval::Read {},
+                        "any file that the server can read, except Baton's own",
+                    )]
                 }
             }
         }

@@ -4,6 +4,7 @@ mod admission;
 mod bodies;
 mod crash;
 mod cross_door;
+mod grants;
 mod limits;
 mod streams;
 mod tls;
