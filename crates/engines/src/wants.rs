@@ -7,13 +7,13 @@ use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::{Json, ToolCallId};
 use serde_json::Value;
 
-/// What was decided, as far as programs can tell apart.
+/// What was decided, as far as programs are told.
+///
+/// A program is never told that something is allowed from now on: what it finds to be like it is not what a person was
+/// shown, and a deny rule that comes later would not reach it. It asks each time, and the policy answers from its grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Once,
-    /// This and what the program finds to be like it, as long as it runs. What is like it for us, and for how long, is
-    /// known elsewhere: such a request then never reaches a person.
-    Session,
     /// What to do instead, if somebody said so.
     No(Option<String>),
 }
@@ -21,8 +21,9 @@ pub(crate) enum Decision {
 impl From<Verdict> for Decision {
     fn from(verdict: Verdict) -> Self {
         match verdict {
-            Verdict::ApproveOnce => Self::Once,
-            Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => Self::Session,
+            Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
+                Self::Once
+            }
             Verdict::Reject { feedback } => Self::No(feedback.filter(|text| !text.trim().is_empty())),
             Verdict::UserNotAvailable => Self::No(Some("Nobody is there to decide.".to_owned())),
             Verdict::DeniedByRules => Self::No(Some("The rules of this session do not allow it.".to_owned())),
@@ -33,6 +34,13 @@ impl From<Verdict> for Decision {
 /// To run a command.
 pub(crate) fn shell(call: &str, cwd: &Path, command: &str, intention: &str) -> PermissionRequest {
     shell::permission_request(&ToolCallId::from(call), cwd, command, intention)
+}
+
+/// To run a command that the program does not show. Only its own title for it is known, which no grant may cover: as a
+/// comment it is no command to the policy.
+pub(crate) fn hidden_shell(call: &str, cwd: &Path, title: &str) -> PermissionRequest {
+    let title: String = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    shell(call, cwd, &format!("# {title}"), "Run a command that the program does not show")
 }
 
 /// To change files. `diff` is shown as it is.
@@ -97,4 +105,27 @@ pub(crate) fn edit(call: &str, cwd: &Path, path: &str, parts: &[(&str, &str)]) -
     let diffs: Vec<String> =
         parts.iter().map(|(old, new)| unified_diff(&cwd.join(path), Some(old), new)).collect();
     write(call, path, diffs.join("\n"), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_protocol::permission::Approval;
+
+    #[test]
+    fn programs_are_allowed_one_thing_at_a_time() {
+        let approval = Some(Approval::Commands { command_identifiers: vec!["echo".into()] });
+        assert_eq!(Decision::from(Verdict::ApproveForSession(approval.clone())), Decision::Once);
+        let for_location = Verdict::ApproveForLocation { approval, location_key: "/w".into() };
+        assert_eq!(Decision::from(for_location), Decision::Once);
+    }
+
+    #[test]
+    fn commands_that_are_not_shown_are_not_offered_for_a_session() {
+        let asked = hidden_shell("c", Path::new("/w"), "ls\nrm x");
+        let PermissionRequest::Shell { full_command_text, can_offer_session_approval, .. } = asked else {
+            panic!("not a shell request")
+        };
+        assert_eq!((full_command_text.as_str(), can_offer_session_approval), ("# ls rm x", false));
+    }
 }

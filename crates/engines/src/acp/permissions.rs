@@ -59,7 +59,7 @@ impl Permissions {
         let Open { id, call, options } = self.open.remove(reference)?;
         // What is allowed for longer is known to us. For some agents it would be for ever.
         let (kinds, denied) = match Decision::from(verdict) {
-            Decision::Once | Decision::Session => ([AllowOnce, AllowAlways], None),
+            Decision::Once => ([AllowOnce, AllowAlways], None),
             Decision::No(_) => ([RejectOnce, RejectAlways], Some(call)),
         };
         let chosen = kinds.iter().find_map(|kind| options.iter().find(|option| option.kind == *kind));
@@ -111,7 +111,7 @@ fn wanted(id: &str, cwd: &Path, call: &ToolCall) -> PermissionRequest {
     let path = path.map(str::to_owned).or(location).unwrap_or_default();
     match (call.kind, text(input, "/command")) {
         (_, Some(command)) => wants::shell(id, cwd, command, text(input, "/description").unwrap_or("")),
-        (ToolKind::Execute, None) => wants::shell(id, cwd, &call.title, ""),
+        (ToolKind::Execute, None) => wants::hidden_shell(id, cwd, &call.title),
         (ToolKind::Edit | ToolKind::Delete | ToolKind::Move, _) => {
             let diff = text(input, "/diff").unwrap_or_default().to_owned();
             wants::write(id, &path, diff, &call.title)
