@@ -8,11 +8,12 @@ use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::{Json, ToolCallId};
 use serde_json::Value;
 
-/// What was decided, as far as programs can tell apart.
+/// What was decided, as far as programs are told.
+///
+/// A program is never told that something is allowed from now on: what it finds to be like it is not what a person was
+/// shown, and a deny rule that comes later would not reach it. It asks each time, and the policy answers from its grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// This once. Programs are never told of a grant: what they take to be like it may be more than a person was shown.
-    /// What our own grants cover is answered by the session, so a person is not asked again.
     Once,
     /// What to do instead, if somebody said so.
     No(Option<String>),
@@ -42,6 +43,13 @@ pub(crate) fn files<'a>(names: impl IntoIterator<Item = Option<&'a str>>) -> Str
     let is_plain = |name: &&str| !name.is_empty() && !name.contains(['\n', '\r']);
     let names: Option<Vec<&str>> = names.into_iter().map(|name| name.filter(is_plain)).collect();
     names.unwrap_or_default().join("\n")
+}
+
+/// To run a command that the program does not show. Only its own title for it is known, which no grant may cover: as a
+/// comment it is no command to the policy.
+pub(crate) fn hidden_shell(call: &str, cwd: &Path, title: &str) -> PermissionRequest {
+    let title: String = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    shell(call, cwd, &format!("# {title}"), "Run a command that the program does not show")
 }
 
 /// To change files. `diff` is shown as it is.
@@ -112,6 +120,8 @@ pub(crate) fn edit(call: &str, cwd: &Path, path: &str, parts: &[(&str, &str)]) -
 
 #[cfg(test)]
 mod tests {
+    use baton_protocol::permission::Approval;
+
     use super::*;
 
     #[test]
@@ -138,5 +148,22 @@ mod tests {
         for path in ["link", "../secret", &dir.path().join("secret").display().to_string()] {
             assert!(!shown(path).contains("s3cret"), "{path}");
         }
+    }
+
+    #[test]
+    fn programs_are_allowed_one_thing_at_a_time() {
+        let approval = Some(Approval::Commands { command_identifiers: vec!["echo".into()] });
+        assert_eq!(Decision::from(Verdict::ApproveForSession(approval.clone())), Decision::Once);
+        let for_location = Verdict::ApproveForLocation { approval, location_key: "/w".into() };
+        assert_eq!(Decision::from(for_location), Decision::Once);
+    }
+
+    #[test]
+    fn commands_that_are_not_shown_are_not_offered_for_a_session() {
+        let asked = hidden_shell("c", Path::new("/w"), "ls\nrm x");
+        let PermissionRequest::Shell { full_command_text, can_offer_session_approval, .. } = asked else {
+            panic!("not a shell request")
+        };
+        assert_eq!((full_command_text.as_str(), can_offer_session_approval), ("# ls rm x", false));
     }
 }

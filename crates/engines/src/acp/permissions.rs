@@ -116,7 +116,7 @@ fn wanted(id: &str, cwd: &Path, call: &ToolCall) -> PermissionRequest {
     let path = wants::files(paths.into_iter().map(Path::to_str));
     match (call.kind, text(input, "/command")) {
         (_, Some(command)) => wants::shell(id, cwd, command, text(input, "/description").unwrap_or("")),
-        (ToolKind::Execute, None) => wants::shell(id, cwd, &call.title, ""),
+        (ToolKind::Execute, None) => wants::hidden_shell(id, cwd, &call.title),
         (ToolKind::Edit | ToolKind::Delete | ToolKind::Move, _) => {
             let diff = text(input, "/diff").unwrap_or_default().to_owned();
             wants::write(id, &path, diff, &call.title)

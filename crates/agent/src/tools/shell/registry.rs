@@ -96,7 +96,8 @@ pub(crate) struct Wanted {
 impl Shells {
     /// For a new session, with nothing running.
     #[must_use]
-    pub fn new(settings: ShellSettings) -> Self {
+    pub fn new(mut settings: ShellSettings) -> Self {
+        settings.environment = for_shells(settings.environment);
         let program = find_shell(&settings.environment);
         Self { program, tag: format!("{}/", Uuid::new_v4()), settings, state: Mutex::default() }
     }
@@ -255,6 +256,27 @@ fn cannot_start(context: &ToolContext, program: &std::path::Path, error: &std::i
     } else {
         format!("The command could not be started: the working directory {cwd} does not exist.")
     })
+}
+
+/// Removes what changes the meaning of a name in a command line. A grant for `ls` is one for the program that everybody
+/// calls `ls`: not for a function from the environment, a start-up file that redefines it, or a file of that name in the
+/// working directory, which a relative entry of `PATH` would find.
+fn for_shells(environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    let redefines = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("BASH_FUNC_")
+            || ["BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE"].contains(&name.as_ref())
+    };
+    let absolute = |path: OsString| {
+        let directories: Vec<PathBuf> =
+            std::env::split_paths(&path).filter(|entry| entry.is_absolute()).collect();
+        std::env::join_paths(directories).unwrap_or(path)
+    };
+    environment
+        .into_iter()
+        .filter(|(name, _)| !redefines(name))
+        .map(|(name, value)| if name == "PATH" { (name, absolute(value)) } else { (name, value) })
+        .collect()
 }
 
 /// `bash` if there is one: models write for it.

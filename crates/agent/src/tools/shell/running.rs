@@ -33,13 +33,17 @@ const DRAIN: Duration = Duration::from_millis(100);
 const LEFTOVER_CHECK: Duration = Duration::from_secs(1);
 
 /// What makes commands ask nobody anything and page nothing: there is no terminal, and nobody at it.
-const QUIET: [(&str, &str); 6] = [
+/// A repository's own configuration can name a program that even `git status` runs (`core.fsmonitor`); it does not here.
+const QUIET: [(&str, &str); 9] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_EDITOR", ":"),
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("TERM", "dumb"),
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_0", "false"),
 ];
 
 /// What is to be run, and how.

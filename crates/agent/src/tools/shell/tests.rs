@@ -93,6 +93,48 @@ async fn commands_run_quietly_and_see_only_what_they_are_given() {
 }
 
 #[tokio::test]
+async fn names_of_commands_mean_the_same_in_every_line() {
+    let bench = Bench::new();
+    std::fs::write(bench.context.cwd.join("start"), "ls() { echo from a file; }").unwrap();
+    for (name, value) in [
+        ("BASH_FUNC_ls%%", "() { echo from the environment; }"),
+        ("BASH_ENV", bench.context.cwd.join("start").to_str().unwrap()),
+        ("PATH", ".::relative:/usr/bin:/bin"),
+    ] {
+        let settings = ShellSettings {
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into()), (name.into(), value.into())],
+            processes: Arc::new(NoProcessLog),
+        };
+        let shells = Shells::new(settings);
+        let wanted = super::registry::Wanted {
+            command: "ls; echo $PATH".into(),
+            id: None,
+            interactive: false,
+            progress: None,
+        };
+        let shell = shells.start(&bench.context, wanted).ok().unwrap();
+        shell.ended().await;
+        assert_eq!(shell.output.take(), "start\n/usr/bin:/bin\n", "{name}");
+    }
+    bash(&bench, "ls() { echo redefined; }; alias ls=false; PATH=/nowhere").await;
+    assert_eq!(
+        bash(&bench, "ls").await,
+        "start\n<exited with exit code 0>",
+        "nothing is left of an earlier line"
+    );
+}
+
+#[tokio::test]
+async fn looking_at_a_repository_does_not_run_its_monitor() {
+    let bench = Bench::new();
+    bash(&bench, "git init -q . && git config core.fsmonitor 'touch monitored;' && touch a && git add a")
+        .await;
+    let told = bash(&bench, "git status --short").await;
+    assert!(told.starts_with("A  a"), "{told}");
+    assert!(!bench.context.cwd.join("monitored").exists());
+}
+
+#[tokio::test]
 async fn the_request_says_what_is_run() {
     let bench = Bench::new();
     let Prepared::Needs(PermissionRequest::Shell { full_command_text, intention, commands, .. }) =

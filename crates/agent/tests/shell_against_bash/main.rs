@@ -1,0 +1,177 @@
+//! The policy for shell lines, held against bash itself.
+//!
+//! Bash is asked what it makes of generated lines, and the policy must have known. Three laws:
+//! 1. A line that identifiers cover runs the commands that the policy saw, and nothing else.
+//! 2. A command that a line runs is never one that the policy says the line cannot run: deny rules would miss it.
+//! 3. A line that the policy calls read-only changes no file.
+//!
+//! The run in the test suite is short, and the same every time. For hours, by hand:
+//! `BATON_FUZZ_SECONDS=3600 BATON_FUZZ_SEED=1 cargo test --release -p baton-agent --test shell_against_bash generated -- --nocapture`
+
+mod generator;
+mod programs;
+mod recorder;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use baton_core::policy::Match;
+use baton_core::policy::shell::Line;
+
+use generator::{HOLES, Random};
+use recorder::Record;
+
+/// What a person has granted: harmless names, and one wide grant.
+const GRANTS: [&str; 16] = [
+    "echo",
+    "ls",
+    "cat",
+    "git status",
+    "true",
+    "printf",
+    "test",
+    "[",
+    "cd",
+    "pwd",
+    ":",
+    "type",
+    "exit",
+    "sort",
+    "find",
+    "make:*",
+];
+
+/// Lines that are given to one bash.
+const BATCH: usize = 500;
+/// Lines of a run in the test suite.
+const LINES: usize = 4_000;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// The files in a directory and what is in them.
+fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(directory).unwrap().flatten();
+    entries
+        .map(|e| (e.file_name().display().to_string(), std::fs::read(e.path()).unwrap_or_default()))
+        .collect()
+}
+
+/// A directory with something to run in it, and something to lose.
+fn scratch() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("pwn"), "touch written\n").unwrap();
+    std::fs::write(directory.path().join("a"), "kept").unwrap();
+    directory
+}
+
+/// The first word of a command as bash shows it.
+fn first_word(command: &str) -> &str {
+    command.split([' ', '\t', '\n']).next().unwrap_or(command)
+}
+
+/// What is wrong with what a line did, if anything.
+fn violation(line: &Line, record: &Record) -> Option<String> {
+    let Line::Commands(commands) = line else { return None };
+    let programs: Vec<&str> = commands.programs().collect();
+    if line.is_covered_by(&GRANTS) {
+        if record.commands.len() > programs.len() {
+            return Some("it ran more commands than the policy saw".to_owned());
+        }
+        let run = record.commands.iter().map(|command| first_word(command));
+        let looked_for = record.programs.iter().map(String::as_str);
+        if let Some(other) = run.chain(looked_for).find(|name| !programs.contains(name)) {
+            return Some(format!("it ran {other:?}, which the policy did not see"));
+        }
+    }
+    let missed = record.programs.iter().find(|name| line.is_named_by(name) == Match::No);
+    missed.map(|name| format!("it ran {name:?}, which the policy says that it cannot"))
+}
+
+/// Runs lines that the policy understands, and returns how many were covered.
+fn check(lines: &[String]) -> usize {
+    let parsed: Vec<(&str, Line)> = lines.iter().map(|line| (line.as_str(), Line::parse(line))).collect();
+    let understood: Vec<&(&str, Line)> =
+        parsed.iter().filter(|(_, line)| matches!(line, Line::Commands(_))).collect();
+    let (readers, others): (Vec<_>, Vec<_>) =
+        understood.into_iter().partition(|(_, line)| line.is_read_only());
+    for group in [readers.as_slice(), others.as_slice()] {
+        let directory = scratch();
+        let before = files(directory.path());
+        let texts: Vec<&str> = group.iter().map(|(text, _)| *text).collect();
+        for ((text, line), record) in group.iter().zip(recorder::run(directory.path(), &texts)) {
+            if let Some(violation) = violation(line, &record) {
+                panic!("{text:?}: {violation}\n{line:#?}\n{record:#?}");
+            }
+        }
+        if group.first().is_some_and(|(_, line)| line.is_read_only()) && files(directory.path()) != before {
+            blame(&texts);
+        }
+    }
+    parsed.iter().filter(|(_, line)| line.is_covered_by(&GRANTS)).count()
+}
+
+/// Finds the line that changed a file.
+fn blame(lines: &[&str]) -> ! {
+    for line in lines {
+        let directory = scratch();
+        let before = files(directory.path());
+        recorder::run(directory.path(), &[line]);
+        assert_eq!(files(directory.path()), before, "{line:?} is read-only to the policy");
+    }
+    panic!("some of these lines changed files together: {lines:#?}");
+}
+
+#[test]
+fn generated_lines_run_nothing_that_the_policy_did_not_see() {
+    let seed = setting("BATON_FUZZ_SEED").unwrap_or(42);
+    let end = setting("BATON_FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    println!("seed {seed}");
+    let mut random = Random::new(seed);
+    let (mut generated, mut covered) = (0, 0);
+    while end.map_or(generated < LINES, |end| Instant::now() < end) {
+        let lines: Vec<String> =
+            (0..BATCH).map(|_| generator::line(&mut random)).filter(|line| !line.contains('\0')).collect();
+        generated += BATCH;
+        covered += check(&lines);
+    }
+    println!("{generated} lines, {covered} of them covered by grants");
+    assert!(covered > generated / 20, "too few lines are covered to show anything: {covered} of {generated}");
+}
+
+#[test]
+fn known_holes_are_closed() {
+    let lines: Vec<String> = HOLES.iter().map(|line| (*line).to_owned()).collect();
+    check(&lines);
+}
+
+/// Shows that the recorder sees what it is there for. If it did not, the other tests would show nothing.
+#[test]
+#[rustfmt::skip]
+fn recorder_sees_what_dangerous_lines_run() {
+    // In every bash.
+    let always = [
+        "echo $(pwn)", "echo \"`echo \\\"$(pwn)\\\"`\"", "echo $[a[$(pwn)]]", "[[ $y -eq 1 ]]", "let 'a[$(pwn)]=1'",
+        "echo $\\\n(pwn)", "echo a & pwn", "(pwn)", "eval pwn", "$z a", "echo a | pwn", "f() { pwn; }; f",
+    ];
+    // In bash 5.2, but not in all others: builtins that evaluate what was quoted.
+    let sometimes = [
+        "echo '$(pwn)' ${_@P}", "printf -v 'a[$(pwn)]' x", "test -v 'a[$(pwn)]'", "[ -v 'a[$(pwn)]' ]", "RANDOM='a[$(pwn)]'",
+        "read 'a[$(pwn)]' <<< x", "mapfile -C pwn -c 1 x <<< a", "printf $v $y x", "test $v $y",
+        "declare -a q=1; unset 'q[$(pwn)]'",
+    ];
+    let lines: Vec<&str> = always.iter().chain(&sometimes).copied().collect();
+    let directory = scratch();
+    for (number, record) in recorder::run(directory.path(), &lines).iter().enumerate() {
+        let line = lines[number];
+        let ran = record.programs.iter().any(|name| name == "pwn");
+        assert!(ran || number >= always.len(), "bash does not run pwn in {line:?}: {record:?}");
+        assert!(!Line::parse(line).is_covered_by(&GRANTS), "{line:?}");
+        assert_ne!(Line::parse(line).is_named_by("pwn"), Match::No, "{line:?}");
+        println!("{} {line:?}", if ran { "runs" } else { "does not run" });
+    }
+    recorder::run(directory.path(), &["echo x > written"]);
+    assert!(directory.path().join("written").exists());
+}
