@@ -131,7 +131,7 @@ impl Server {
             preferences: Preferences::at(keep.file("settings.json")),
             keep,
             accounts: Accounts::default(),
-            secrets: Secrets::default(),
+            secrets: Secrets::of(&options),
             owner,
             options,
             store,

@@ -1,18 +1,25 @@
 //! Values that must not be seen: clients name them, and what tools print is searched for them before anybody sees it.
 //!
-//! They are held in memory only, and for all sessions of this server.
+//! The keys and tokens that the server itself was given are among them from the start. They are held in memory only, and
+//! for all sessions of this server.
 
 use std::sync::{PoisonError, RwLock};
 
 use baton_protocol::Json;
+use baton_protocol::provider::ProviderConfig;
 use baton_protocol::tool::ToolResult;
 use serde_json::Value;
+
+use crate::options::{Endpoint, Options};
 
 /// What stands in the place of a secret.
 const HIDDEN: &str = "[REDACTED]";
 
 /// Shorter values are no secrets, and would be found everywhere.
 const SHORTEST: usize = 4;
+
+/// A shorter key is a placeholder, such as those for local models, and may be a word of every text.
+const SHORTEST_KEY: usize = 16;
 
 /// See the module.
 #[derive(Default)]
@@ -21,6 +28,19 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
+    /// The credentials of the server itself.
+    pub(crate) fn of(options: &Options) -> Self {
+        let of_endpoint = match &options.endpoint {
+            Endpoint::Copilot { token, .. } => token.iter().cloned().collect(),
+            Endpoint::Provider { provider, .. } => keys_of(provider),
+            Endpoint::Demo => Vec::new(),
+        };
+        let all = of_endpoint.into_iter().chain(options.connection_token.clone());
+        let secrets = Self::default();
+        secrets.add(all.filter(|value| value.len() >= SHORTEST_KEY).collect());
+        secrets
+    }
+
     pub(crate) fn add(&self, values: Vec<String>) {
         let mut known = self.values.write().unwrap_or_else(PoisonError::into_inner);
         known.extend(values.into_iter().filter(|value| value.len() >= SHORTEST));
@@ -50,6 +70,11 @@ impl Secrets {
         }
         result
     }
+}
+
+/// The credentials for a provider.
+fn keys_of(provider: &ProviderConfig) -> Vec<String> {
+    provider.api_key.iter().chain(&provider.bearer_token).cloned().collect()
 }
 
 fn hide(secrets: &[String], text: &mut String) {

@@ -30,6 +30,7 @@ mod processes;
 mod providers;
 mod replay;
 mod rewind;
+mod secrets;
 mod v1_client;
 mod v1_requests;
 mod v1_runs;

@@ -66,7 +66,13 @@ impl Tool for Create {
         Box::pin(async move {
             let run = async {
                 let (path, text) = read(context, arguments)?;
-                blocking(move || create(&path, &text)).await
+                let session = context.session_dir.clone();
+                blocking(move || {
+                    let created = create(&path, &text)?;
+                    close(&path, &session);
+                    Ok(created)
+                })
+                .await
             };
             either(run.await)
         })
@@ -89,6 +95,13 @@ fn create(path: &std::path::Path, text: &str) -> Result<ToolResult, Refusal> {
     // The wording is compared byte for byte by the replay suite of the SDKs.
     let told = format!("Created file {} with {} characters", path.display(), text.chars().count());
     Ok(ToolResult { session_log: Some(diff::unified(path, None, text)), ..ToolResult::success(told) })
+}
+
+/// What is made among the session's own files is in Baton's home, and for its owner only; everywhere else the user's mask
+/// decides. A file that cannot be closed is still behind the directory of the session.
+fn close(path: &std::path::Path, session: &std::path::Path) {
+    let made = path.ancestors().take_while(|made| made.starts_with(session) && *made != session);
+    made.for_each(|made| drop(baton_private::tighten(made)));
 }
 
 fn exists(path: &std::path::Path) -> Refusal {
