@@ -3,10 +3,12 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use baton_testkit::chat::Chat;
-use baton_testkit::program::{MODEL_KEY, Program};
+use baton_testkit::processes::Marker;
+use baton_testkit::program::{MODEL_KEY, Program, Running};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -46,8 +48,11 @@ async fn nothing_in_the_home_is_open_to_others_whatever_the_umask() {
     let arguments = ["serve", "--insecure-no-token", "--port", "0", "--socket", socket.to_str().unwrap()];
     let server = program.serve_with(&arguments).await;
     let client = server.connect().await;
-    let chat = Chat::trusting(&client, json!({"workingDirectory": program.work()})).await;
+    fs::write(program.work().join("old"), "old").unwrap();
+    let session = json!({"workingDirectory": program.work(), "enableFileChangeTracking": true});
+    let chat = Chat::trusting(&client, session).await;
     let directory = program.home().join("session-state").join(&chat.id);
+    chat.ok("session.permissions.folderTrust.addTrusted", json!({"path": program.work()})).await;
     chat.ok("session.plan.update", json!({"content": "1. stay private"})).await;
     chat.ok("session.workspaces.createFile", json!({"path": "notes/a.txt", "content": "a"})).await;
     for prompt in [
@@ -56,6 +61,7 @@ async fn nothing_in_the_home_is_open_to_others_whatever_the_umask() {
             "sql",
             &json!({"query": "insert into todos (id, title) values ('a', 'b')", "description": "note"}),
         ),
+        call("edit", &json!({"path": program.work().join("old"), "old_str": "old", "new_str": "new"})),
         call("create", &json!({"path": directory.join("files/deep/plan.txt"), "file_text": "x"})),
     ] {
         chat.turn(&prompt).await;
@@ -64,6 +70,7 @@ async fn nothing_in_the_home_is_open_to_others_whatever_the_umask() {
         "events.jsonl",
         "workspace.yaml",
         "session.db",
+        "rewind",
         "plan.md",
         "temp",
         "files/notes/a.txt",
@@ -172,7 +179,9 @@ fn as_somebody(program: &Program, arguments: &[&str]) -> Command {
     }
     // Where the program was built, others may not be able to look.
     let copy = root.join("baton");
-    fs::copy(env!("CARGO_BIN_EXE_baton"), &copy).unwrap();
+    if !copy.exists() {
+        fs::copy(env!("CARGO_BIN_EXE_baton"), &copy).unwrap();
+    }
     let original = original.as_std_mut();
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy).args(original.get_args());
@@ -193,6 +202,21 @@ async fn commands_cannot_read_the_environment_and_memory_of_the_server() {
     let seen = tool_result(&events);
     assert!(seen.contains("done") && seen.contains("Permission denied"), "{seen}");
     assert!(!seen.contains("OPENED ") && !seen.contains("OPENAI_"), "{seen}");
+}
+
+#[tokio::test]
+async fn processes_of_a_killed_server_are_found_by_another_user_than_root() {
+    let (program, _model) = scripted().await;
+    let marker = Marker::new();
+    let command = format!("export MARK={}; (setsid sleep 600 &); sleep 600", marker.word());
+    let prompt = call("bash", &json!({"command": command, "initial_wait": 600}));
+    let mut killed = Running::spawn(as_somebody(&program, &["run", "--yes", &prompt]));
+    marker.until_at_least(2).await;
+    killed.kill().await;
+    let mut next = as_somebody(&program, &["--headless", "--stdio"]);
+    next.stdin(Stdio::piped());
+    let _next = Running::spawn(next);
+    marker.until_gone("the next server has started").await;
 }
 
 #[tokio::test]
