@@ -6,6 +6,7 @@
 use std::sync::{PoisonError, RwLock};
 
 use baton_protocol::Json;
+use baton_protocol::params::SessionParams;
 use baton_protocol::provider::ProviderConfig;
 use baton_protocol::tool::ToolResult;
 use serde_json::Value;
@@ -35,10 +36,22 @@ impl Secrets {
             Endpoint::Provider { provider, .. } => keys_of(provider),
             Endpoint::Demo => Vec::new(),
         };
-        let all = of_endpoint.into_iter().chain(options.connection_token.clone());
         let secrets = Self::default();
-        secrets.add(all.filter(|value| value.len() >= SHORTEST_KEY).collect());
+        secrets.add_keys(of_endpoint.into_iter().chain(options.connection_token.clone()));
         secrets
+    }
+
+    /// Adds the credentials that a client brings with a session.
+    pub(crate) fn add_brought(&self, params: &SessionParams) {
+        let providers = params.provider.iter().chain(params.providers.iter().flatten());
+        self.add_keys(providers.flat_map(keys_of).chain(params.git_hub_token.clone()));
+    }
+
+    fn add_keys(&self, keys: impl Iterator<Item = String>) {
+        let keys: Vec<String> = keys.filter(|key| key.len() >= SHORTEST_KEY).collect();
+        if !keys.is_empty() {
+            self.add(keys);
+        }
     }
 
     pub(crate) fn add(&self, values: Vec<String>) {
@@ -97,6 +110,19 @@ fn hide_deep(secrets: &[String], value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credentials_that_come_with_a_session_are_hidden_and_placeholders_are_not() {
+        let secrets = Secrets::default();
+        let params = serde_json::json!({
+            "provider": {"baseUrl": "http://x", "apiKey": "sk-0123456789abcdef"},
+            "providers": [{"name": "local", "baseUrl": "http://y", "apiKey": "ollama"}],
+            "gitHubToken": "gho_0123456789abcdef",
+        });
+        secrets.add_brought(&serde_json::from_value(params).unwrap());
+        let shown = secrets.hide_in("sk-0123456789abcdef ollama gho_0123456789abcdef");
+        assert_eq!(shown, "[REDACTED] ollama [REDACTED]");
+    }
 
     #[test]
     fn no_part_of_a_secret_is_left() {
