@@ -26,6 +26,7 @@ use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
 
 fn main() -> ExitCode {
+    setup::close_memory();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return terminal::wrong_usage(&error),

@@ -24,6 +24,21 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 /// How much may wait for a client that does not read.
 const MAX_BACKLOG: usize = 64 << 20;
 
+/// Closes this process to others of the same user, as far as the system lets it: its environment and its memory hold keys,
+/// and commands of sessions run under the same user. There is no core dump either. `BATON_DUMPABLE=1` leaves it open, for
+/// debuggers and profilers.
+pub(crate) fn close_memory() {
+    let wanted_open = std::env::var_os("BATON_DUMPABLE").is_some_and(|value| value == "1");
+    #[cfg(target_os = "linux")]
+    if !wanted_open {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        // Only kernels that do not know the call refuse it.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = wanted_open;
+}
+
 /// The store of a configuration, in a home that is closed to other users. Opens nothing yet.
 pub(crate) fn store(config: &Config, crash: Option<Arc<CrashPlan>>) -> Arc<SqliteStore> {
     secure_home(&config.home.value);

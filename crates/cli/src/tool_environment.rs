@@ -1,5 +1,5 @@
-//! Which variables the commands of sessions see: a list that is documented in `docs/security.md`, and what `[tools]` of
-//! the configuration names. A model can print whatever its commands see, so everything else stays with the server.
+//! Which variables the commands of sessions see: a list that is documented in `docs/environment.md`, and what `[tools]`
+//! of the configuration names. A model can print whatever its commands see, so everything else stays with the server.
 //!
 //! Other agents' programs are no commands of a session: they log in by themselves, with keys whose names nobody can list.
 //! They see all but the variables in [`OWN`].
@@ -202,6 +202,15 @@ mod tests {
         let seen = Filter::for_engines(all());
         assert_eq!(seen.len(), ALL.len() - 2);
         assert!(!names(&seen).contains(&"OPENAI_API_KEY"));
+    }
+
+    #[test]
+    fn the_documentation_lists_every_variable() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/environment.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for name in PASSED.iter().chain(&OWN) {
+            assert!(page.contains(&format!("`{name}`")), "{name}");
+        }
     }
 
     #[test]

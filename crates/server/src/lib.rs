@@ -137,7 +137,7 @@ impl Server {
             preferences: Preferences::at(keep.file("settings.json")),
             locations: Locations::at(&keep),
             accounts: Accounts::default(),
-            secrets: Secrets::default(),
+            secrets: Secrets::of(&options),
             owner,
             options,
             store,

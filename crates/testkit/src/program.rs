@@ -129,6 +129,10 @@ impl Program {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.directory.path()).env("BATON_HOME", &self.home);
         command.env("HOME_DIR", &self.home);
+        if !rustix::process::geteuid().is_root() {
+            // Tests look at memory and descriptors of the program, which is closed to all but root.
+            command.env("BATON_DUMPABLE", "1");
+        }
         for (name, value) in &self.environment {
             command.env(name, value);
         }

@@ -32,6 +32,7 @@ mod providers;
 mod replay;
 mod rewind;
 mod rpc_limits;
+mod secrets;
 mod v1_client;
 mod v1_requests;
 mod v1_runs;

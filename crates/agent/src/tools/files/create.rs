@@ -71,7 +71,13 @@ impl Tool for Create {
             let run = async {
                 let (path, text) = read(context, arguments)?;
                 let context = context.clone();
-                blocking(move || create(&Target::recall(&context, path)?, &text)).await
+                blocking(move || {
+                    let target = Target::recall(&context, path.clone())?;
+                    let created = create(&target, &text)?;
+                    close(&path, &context.session_dir);
+                    Ok(created)
+                })
+                .await
             };
             either(run.await)
         })
@@ -96,6 +102,13 @@ fn create(target: &Target, text: &str) -> Result<ToolResult, Refusal> {
     // The wording is compared byte for byte by the replay suite of the SDKs.
     let told = format!("Created file {} with {} characters", path.display(), text.chars().count());
     Ok(ToolResult { session_log: Some(diff::unified(path, None, text)), ..ToolResult::success(told) })
+}
+
+/// What is made among the session's own files is in Baton's home, and for its owner only; everywhere else the user's mask
+/// decides. A file that cannot be closed is still behind the directory of the session.
+fn close(path: &std::path::Path, session: &std::path::Path) {
+    let made = path.ancestors().take_while(|made| made.starts_with(session) && *made != session);
+    made.for_each(|made| drop(baton_private::tighten(made)));
 }
 
 fn exists(path: &std::path::Path) -> Refusal {

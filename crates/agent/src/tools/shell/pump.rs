@@ -1,7 +1,7 @@
 //! Carries what a command prints from its pipe to where it is read: memory, a file if there is much, a
 //! watcher.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,9 +64,9 @@ impl FullCopy {
         }
     }
 
-    async fn open(dir: &PathBuf, output: &Output) -> Self {
+    async fn open(dir: &Path, output: &Output) -> Self {
         let path = dir.join(spill::file_name());
-        let (dir, new) = (dir.clone(), path.clone());
+        let (dir, new) = (dir.to_owned(), path.clone());
         let made = move || baton_private::create_dir_all(dir).and_then(|()| baton_private::create_new(new));
         let Ok(Ok(file)) = tokio::task::spawn_blocking(made).await else { return Self::Ended };
         let file = File::from_std(file);

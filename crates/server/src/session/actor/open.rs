@@ -45,6 +45,7 @@ impl Nascent {
         let mut session = Session::new(self.id.clone());
         let mut settings = Settings::default();
         settings.merge(joining.client, &joining.params, joining.legacy);
+        self.server.secrets.add_brought(&joining.params);
         let mut outputs = session.step(create_input(&self.server, &joining.params).await, stamp());
         let attach = Input::Attach {
             client: joining.client,
@@ -225,6 +226,7 @@ impl Actor {
         };
         let before = (self.session.clone(), self.settings.clone());
         self.settings.merge(joining.client, &joining.params, joining.legacy);
+        self.server.secrets.add_brought(&joining.params);
         let input = Input::Attach { client: joining.client, profile: joining.profile.clone(), arrival };
         let mut outputs = self.session.step(input, stamp());
         outputs.extend(track_files(&mut self.session, &joining.params));

@@ -1,0 +1,251 @@
+//! Files and secrets: nobody but the owner reads what Baton writes, and commands of sessions do not see what Baton knows.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use baton_testkit::chat::Chat;
+use baton_testkit::processes::Marker;
+use baton_testkit::program::{MODEL_KEY, Program, Running};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::{baton, scripted};
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// Everything in a directory that others can do something with.
+fn open_to_others(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let found = entries.flat_map(|path| {
+        let below = if path.is_dir() && !path.is_symlink() { open_to_others(&path) } else { Vec::new() };
+        let own = (mode(&path) & 0o077 != 0).then(|| format!("{} {:o}", path.display(), mode(&path)));
+        below.into_iter().chain(own)
+    });
+    found.collect()
+}
+
+fn call(tool: &str, arguments: &Value) -> String {
+    format!("[[tool:{tool} {arguments}]]")
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+#[tokio::test]
+async fn nothing_in_the_home_is_open_to_others_whatever_the_umask() {
+    let (program, _model) = scripted().await;
+    let program = program.in_sandbox("umask 000");
+    fs::remove_dir(program.home()).unwrap();
+    let socket = program.home().join("door.sock");
+    // Once with a token, which is made by the way.
+    drop(program.serve_http(&[]).await);
+    let arguments = ["serve", "--insecure-no-token", "--port", "0", "--socket", socket.to_str().unwrap()];
+    let server = program.serve_with(&arguments).await;
+    let client = server.connect().await;
+    fs::write(program.work().join("old"), "old").unwrap();
+    let session = json!({"workingDirectory": program.work(), "enableFileChangeTracking": true});
+    let chat = Chat::trusting(&client, session).await;
+    let directory = program.home().join("session-state").join(&chat.id);
+    chat.ok("session.permissions.folderTrust.addTrusted", json!({"path": program.work()})).await;
+    chat.ok("session.plan.update", json!({"content": "1. stay private"})).await;
+    chat.ok("session.workspaces.createFile", json!({"path": "notes/a.txt", "content": "a"})).await;
+    for prompt in [
+        call("bash", &json!({"command": "head -c 200000 /dev/zero | tr '\\0' 'x'; echo; seq 200000"})),
+        call(
+            "sql",
+            &json!({"query": "insert into todos (id, title) values ('a', 'b')", "description": "note"}),
+        ),
+        call("edit", &json!({"path": program.work().join("old"), "old_str": "old", "new_str": "new"})),
+        call("create", &json!({"path": directory.join("files/deep/plan.txt"), "file_text": "x"})),
+    ] {
+        chat.turn(&prompt).await;
+    }
+    let expected = [
+        "events.jsonl",
+        "workspace.yaml",
+        "session.db",
+        "rewind",
+        "plan.md",
+        "temp",
+        "files/notes/a.txt",
+        "files/deep/plan.txt",
+    ];
+    for name in expected {
+        assert!(directory.join(name).exists(), "{name} is not there: the test shows nothing");
+    }
+    assert!(
+        socket.exists() && program.home().join("servers").exists() && program.home().join("token").exists()
+    );
+    assert_eq!(open_to_others(program.home()), Vec::<String>::new());
+    assert_eq!(mode(program.home()), 0o700);
+}
+
+#[tokio::test]
+async fn what_an_earlier_version_left_open_is_closed_and_foreign_files_are_left_alone() {
+    let (program, _model) = scripted().await;
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({"workingDirectory": program.work()})).await;
+    chat.turn("[[text:hello]]").await;
+    let sessions = program.home().join("session-state");
+    let (own, foreign) = (sessions.join(&chat.id), sessions.join("of-another-program"));
+    drop((client, server));
+    fs::create_dir(&foreign).unwrap();
+    for file in [own.join("events.jsonl"), foreign.join("events.jsonl"), program.home().join("config.json")] {
+        fs::OpenOptions::new().create(true).append(true).open(&file).unwrap();
+        set_mode(&file, 0o644);
+    }
+    for directory in [&own, &foreign, &sessions, &program.home().to_owned()] {
+        set_mode(directory, 0o755);
+    }
+    set_mode(&program.database(), 0o644);
+
+    let _server = program.serve().await;
+    let begun = Instant::now();
+    while mode(&own) != 0o700 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:o}", mode(&own));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(mode(&own.join("events.jsonl")), 0o600);
+    assert_eq!((mode(program.home()), mode(&program.database())), (0o700, 0o600));
+    assert_eq!((mode(&foreign), mode(&foreign.join("events.jsonl"))), (0o755, 0o644));
+    assert_eq!(mode(&program.home().join("config.json")), 0o644);
+}
+
+#[tokio::test]
+async fn files_that_tools_make_in_a_project_have_the_users_umask() {
+    let (program, _model) = scripted().await;
+    let program = program.in_sandbox("umask 027");
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::trusting(&client, json!({"workingDirectory": program.work()})).await;
+    chat.turn(&call("bash", &json!({"command": "echo x > by-bash; mkdir directory"}))).await;
+    let created = program.work().join("below/by-create");
+    chat.turn(&call("create", &json!({"path": created, "file_text": "x"}))).await;
+    let made =
+        ["by-bash", "directory", "below", "below/by-create"].map(|name| mode(&program.work().join(name)));
+    assert_eq!(made.map(|mode| format!("{mode:o}")), ["640", "750", "750", "640"]);
+}
+
+#[tokio::test]
+async fn commands_see_listed_variables_and_what_the_configuration_names() {
+    let (program, _model) = scripted().await;
+    let file = program.work().join("config.toml");
+    fs::write(&file, "[tools]\nenvironment = [\"MY_*\", \"GH_TOKEN\"]\n[model]\napi_key_env = \"MY_KEY\"\n")
+        .unwrap();
+    let program = program
+        .env("LC_ALL", "C.UTF-8")
+        .env("SSH_AUTH_SOCK", "/agent")
+        .env("AWS_SECRET_ACCESS_KEY", "aws-secret")
+        .env("MY_SETTING", "mine")
+        .env("MY_KEY", "a-provider-key-of-mine")
+        .env("MY_ALIAS", MODEL_KEY)
+        .env("GH_TOKEN", "gh-token")
+        .env("BATON_TOKEN", "baton-token");
+    let prompt = call("bash", &json!({"command": "env"}));
+    let done = program.run(&["run", "--json", "--yes", "--config", file.to_str().unwrap(), &prompt]).await;
+    let seen = tool_result(&done.json_lines());
+    for shown in
+        ["LC_ALL=C.UTF-8", "SSH_AUTH_SOCK=/agent", "MY_SETTING=mine", "GH_TOKEN=gh-token", "BATON_HOME="]
+    {
+        assert!(seen.contains(shown), "{shown} is missing: {seen}");
+    }
+    for kept in ["AWS_SECRET", "MY_KEY", "MY_ALIAS", "OPENAI_", "baton-token"] {
+        assert!(!seen.contains(kept), "{kept} is there: {seen}");
+    }
+}
+
+fn tool_result(events: &[Value]) -> String {
+    let complete = events.iter().find(|event| event["type"] == "tool.execution_complete");
+    complete.unwrap_or_else(|| panic!("no tool ran: {events:?}"))["data"].to_string()
+}
+
+/// The same command, as another user than root, who owns the program's directories.
+fn as_somebody(program: &Program, arguments: &[&str]) -> Command {
+    let mut original = program.clone().env("BATON_DUMPABLE", "").command(arguments);
+    if !rustix::process::geteuid().is_root() {
+        return original;
+    }
+    const NOBODY: u32 = 65534;
+    let root = program.work().parent().unwrap().to_owned();
+    for directory in [root.clone(), program.work()] {
+        std::os::unix::fs::chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    // Where the program was built, others may not be able to look.
+    let copy = root.join("baton");
+    if !copy.exists() {
+        fs::copy(env!("CARGO_BIN_EXE_baton"), &copy).unwrap();
+    }
+    let original = original.as_std_mut();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy).args(original.get_args());
+    command.env_clear().envs(original.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(program.work()).kill_on_drop(true);
+    command
+}
+
+#[tokio::test]
+async fn commands_cannot_read_the_environment_and_memory_of_the_server() {
+    let (program, _model) = scripted().await;
+    let command = "id -u; for f in environ mem maps fd/0; do head -c 1 /proc/$PPID/$f >/dev/null && echo OPENED $f; done; \
+                   tr '\\0' '\\n' < /proc/$PPID/environ; echo done";
+    let prompt = call("bash", &json!({ "command": command }));
+    let done = as_somebody(&program, &["run", "--json", "--yes", &prompt]).output().await.unwrap();
+    let text = String::from_utf8(done.stdout).unwrap();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let seen = tool_result(&events);
+    assert!(seen.contains("done") && seen.contains("Permission denied"), "{seen}");
+    assert!(!seen.contains("OPENED ") && !seen.contains("OPENAI_"), "{seen}");
+}
+
+#[tokio::test]
+async fn processes_of_a_killed_server_are_found_by_another_user_than_root() {
+    let (program, _model) = scripted().await;
+    let marker = Marker::new();
+    let command = format!("export MARK={}; (setsid sleep 600 &); sleep 600", marker.word());
+    let prompt = call("bash", &json!({"command": command, "initial_wait": 600}));
+    let mut killed = Running::spawn(as_somebody(&program, &["run", "--yes", &prompt]));
+    marker.until_at_least(2).await;
+    killed.kill().await;
+    let mut next = as_somebody(&program, &["--headless", "--stdio"]);
+    next.stdin(Stdio::piped());
+    let _next = Running::spawn(next);
+    marker.until_gone("the next server has started").await;
+}
+
+#[tokio::test]
+async fn keys_of_the_server_are_hidden_in_what_tools_print() {
+    let (program, _model) = scripted().await;
+    fs::write(program.work().join("leak"), format!("key={MODEL_KEY};")).unwrap();
+    let prompt = call("bash", &json!({"command": "cat leak"}));
+    let done = program.run(&["run", "--json", "--yes", &prompt]).await;
+    let seen = tool_result(&done.json_lines());
+    assert!(seen.contains("key=[REDACTED];"), "{seen}");
+    assert!(!done.stdout.contains(MODEL_KEY), "{}", done.stdout);
+}
+
+#[tokio::test]
+async fn import_says_what_it_takes_back() {
+    let program = baton();
+    let event = |n: u8, kind: &str, data: Value| {
+        let id = format!("0190c2f0-0000-7000-8000-0000000000{n:02}");
+        json!({"type": kind, "data": data, "id": id, "timestamp": "2026-11-15T20:30:53.223Z", "parentId": null}).to_string()
+    };
+    let start = json!({"sessionId": "s", "version": 1, "producer": "x", "copilotVersion": "1",
+                       "startTime": "2026-11-15T20:30:53.223Z"});
+    let lines = [
+        event(1, "session.start", start),
+        event(2, "session.permissions_changed", json!({"previousMode": "manual", "mode": "allow-all"})),
+    ];
+    let file = program.work().join("events.jsonl");
+    fs::write(&file, lines.join("\n")).unwrap();
+    let done = program.run(&["sessions", "import", file.to_str().unwrap()]).await;
+    assert_eq!(done.code(), Some(0));
+    assert!(done.stderr.contains("permission mode does not count here"), "{}", done.stderr);
+}
