@@ -182,7 +182,7 @@ async fn delete(store: &dyn Store, home: &Path, ids: &[String], yes: bool) -> an
         }
     }
     for session in sessions {
-        store.delete(&session).await?;
+        baton_server::owner::delete_session(store, &session, None).await?;
         // The files beside the store are a copy; that they may be missing is fine.
         let _ = std::fs::remove_dir_all(home.join("session-state").join(session.as_str()));
         terminal::note(&format!("deleted {session}"));

@@ -217,7 +217,7 @@ mod tests {
         let (begun, is_begun) = tokio::sync::oneshot::channel();
         let ended = run(async {
             tokio::task::spawn_blocking(move || {
-                drop(begun.send(()));
+                let _ = begun.send(());
                 hangs.recv()
             });
             Ok(is_begun.await?)

@@ -101,7 +101,7 @@ pub(crate) fn of(summary: &Summary) -> SessionMetadata {
         start_time: summary.created,
         modified_time: summary.modified,
         is_remote: false,
-        summary: metadata.name.clone().or(metadata.title),
+        summary: metadata.name.clone().or(metadata.title).or_else(|| summary.damage.clone()),
         name: metadata.name,
         context: Some(metadata.context).filter(|context| !context.cwd.is_empty()),
     }

@@ -15,7 +15,7 @@ use baton_core::Session;
 use baton_private as private;
 use baton_protocol::event::is_public;
 use baton_protocol::{SessionId, Timestamp};
-use baton_store::{Record, Seq};
+use baton_store::{Record, Seq, Span, Store, StoreError};
 use bytes::Bytes;
 use serde::Deserialize;
 use tokio::runtime::Handle;
@@ -125,6 +125,51 @@ impl Mirror {
 
     fn events(&self) -> PathBuf {
         self.directory.join("events.jsonl")
+    }
+}
+
+/// Whether a session's file of events ends with one that the store does not have: then the store has lost its last
+/// writes, because its log was cut or a power failure took them (the file is only ever written after the store). Says so,
+/// and keeps the file under another name.
+pub(crate) async fn lost_events(
+    store: &dyn Store,
+    session: &SessionId,
+    head: Seq,
+    file: PathBuf,
+) -> Result<Option<String>, StoreError> {
+    let path = file.clone();
+    let last = tokio::task::spawn_blocking(move || last_event_id(&path).ok().flatten()).await;
+    let Some(last) = last.ok().flatten() else { return Ok(None) };
+    if is_stored(store, session, head, &last).await? {
+        return Ok(None);
+    }
+    let kept = file.with_file_name(format!("events-lost-{head}.jsonl"));
+    let (from, to) = (file, kept.clone());
+    let renamed = tokio::task::spawn_blocking(move || fs::rename(from, to)).await;
+    let copy = match renamed {
+        Ok(Ok(())) => format!("; the copy that has them is kept as {}", kept.display()),
+        _ => String::new(),
+    };
+    Ok(Some(format!(
+        "the last events of the history are lost: events.jsonl ends with one that the store does not have{copy}"
+    )))
+}
+
+/// Whether the store has an event, taken back or not. The newest come first: it is mostly among them.
+async fn is_stored(
+    store: &dyn Store,
+    session: &SessionId,
+    head: Seq,
+    event: &str,
+) -> Result<bool, StoreError> {
+    let mut before = head.plus(1);
+    loop {
+        let page = store.read(session, Span::Before { before, limit: 256 }).await?;
+        let Some(first) = page.first() else { return Ok(false) };
+        before = first.seq;
+        if page.iter().rev().any(|record| event_id(record).as_deref() == Some(event)) {
+            return Ok(true);
+        }
     }
 }
 

@@ -11,17 +11,42 @@ const PAGE: usize = 1000;
 /// How many places are named one by one.
 const NAMED: usize = 5;
 
-/// What these records make of a state. One that cannot be read has its place in the sequence, and changes nothing; its
-/// place is noted.
-pub(crate) fn fold(durable: &mut Durable, records: &[Record], unreadable: &mut Vec<Seq>) {
-    for record in records {
-        match parse(record) {
-            Some(event) => durable.apply(&event),
-            None => {
-                durable.skip();
-                unreadable.push(record.seq);
+/// The places in a history that opening it passes over.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    /// Records that are there and cannot be read.
+    unreadable: Vec<Seq>,
+    /// Places where there is no record although later ones, or the session's own count, say that there was one.
+    lost: Vec<Seq>,
+}
+
+impl Passed {
+    /// What these records make of a state. One that cannot be read, or is missing, has its place in the sequence, and
+    /// changes nothing; its place is noted.
+    pub(crate) fn fold(&mut self, durable: &mut Durable, records: &[Record]) {
+        for record in records {
+            self.fold_to(durable, Seq(record.seq.0.saturating_sub(1)));
+            match parse(record) {
+                Some(event) => durable.apply(&event),
+                None => {
+                    durable.skip();
+                    self.unreadable.push(record.seq);
+                }
             }
         }
+    }
+
+    /// Passes over all places up to this one.
+    pub(crate) fn fold_to(&mut self, durable: &mut Durable, place: Seq) {
+        while durable.seq < place.0 {
+            durable.skip();
+            self.lost.push(Seq(durable.seq));
+        }
+    }
+
+    /// What is said about it.
+    pub(crate) fn in_words(&self) -> Vec<String> {
+        passed_over(&self.unreadable).into_iter().chain(lost(&self.lost)).collect()
     }
 }
 
@@ -44,21 +69,37 @@ pub(crate) fn passed_over(unreadable: &[Seq]) -> Option<String> {
     })
 }
 
+/// What is said about records that are missing; nothing if none are.
+fn lost(places: &[Seq]) -> Option<String> {
+    let (first, last) = (places.first()?, places.last()?);
+    let (what, where_) = match places.len() {
+        1 => ("event of the history is", format!("number {first}")),
+        _ => ("events of the history are", format!("between number {first} and {last}")),
+    };
+    Some(format!(
+        "{} {what} missing ({where_}): the store was damaged, or its log was cut; all others are there",
+        places.len()
+    ))
+}
+
 /// Reads a whole history, and says what opening it passes over or mends.
 ///
 /// # Errors
 /// When the store cannot be read.
 pub async fn look(store: &dyn Store, session: &SessionId) -> Result<Vec<String>, StoreError> {
-    let (mut durable, mut unreadable) = (Durable::default(), Vec::new());
+    let (mut durable, mut passed) = (Durable::default(), Passed::default());
     loop {
         let page = store.read(session, Span::After { after: Seq(durable.seq), limit: PAGE }).await?;
         if page.is_empty() {
             break;
         }
-        fold(&mut durable, &page, &mut unreadable);
+        passed.fold(&mut durable, &page);
     }
-    let mut found: Vec<String> = passed_over(&unreadable).into_iter().collect();
-    let holder = store.summary(session).await?.and_then(|summary| summary.holder);
+    let summary = store.summary(session).await?;
+    let head = summary.as_ref().map_or(Seq::ZERO, |summary| summary.head);
+    passed.fold_to(&mut durable, head);
+    let mut found = passed.in_words();
+    let holder = summary.and_then(|summary| summary.holder);
     let is_held = holder.is_some_and(|holder| owner::is_alive(&holder.owner));
     if !is_held && let Some(turn) = &durable.turn {
         found.push(format!(
@@ -87,6 +128,20 @@ mod tests {
         );
         let many: Vec<Seq> = (1..=9).map(Seq).collect();
         assert!(passed_over(&many).unwrap().contains("(number 1, 2, 3, 4, 5, ...)"));
+    }
+
+    #[test]
+    fn missing_records_are_counted_and_keep_their_places() {
+        let record = |seq| Record { seq: Seq(seq), kind: "x".into(), body: Bytes::from_static(b"{}") };
+        let (mut durable, mut passed) = (Durable::default(), Passed::default());
+        passed.fold(&mut durable, &[record(1), record(4)]);
+        passed.fold_to(&mut durable, Seq(6));
+        assert_eq!(durable.seq, 6);
+        assert_eq!(passed.lost, [2, 3, 5, 6].map(Seq));
+        let said = passed.in_words().join("\n");
+        assert!(said.contains("4 events of the history are missing (between number 2 and 6)"), "{said}");
+        assert_eq!(lost(&[]), None);
+        assert!(lost(&[Seq(7)]).unwrap().starts_with("1 event of the history is missing (number 7)"));
     }
 
     #[tokio::test]

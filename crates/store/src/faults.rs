@@ -23,9 +23,15 @@ pub enum Fault {
     Before(u64),
     /// This one call has its effect, but its caller is told that it failed: the acknowledgement is lost.
     After(u64),
-    /// This call and all later ones fail without effect, like on a full disk, until the plan is changed.
+    /// This call and all later ones fail without effect, like on a broken disk, until the plan is changed.
     From(u64),
+    /// All writes fail without effect, and reads do not, like on a full disk, until the plan is changed.
+    Full,
 }
+
+/// What is being done, in the words of [`StoreError::Medium`].
+const WRITING: &str = "write to";
+const READING: &str = "read";
 
 /// A [`Store`] that passes calls on to another one, except those that are planned to fail.
 pub struct FaultyStore {
@@ -74,6 +80,7 @@ impl FaultyStore {
         match fault {
             Fault::Before(at) if at == number => Err(failed()),
             Fault::From(at) if at <= number => Err(failed()),
+            Fault::Full if doing == WRITING => Err(failed()),
             Fault::After(at) if at == number => call.await.and_then(|_| Err(failed())),
             _ => call.await,
         }
@@ -86,34 +93,42 @@ impl FaultyStore {
 
 impl Store for FaultyStore {
     fn create(&self, new: NewSession) -> Reply<'_, Lease> {
-        Box::pin(self.pass("write to", self.inner.create(new)))
+        Box::pin(self.pass(WRITING, self.inner.create(new)))
     }
 
     fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened> {
-        Box::pin(self.pass("write to", self.inner.acquire(session, owner, take)))
+        Box::pin(self.pass(WRITING, self.inner.acquire(session, owner, take)))
     }
 
     fn append(&self, append: Append) -> Reply<'_, Seq> {
-        Box::pin(self.pass("write to", self.inner.append(append)))
+        Box::pin(self.pass(WRITING, self.inner.append(append)))
     }
 
     fn release(&self, lease: Lease) -> Reply<'_, ()> {
-        Box::pin(self.pass("write to", self.inner.release(lease)))
+        Box::pin(self.pass(WRITING, self.inner.release(lease)))
     }
 
     fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>> {
-        Box::pin(self.pass("read", self.inner.read(session, span)))
+        Box::pin(self.pass(READING, self.inner.read(session, span)))
     }
 
     fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>> {
-        Box::pin(self.pass("read", self.inner.summary(session)))
+        Box::pin(self.pass(READING, self.inner.summary(session)))
     }
 
     fn list(&self) -> Reply<'_, Vec<Summary>> {
-        Box::pin(self.pass("read", self.inner.list()))
+        Box::pin(self.pass(READING, self.inner.list()))
     }
 
     fn delete(&self, session: &SessionId) -> Reply<'_, bool> {
-        Box::pin(self.pass("write to", self.inner.delete(session)))
+        Box::pin(self.pass(WRITING, self.inner.delete(session)))
+    }
+
+    fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool> {
+        Box::pin(self.pass(WRITING, self.inner.delete_if(session, take)))
+    }
+
+    fn probe(&self) -> Reply<'_, ()> {
+        Box::pin(self.pass(WRITING, self.inner.probe()))
     }
 }

@@ -209,6 +209,8 @@ pub struct Summary {
     pub holder: Option<Holder>,
     /// Bytes of all record bodies.
     pub size: u64,
+    /// What of it cannot be read, in words, if anything: the rest is what could be, or nothing.
+    pub damage: Option<String>,
 }
 
 /// Which records to read.
@@ -310,10 +312,17 @@ pub trait Store: Send + Sync + 'static {
     /// Tells about one session; `None` if there is none of that name.
     fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>>;
 
-    /// Tells about all sessions, last written first; those written at the same time by name.
+    /// Tells about all sessions, last written first; those written at the same time by name. One that is damaged does
+    /// not hide the others; see [`Summary::damage`].
     fn list(&self) -> Reply<'_, Vec<Summary>>;
 
     /// Removes a session and all its records, whoever holds it; the holder is fenced. `false` if there was
     /// none.
     fn delete(&self, session: &SessionId) -> Reply<'_, bool>;
+
+    /// The same, if the session may be taken so; otherwise [`StoreError::Held`] says who has it.
+    fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool>;
+
+    /// Writes something that changes nothing, to know whether anything can be written.
+    fn probe(&self) -> Reply<'_, ()>;
 }

@@ -59,6 +59,7 @@ impl Session {
             meta: self.meta.clone(),
             holder: self.holder.clone(),
             size: self.records.iter().map(|record| record.body.len() as u64).sum(),
+            damage: None,
         }
     }
 }
@@ -209,5 +210,23 @@ impl Store for MemoryStore {
     fn delete(&self, session: &SessionId) -> Reply<'_, bool> {
         let session = session.clone();
         Box::pin(async move { Ok(self.sessions().by_id.remove(&session).is_some()) })
+    }
+
+    fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool> {
+        let session = session.clone();
+        Box::pin(async move {
+            let mut sessions = self.sessions();
+            let holder = sessions.by_id.get(&session).and_then(|found| found.holder.clone());
+            match holder {
+                Some(holder) if !take.allows(Some(&holder)) => {
+                    Err(StoreError::Held { session, holder: Box::new(holder) })
+                }
+                _ => Ok(sessions.by_id.remove(&session).is_some()),
+            }
+        })
+    }
+
+    fn probe(&self) -> Reply<'_, ()> {
+        Box::pin(async { Ok(()) })
     }
 }

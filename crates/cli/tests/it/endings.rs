@@ -48,7 +48,7 @@ async fn read_that_hangs_does_not_keep_the_server_from_ending() {
     assert!(fifo.success());
     let mut server = program.serve_http(&[]).await;
     let http = Http::new(&program, &server);
-    http.create("s", json!({"workingDirectory": directory})).await;
+    http.create("s", json!({"cwd": directory})).await;
     http.prompt("s", "[[text:x]]").await;
     assert!(server.stop().await.success(), "{}", server.stderr());
 }

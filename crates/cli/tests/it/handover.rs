@@ -3,6 +3,8 @@
 
 use baton_testkit::chat::Chat;
 use baton_testkit::client::Client;
+use baton_testkit::http::Http;
+use baton_testkit::processes::Marker;
 use baton_testkit::program::{Program, Running};
 use serde_json::{Value, json};
 
@@ -161,4 +163,48 @@ async fn a_session_that_was_deleted_is_gone_for_everybody() {
     let answer = json!({"sessionId": "shared", "requestId": request, "result": {"kind": "approve-once"}});
     assert!(client.call(PERMIT, answer).await.is_err());
     Chat::create(&client, json!({"sessionId": "shared"})).await.assert_usable().await;
+}
+
+#[tokio::test]
+async fn session_that_another_server_works_on_is_not_deleted() {
+    let (program, _model) = scripted().await;
+    let (server, first, _request) = waiting(&program).await;
+    let other = program.serve_http(&[]).await;
+    let http = Http::new(&program, &other);
+    let refused = http.send("DELETE", "/api/sessions/shared", &[], None).await;
+    assert_eq!(refused.refused(409), "in_use");
+    let holder = format!("process {}", server.pid());
+    assert!(refused.body.contains(&holder), "{refused:?}");
+    let second = other.greetless().await;
+    second.ok("connect", json!({"token": program.token()})).await;
+    let told = second.refused("session.delete", json!({"sessionId": "shared"})).await;
+    assert!(told["message"].as_str().unwrap().contains(&holder), "{told}");
+    let by_hand = program.run(&["sessions", "delete", "--yes", "shared"]).await;
+    assert!(by_hand.code() == Some(1) && by_hand.stderr.contains(&holder), "{by_hand:?}");
+    let chat = Chat { client: &first, id: "shared".into() };
+    chat.ok("session.abort", json!({})).await;
+    chat.assert_usable().await;
+}
+
+/// Another server takes a session by force (it believes that its holder is dead): the holder stops all work on it, long
+/// before it would have anything to write.
+#[tokio::test]
+async fn holder_that_loses_its_lease_ends_its_work() {
+    let (program, _model) = scripted().await;
+    let marker = Marker::new();
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::trusting(&client, json!({"sessionId": "shared"})).await;
+    let command = format!("MARK={} sleep 600", marker.word());
+    let arguments = json!({"command": command, "initial_wait": 600});
+    chat.send(&format!("[[tool:bash {arguments}]]")).await;
+    marker.until_at_least(1).await;
+    let file = rusqlite::Connection::open(program.database()).unwrap();
+    let taken = file
+        .execute("UPDATE sessions SET epoch = epoch + 1000000, busy = 0 WHERE id = 'shared'", [])
+        .unwrap();
+    assert_eq!(taken, 1);
+    marker.until_gone("the session was taken over").await;
+    let (_, error) = chat.event("session.error", 0).await;
+    assert_eq!(error["data"]["errorType"], "taken_over", "{error}");
 }

@@ -23,6 +23,7 @@ mod endings;
 mod handover;
 mod history;
 mod http;
+mod losses;
 mod methods;
 mod model;
 mod order;

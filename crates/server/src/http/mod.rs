@@ -13,6 +13,7 @@ mod guard;
 mod linger;
 mod listen;
 mod metrics;
+mod readiness;
 mod sse;
 mod tls;
 mod v1;
@@ -29,6 +30,7 @@ pub use self::api::openapi;
 use self::guard::RateLimit;
 pub use self::listen::HttpListener;
 use self::metrics::Metrics;
+use self::readiness::Readiness;
 pub use self::tls::{TlsError, TlsIdentity};
 pub use self::v1::WorkspaceOptions;
 use self::v1::Workspaces;
@@ -85,6 +87,7 @@ pub(crate) struct Door {
     pub(crate) metrics: Metrics,
     pub(crate) streams: Arc<Semaphore>,
     workspaces: Arc<Workspaces>,
+    readiness: Readiness,
     rate: RateLimit,
 }
 
@@ -105,6 +108,7 @@ impl HttpDoor {
             server: server.clone(),
             metrics: Metrics::default(),
             streams: Arc::new(Semaphore::new(options.max_streams)),
+            readiness: Readiness::default(),
             rate: RateLimit::new(options.requests_per_second),
             workspaces: Workspaces::new(server, &options.workspaces),
             options,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use baton_protocol::event::is_public;
 use baton_protocol::rpc::RpcError;
 use baton_protocol::{AgentId, Body, ClientId, Event, EventId, Json, SessionId, Timestamp};
-use baton_store::Seq;
+use baton_store::{Seq, StoreError};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -144,6 +144,8 @@ pub(crate) struct Hub {
     /// The place of the last durable event that was published, or is being published. Not under the lock: ports ask for
     /// it, and are called with the lock held.
     head: AtomicU64,
+    /// Why the session is not in memory any more, if its store is to blame.
+    failure: OnceLock<StoreError>,
 }
 
 #[derive(Default)]
@@ -155,7 +157,7 @@ struct State {
 
 impl Hub {
     pub(crate) fn new(session: SessionId) -> Self {
-        Self { session, state: Mutex::default(), head: AtomicU64::new(0) }
+        Self { session, state: Mutex::default(), head: AtomicU64::new(0), failure: OnceLock::new() }
     }
 
     pub(crate) fn attach(&self, client: ClientId, port: Arc<dyn Port>) {
@@ -169,6 +171,16 @@ impl Hub {
     /// The session has ended here: nobody will hear from it any more, and whoever waits for its next event should know.
     pub(crate) fn close(&self) {
         self.lock().ports.clear();
+    }
+
+    /// Says why the session is about to leave the memory: its store failed, or another server has it.
+    pub(crate) fn fail(&self, error: StoreError) {
+        let _ = self.failure.set(error);
+    }
+
+    /// Why the session is not in memory any more, if its store is to blame.
+    pub(crate) fn failure(&self) -> Option<StoreError> {
+        self.failure.get().cloned()
     }
 
     /// Whether anybody is attached besides these.

@@ -223,7 +223,12 @@ impl Handle {
 
     /// Sends a message. Messages from one sender arrive in order.
     pub(crate) fn send(&self, mail: Mail) -> Result<(), Failure> {
-        self.mailbox.send(mail).map_err(|_| Failure::NotFound(self.id.clone()))
+        self.mailbox.send(mail).map_err(|_| self.gone())
+    }
+
+    /// Why the session is not in memory any more: what its store said, or else that it is not there.
+    pub(crate) fn gone(&self) -> Failure {
+        self.hub.failure().map_or_else(|| Failure::NotFound(self.id.clone()), Failure::Store)
     }
 
     /// Sends a message that is answered, at once, and waits for the answer when awaited.
@@ -233,10 +238,10 @@ impl Handle {
     ) -> impl Future<Output = Result<Reply, Failure>> + Send + use<M> {
         let (sender, receiver) = oneshot::channel();
         let sent = self.send(mail(Box::new(move |answer| drop(sender.send(answer)))));
-        let id = self.id.clone();
+        let handle = self.clone();
         async move {
             sent?;
-            receiver.await.unwrap_or(Err(Failure::NotFound(id)))
+            receiver.await.unwrap_or_else(|_| Err(handle.gone()))
         }
     }
 
@@ -244,7 +249,7 @@ impl Handle {
     pub(crate) async fn join(&self, joining: Joining) -> Result<Joined, Failure> {
         let (sender, receiver) = oneshot::channel();
         self.send(Mail::Join(Box::new(joining), sender))?;
-        receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(self.id.clone())))
+        receiver.await.unwrap_or_else(|_| Err(self.gone()))
     }
 
     /// Has the session stop without another word, because it is about to be deleted.
@@ -259,7 +264,7 @@ impl Handle {
     pub(crate) async fn borrow(&self) -> Result<Bench, Failure> {
         let (sender, receiver) = oneshot::channel();
         self.send(Mail::Borrow(sender))?;
-        receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(self.id.clone())))
+        receiver.await.unwrap_or_else(|_| Err(self.gone()))
     }
 
     /// Looks at the state as it is after all that was sent before.
@@ -269,10 +274,10 @@ impl Handle {
     ) -> impl Future<Output = Result<T, Failure>> + Send + use<T, L> {
         let (sender, receiver) = oneshot::channel();
         let sent = self.send(Mail::Look(Box::new(move |view| drop(sender.send(look(view))))));
-        let id = self.id.clone();
+        let handle = self.clone();
         async move {
             sent?;
-            receiver.await.map_err(|_| Failure::NotFound(id))
+            receiver.await.map_err(|_| handle.gone())
         }
     }
 }

@@ -69,7 +69,7 @@ impl Registry {
         self.arrivals.send_replace(());
         let (sender, receiver) = oneshot::channel();
         server.tasks.spawn(nascent.create(joining, sender));
-        let joined = receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(id.clone())))?;
+        let joined = receiver.await.unwrap_or_else(|_| Err(handle.gone()))?;
         Ok((handle, joined))
     }
 
@@ -98,16 +98,16 @@ impl Registry {
         }
     }
 
-    /// Hands on a message that reached a session on its way out.
-    pub(super) fn forward(&self, server: &Arc<Server>, id: &SessionId, mail: Mail) {
+    /// Hands on a message that reached a session on its way out; `gone` is why it left.
+    pub(super) fn forward(&self, server: &Arc<Server>, id: &SessionId, mail: Mail, gone: Failure) {
         match mail {
             Mail::Finished(..) | Mail::Note(..) | Mail::Leave(_) => {}
             mail @ Mail::Join(..) => {
                 if let Err(error) = self.open(server, id).mailbox.send(mail) {
-                    error.0.refuse(Failure::NotFound(id.clone()));
+                    error.0.refuse(gone);
                 }
             }
-            mail => mail.refuse(Failure::NotFound(id.clone())),
+            mail => mail.refuse(gone),
         }
     }
 

@@ -3,7 +3,7 @@
 use baton_protocol::Timestamp;
 
 use super::{Stores, all_records, append, assert_fenced, assert_records, create, id, owner, summary};
-use crate::{Append, Seq, Span, StoreError, Take};
+use crate::{Append, Epoch, Seq, Span, StoreError, Take};
 
 pub(super) async fn the_last_written_comes_first(stores: &Stores) {
     assert_eq!(stores.ours.list().await.unwrap(), []);
@@ -56,6 +56,29 @@ pub(super) async fn a_deleted_session_is_gone(stores: &Stores) {
     assert_fenced(stores.ours.append(append(&lease, 2, &["late"])).await);
     stores.ours.release(lease).await.unwrap();
     assert_records(&all_records(&stores.ours, "neighbour").await, &["n"]);
+}
+
+pub(super) async fn held_session_is_deleted_only_by_whoever_may_take_it(stores: &Stores) {
+    let lease = create(stores, "s", &["a"]).await;
+    stores.ours.append(Append { busy: true, ..append(&lease, 1, &["b"]) }).await.unwrap();
+    let old = Epoch(lease.epoch.0 - 1);
+    for take in [Take::IfFree, Take::FromIdle(lease.epoch), Take::From(old)] {
+        match stores.theirs.delete_if(&id("s"), take).await {
+            Err(StoreError::Held { session, holder }) => {
+                assert_eq!((session, holder.epoch), (id("s"), lease.epoch), "{take:?}");
+            }
+            other => panic!("{take:?}: {other:?}"),
+        }
+    }
+    assert_records(&all_records(&stores.ours, "s").await, &["a", "b"]);
+    assert!(stores.theirs.delete_if(&id("s"), Take::From(lease.epoch)).await.unwrap());
+    assert!(!stores.theirs.delete_if(&id("s"), Take::IfFree).await.unwrap(), "there is none");
+    assert_fenced(stores.ours.append(append(&lease, 2, &["late"])).await);
+}
+
+pub(super) async fn anything_can_be_probed(stores: &Stores) {
+    stores.ours.probe().await.unwrap();
+    assert_eq!(stores.ours.list().await.unwrap(), []);
 }
 
 pub(super) async fn a_name_can_be_used_again(stores: &Stores) {

@@ -83,6 +83,8 @@ pub async fn run_all(make: impl AsyncFn() -> Stores) {
         listing::the_last_written_comes_first,
         listing::a_list_is_made_of_summaries,
         listing::a_deleted_session_is_gone,
+        listing::held_session_is_deleted_only_by_whoever_may_take_it,
+        listing::anything_can_be_probed,
         listing::a_name_can_be_used_again,
     );
 }

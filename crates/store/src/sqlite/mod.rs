@@ -226,4 +226,18 @@ impl Store for SqliteStore {
             self.write(0, move |file| write::delete(file, &session)).await
         })
     }
+
+    fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool> {
+        let session = session.clone();
+        Box::pin(async move {
+            if !self.prepare_to_read().await? {
+                return Ok(false);
+            }
+            self.write(0, move |file| write::delete_if(file, &session, take)).await
+        })
+    }
+
+    fn probe(&self) -> Reply<'_, ()> {
+        Box::pin(self.write(0, write::probe))
+    }
 }

@@ -32,10 +32,79 @@ pub(super) fn summary(file: &Connection, session: &SessionId) -> Result<Option<S
     Ok(statement.query_row([session.as_str()], summary_from).optional()?)
 }
 
+/// All sessions. A row that cannot be read whole is listed with what can be; a page that cannot be read costs the rows
+/// that are on it, and no others.
 pub(super) fn list(file: &Connection) -> Result<Vec<Summary>, Fault> {
+    match list_at_once(file) {
+        Err(fault) if fault.is_damage() => list_one_by_one(file),
+        other => other,
+    }
+}
+
+fn list_at_once(file: &Connection) -> Result<Vec<Summary>, Fault> {
     let mut statement = file.prepare_cached(select_sessions!("ORDER BY modified DESC, id"))?;
-    let all = statement.query_map([], summary_from)?.collect::<Result<_, _>>()?;
-    Ok(all)
+    let all = statement.query_map([], |row| Ok(readable_summary(row)))?;
+    let rows: Vec<Option<Summary>> = all.collect::<Result<_, _>>()?;
+    Ok(rows.into_iter().flatten().collect())
+}
+
+/// The names come from the index, so that they are known even where their rows are not.
+fn list_one_by_one(file: &Connection) -> Result<Vec<Summary>, Fault> {
+    let mut statement = file.prepare("SELECT id FROM sessions ORDER BY id")?;
+    let mut names: Vec<String> = Vec::new();
+    let mut rows = statement.query([])?;
+    loop {
+        match rows.next() {
+            Ok(Some(row)) => names.extend(row.get(0).ok()),
+            Ok(None) => break,
+            Err(error) if names.is_empty() => return Err(error.into()),
+            // The names before that place are all there is to have.
+            Err(error) => {
+                tracing::warn!(%error, "the list of sessions cannot be read to its end");
+                break;
+            }
+        }
+    }
+    let find = |name: &String| {
+        let session: SessionId = name.parse().ok()?;
+        match summary(file, &session) {
+            Ok(found) => found,
+            Err(Fault::Sqlite(error)) => Some(damaged_summary(session, None, &error.to_string())),
+            Err(_) => Some(damaged_summary(session, None, "its row is damaged")),
+        }
+    };
+    let mut found: Vec<Summary> = names.iter().filter_map(find).collect();
+    found.sort_by_key(|summary| std::cmp::Reverse(summary.modified));
+    Ok(found)
+}
+
+/// What can be read of a row; nothing if not even its name can.
+fn readable_summary(row: &Row<'_>) -> Option<Summary> {
+    match summary_from(row) {
+        Ok(summary) => Some(summary),
+        Err(error) => {
+            let name = row.get_ref(0).ok().and_then(|name| name.as_str().ok()?.parse().ok());
+            if name.is_none() {
+                tracing::warn!(%error, "a session whose name cannot be read is not listed");
+            }
+            Some(damaged_summary(name?, Some(row), &error.to_string()))
+        }
+    }
+}
+
+fn damaged_summary(session: SessionId, row: Option<&Row<'_>>, error: &str) -> Summary {
+    tracing::warn!(%session, error, "what is known about a session cannot be read");
+    let number = |column: usize| row.and_then(|row| row.get::<_, i64>(column).ok());
+    Summary {
+        session,
+        head: Seq(number(1).and_then(|head| u64::try_from(head).ok()).unwrap_or(0)),
+        created: Timestamp(number(2).unwrap_or(0)),
+        modified: Timestamp(number(3).unwrap_or(0)),
+        meta: row.and_then(|row| bytes(row, 4).ok()).unwrap_or_default(),
+        holder: None,
+        size: number(8).and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
+        damage: Some(format!("what is known about this session cannot be read: {error}")),
+    }
 }
 
 pub(super) fn records(file: &Connection, session: &SessionId, span: Span) -> Result<Vec<Record>, Fault> {
@@ -111,6 +180,7 @@ fn summary_from(row: &Row<'_>) -> rusqlite::Result<Summary> {
         meta: bytes(row, 4)?,
         holder,
         size: natural(row.get_ref(8)?).map_err(|error| damaged(8, error))?,
+        damage: None,
     })
 }
 

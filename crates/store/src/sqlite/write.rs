@@ -110,6 +110,23 @@ pub(super) fn delete(file: &Connection, session: &SessionId) -> Result<bool, Fau
     Ok(true)
 }
 
+/// The same, if the session may be taken so.
+pub(super) fn delete_if(file: &Connection, session: &SessionId, take: Take) -> Result<bool, Fault> {
+    let holder = read::summary(file, session)?.and_then(|summary| summary.holder);
+    match holder {
+        Some(holder) if !take.allows(Some(&holder)) => {
+            Err(StoreError::Held { session: session.clone(), holder: Box::new(holder) }.into())
+        }
+        _ => delete(file, session),
+    }
+}
+
+/// Writes a page as it is: what a full or read-only disk does not allow.
+pub(super) fn probe(file: &Connection) -> Result<(), Fault> {
+    file.prepare_cached("UPDATE epochs SET last = last")?.execute([])?;
+    Ok(())
+}
+
 /// Clears away some events of a deleted session; says whether there may be more.
 pub(super) fn sweep(file: &Connection, at_most: usize) -> Result<bool, Fault> {
     let key: Option<i64> = file

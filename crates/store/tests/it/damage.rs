@@ -177,3 +177,70 @@ async fn an_empty_file_is_as_good_as_none() {
     store.create(new_session("s", 2)).await.unwrap();
     assert_eq!(assert_whole(&store, "s").await, 2);
 }
+
+fn names(all: &[baton_store::Summary]) -> Vec<&str> {
+    let mut names: Vec<&str> = all.iter().map(|summary| summary.session.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn damaged_row_does_not_hide_the_others() {
+    for damage in ["owner = 'no JSON'", "head = -1", "size = -1", "epoch = -1, owner = '{}'"] {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("baton.db");
+        let store = sqlite(&path);
+        for name in ["a", "b", "c"] {
+            store.create(new_session(name, 3)).await.unwrap();
+        }
+        store.close().await.unwrap();
+        let file = rusqlite::Connection::open(&path).unwrap();
+        file.execute(&format!("UPDATE sessions SET {damage} WHERE id = 'b'"), []).unwrap();
+        drop(file);
+        let store = sqlite(&path);
+        let all = store.list().await.unwrap();
+        assert_eq!(names(&all), ["a", "b", "c"], "{damage}");
+        let damaged: Vec<&str> = all
+            .iter()
+            .filter(|summary| summary.damage.is_some())
+            .map(|summary| summary.session.as_str())
+            .collect();
+        assert_eq!(damaged, ["b"], "{damage}");
+        assert_whole(&store, "c").await;
+    }
+}
+
+#[tokio::test]
+async fn damaged_page_does_not_hide_the_sessions_on_others() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("baton.db");
+    let store = sqlite(&path);
+    // Each row fills a page.
+    let meta = |mark: &str| bytes::Bytes::from(mark.repeat(3500 / mark.len()));
+    for name in ["aaa", "bbb", "ccc", "ddd"] {
+        let new = baton_store::NewSession { meta: meta(&format!("<{name}>")), ..new_session(name, 1) };
+        store.create(new).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let mut content = std::fs::read(&path).unwrap();
+    let at = content.windows(10).position(|window| window == b"<bbb><bbb>").unwrap();
+    let page = at / 4096 * 4096;
+    content[page..page + 64].fill(0xFF);
+    std::fs::write(&path, content).unwrap();
+    let all = sqlite(&path).list().await.unwrap();
+    assert_eq!(names(&all), ["aaa", "bbb", "ccc", "ddd"]);
+    assert_eq!(all.iter().filter(|summary| summary.damage.is_none()).count(), 3, "{all:?}");
+}
+
+#[tokio::test]
+async fn store_that_cannot_be_written_says_so_when_probed() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("baton.db");
+    let store = sqlite(&path);
+    store.probe().await.unwrap();
+    store.close().await.unwrap();
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch("DROP TABLE epochs").unwrap();
+    drop(file);
+    assert!(matches!(sqlite(&path).probe().await, Err(StoreError::Medium { .. })));
+}

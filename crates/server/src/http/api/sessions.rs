@@ -176,7 +176,9 @@ pub(super) async fn change(
 
 /// Delete a session for everybody, with its files.
 #[utoipa::path(delete, path = "/api/sessions/{id}", tag = "sessions", params(("id" = String, Path,)),
-    responses((status = 204, description = "It is gone"), (status = 404, description = "There is none", body = ErrorBody)))]
+    responses((status = 204, description = "It is gone"), (status = 404, description = "There is none", body = ErrorBody),
+        (status = 409, description = "Another server works on it; the message names its process", body = ErrorBody),
+        (status = 507, description = "The store cannot be written", body = ErrorBody)))]
 pub(super) async fn delete(
     State(door): State<Shared>,
     Place(id): Place<String>,

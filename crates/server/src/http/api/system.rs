@@ -18,14 +18,13 @@ pub(super) async fn health(State(door): State<Shared>) -> Json<Value> {
     Json(json!({ "status": "ok", "version": door.server.options.version }))
 }
 
-/// Whether the server can do its work: its store can be read.
+/// Whether the server can do its work: its store can be written.
 #[utoipa::path(get, path = "/api/ready", tag = "system", security(()),
     responses((status = 200, description = "It can", body = Value), (status = 503, description = "It cannot", body = ErrorBody)))]
 pub(super) async fn ready(State(door): State<Shared>) -> Result<Json<Value>, ApiError> {
-    let probe = "probe".parse().map_err(|_| ApiError::internal("no probe"))?;
-    match door.server.store.summary(&probe).await {
-        Ok(_) => Ok(Json(json!({ "status": "ready" }))),
-        Err(error) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", error.to_string())),
+    match door.readiness.of(&*door.server.store).await {
+        Ok(()) => Ok(Json(json!({ "status": "ready" }))),
+        Err(why) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", why)),
     }
 }
 

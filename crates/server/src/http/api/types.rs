@@ -31,6 +31,9 @@ pub(super) struct SessionView {
     pub(super) busy: bool,
     /// Which process holds it, if another server does.
     pub(super) held_by: Option<Holder>,
+    /// What of it cannot be read, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) damage: Option<String>,
 }
 
 /// Another server that holds a session.
@@ -59,6 +62,7 @@ impl SessionView {
             head: summary.head.0,
             busy: summary.holder.as_ref().is_some_and(|holder| holder.busy),
             held_by: others.map(|holder| Holder { host: holder.owner.host.clone(), pid: holder.owner.pid }),
+            damage: summary.damage.clone(),
         }
     }
 }

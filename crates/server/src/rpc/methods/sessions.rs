@@ -16,6 +16,7 @@ use crate::crash::CrashPoint;
 use crate::fork::{self, Fork};
 use crate::github::Identity;
 use crate::lifecycle::News;
+use crate::owner;
 use crate::preferences::Wishes;
 use crate::rpc::attachment::Attachment;
 use crate::rpc::connection::Connection;
@@ -264,14 +265,15 @@ pub(super) fn delete(call: &Call<'_>) -> Handling {
 }
 
 impl Server {
-    /// Deletes a session. Whoever is attached to it finds it gone.
+    /// Deletes a session. Whoever is attached to it finds it gone. A session that another server is in the middle of
+    /// something with is that server's: it is refused, with the process named.
     pub(crate) async fn delete(&self, id: &SessionId) -> Result<bool, baton_store::StoreError> {
         let live = self.registry.get(id);
         if let Some(handle) = &live {
             handle.vanish().await;
         }
         self.crash_point(CrashPoint::BeforeDelete);
-        let existed = self.store.delete(id).await?;
+        let existed = owner::delete_session(&*self.store, id, Some(&self.owner)).await?;
         self.crash_point(CrashPoint::AfterDelete);
         let directory = self.session_directory(id, None);
         // The files are a copy; if they cannot be removed, the session is gone all the same.

@@ -17,7 +17,7 @@ use baton_core::{Input, Output, ReplyTo, Session, Stamp, WorkId};
 use baton_engines::Control;
 use baton_protocol::event::ShutdownType;
 use baton_protocol::{ClientId, Timestamp};
-use baton_store::{Append, Lease, NewRecord, Seq, StoreError};
+use baton_store::{Append, Lease, NewRecord, Seq, Store, StoreError};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,9 @@ const SNAPSHOT_EVERY: u64 = 128;
 
 /// How long a session that nobody is attached to and that does nothing stays in memory.
 const LINGER: Duration = Duration::from_secs(60);
+
+/// How often a session that is busy looks whether it is still this server's.
+const LEASE_CHECK: Duration = Duration::from_secs(3);
 
 /// How often, and after how long, a write that the medium refused is tried again when nobody waits for it: the result
 /// of a model call or of a tool is too dear to lose to a full disk that may be cleared in a moment.
@@ -82,6 +85,8 @@ pub(crate) struct Actor {
     farewell_said: bool,
     /// When to leave the memory, if nothing happens before.
     leave_at: Option<tokio::time::Instant>,
+    /// When to look whether the session is still ours, while it is busy.
+    check_lease_at: tokio::time::Instant,
 }
 
 /// A piece of work that was started.
@@ -114,12 +119,27 @@ impl Actor {
         self.end().await;
     }
 
-    /// The next message; none when the session has been idle and alone for long enough.
+    /// The next message; none when the session has been idle and alone for long enough, or has lost its lease.
     async fn next_mail(&mut self) -> Option<Mail> {
-        let Some(leave_at) = self.leave_at else { return self.inbox.recv().await };
-        tokio::select! {
-            mail = self.inbox.recv() => mail,
-            () = tokio::time::sleep_until(leave_at) => self.server.registry.try_remove(&self.session.id, &mut self.inbox),
+        if let Some(leave_at) = self.leave_at {
+            return tokio::select! {
+                mail = self.inbox.recv() => mail,
+                () = tokio::time::sleep_until(leave_at) => self.server.registry.try_remove(&self.session.id, &mut self.inbox),
+            };
+        }
+        if !self.session.is_busy() {
+            return self.inbox.recv().await;
+        }
+        loop {
+            tokio::select! {
+                mail = self.inbox.recv() => return mail,
+                () = tokio::time::sleep_until(self.check_lease_at) => {}
+            }
+            self.check_lease_at = tokio::time::Instant::now() + LEASE_CHECK;
+            if has_lost(&*self.server.store, &self.lease).await {
+                self.give_up(&StoreError::Fenced(self.session.id.clone()));
+                return None;
+            }
         }
     }
 
@@ -404,9 +424,15 @@ impl Actor {
         if !from_work && matches!(error, StoreError::Medium { .. }) {
             return ControlFlow::Continue(());
         }
+        self.give_up(error);
+        ControlFlow::Break(())
+    }
+
+    /// Ends all work, tells everybody who is attached why, and those who come later.
+    fn give_up(&mut self, error: &StoreError) {
+        self.hub.fail(error.clone());
         self.show_failure(error);
         self.stop_everything();
-        ControlFlow::Break(())
     }
 
     fn expect_reply(&mut self, respond: Responder) -> ReplyTo {
@@ -457,12 +483,27 @@ impl Actor {
         self.end_before_answer().await;
         self.hub.close();
         self.inbox.close();
+        let gone =
+            self.hub.failure().map_or_else(|| Failure::NotFound(self.session.id.clone()), Failure::Store);
         while let Ok(mail) = self.inbox.try_recv() {
-            self.server.registry.forward(&self.server, &self.session.id, mail);
+            self.server.registry.forward(&self.server, &self.session.id, mail, gone.clone());
         }
         for (_, respond) in std::mem::take(&mut self.replies) {
-            respond(Err(Failure::NotFound(self.session.id.clone())));
+            respond(Err(gone.clone()));
         }
+    }
+}
+
+/// Whether another server has the session now, or it was deleted. Asked while work goes on: it may be long until the next
+/// write would be refused, and whatever is done until then is done by two.
+async fn has_lost(store: &dyn Store, lease: &Lease) -> bool {
+    match store.summary(&lease.session).await {
+        Ok(summary) => {
+            let holder = summary.and_then(|summary| summary.holder);
+            holder.is_none_or(|holder| holder.epoch != lease.epoch)
+        }
+        // A store that cannot be read says nothing about who has the session.
+        Err(_) => false,
     }
 }
 

@@ -16,7 +16,7 @@ use super::{Actor, record_of, stamp};
 use crate::Server;
 use crate::crash::CrashPoint;
 use crate::mirror::Mirror;
-use crate::repairs;
+use crate::repairs::Passed;
 use crate::session::hub::Hub;
 use crate::session::mail::{Failure, How, Joined, Joining, Mail};
 use crate::session::settings::Settings;
@@ -121,10 +121,7 @@ impl Nascent {
         let (store, owner) = (&self.server.store, self.server.owner.clone());
         match store.acquire(&self.id, owner.clone(), Take::IfFree).await {
             Err(StoreError::Held { holder, .. }) => {
-                // What we hold ourselves without having it in memory is what we could not give back: a full disk, say.
-                let ours = holder.owner.server == owner.server;
-                let alive = !ours && crate::owner::is_alive(&holder.owner);
-                let take = if alive { Take::FromIdle(holder.epoch) } else { Take::From(holder.epoch) };
+                let take = crate::owner::take_from(&holder, Some(&owner));
                 store.acquire(&self.id, owner, take).await
             }
             other => other,
@@ -134,7 +131,7 @@ impl Nascent {
     /// The state of the session as the store has it, and what had to be passed over for it. A snapshot that this version
     /// cannot read is passed over: the records are the truth, it only saves time.
     async fn recover(&self, opened: &Opened) -> Result<(Session, Option<String>), StoreError> {
-        let mut unreadable = Vec::new();
+        let mut unreadable = Passed::default();
         let mut durable = Durable::default();
         if let Some((place, bytes)) = &opened.snapshot {
             durable = match serde_json::from_slice(bytes) {
@@ -145,15 +142,19 @@ impl Nascent {
                 }
             };
         }
-        repairs::fold(&mut durable, &opened.tail, &mut unreadable);
-        let repairs = repairs::passed_over(&unreadable);
+        unreadable.fold(&mut durable, &opened.tail);
+        unreadable.fold_to(&mut durable, opened.head);
+        let file = self.server.session_directory(&self.id, None).join("events.jsonl");
+        let cut = crate::mirror::lost_events(&*self.server.store, &self.id, opened.head, file).await?;
+        let repairs: Vec<String> = unreadable.in_words().into_iter().chain(cut).collect();
+        let repairs = (!repairs.is_empty()).then(|| repairs.join("; "));
         if let Some(repairs) = &repairs {
             tracing::warn!(session = %self.id, "{repairs}");
         }
         Ok((Session::recovered(self.id.clone(), durable), repairs))
     }
 
-    async fn fold_until(&self, place: Seq, unreadable: &mut Vec<Seq>) -> Result<Durable, StoreError> {
+    async fn fold_until(&self, place: Seq, unreadable: &mut Passed) -> Result<Durable, StoreError> {
         let mut durable = Durable::default();
         while durable.seq < place.0 {
             let left = usize::try_from(place.0 - durable.seq).unwrap_or(PAGE);
@@ -162,8 +163,9 @@ impl Nascent {
             if page.is_empty() {
                 break;
             }
-            repairs::fold(&mut durable, &page, unreadable);
+            unreadable.fold(&mut durable, &page);
         }
+        unreadable.fold_to(&mut durable, place);
         Ok(durable)
     }
 
@@ -203,11 +205,14 @@ impl Nascent {
             compaction: None,
             farewell_said: false,
             leave_at: None,
+            check_lease_at: tokio::time::Instant::now(),
         }
     }
 
     /// The session is not to be had: everybody who asked for it is told why.
     fn fail(mut self, error: StoreError) {
+        // Before the mailbox is closed: whoever finds it closed is told why.
+        self.hub.fail(error.clone());
         self.server.registry.remove(&self.id, &self.mailbox.sender);
         self.mailbox.receiver.close();
         let failure = Failure::Store(error);
