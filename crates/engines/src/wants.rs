@@ -8,13 +8,14 @@ use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::{Json, ToolCallId};
 use serde_json::Value;
 
-/// What was decided, as far as programs can tell apart.
+/// What was decided, as programs are told.
+///
+/// They are never told that something is allowed for longer. What a program finds to be like it is not what the person was
+/// shown (claude would stop asking about any edit), and rules and revocations could not reach it. The session knows its
+/// grants, and answers the next request by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Once,
-    /// This and what the program finds to be like it, as long as it runs. What is like it for us, and for how long, is
-    /// known elsewhere: such a request then never reaches a person.
-    Session,
     /// What to do instead, if somebody said so.
     No(Option<String>),
 }
@@ -22,8 +23,9 @@ pub(crate) enum Decision {
 impl From<Verdict> for Decision {
     fn from(verdict: Verdict) -> Self {
         match verdict {
-            Verdict::ApproveOnce => Self::Once,
-            Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => Self::Session,
+            Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
+                Self::Once
+            }
             Verdict::Reject { feedback } => Self::No(feedback.filter(|text| !text.trim().is_empty())),
             Verdict::UserNotAvailable => Self::No(Some("Nobody is there to decide.".to_owned())),
             Verdict::DeniedByRules => Self::No(Some("The rules of this session do not allow it.".to_owned())),
@@ -113,6 +115,16 @@ pub(crate) fn edit(call: &str, cwd: &Path, path: &str, parts: &[(&str, &str)]) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_grant_stays_with_the_session() {
+        for verdict in [
+            Verdict::ApproveForSession(None),
+            Verdict::ApproveForLocation { approval: None, location_key: "/w".into() },
+        ] {
+            assert_eq!(Decision::from(verdict), Decision::Once);
+        }
+    }
 
     #[test]
     fn files_that_cannot_be_told_are_not_named() {

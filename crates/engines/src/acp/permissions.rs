@@ -56,12 +56,13 @@ impl Permissions {
 
     /// Tells the agent what was decided. Returns the call, if it was not allowed.
     pub(super) fn decide(&mut self, reference: &str, verdict: Verdict, steps: &mut Steps) -> Option<String> {
-        use PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
+        use PermissionOptionKind::{AllowOnce, RejectAlways, RejectOnce};
         let Open { id, call, options } = self.open.remove(reference)?;
-        // What is allowed for longer is known to us. For some agents it would be for ever.
-        let (kinds, denied) = match Decision::from(verdict) {
-            Decision::Once | Decision::Session => ([AllowOnce, AllowAlways], None),
-            Decision::No(_) => ([RejectOnce, RejectAlways], Some(call)),
+        // What is allowed for longer is known to us. For some agents it would be for ever: one that offers nothing else
+        // is told that nobody decided.
+        let (kinds, denied): (&[_], _) = match Decision::from(verdict) {
+            Decision::Once => (&[AllowOnce], None),
+            Decision::No(_) => (&[RejectOnce, RejectAlways], Some(call)),
         };
         let chosen = kinds.iter().find_map(|kind| options.iter().find(|option| option.kind == *kind));
         match chosen {

@@ -26,8 +26,6 @@ pub(super) struct Approvals {
 struct Open {
     call: String,
     input: Value,
-    /// What claude would remember if it were allowed for longer.
-    suggestions: Vec<Value>,
 }
 
 /// Several questions of one request.
@@ -57,8 +55,7 @@ impl Approvals {
         }
         let call = text(request, "/tool_use_id").unwrap_or_default().to_owned();
         let wants = wanted(&call, &self.cwd, name, request);
-        let suggestions = list(request, "/permission_suggestions").cloned().collect();
-        let open = Open { call: call.clone(), input: request["input"].clone(), suggestions };
+        let open = Open { call: call.clone(), input: request["input"].clone() };
         self.open.insert(id.to_owned(), open);
         let call = Some(call).filter(|call| !call.is_empty());
         steps.report(Report::Wants { reference: id.to_owned(), call, wants: Box::new(wants) });
@@ -66,13 +63,9 @@ impl Approvals {
 
     /// Tells claude what was decided. Returns the call, if it was not allowed.
     pub(super) fn decide(&mut self, reference: &str, verdict: Verdict, steps: &mut Steps) -> Option<String> {
-        let Open { call, input, suggestions } = self.open.remove(reference)?;
+        let Open { call, input } = self.open.remove(reference)?;
         let (answer, denied) = match Decision::from(verdict) {
             Decision::Once => (json!({"behavior": "allow", "updatedInput": input}), None),
-            Decision::Session => {
-                let rules = for_session(suggestions);
-                (json!({"behavior": "allow", "updatedInput": input, "updatedPermissions": rules}), None)
-            }
             Decision::No(why) => {
                 let message = why.unwrap_or_else(|| "The user does not allow this.".to_owned());
                 (json!({"behavior": "deny", "message": message}), Some(call))
@@ -120,19 +113,6 @@ impl Approvals {
             steps.report(Report::Withdrawn { reference });
         }
     }
-}
-
-/// Rules that cover what was asked, for as long as this process runs. Without one, the mode that claude suggests.
-fn for_session(suggestions: Vec<Value>) -> Vec<Value> {
-    let (rules, modes): (Vec<Value>, Vec<Value>) = suggestions
-        .into_iter()
-        .filter(|suggestion| suggestion["type"] == "addRules" || suggestion["type"] == "setMode")
-        .map(|mut suggestion| {
-            suggestion["destination"] = "session".into();
-            suggestion
-        })
-        .partition(|suggestion| suggestion["type"] == "addRules");
-    if rules.is_empty() { modes } else { rules }
 }
 
 fn respond(id: &str, answer: &Value, steps: &mut Steps) {

@@ -112,10 +112,8 @@ impl Approvals {
         let decision = Decision::from(verdict);
         let result = match (&kind, &decision) {
             (Kind::Action, Decision::Once) => json!({"decision": "accept"}),
-            (Kind::Action, Decision::Session) => json!({"decision": "acceptForSession"}),
             (Kind::Action, Decision::No(_)) => json!({"decision": "decline"}),
             (Kind::Rights(rights), Decision::Once) => json!({"permissions": rights, "scope": "turn"}),
-            (Kind::Rights(rights), Decision::Session) => json!({"permissions": rights, "scope": "session"}),
             (Kind::Rights(_), Decision::No(_)) => json!({"permissions": {}}),
         };
         steps.say(&json!({"id": id, "result": result}));

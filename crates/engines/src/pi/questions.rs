@@ -68,7 +68,7 @@ impl Questions {
     pub(super) fn decide(&mut self, reference: &str, verdict: Verdict, steps: &mut Steps) -> Option<String> {
         let call = self.open.remove(reference)?;
         let (answer, denied) = match Decision::from(verdict) {
-            Decision::Once | Decision::Session => ("yes".to_owned(), None),
+            Decision::Once => ("yes".to_owned(), None),
             Decision::No(why) => {
                 (why.unwrap_or_else(|| "The user does not allow this.".to_owned()), Some(call))
             }
