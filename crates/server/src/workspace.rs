@@ -73,7 +73,8 @@ impl Workspace {
                     _ if matches!(name.as_str(), "." | "..") => {}
                     Ok(kind) if kind.is_dir() => directories.push(path),
                     _ => {
-                        names.extend(path.strip_prefix(FILES).map(|name| name.to_string_lossy().into_owned()))
+                        names
+                            .extend(path.strip_prefix(FILES).map(|name| name.to_string_lossy().into_owned()));
                     }
                 }
             }

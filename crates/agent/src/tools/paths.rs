@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
+use baton_core::policy::territory::{Standing, Territory};
 use baton_protocol::ToolCallId;
 
 use super::{Refusal, ToolContext, beneath, lock};
@@ -65,6 +66,16 @@ impl Target {
             None => within_real(&context.cwd, &written),
         };
         Ok(Self { written, real })
+    }
+
+    /// Whether it is in the working directory or in the session's own one, and not Baton's. Blocks.
+    pub(crate) fn is_own(&self, context: &ToolContext) -> bool {
+        let territory = Territory {
+            cwd: beneath::resolve(&context.cwd),
+            home: context.home.clone(),
+            workspace: Some(beneath::resolve(&context.session_dir)),
+        };
+        territory.read(&self.real) == Standing::Covered
     }
 
     /// The intention of a request about this, which says so if a link leads there.

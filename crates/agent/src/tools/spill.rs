@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
+use super::beneath::{Directory, Unusable};
 use super::text::size;
 
 /// From how many bytes on an output is large, unless a session says otherwise.
@@ -40,7 +41,8 @@ pub fn plan(text: &str, limit: usize, dir: &Path) -> Option<Spilled> {
 pub fn apply(text: String, limit: usize, dir: &Path) -> io::Result<String> {
     let Some(spilled) = plan(&text, limit, dir) else { return Ok(text) };
     baton_private::create_dir_all(dir)?;
-    baton_private::write(&spilled.path, text)?;
+    let name = spilled.path.file_name().map(Path::new).ok_or(Unusable::Outside)?;
+    Directory::trusted(dir)?.private().create(name, text.as_bytes())?;
     Ok(spilled.message)
 }
 

@@ -144,7 +144,8 @@ impl Territory {
         if self.home.as_deref().is_some_and(|home| is_below(path, home)) {
             return Owner::Baton;
         }
-        if path.starts_with(&self.cwd) && is_plain(&self.cwd) { Owner::Person } else { Owner::Somebody }
+        let is_inside = is_plain(&self.cwd) && path.starts_with(&self.cwd);
+        if is_inside && !is_view(path) { Owner::Person } else { Owner::Somebody }
     }
 }
 
@@ -183,6 +184,11 @@ fn is_plain(path: &Path) -> bool {
     path.is_absolute()
         && !path.as_os_str().as_encoded_bytes().contains(&b'\n')
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+}
+
+/// Whether a path is a view of the kernel: processes and their secrets, devices. It is nobody's work, even if that is `/`.
+fn is_view(path: &Path) -> bool {
+    ["/proc", "/sys", "/dev"].iter().any(|view| path.starts_with(view))
 }
 
 /// Whether a path is a directory or inside it, on any file system.

@@ -1,17 +1,19 @@
 //! `edit`: replaces a piece of a file.
 
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use baton_protocol::Json;
+use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ToolResult, ToolSpec};
 use rustix::fs::FileType;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{cannot, write_request};
+use super::{cannot, change_request, write_request};
 use crate::tools::beneath::Directory;
 use crate::tools::paths::Target;
 use crate::tools::text::size;
@@ -63,8 +65,7 @@ impl Tool for Edit {
                 let context = context.clone();
                 blocking(move || {
                     let target = Target::ask(&context, wanted.path.clone());
-                    let change = wanted.apply(&target)?;
-                    Ok(write_request(&context, &target, "Edit file", Some(&change.old), &change.new))
+                    wanted.request(&context, &target)
                 })
                 .await
             };
@@ -113,6 +114,19 @@ impl Wanted {
         Ok(Self { path: paths::absolute(&context.cwd, &path), old: old_str, new: new_str })
     }
 
+    /// The request to edit. Whether the piece is in the file, and what is around it, is told only where reading needs no
+    /// leave: elsewhere a model could find out what is in a file by asking to edit it.
+    fn request(&self, context: &ToolContext, target: &Target) -> Result<PermissionRequest, Refusal> {
+        const WHAT: &str = "Edit file";
+        if target.is_own(context) {
+            let Change { old, new } = self.apply(target)?;
+            return Ok(write_request(context, target, WHAT, Some(&old), &new));
+        }
+        open(target)?;
+        let diff = diff::unified(&target.real, Some(&self.old), &self.new);
+        Ok(change_request(context, target, WHAT, diff))
+    }
+
     /// Works on the file as it is now. It may have changed since the permission was asked for; the piece that
     /// is replaced, and what by, is what was allowed.
     fn apply(&self, target: &Target) -> Result<Change, Refusal> {
@@ -159,7 +173,7 @@ fn turnstile(path: &Path) -> &'static Mutex<()> {
     &TURNSTILES[(hasher.finish() % TURNSTILES.len() as u64) as usize]
 }
 
-fn load(target: &Target) -> Result<String, Refusal> {
+fn open(target: &Target) -> Result<File, Refusal> {
     let path = &target.written;
     let failed = |error: io::Error| cannot("read", path, &error);
     let root = Directory::root().map_err(failed)?;
@@ -167,9 +181,14 @@ fn load(target: &Target) -> Result<String, Refusal> {
         let text = format!("Path {} is a directory, not a file.", path.display());
         return Err(Refusal::new(text).in_short("Path is a directory"));
     }
-    let file = root.open(&target.real).map_err(failed)?;
+    root.open(&target.real).map_err(failed)
+}
+
+fn load(target: &Target) -> Result<String, Refusal> {
+    let path = &target.written;
     let mut bytes = Vec::new();
-    let read = file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
+    let read = open(target)?.take(LARGEST + 1).read_to_end(&mut bytes);
+    let read = read.map_err(|error| cannot("read", path, &error))?;
     if read as u64 > LARGEST {
         return Err(Refusal::new(format!(
             "{} has more than {}, too much for edit. Change it with a command.",

@@ -28,6 +28,7 @@ fn read_request(context: &ToolContext, target: &Target, what: &str) -> Permissio
     }
 }
 
+/// A request to make `new` of `old`, which is all that is in the file; `None` where there is no file.
 fn write_request(
     context: &ToolContext,
     target: &Target,
@@ -35,12 +36,21 @@ fn write_request(
     old: Option<&str>,
     new: &str,
 ) -> PermissionRequest {
+    let mut request = change_request(context, target, what, diff::unified(&target.real, old, new));
+    if let PermissionRequest::Write { new_file_contents, .. } = &mut request {
+        *new_file_contents = (new.len() <= LARGEST_CONTENTS).then(|| new.to_owned());
+    }
+    request
+}
+
+/// A request to change a file in this way.
+fn change_request(context: &ToolContext, target: &Target, what: &str, diff: String) -> PermissionRequest {
     PermissionRequest::Write {
         tool_call_id: Some(context.call.clone()),
         intention: target.intention(context, what),
         file_name: target.real.display().to_string(),
-        diff: diff::unified(&target.real, old, new),
-        new_file_contents: (new.len() <= LARGEST_CONTENTS).then(|| new.to_owned()),
+        diff,
+        new_file_contents: None,
         can_offer_session_approval: true,
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use baton_protocol::permission::PermissionRequest;
 use proptest::prelude::*;
 
 use super::*;
@@ -26,6 +25,27 @@ async fn an_edit_is_shown_and_then_made() {
     let result = bench.run(&Edit, arguments).await;
     assert_eq!(result.text_result_for_llm, format!("File {path} updated with changes."));
     assert_eq!(fs::read_to_string(&path).unwrap(), "Hi Universe\nGoodbye World\n");
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_be_read_gives_nothing_away_by_asking() {
+    let (mut bench, outside) = (Bench::new(), tempfile::tempdir().unwrap());
+    let secret = outside.path().canonicalize().unwrap().join("secret");
+    fs::write(&secret, "first line\nkey=s3cret\nlast line").unwrap();
+    bench.write("home/token", "s3cret");
+    bench.context.home = Some(bench.context.cwd.join("home"));
+    let guesses = ["s3cret", "no such thing", "l"];
+    for (path, piece) in
+        guesses.iter().flat_map(|piece| [(secret.as_path(), piece), (Path::new("home/token"), piece)])
+    {
+        let arguments = json!({"path": path, "old_str": piece, "new_str": "x"});
+        let Prepared::Needs(PermissionRequest::Write { diff, new_file_contents, .. }) =
+            bench.prepare(&Edit, arguments).await
+        else {
+            panic!("right and wrong guesses look alike")
+        };
+        assert!(!diff.contains("first line") && new_file_contents.is_none(), "{diff}");
+    }
 }
 
 #[tokio::test]
