@@ -1,4 +1,5 @@
 //! Printing, and what belongs to it. The only place that writes to standard output and error.
+#![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is where printing lives")]
 
 use std::io::{IsTerminal, Read, Write};

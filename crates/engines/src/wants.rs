@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use baton_agent::tools::{shell, unified_diff};
+use baton_agent::{blocking, untrusted};
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::{Json, ToolCallId};
 use serde_json::Value;
@@ -82,14 +83,33 @@ pub(crate) fn other(call: &str, tool: &str, description: &str, args: &Value) -> 
 }
 
 /// A file longer than this is not read for a diff that nobody would read either.
-const LONGEST_FILE: u64 = 1024 * 1024;
+const LONGEST_FILE: usize = 1024 * 1024;
 
-/// To replace a file by `new`. The file is looked at as it is now, so that the person who decides sees what is lost.
-pub(crate) fn replace(call: &str, cwd: &Path, path: &str, new: &str, intention: &str) -> PermissionRequest {
-    let full = cwd.join(path);
-    let short = full.metadata().is_ok_and(|found| found.is_file() && found.len() <= LONGEST_FILE);
-    let old = if short { std::fs::read_to_string(&full).ok() } else { None };
-    write(call, path, unified_diff(&full, old.as_deref(), new), intention)
+/// To replace a file by `new`. [`with_difference`] shows what is lost.
+pub(crate) fn replace(call: &str, path: &str, new: &str, intention: &str) -> PermissionRequest {
+    let mut request = write(call, path, String::new(), intention);
+    if let PermissionRequest::Write { new_file_contents, .. } = &mut request {
+        *new_file_contents = Some(new.to_owned());
+    }
+    request
+}
+
+/// The request with the difference that replacing a file makes. The file is looked at as it is now, so that the person
+/// who decides sees what is lost; one that is no regular file, or too long, is shown as if it were new.
+pub(crate) async fn with_difference(mut request: PermissionRequest, cwd: &Path) -> PermissionRequest {
+    if let PermissionRequest::Write { file_name, diff, new_file_contents, .. } = &mut request
+        && diff.is_empty()
+        && let Some(new) = new_file_contents.take()
+    {
+        let full = cwd.join(&*file_name);
+        let read = blocking::run(move || {
+            let old = untrusted::read_named(&full, LONGEST_FILE).ok().filter(|old| !old.is_cut);
+            let old = old.and_then(|old| old.into_text().ok());
+            unified_diff(&full, old.as_deref(), &new)
+        });
+        *diff = read.await.unwrap_or_else(|error| format!("(cannot be shown: {error})"));
+    }
+    request
 }
 
 /// To replace a part of a file by another.

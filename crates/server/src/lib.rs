@@ -12,6 +12,7 @@
 //! * `engines`: other agents' programs, which sessions choose as their model.
 //! * `repairs`: what opening a history passes over, in words.
 //! * `mirror`: files beside the store, for tools that expect them.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod accounts;
 mod checkpoints;

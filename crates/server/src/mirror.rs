@@ -3,6 +3,7 @@
 //! They are written from what is durable, by one thread, and never read back as truth. Losing one costs nothing: it is
 //! written anew when the session is next opened. A file is opened for every batch and not kept open, so that a directory
 //! which somebody empties under us simply fills again, and a thousand idle sessions hold no descriptors.
+#![expect(clippy::disallowed_methods, reason = "runs on the mirror's own thread")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -5,6 +5,7 @@
 //! removes its ledger. A server that was killed leaves it behind, and the next one to start on the same directory ends
 //! whatever still carries one of its tags. A stranger is never mistaken for one of ours: a pid may be used again, a tag
 //! is not.
+#![expect(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,4 +1,5 @@
 //! Paths as a model writes them, made absolute, so that what a person allows is what is touched.
+#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::path::{Component, Path, PathBuf};
 

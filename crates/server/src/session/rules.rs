@@ -3,6 +3,10 @@
 //! They are settings, not history: gone with the process, and set again by whoever wants them. Those of a place are kept
 //! in a file of the server and given to a session on demand. Grants that people give in answer to a request are history,
 //! and the core's business.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "still resolves paths on a worker; to be moved to `baton_agent::blocking`"
+)]
 
 use std::path::{Component, Path, PathBuf};
 

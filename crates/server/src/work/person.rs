@@ -131,7 +131,7 @@ impl ToolRoom {
         let context = ToolContext {
             cwd,
             session_dir: self.directory().to_owned(),
-            services: self.services(),
+            services: self.services().await,
             call: ToolCallId("person".into()),
             cancel,
             progress: Arc::new(|_| {}),

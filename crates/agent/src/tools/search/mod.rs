@@ -2,6 +2,7 @@
 //!
 //! Both skip what ripgrep skips: hidden files, and what `.gitignore` and `.ignore` name. Results come in the
 //! order of their paths, so that the same search gives the same answer, and there is a limit to them.
+#![allow(clippy::disallowed_methods, reason = "search tools run their work on a blocking thread")]
 
 mod glob;
 mod grep;

@@ -87,7 +87,6 @@ pub(super) fn files_in(cwd: &Path, command: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = plain.map(|word| paths::absolute(cwd, &word.text)).collect();
     files.sort();
     files.dedup();
-    files.retain(|path| !path.is_dir());
     files.truncate(MOST_FILES);
     files
 }
