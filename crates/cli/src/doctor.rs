@@ -37,7 +37,7 @@ enum State {
 pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
-    let findings = setup::runtime()?.block_on(async {
+    let findings = setup::block_on(async {
         let mut findings = vec![
             home(&config.home.value),
             store(&config).await,
@@ -49,8 +49,8 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         if let Ok(options) = setup::options(&config, &environment) {
             findings.extend(baton_server::probe_engines(&options).await.into_iter().map(engine));
         }
-        findings
-    });
+        Ok(findings)
+    })?;
     let bad = findings.iter().any(|finding| finding.state == State::Bad);
     if args.json {
         terminal::line(&serde_json::to_string_pretty(&findings)?);

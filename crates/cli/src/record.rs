@@ -28,7 +28,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let path = args.file.display();
     let text = std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {path}"))?;
     let recording = Recording::parse(&text).with_context(|| format!("in {path}"))?;
-    setup::runtime()?.block_on(async {
+    setup::block_on(async {
         let listener = TcpListener::bind(("127.0.0.1", args.port))
             .await
             .with_context(|| format!("cannot listen on port {}", args.port))?;

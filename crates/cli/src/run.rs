@@ -33,7 +33,7 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let prompt = prompt(args)?;
-    setup::runtime()?.block_on(async {
+    setup::block_on(async {
         let store = setup::store(&config, options.crash.clone());
         let server = Server::new(options, store.clone());
         let outcome = converse(&server, &store, &config, args, prompt).await;

@@ -23,7 +23,7 @@ pub(crate) fn serve(cli: &Cli) -> anyhow::Result<ExitCode> {
         // The pipe belongs to whoever started us: nobody else can reach it.
         options.connection_token = None;
     }
-    setup::runtime()?.block_on(async {
+    setup::block_on(async {
         let store = setup::store(&config, options.crash.clone());
         let server = Server::new(options, store.clone());
         let serving = async {

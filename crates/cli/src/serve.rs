@@ -32,7 +32,7 @@ pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let http = config.http.options(args, options.connection_token.as_deref(), workspaces)?;
     let tls = config.http.tls(args)?;
     allow_many_connections(http.max_connections);
-    setup::runtime()?.block_on(async {
+    setup::block_on(async {
         let store = setup::store(&config, options.crash.clone());
         let server = Server::new(options, store.clone());
         let asked_to_stop = setup::asked_to_stop();

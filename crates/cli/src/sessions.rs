@@ -22,7 +22,7 @@ pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<E
     let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
     setup::log(&config);
     let crash = setup::crash_plan(&environment)?;
-    setup::runtime()?.block_on(async {
+    setup::block_on(async {
         let sqlite = setup::store(&config, crash.clone());
         let store: Arc<dyn Store> = sqlite.clone();
         let done = match command {

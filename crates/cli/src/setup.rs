@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::Context;
 use baton_server::{Account, CrashPlan, CrashPoint, Endpoint, Options, Server};
@@ -16,6 +18,9 @@ use crate::config::{Config, Environment};
 const MAX_MESSAGE: usize = 256 << 20;
 /// How much may wait for a client that does not read.
 const MAX_BACKLOG: usize = 64 << 20;
+
+/// How long work that blocks may take to end once nobody waits for it.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Variables that are ours or an SDK's, and that no command of a session should see.
 const SECRETS: [&str; 7] = [
@@ -87,12 +92,28 @@ fn command_environment() -> Vec<(OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| !SECRETS.iter().any(|secret| name == secret)).collect()
 }
 
-/// The runtime that a server lives in.
-pub(crate) fn runtime() -> anyhow::Result<Runtime> {
+/// Runs a command to its end, in the runtime that a server lives in. What still blocks then is left to itself: a read
+/// that hangs in the kernel must not keep the process from ending.
+pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = runtime()?;
+    let done = runtime.block_on(command);
+    runtime.shutdown_timeout(FAREWELL);
+    done
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let started = AtomicUsize::new(0);
     tokio::runtime::Builder::new_multi_thread()
-        .thread_name("baton")
-        // Tools and files block now and then; a handful of threads is plenty, and each costs memory.
-        .max_blocking_threads(32)
+        .worker_threads(workers)
+        // The workers are started first. Nothing that touches files runs on one of them: a test looks for these names.
+        .thread_name_fn(move || match started.fetch_add(1, Ordering::Relaxed) {
+            nth if nth < workers => "baton-worker".to_owned(),
+            _ => "baton-blocking".to_owned(),
+        })
+        // Tools and files block now and then; a handful of threads is plenty, and each costs memory. Reads that hang
+        // cannot take more of them than are meant for such reads.
+        .max_blocking_threads(32 + baton_server::HANGING_READS)
         .enable_all()
         .build()
         .context("cannot start the runtime")

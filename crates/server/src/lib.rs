@@ -72,6 +72,9 @@ pub use self::replay::serve_recording;
 use self::secrets::Secrets;
 use self::session::{Mail, Registry};
 
+/// How many reads of files of other people can hang at the same time, each on a thread of the runtime's blocking pool.
+pub const HANGING_READS: usize = baton_agent::blocking::SLOTS;
+
 /// What lists show about a session.
 #[must_use]
 pub fn metadata_of(summary: &baton_store::Summary) -> baton_protocol::params::SessionMetadata {

@@ -43,7 +43,7 @@ pub(crate) fn attach(cli: &Cli, args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
     setup::log(&config);
     let finder = Finder { args, home: &config.home.value, token: environment.get("BATON_TOKEN") };
-    setup::runtime()?.block_on(async {
+    setup::block_on(async {
         let client = finder.find()?;
         let session = choose(&client, args).await?;
         introduce(&session, args);

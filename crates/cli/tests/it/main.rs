@@ -17,6 +17,7 @@ mod attach;
 mod commands;
 mod crash;
 mod crowd;
+mod directories;
 mod docs;
 mod door;
 mod handover;
