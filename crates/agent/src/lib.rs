@@ -4,6 +4,7 @@
 //! they must survive a crash. The *work* is here: the prompt, the transcript, the built-in tools, the kinds of sub-agents.
 //!
 //! This crate never talks to clients and never writes history.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 pub mod agents;
 pub mod blocking;

@@ -1,6 +1,7 @@
 //! How `baton attach` finds a server of this machine: each `baton serve` leaves a small file in the data directory that
 //! says where it listens, and takes it away when it ends. One that a killed server left behind is passed over, and
 //! removed: the process is known by more than its number.
+#![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
 use std::path::{Path, PathBuf};
 

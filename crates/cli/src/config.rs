@@ -1,4 +1,5 @@
 //! Settings: a file, then the environment, then flags; the later one wins. Every value remembers where it came from.
+#![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

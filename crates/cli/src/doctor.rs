@@ -1,4 +1,5 @@
 //! `baton doctor`: is everything in place, and what to do where it is not.
+#![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
 use std::path::Path;
 use std::process::ExitCode;

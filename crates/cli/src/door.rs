@@ -1,4 +1,5 @@
 //! How the HTTP door is set up: the `[http]` table of the configuration file, and the flags of `baton serve`.
+#![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

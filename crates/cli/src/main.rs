@@ -1,4 +1,5 @@
 //! The program `baton`: it reads flags, files and the environment, wires the parts together and prints. Nothing else.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod args;
 mod attach;

@@ -1,4 +1,5 @@
 //! `baton record` and `baton replay`: what models said, kept in a file and said again.
+#![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};

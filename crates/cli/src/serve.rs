@@ -1,4 +1,5 @@
 //! `baton serve`: for people who start the server themselves.
+#![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
 use std::future::Future;
 use std::io::Write;

@@ -1,4 +1,5 @@
 //! `baton sessions`: what is stored.
+#![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -144,10 +145,18 @@ pub(crate) fn run<T>(program: impl Future<Output = anyhow::Result<T>>) -> anyhow
 }
 
 fn runtime() -> anyhow::Result<Runtime> {
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let started = AtomicUsize::new(0);
     tokio::runtime::Builder::new_multi_thread()
-        .thread_name("baton")
-        // Tools and files block now and then; a handful of threads is plenty, and each costs memory.
-        .max_blocking_threads(32)
+        .worker_threads(workers)
+        // The workers are started first. Nothing that touches files runs on one of them: a test looks for these names.
+        .thread_name_fn(move || match started.fetch_add(1, Ordering::Relaxed) {
+            nth if nth < workers => "baton-worker".to_owned(),
+            _ => "baton-blocking".to_owned(),
+        })
+        // Tools and files block now and then; a handful of threads is plenty, and each costs memory. Reads that hang
+        // cannot take more of them than are meant for such reads.
+        .max_blocking_threads(32 + baton_server::HANGING_READS)
         .enable_all()
         .build()
         .context("cannot start the runtime")

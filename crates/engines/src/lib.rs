@@ -4,6 +4,7 @@
 //! once it has begun, to the program's own id for it. A thread runs one prompt at a time and reports what the program does
 //! in one vocabulary, [`Report`], whatever the program prints. It never talks to clients and never writes history: what a
 //! report means for a session is `baton-core`'s business.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod acp;
 mod claude;

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use baton_agent::blocking;
 use baton_agent::tools::shell::Supervised;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
@@ -26,11 +28,10 @@ pub(crate) struct Probed {
 }
 
 /// Looks at a program.
-pub(crate) async fn probe(program: &Program, probed: &mut Option<Probed>) -> Probe {
-    let Some(path) = program.path() else {
+pub(crate) async fn probe(program: &Arc<Program>, probed: &mut Option<Probed>) -> Probe {
+    let Some((path, changed)) = blocking::run(find(program.clone())).await.ok().flatten() else {
         return Probe { path: None, version: None, problem: Some(program.not_installed()) };
     };
-    let changed = path.metadata().and_then(|found| found.modified()).ok();
     let known = probed.take().filter(|known| known.path == path && known.changed == changed);
     let known = match known {
         Some(known) => known,
@@ -39,9 +40,24 @@ pub(crate) async fn probe(program: &Program, probed: &mut Option<Probed>) -> Pro
     let version = known.version.clone();
     // What failed may work next time.
     *probed = Some(known).filter(|known| known.version.is_some());
-    Probe { problem: problem(program, &path, version.as_deref()), path: Some(path), version }
+    let (asked, at, said) = (program.clone(), path.clone(), version.clone());
+    let problem = blocking::run(move || problem(&asked, &at, said.as_deref())).await;
+    let problem =
+        problem.unwrap_or_else(|error| Some(format!("{} cannot be looked at: {error}.", path.display())));
+    Probe { problem, path: Some(path), version }
 }
 
+/// Where the program is, and when it was last changed. Blocks when it is called.
+fn find(program: Arc<Program>) -> impl FnOnce() -> Option<(PathBuf, Option<SystemTime>)> {
+    #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
+    move || {
+        let path = program.path()?;
+        let changed = path.metadata().and_then(|found| found.modified()).ok();
+        Some((path, changed))
+    }
+}
+
+/// Blocks.
 fn problem(program: &Program, path: &Path, version: Option<&str>) -> Option<String> {
     let facts = &program.facts;
     let Some(version) = version else {
@@ -97,7 +113,8 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
     Some([parts.next()??, parts.next()??, parts.next()??])
 }
 
-/// Whether somebody must log in first, where files and variables tell it for sure.
+/// Whether somebody must log in first, where files and variables tell it for sure. Blocks.
+#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
 fn not_logged_in(program: &Program) -> Option<String> {
     let home = || program.variable("HOME").map(PathBuf::from);
     let is_set = |names: &[&str]| names.iter().any(|name| program.variable(name).is_some());

@@ -182,7 +182,7 @@ impl Program {
         (self.facts.dialect)(&self.facts, self.settings.mode)
     }
 
-    /// Where it is, if it is there.
+    /// Where it is, if it is there. Blocks.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         let command = self.settings.program.clone().unwrap_or_else(|| self.facts.command.into());
         if command.components().count() > 1 {
@@ -231,6 +231,8 @@ impl Program {
     }
 }
 
+/// Blocks.
+#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
 fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use baton_agent::tools::beneath::{Directory, Unusable};
 use baton_agent::tools::{shell, unified_diff};
+use baton_agent::{blocking, untrusted};
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::{Json, ToolCallId};
 use serde_json::Value;
@@ -99,16 +99,36 @@ pub(crate) fn other(call: &str, tool: &str, description: &str, args: &Value) -> 
 }
 
 /// A file longer than this is not read for a diff that nobody would read either.
-const LONGEST_FILE: u64 = 1024 * 1024;
+const LONGEST_FILE: usize = 1024 * 1024;
 
-/// To replace a file by `new`. The file is looked at as it is now, so that the person who decides sees what is lost; not
-/// through a link, which could put any file into the request.
-pub(crate) fn replace(call: &str, cwd: &Path, path: &str, new: &str, intention: &str) -> PermissionRequest {
-    let full = cwd.join(path);
-    let old = Directory::trusted(cwd).and_then(|here| {
-        here.read_to_string(full.strip_prefix(cwd).map_err(|_| Unusable::Outside)?, LONGEST_FILE)
-    });
-    write(call, &files([Some(path)]), unified_diff(&full, old.ok().as_deref(), new), intention)
+/// To replace a file by `new`. [`with_difference`] shows what is lost.
+pub(crate) fn replace(call: &str, path: &str, new: &str, intention: &str) -> PermissionRequest {
+    let mut request = write(call, &files([Some(path)]), String::new(), intention);
+    if let PermissionRequest::Write { new_file_contents, .. } = &mut request {
+        *new_file_contents = Some(new.to_owned());
+    }
+    request
+}
+
+/// The request with the difference that replacing a file makes. The file is looked at as it is now, so that the person who
+/// decides sees what is lost. One that is no regular file of the working directory, or too long, is shown as if it were
+/// new: a link could put any file into the request.
+pub(crate) async fn with_difference(mut request: PermissionRequest, cwd: &Path) -> PermissionRequest {
+    if let PermissionRequest::Write { file_name, diff, new_file_contents, .. } = &mut request
+        && diff.is_empty()
+        && let Some(new) = new_file_contents.take()
+    {
+        let (cwd, full) = (cwd.to_owned(), cwd.join(&*file_name));
+        let read = blocking::run(move || {
+            let old = full.strip_prefix(&cwd).ok().and_then(|name| {
+                untrusted::Directory::open(&cwd).ok()?.read(name, LONGEST_FILE).ok().filter(|old| !old.is_cut)
+            });
+            let old = old.and_then(|old| old.into_text().ok());
+            unified_diff(&full, old.as_deref(), &new)
+        });
+        *diff = read.await.unwrap_or_else(|error| format!("(cannot be shown: {error})"));
+    }
+    request
 }
 
 /// To replace a part of a file by another.
@@ -133,20 +153,21 @@ mod tests {
         assert_eq!(files([]), "");
     }
 
-    #[test]
-    fn a_file_behind_a_link_is_not_put_into_a_request() {
+    #[tokio::test]
+    async fn a_file_behind_a_link_is_not_put_into_a_request() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("secret"), "s3cret").unwrap();
         std::fs::create_dir(dir.path().join("work")).unwrap();
         std::fs::write(dir.path().join("work/plain"), "before").unwrap();
         std::os::unix::fs::symlink("../secret", dir.path().join("work/link")).unwrap();
-        let shown = |path: &str| match replace("c", &dir.path().join("work"), path, "new", "") {
+        let work = dir.path().join("work");
+        let shown = async |path: &str| match with_difference(replace("c", path, "new", ""), &work).await {
             PermissionRequest::Write { diff, .. } => diff,
             other => panic!("{other:?}"),
         };
-        assert!(shown("plain").contains("before"));
+        assert!(shown("plain").await.contains("before"));
         for path in ["link", "../secret", &dir.path().join("secret").display().to_string()] {
-            assert!(!shown(path).contains("s3cret"), "{path}");
+            assert!(!shown(path).await.contains("s3cret"), "{path}");
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Several servers may share the directory, so a change is read, made and written under a lock of the file system. What
 //! is acknowledged is on the disk.
+#![allow(clippy::disallowed_methods, reason = "runs on a blocking thread")]
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

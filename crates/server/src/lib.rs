@@ -12,6 +12,7 @@
 //! * `engines`: other agents' programs, which sessions choose as their model.
 //! * `repairs`: what opening a history passes over, in words.
 //! * `mirror`: files beside the store, for tools that expect them.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod accounts;
 mod checkpoints;
@@ -76,6 +77,9 @@ pub use self::replay::serve_recording;
 pub use self::rpc::RpcLimits;
 use self::secrets::Secrets;
 use self::session::{Mail, Registry};
+
+/// How many reads of files of other people can hang at the same time, each on a thread of the runtime's blocking pool.
+pub const HANGING_READS: usize = baton_agent::blocking::SLOTS;
 
 /// What lists show about a session.
 #[must_use]

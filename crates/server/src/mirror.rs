@@ -3,6 +3,7 @@
 //! They are written from what is durable, by one thread, and never read back as truth. Losing one costs nothing: it is
 //! written anew when the session is next opened. A file is opened for every batch and not kept open, so that a directory
 //! which somebody empties under us simply fills again, and a thousand idle sessions hold no descriptors.
+#![expect(clippy::disallowed_methods, reason = "runs on the mirror's own thread")]
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -145,7 +146,7 @@ pub(crate) async fn lost_events(
     }
     let kept = file.with_file_name(format!("events-lost-{head}.jsonl"));
     let (from, to) = (file, kept.clone());
-    let renamed = tokio::task::spawn_blocking(move || fs::rename(from, to)).await;
+    let renamed = tokio::task::spawn_blocking(move || std::fs::rename(from, to)).await;
     let copy = match renamed {
         Ok(Ok(())) => format!("; the copy that has them is kept as {}", kept.display()),
         _ => String::new(),

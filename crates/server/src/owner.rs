@@ -2,6 +2,7 @@
 //!
 //! A pid alone says little: it is used again after a while, and after a reboot at once. A pid, the moment that process
 //! started and the machine's boot together are unique, so nobody is ever mistaken for somebody else.
+#![expect(clippy::disallowed_methods, reason = "files of /proc are memory, and do not hang")]
 
 use baton_protocol::SessionId;
 use baton_store::{Holder, Owner, Store, StoreError, Take};

@@ -6,6 +6,7 @@
 //! directory ends what still carries one of its tags, or is still in one of its sessions. A stranger is never mistaken for
 //! one of ours: a pid may be used again, a tag is not; and which processes of a session are ours for certain is argued in
 //! [`end_leftovers`].
+#![expect(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
 //! The files that belong to a session: its plan and its workspace. Paths that clients name stay inside.
+#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::fs::DirBuilder;
 use std::io;

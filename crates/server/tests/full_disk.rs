@@ -30,6 +30,7 @@ fn options(home: &Path) -> Options {
         github_api: None,
         account: Account::default(),
         environment: Vec::new(),
+        engine_environment: Vec::new(),
         connection_token: None,
         allow_all: false,
         crash: None,

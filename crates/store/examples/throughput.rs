@@ -4,6 +4,7 @@
 //! The directory should be on the disk in question (default: the temporary one); `events` is the length of
 //! the long session (default: 1,000,000).
 
+#![allow(clippy::disallowed_methods, reason = "tests may block")]
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -13,6 +13,7 @@
 //! it.
 //!
 //! All implementations pass the same suite, [`contract`].
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 pub mod contract;
 pub mod faults;

@@ -3,6 +3,7 @@
 //! Prints one line of JSON for each part. One thread does all of it, so that the program under test has the rest of the
 //! machine to itself.
 
+#![allow(clippy::disallowed_methods, reason = "tests may block")]
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -8,6 +8,7 @@
 //! * [`figures`]: what the measuring examples share.
 //! * [`terminal`]: a terminal that a test sits at.
 
+#![allow(clippy::disallowed_methods, reason = "tests may block")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

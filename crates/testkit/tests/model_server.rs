@@ -1,5 +1,6 @@
 //! The scripted server, as a client in any language sees it.
 
+#![allow(clippy::disallowed_methods, reason = "tests may block")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
 //! Large outputs: the model gets a preview and the path of a file that has the whole.
+#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! `baton attach`: a running session, watched and steered from the terminal over the HTTP door.
 //!
 //! [`client`] talks to the server, [`screen`] shows what happens, [`watch`] brings both together with the keyboard.
+#![expect(clippy::disallowed_methods, reason = "a client of its own, with nobody else to wait")]
 
 mod client;
 mod questions;

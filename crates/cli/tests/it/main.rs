@@ -4,6 +4,7 @@
 //! Everything here starts the built `baton` in a home of its own. The model is the scripted one of `baton-testkit`, in
 //! the test's process, unless a test is about the demo model.
 
+#![allow(clippy::disallowed_methods, reason = "tests may block")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,6 +17,7 @@ mod attach;
 mod commands;
 mod crash;
 mod crowd;
+mod directories;
 mod display;
 mod docs;
 mod door;

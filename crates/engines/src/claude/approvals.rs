@@ -133,7 +133,7 @@ fn wanted(call: &str, cwd: &Path, name: &str, request: &Value) -> PermissionRequ
     let path = text(input, "/file_path").or(text(input, "/notebook_path")).or(text(input, "/path"));
     match tool(name) {
         "bash" => wants::shell(call, cwd, field("/command"), field("/description")),
-        "create" => wants::replace(call, cwd, path.unwrap_or_default(), field("/content"), ""),
+        "create" => wants::replace(call, path.unwrap_or_default(), field("/content"), ""),
         "edit" => {
             let part =
                 |part| (text(part, "/old_string").unwrap_or(""), text(part, "/new_string").unwrap_or(""));

@@ -119,7 +119,7 @@ fn wanted(call: &str, cwd: &Path, asked: &Value) -> PermissionRequest {
     let field = |path: &str| text(input, path).unwrap_or_default();
     match tool(text(asked, "/tool").unwrap_or_default()) {
         "bash" => wants::shell(call, cwd, field("/command"), ""),
-        "create" => wants::replace(call, cwd, field("/path"), field("/content"), ""),
+        "create" => wants::replace(call, field("/path"), field("/content"), ""),
         "edit" => {
             let part = |part| (text(part, "/oldText").unwrap_or(""), text(part, "/newText").unwrap_or(""));
             let mut parts: Vec<(&str, &str)> = list(input, "/edits").map(part).collect();

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use baton_agent::blocking;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -80,20 +81,22 @@ impl Conversation {
     }
 
     /// Starts the program, or says why it cannot be started.
-    fn start(&mut self) -> Result<Child, String> {
-        let program = &self.program;
+    async fn start(&mut self) -> Result<Child, String> {
         let cwd = self.spec.cwd.clone();
-        if !cwd.is_dir() {
-            return Err(format!(
-                "{} cannot work in {}: there is no such directory.",
-                program.facts.name,
-                cwd.display()
-            ));
+        let (program, directory) = (self.program.clone(), cwd.clone());
+        #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
+        let looked = blocking::run(move || (directory.is_dir(), program.path())).await;
+        let program = &self.program;
+        let name = program.facts.name;
+        let (is_directory, path) =
+            looked.map_err(|error| format!("{name} cannot work in {}: {error}.", cwd.display()))?;
+        if !is_directory {
+            return Err(format!("{name} cannot work in {}: there is no such directory.", cwd.display()));
         }
         if let Some(refusal) = program.refusal() {
             return Err(refusal);
         }
-        let path = program.path().ok_or_else(|| program.not_installed())?;
+        let path = path.ok_or_else(|| program.not_installed())?;
         let opening = Opening {
             spec: &self.spec,
             settings: &program.settings,
@@ -102,7 +105,11 @@ impl Conversation {
         };
         let Launch { args, environment, file } = self.dialect.launch(&opening);
         if let Some((path, content)) = file {
-            provide(&path, content)
+            let to = path.clone();
+            let provided = tokio::task::spawn_blocking(move || provide(&to, content)).await;
+            provided
+                .map_err(std::io::Error::other)
+                .flatten()
                 .map_err(|error| format!("{} cannot be written: {error}.", path.display()))?;
         }
         let start = Start {
@@ -141,7 +148,8 @@ impl Thread for Conversation {
 }
 
 /// Makes sure that a file has this content. Several conversations may do that at the same time, and a program may be
-/// reading it.
+/// reading it. Blocks.
+#[expect(clippy::disallowed_methods, reason = "runs on a blocking thread; the file is in Baton's own home")]
 fn provide(path: &Path, content: &str) -> std::io::Result<()> {
     if std::fs::read(path).is_ok_and(|there| there == content.as_bytes()) {
         return Ok(());

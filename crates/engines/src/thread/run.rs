@@ -13,7 +13,7 @@ use crate::dialect::{Ending, Step, Steps};
 use crate::limits::{Clock, Overdue};
 use crate::locks::Turn;
 use crate::process::{Child, Line};
-use crate::{Control, Outcome, Report, ResumeToken};
+use crate::{Control, Outcome, Report, ResumeToken, wants};
 
 /// How long a program may take to stop what it does after being asked to.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -101,7 +101,11 @@ impl<'a> Run<'a> {
                 let name = self.conversation.program.facts.name;
                 self.reporter.warn(format!("{name} did not keep the conversation, so a new one begins."));
             }
-            let child = match kept.map_or_else(|| self.conversation.start(), Ok) {
+            let started = match kept {
+                Some(child) => Ok(child),
+                None => self.conversation.start().await,
+            };
+            let child = match started {
                 Ok(child) => child,
                 Err(message) => return Outcome::Failed { message, diagnostics: None },
             };
@@ -248,6 +252,10 @@ impl<'a> Run<'a> {
             Step::Say(line) => attempt.child.say(&line),
             Step::SayAll(text) => attempt.child.say_all(&text),
             Step::Named { token, model } => return self.named(token, model, attempt).await,
+            Step::Report(Report::Wants { reference, call, wants }) => {
+                let wants = Box::new(wants::with_difference(*wants, &self.conversation.spec.cwd).await);
+                self.report(Report::Wants { reference, call, wants }, attempt);
+            }
             Step::Report(report) => self.report(report, attempt),
             Step::Later(text) => self.later.push_back(text),
             Step::End(ending) if self.conversation.dialect.stays() => return Some(Stop::Said(ending)),

@@ -1,5 +1,6 @@
 //! Engines with scripts in place of their programs: what must hold whatever a program does.
 
+#![allow(clippy::disallowed_methods, reason = "tests may block")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 #[path = "../common/mod.rs"]

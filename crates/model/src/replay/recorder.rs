@@ -16,10 +16,11 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Records to a file, which begins anew.
+    /// Records to a file, which begins anew. Blocks.
     ///
     /// # Errors
     /// When the file cannot be written.
+    #[expect(clippy::disallowed_methods, reason = "callers run it where they may block")]
     pub fn create(path: &Path, secrets: Vec<String>) -> io::Result<Arc<Self>> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
         // Shorter ones are placeholders, and would tear holes into every word.
@@ -27,8 +28,8 @@ impl Recorder {
         Ok(Arc::new(Self { state: Mutex::new((file, Recording::default())), secrets }))
     }
 
-    fn record(&self, request: &Request, answer: &Answer) -> io::Result<()> {
-        let take = Take { heard: Heard::all(&request.messages), answer: Told::from(answer) };
+    /// Blocks.
+    fn record(&self, take: Take) -> io::Result<()> {
         let (file, recording) = &mut *self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let line = recording.add(take)?;
         let line = self.secrets.iter().fold(line, |line, secret| line.replace(secret.as_str(), "***"));
@@ -51,7 +52,10 @@ impl RecordingModel {
 
     async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<Answer, ModelError> {
         let answer = self.inner.ask(request, sink).await?;
-        self.recorder.record(request, &answer).map_err(|error| {
+        let take = Take { heard: Heard::all(&request.messages), answer: Told::from(&answer) };
+        let recorder = self.recorder.clone();
+        let recorded = tokio::task::spawn_blocking(move || recorder.record(take)).await;
+        recorded.map_err(io::Error::other).flatten().map_err(|error| {
             let why = format!("The answer came, but the recording cannot be written: {error}.");
             ModelError::new(crate::ErrorKind::BadRequest, "the recording", why)
         })?;

@@ -60,6 +60,7 @@ impl Metrics {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "files of /proc are memory, and do not hang")]
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);

@@ -14,14 +14,14 @@ use crate::session::Settings;
 
 impl Models {
     /// A model at an endpoint that the client brought.
-    pub(super) fn brought(
+    pub(super) async fn brought(
         &self,
         asker: &Asker<'_>,
         provider: &ProviderConfig,
         entry: Option<&ProviderModel>,
     ) -> Result<Chosen, ModelError> {
         if provider.kind == Some(ProviderKind::Replay) {
-            return self.replayed(asker, provider);
+            return self.replayed(asker, provider).await;
         }
         let name = wire_name(provider, entry, asker.model)?;
         let (endpoint, wire) = self.endpoint_of(provider, asker.settings, Some(name))?;
@@ -48,10 +48,10 @@ impl Models {
     }
 
     /// A recording, whose base address is the path of its file.
-    fn replayed(&self, asker: &Asker<'_>, provider: &ProviderConfig) -> Result<Chosen, ModelError> {
+    async fn replayed(&self, asker: &Asker<'_>, provider: &ProviderConfig) -> Result<Chosen, ModelError> {
         let path = provider.base_url.strip_prefix("file://").unwrap_or(&provider.base_url);
         Ok(Chosen {
-            model: self.tapes.play(path.as_ref())?,
+            model: self.tapes.play(path.as_ref()).await?,
             wire_name: asker.model.unwrap_or(REPLAY).to_owned(),
             token_limit: provider.max_prompt_tokens.unwrap_or(DEFAULT_WINDOW),
             max_output_tokens: provider.max_output_tokens,

@@ -155,15 +155,15 @@ impl Models {
     pub(crate) async fn choose(&self, asker: &Asker<'_>) -> Result<Chosen, ModelError> {
         let chosen = self.find(asker).await?;
         let settings = asker.settings;
-        self.tapes.recorded(chosen, settings.provider.iter().chain(&settings.providers))
+        self.tapes.recorded(chosen, settings.provider.iter().chain(&settings.providers)).await
     }
 
     async fn find(&self, asker: &Asker<'_>) -> Result<Chosen, ModelError> {
         if let Some((provider, model)) = registered(asker.settings, asker.model)? {
-            return self.brought(asker, provider, Some(model));
+            return self.brought(asker, provider, Some(model)).await;
         }
         if let Some(provider) = &asker.settings.provider {
-            return self.brought(asker, provider, None);
+            return self.brought(asker, provider, None).await;
         }
         match self.default() {
             options::Endpoint::Demo => Ok(Chosen {
@@ -179,7 +179,7 @@ impl Models {
                 self.catalogued(endpoint, Wire::Chat(Dialect::Copilot), asker, None).await
             }
             options::Endpoint::Provider { provider, .. } if provider.kind == Some(ProviderKind::Replay) => {
-                self.brought(asker, &provider, None)
+                self.brought(asker, &provider, None).await
             }
             options::Endpoint::Provider { provider, model } => {
                 let (endpoint, wire) =

@@ -1,5 +1,6 @@
 //! Putting files back: all of them or none. Only what is known to be the session's own work is undone: what was not kept, what
 //! somebody else has changed since or in between, and what no call was seen to finish stays as it is.
+#![expect(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::BTreeMap;
 use std::fs;

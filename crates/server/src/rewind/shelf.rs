@@ -1,5 +1,6 @@
 //! Copies of files, in the directory of their session, named by what is in them: so a copy that is torn is recognised, and
 //! the same contents are kept once.
+#![expect(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

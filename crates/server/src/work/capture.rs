@@ -42,7 +42,7 @@ pub(super) struct Watch(Vec<PathBuf>);
 /// Keeps what these files are, durably.
 pub(super) async fn before(bench: &Bench, files: Vec<PathBuf>) -> Result<Watch, Failure> {
     let Some(turn) = &bench.session.durable.turn else { return Ok(Watch(Vec::new())) };
-    let files: BTreeSet<PathBuf> = files.iter().map(|path| resolve(path)).collect();
+    let files = blocking(move || files_among(&files)).await?;
     let mut kept = bench.tools.kept.0.clone().lock_owned().await;
     if kept.interaction != turn.interaction {
         *kept = Turn { interaction: turn.interaction.clone(), ..Turn::default() };
@@ -62,6 +62,12 @@ pub(super) async fn before(bench: &Bench, files: Vec<PathBuf>) -> Result<Watch, 
         kept.files.entry(path.clone()).and_modify(|file| file.calls += 1);
     }
     Ok(Watch(files.into_iter().collect()))
+}
+
+/// Those of the paths that are no directories, without links. Blocks.
+#[expect(clippy::disallowed_methods, reason = "runs on a blocking thread")]
+fn files_among(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
+    paths.iter().filter(|path| !path.is_dir()).map(|path| resolve(path)).collect()
 }
 
 /// Notes what has become of them, and lets go of those that are what they were. Under the lock, so that the last note is

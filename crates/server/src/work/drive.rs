@@ -84,9 +84,9 @@ impl Driver<'_> {
         let (reports, mut heard) = mpsc::unbounded_channel();
         let (said, control) = mpsc::unbounded_channel();
         let run = Run { prompt, reports, control, interrupt: bench.cancel.clone() };
-        let ledger = &bench.server.ledger;
+        let server = &bench.server;
         let mut running =
-            std::pin::pin!(bench.engine.run(self.engine, self.wanted.clone(), token, ledger, run));
+            std::pin::pin!(bench.engine.run(self.engine, self.wanted.clone(), token, server, run));
         let outcome = loop {
             tokio::select! {
                 biased;

@@ -9,7 +9,7 @@ use baton_engines::{Control, Engine, Outcome, Report, ResumeToken, Thread, Threa
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use crate::ledger::Ledger;
+use crate::Server;
 
 /// How long a program that has nothing to do is kept. Starting it again costs a second or so, keeping it some hundred
 /// megabytes.
@@ -54,7 +54,7 @@ impl EngineRoom {
         engine: &dyn Engine,
         wanted: Wanted,
         token: Option<String>,
-        ledger: &Ledger,
+        server: &Arc<Server>,
         run: Run,
     ) -> Outcome {
         self.runs.fetch_add(1, Ordering::AcqRel);
@@ -62,8 +62,9 @@ impl EngineRoom {
         if let Some(other) = kept.take_if(|kept| kept.wanted != wanted) {
             close(other).await;
         }
+        let tag = self.tag(server).await;
         let kept = kept.get_or_insert_with(|| {
-            let spec = self.spec(&wanted, token, ledger);
+            let spec = spec(&wanted, token, tag);
             Kept { thread: engine.thread(spec), wanted }
         });
         let outcome = kept.thread.run(run.prompt, run.reports, run.control, run.interrupt).await;
@@ -71,20 +72,15 @@ impl EngineRoom {
         outcome
     }
 
-    fn spec(&self, wanted: &Wanted, token: Option<String>, ledger: &Ledger) -> ThreadSpec {
-        let tag = self.tag.get_or_init(|| {
-            let tag = format!("{}/", uuid::Uuid::new_v4());
-            ledger.note(&tag);
-            tag
-        });
-        ThreadSpec {
-            cwd: wanted.cwd.clone(),
-            model: wanted.model.clone(),
-            reasoning_effort: wanted.reasoning_effort.clone(),
-            resume: token.map(ResumeToken),
-            allow_all: wanted.allow_all,
-            tag: tag.clone(),
+    /// What the tags of all processes of this session's engines begin with. It is in the ledger before anything starts.
+    async fn tag(&self, server: &Arc<Server>) -> String {
+        if let Some(tag) = self.tag.get() {
+            return tag.clone();
         }
+        let tag = format!("{}/", uuid::Uuid::new_v4());
+        let (server, noted) = (server.clone(), tag.clone());
+        drop(tokio::task::spawn_blocking(move || server.ledger.note(&noted)).await);
+        self.tag.get_or_init(|| tag).clone()
     }
 
     fn end_when_idle(self: &Arc<Self>) {
@@ -109,4 +105,15 @@ impl EngineRoom {
 
 async fn close(mut kept: Kept) {
     kept.thread.close().await;
+}
+
+fn spec(wanted: &Wanted, token: Option<String>, tag: String) -> ThreadSpec {
+    ThreadSpec {
+        cwd: wanted.cwd.clone(),
+        model: wanted.model.clone(),
+        reasoning_effort: wanted.reasoning_effort.clone(),
+        resume: token.map(ResumeToken),
+        allow_all: wanted.allow_all,
+        tag,
+    }
 }

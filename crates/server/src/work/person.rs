@@ -132,7 +132,7 @@ impl ToolRoom {
             cwd,
             session_dir: self.directory().to_owned(),
             home: None,
-            services: self.services(),
+            services: self.services().await,
             call: ToolCallId("person".into()),
             cancel,
             progress: Arc::new(|_| {}),

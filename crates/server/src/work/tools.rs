@@ -35,12 +35,13 @@ use crate::workspace::Workspace;
 pub(crate) struct ToolRoom {
     directory: PathBuf,
     toolbox: Toolbox,
-    services: OnceLock<Arc<Services>>,
+    services: Arc<OnceLock<Arc<Services>>>,
     ledger: Ledger,
     pub(super) people: People,
     /// What was kept of files in this turn.
     pub(super) kept: capture::Kept,
-    make: Box<dyn Fn() -> Services + Send + Sync>,
+    /// Blocks.
+    make: Arc<dyn Fn() -> Services + Send + Sync>,
 }
 
 impl ToolRoom {
@@ -67,11 +68,11 @@ impl ToolRoom {
         Self {
             directory,
             toolbox,
-            services: OnceLock::new(),
+            services: Arc::default(),
             ledger,
             people: People::default(),
             kept: capture::Kept::default(),
-            make: Box::new(make),
+            make: Arc::new(make),
         }
     }
 
@@ -84,7 +85,19 @@ impl ToolRoom {
         &self.toolbox
     }
 
-    pub(super) fn services(&self) -> Arc<Services> {
+    /// What the tools share; made now if no tool has needed it so far.
+    pub(super) async fn services(&self) -> Arc<Services> {
+        if let Some(services) = self.services.get() {
+            return services.clone();
+        }
+        let (services, make) = (self.services.clone(), self.make.clone());
+        let made = tokio::task::spawn_blocking(move || services.get_or_init(|| Arc::new(make())).clone());
+        // Nothing in it panics; if it does, so does the call, which is reported as every call is that does.
+        made.await.unwrap_or_else(|_| self.made())
+    }
+
+    /// Blocks.
+    fn made(&self) -> Arc<Services> {
         self.services.get_or_init(|| Arc::new((self.make)())).clone()
     }
 
@@ -95,7 +108,7 @@ impl ToolRoom {
 
     /// The things to do that the model has written down, and which of them wait for which. Blocks.
     pub(crate) fn todos(&self) -> Result<(Vec<Todo>, Vec<Dependency>), String> {
-        self.services().database.todos().map_err(|error| error.to_string())
+        self.made().database.todos().map_err(|error| error.to_string())
     }
 
     /// Ends every process that the session has started, and waits for that.
@@ -173,7 +186,7 @@ async fn plan(bench: &Bench, call: &Call, arguments: &Json) -> Prepared {
         dialect::REPORT_INTENT => Prepared::Finished(ToolResult::success(dialect::INTENT_LOGGED)),
         name => match bench.tools.toolbox.get(name) {
             None => Prepared::Finished(unknown_tool(name, &offered)),
-            Some(tool) => match tool.prepare(&context(bench, &call.id), arguments).await {
+            Some(tool) => match tool.prepare(&context(bench, &call.id).await, arguments).await {
                 tools::Prepared::Refused(result) => Prepared::Finished(result),
                 tools::Prepared::Harmless => runnable(None),
                 tools::Prepared::Needs(wants) => needs(bench, wants, Advice::None).await,
@@ -243,7 +256,7 @@ pub(super) async fn run(bench: &Bench, key: &CallKey) -> ToolResult {
         agents::READ_AGENT => delegate::read(bench, &arguments),
         agents::LIST_AGENTS => delegate::list(bench),
         name => match bench.tools.toolbox.get(name) {
-            Some(tool) => run_tracked(bench, &*tool, &context(bench, &call.id), &arguments).await,
+            Some(tool) => run_tracked(bench, &*tool, &context(bench, &call.id).await, &arguments).await,
             None => unknown_tool(name, &[]),
         },
     };
@@ -355,7 +368,7 @@ fn find(bench: &Bench, key: &CallKey) -> Option<Call> {
     bench.session.durable.turn.as_ref()?.call(key).cloned()
 }
 
-fn context(bench: &Bench, id: &ToolCallId) -> ToolContext {
+async fn context(bench: &Bench, id: &ToolCallId) -> ToolContext {
     let (hub, cancel, call) = (bench.hub.clone(), bench.cancel.clone(), id.clone());
     let (server, agent) = (bench.server.clone(), bench.agent.clone());
     let progress = move |output: &str| {
@@ -367,7 +380,7 @@ fn context(bench: &Bench, id: &ToolCallId) -> ToolContext {
         cwd: prompt::cwd(bench),
         session_dir: bench.tools.directory.clone(),
         home: Some(bench.server.options.home.clone()),
-        services: bench.tools.services(),
+        services: bench.tools.services().await,
         call: id.clone(),
         cancel: bench.cancel.clone(),
         progress: Arc::new(progress),

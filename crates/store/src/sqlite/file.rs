@@ -1,4 +1,5 @@
 //! The file itself: where it is, whether it is still the same one, and how it comes to be.
+#![expect(clippy::disallowed_methods, reason = "runs on the threads of the store")]
 
 use std::fs::{self, File, Metadata};
 use std::io;

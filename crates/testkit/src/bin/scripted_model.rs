@@ -3,6 +3,7 @@
 //! `baton-scripted-model [--port N] [--port-file FILE]` listens on a loopback port (a free one by default),
 //! writes its number to the file once it does, and serves until it is killed.
 
+#![allow(clippy::disallowed_methods, reason = "tests may block")]
 #![allow(clippy::print_stdout, reason = "the one line it prints is how scripts find it")]
 
 use std::error::Error;

@@ -1,4 +1,5 @@
 //! Files: `view`, `create`, `edit`.
+#![allow(clippy::disallowed_methods, reason = "file tools run their work on a blocking thread")]
 
 mod create;
 mod edit;

@@ -5,6 +5,7 @@
 //!
 //! No link is followed below the places that were asked for, and only regular files are read. Baton's home is passed by,
 //! unless it is what was asked for.
+#![allow(clippy::disallowed_methods, reason = "search tools run their work on a blocking thread")]
 
 mod glob;
 mod grep;

@@ -55,7 +55,6 @@ pub(super) fn files_in(cwd: &Path, command: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = named.map(|text| paths::absolute(cwd, text)).collect();
     files.sort();
     files.dedup();
-    files.retain(|path| !path.is_dir());
     files.truncate(MOST_FILES);
     files
 }

@@ -1,4 +1,8 @@
 //! The processes of this machine, as `/proc` shows them. Where there is none, there are no processes to see.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "files of /proc are memory; sleeping is for a millisecond, also in `Drop`"
+)]
 
 use std::fs;
 use std::sync::LazyLock;

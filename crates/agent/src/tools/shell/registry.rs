@@ -94,7 +94,7 @@ pub(crate) struct Wanted {
 }
 
 impl Shells {
-    /// For a new session, with nothing running.
+    /// For a new session, with nothing running. Blocks: it looks for the shell.
     #[must_use]
     pub fn new(mut settings: ShellSettings) -> Self {
         settings.environment = for_shells(settings.environment);
@@ -251,10 +251,11 @@ impl Drop for Shells {
 
 fn cannot_start(context: &ToolContext, program: &std::path::Path, error: &std::io::Error) -> Refusal {
     let cwd = context.cwd.display();
-    Refusal::new(if context.cwd.is_dir() {
-        format!("The command could not be started with {} in {cwd}: {error}.", program.display())
-    } else {
+    // The shell was there when the session began, so what is missing is the directory.
+    Refusal::new(if error.kind() == std::io::ErrorKind::NotFound {
         format!("The command could not be started: the working directory {cwd} does not exist.")
+    } else {
+        format!("The command could not be started with {} in {cwd}: {error}.", program.display())
     })
 }
 
@@ -279,7 +280,8 @@ fn for_shells(environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString
         .collect()
 }
 
-/// `bash` if there is one: models write for it.
+/// `bash` if there is one: models write for it. Blocks.
+#[expect(clippy::disallowed_methods, reason = "`Shells::new` runs where it may block")]
 fn find_shell(environment: &[(OsString, OsString)]) -> PathBuf {
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
     let on_path = path.iter().flat_map(std::env::split_paths).map(|dir| dir.join("bash")).collect::<Vec<_>>();

@@ -102,6 +102,7 @@ impl Tree {
     }
 
     /// Ends everything now. Blocks for a moment.
+    #[expect(clippy::disallowed_methods, reason = "a few milliseconds; it has to work in `Drop`")]
     pub(crate) fn kill(&mut self) {
         for _ in 0..KILL_ROUNDS {
             self.kill_once();
@@ -203,6 +204,7 @@ async fn wait_a_moment(child: &mut dyn ChildWrapper) -> bool {
 }
 
 /// Ends every process whose tag begins with `tag`, at once. For a session that ends. Blocks for a moment.
+#[expect(clippy::disallowed_methods, reason = "a few milliseconds; it has to work in `Drop`")]
 pub fn end_tagged(tag: &str) {
     let mark = format!("{TAG_VARIABLE}={tag}");
     for _ in 0..KILL_ROUNDS {

@@ -3,6 +3,7 @@
 //!
 //! SQL comes from a model that may have read anything. It can fill this file and nothing else: no other file
 //! is reached, and size, time and answers are limited.
+#![expect(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

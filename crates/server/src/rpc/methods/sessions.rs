@@ -277,7 +277,9 @@ impl Server {
         self.crash_point(CrashPoint::AfterDelete);
         let directory = self.session_directory(id, None);
         // The files are a copy; if they cannot be removed, the session is gone all the same.
-        drop(tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory)).await);
+        #[expect(clippy::disallowed_methods, reason = "runs on a blocking thread")]
+        let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory)).await;
+        drop(removed);
         if existed {
             self.lifecycle.announce(News::Deleted, id, None);
         }

@@ -1,0 +1,207 @@
+//! Directories that were made to harm whoever works in them: the server reads nothing that it should not, runs nothing
+//! of theirs, and does not hang.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use baton_testkit::chat::Chat;
+use baton_testkit::model_server::Reply;
+use baton_testkit::program::MODEL_KEY;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::json;
+
+use crate::scripted;
+
+fn fifo(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+fn git(at: &Path, arguments: &[&str]) {
+    let identity = ["-c", "user.name=n", "-c", "user.email=e"];
+    let ran = Command::new("git").args(identity).args(arguments).current_dir(at).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+/// All that is in the files below a directory.
+fn contents(directory: &Path) -> Vec<u8> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(directory).unwrap().flatten() {
+        match entry.file_type().unwrap() {
+            kind if kind.is_dir() => all.extend(contents(&entry.path())),
+            kind if kind.is_file() => all.extend(fs::read(entry.path()).unwrap_or_default()),
+            _ => {}
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn instructions_linked_to_the_environment_are_not_read() {
+    let (program, model) = scripted().await;
+    for name in ["AGENTS.md", "CLAUDE.md"] {
+        symlink("/proc/self/environ", program.work().join(name)).unwrap();
+    }
+    fs::create_dir_all(program.work().join(".github/instructions")).unwrap();
+    symlink("/proc/self/environ", program.work().join(".github/instructions/x.instructions.md")).unwrap();
+    let mut server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({})).await;
+    chat.turn("say one").await;
+    let sources = chat.ok("session.instructions.getSources", json!({})).await;
+    assert_eq!(sources["sources"], json!([]));
+    server.until_stderr("instructions are not used").await;
+    server.stop().await;
+    let told: String = model.requests().iter().map(|request| request.body.to_string()).collect();
+    let shown = client.frames().iter().map(ToString::to_string).collect::<String>();
+    let kept = String::from_utf8_lossy(&contents(program.home())).into_owned();
+    for (what, text) in [("model", told), ("events", shown), ("home", kept), ("log", server.stderr())] {
+        assert!(!text.contains(MODEL_KEY), "the key is in: {what}");
+    }
+}
+
+#[tokio::test]
+async fn endless_and_silent_instructions_do_not_hold_up_a_prompt() {
+    let (program, _model) = scripted().await;
+    symlink("/dev/zero", program.work().join("AGENTS.md")).unwrap();
+    fifo(&program.work().join("CLAUDE.md"));
+    fifo(&program.work().join("attached"));
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({})).await;
+    let attachments = json!([{"type": "file", "path": "attached"}, {"type": "file", "path": "AGENTS.md"}]);
+    chat.ok("session.send", json!({"prompt": "say one", "attachments": attachments})).await;
+    chat.until_idle(0).await;
+    chat.assert_usable().await;
+    assert!(server.peak_memory() < 400 << 20, "{} bytes", server.peak_memory());
+}
+
+#[tokio::test]
+async fn fifos_as_git_state_stop_neither_the_server_nor_its_end() {
+    let (program, _model) = scripted().await;
+    let mut server = program.serve().await;
+    let client = server.connect().await;
+    for name in [".git/HEAD", ".git/config", ".git/refs/heads/main", ".git/packed-refs", ".git"] {
+        let directory = program.work().join(name.replace('/', "-"));
+        fs::create_dir(&directory).unwrap();
+        if name != ".git" {
+            git(&directory, &["init", "--quiet", "--initial-branch=main"]);
+            let _ = fs::remove_file(directory.join(name));
+        }
+        fifo(&directory.join(name));
+        let chat = Chat::create(&client, json!({"workingDirectory": directory})).await;
+        chat.ok("session.metadata.setWorkingDirectory", json!({"workingDirectory": directory})).await;
+        chat.ok("session.workspaces.diff", json!({"mode": "unstaged"})).await;
+        chat.assert_usable().await;
+    }
+    assert!(server.stop().await.success());
+}
+
+#[tokio::test]
+async fn diffs_run_no_filter_of_the_repository() {
+    let (program, _model) = scripted().await;
+    let (work, ran) = (program.work(), program.work().join("ran"));
+    git(&work, &["init", "--quiet"]);
+    fs::write(work.join("a.txt"), "before\n").unwrap();
+    fs::write(work.join(".gitattributes"), "* filter=evil\n").unwrap();
+    git(&work, &["add", "."]);
+    git(&work, &["commit", "--quiet", "--message=x"]);
+    let filter = work.join(".git/filter");
+    fs::write(&filter, format!("#!/bin/sh\ntouch {}\ncat\n", ran.display())).unwrap();
+    fs::set_permissions(&filter, fs::Permissions::from_mode(0o755)).unwrap();
+    git(&work, &["config", "filter.evil.clean", &filter.display().to_string()]);
+    fs::write(work.join("a.txt"), "after\n").unwrap();
+    let server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::create(&client, json!({})).await;
+    for mode in ["unstaged", "branch"] {
+        let diff = chat.ok("session.workspaces.diff", json!({"mode": mode})).await;
+        assert!(diff["changes"][0]["diff"].as_str().unwrap().contains("+after"), "{diff}");
+    }
+    assert!(!ran.exists());
+}
+
+/// Mounts a file system that never answers on `$HOME_DIR/hung`.
+const HANG: &str = "mkdir -p $HOME_DIR/hung; exec 9<>/dev/fuse; \
+    mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 hung $HOME_DIR/hung";
+
+#[tokio::test]
+async fn hanging_file_systems_stop_neither_the_server_nor_its_end() {
+    let (program, _model) = scripted().await;
+    let possible = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-ec", HANG])
+        .env("HOME_DIR", program.work())
+        .output();
+    if !possible.is_ok_and(|tried| tried.status.success()) {
+        eprintln!("skipped: this machine lets nobody mount a file system of their own");
+        return;
+    }
+    let program = program.in_sandbox(HANG);
+    let hung = program.home().join("hung/repository");
+    let mut server = program.serve().await;
+    let client = server.connect().await;
+    // More than there are workers of the runtime, and fewer than slots of the pool.
+    for _ in 0..8 {
+        client.start("session.create", json!({"workingDirectory": hung})).await;
+    }
+    let chat = Chat::create(&client, json!({})).await;
+    chat.turn("say one").await;
+    chat.assert_usable().await;
+    server.stop().await;
+}
+
+/// Calls of the system that touch files by name. Children that are about to become another program do none of them.
+const FILE_CALLS: &str = "trace=?open,openat,?openat2,?stat,?lstat,newfstatat,statx,?access,faccessat,?faccessat2,\
+    ?readlink,readlinkat,?mkdir,mkdirat,?rename,?renameat,renameat2,?unlink,unlinkat";
+
+#[tokio::test]
+async fn no_worker_of_the_runtime_touches_files() {
+    if Command::new("strace").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no strace");
+        return;
+    }
+    let (program, model) = scripted().await;
+    let trace = program.work().parent().unwrap().join("trace");
+    // The tracer is a grandchild (-D), so that the process which is started and ended is the program itself.
+    let strace = format!("set -- strace -D -f -Y -q -e {FILE_CALLS} -o {} \"$@\"", trace.display());
+    let program = program.in_sandbox(&strace);
+    let work = program.work();
+    git(&work, &["init", "--quiet"]);
+    fs::write(work.join("AGENTS.md"), "Use tabs.").unwrap();
+    let mut server = program.serve().await;
+    let client = server.connect().await;
+    let chat = Chat::trusting(&client, json!({})).await;
+    chat.ok(
+        "session.send",
+        json!({"prompt": "say one", "attachments": [{"type": "file", "path": "AGENTS.md"}]}),
+    )
+    .await;
+    chat.until_idle(0).await;
+    model.push(Reply::call("bash", &json!({"command": "ls", "description": "list"})));
+    chat.turn("run it").await;
+    chat.ok("session.workspaces.diff", json!({"mode": "branch"})).await;
+    chat.ok("session.instructions.getSources", json!({})).await;
+    chat.ok("session.metadata.setWorkingDirectory", json!({"workingDirectory": work.join(".git")})).await;
+    chat.ok("session.shell.exec", json!({"command": "true", "cwd": work})).await;
+    let id = chat.id.clone();
+    client.ok("session.destroy", json!({"sessionId": id})).await;
+    client.ok("session.resume", json!({"sessionId": id, "workingDirectory": work})).await;
+    server.stop().await;
+    let begun = std::time::Instant::now();
+    let traced = loop {
+        let traced = fs::read_to_string(&trace).unwrap_or_default();
+        if traced.contains(&format!("{}<", server.pid())) && traced.contains("+++ exited with 0 +++") {
+            break traced;
+        }
+        assert!(begun.elapsed() < baton_testkit::client::LIMIT, "the trace does not end");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    let by = |thread: &str| -> Vec<&str> {
+        let places = [work.to_str().unwrap(), program.home().to_str().unwrap()];
+        let calls = traced.lines().filter(|line| line.contains(thread));
+        calls.filter(|line| places.iter().any(|place| line.contains(place))).collect()
+    };
+    assert!(!by("<baton-blocking>").is_empty(), "threads have other names");
+    assert_eq!(by("<baton-worker>"), Vec::<&str>::new());
+}
