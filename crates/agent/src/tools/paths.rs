@@ -30,10 +30,32 @@ pub(crate) fn absolute(cwd: &Path, path: &str) -> PathBuf {
     plain
 }
 
-/// Returns the real path that `path` leads to from `cwd` now, with all links followed. Blocks.
+/// Returns the real path that `path` means to a program that works in `cwd`, with all links followed. `None` where programs
+/// disagree: some take `..` by its spelling and some through links, some know `~`, URLs or trim spaces. Blocks.
 #[must_use]
-pub fn real(cwd: &Path, path: &str) -> PathBuf {
-    beneath::resolve(&absolute(cwd, path))
+pub fn real(cwd: &Path, path: &str) -> Option<PathBuf> {
+    let is_plain = !path.is_empty()
+        && path.trim() == path
+        && !path.starts_with('~')
+        && !path.contains("://")
+        && !path.contains(char::is_control);
+    let by_spelling = beneath::resolve(&absolute(cwd, path));
+    (is_plain && by_spelling == through_links(cwd, path)).then_some(by_spelling)
+}
+
+/// The path as the kernel finds it, name by name.
+fn through_links(cwd: &Path, path: &str) -> PathBuf {
+    let mut here = PathBuf::from("/");
+    for part in cwd.join(path).components() {
+        match part {
+            Component::Normal(name) => here = beneath::resolve(&here.join(name)),
+            Component::ParentDir => {
+                here.pop();
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    here
 }
 
 /// A path that a call is about.
@@ -151,6 +173,20 @@ mod tests {
             ("~/x", "/work/dir/~/x"),
         ] {
             assert_eq!(absolute(Path::new("/work/dir"), path), Path::new(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_programs_read_differently_is_not_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let cwd = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(cwd.join("sub")).unwrap();
+        symlink("/usr/bin", cwd.join("link")).unwrap();
+        assert_eq!(real(&cwd, "sub/../a"), Some(cwd.join("a")));
+        assert_eq!(real(&cwd, "./new/b"), Some(cwd.join("new/b")));
+        assert_eq!(real(&cwd, "link/x"), Some(Path::new("/usr/bin").canonicalize().unwrap().join("x")));
+        for path in ["link/../a", "~/a", "", " /etc/passwd", "a ", "file:///etc/passwd", "a\nb", "a\tb"] {
+            assert_eq!(real(&cwd, path), None, "{path:?}");
         }
     }
 

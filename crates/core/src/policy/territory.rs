@@ -39,8 +39,10 @@ pub enum Standing {
 
 /// Why files of Baton's home are asked for each time.
 const HOME: &str = "it belongs to Baton itself";
+/// Why views of the kernel are asked for each time.
+const KERNEL: &str = "it is a view of the running system";
 /// Files of a session's directory that Baton keeps for itself.
-const BOOKKEEPING: [&str; 4] = ["rewind", "checkpoints", "events.jsonl", "session.db"];
+const BOOKKEEPING: [&str; 5] = ["rewind", "checkpoints", "events.jsonl", "session.db", "workspace.yaml"];
 
 const GIT: &str = "git runs programs that are named there";
 const SHELL: &str = "a shell or a login runs it";
@@ -108,6 +110,7 @@ impl Territory {
             Owner::Session(rest) if is_bookkeeping(rest) => Standing::EachTime(HOME),
             Owner::Session(_) => Standing::Covered,
             Owner::Baton => Standing::EachTime(HOME),
+            Owner::Kernel => Standing::EachTime(KERNEL),
             Owner::Person => acts(resolved).map_or(Standing::Covered, Standing::EachTime),
             Owner::Somebody => Standing::Outside,
         }
@@ -119,6 +122,7 @@ impl Territory {
         match self.whose(resolved) {
             Owner::Session(_) | Owner::Person => Standing::Covered,
             Owner::Baton => Standing::EachTime(HOME),
+            Owner::Kernel => Standing::EachTime(KERNEL),
             Owner::Somebody => Standing::Outside,
         }
     }
@@ -144,8 +148,10 @@ impl Territory {
         if self.home.as_deref().is_some_and(|home| is_below(path, home)) {
             return Owner::Baton;
         }
-        let is_inside = is_plain(&self.cwd) && path.starts_with(&self.cwd);
-        if is_inside && !is_view(path) { Owner::Person } else { Owner::Somebody }
+        if is_view(path) {
+            return Owner::Kernel;
+        }
+        if is_plain(&self.cwd) && path.starts_with(&self.cwd) { Owner::Person } else { Owner::Somebody }
     }
 }
 
@@ -154,6 +160,7 @@ enum Owner<'a> {
     /// To the session; the path below its directory.
     Session(&'a Path),
     Baton,
+    Kernel,
     /// To the person, in the working directory.
     Person,
     Somebody,
@@ -186,9 +193,10 @@ fn is_plain(path: &Path) -> bool {
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }
 
-/// Whether a path is a view of the kernel: processes and their secrets, devices. It is nobody's work, even if that is `/`.
+/// Whether a path is a view of the kernel: processes with their environment, devices. No grant means those.
 fn is_view(path: &Path) -> bool {
-    ["/proc", "/sys", "/dev"].iter().any(|view| path.starts_with(view))
+    // Shared memory is storage like any other.
+    ["/proc", "/sys", "/dev"].iter().any(|view| path.starts_with(view)) && !path.starts_with("/dev/shm")
 }
 
 /// Whether a path is a directory or inside it, on any file system.

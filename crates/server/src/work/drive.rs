@@ -125,10 +125,9 @@ async fn resolved(bench: &Bench, cwd: &Path, report: Report) -> Report {
 
 /// The real paths of these files, one on each line as they are; none, if that cannot be said. Blocks.
 fn real(cwd: &Path, names: &str) -> Option<String> {
-    let real = |name: &str| paths::real(cwd, name).into_os_string().into_string().ok();
-    let found: Vec<String> = names.lines().map(real).collect::<Option<_>>()?;
-    let is_plain = !found.is_empty() && found.iter().all(|path| !path.contains('\n'));
-    is_plain.then(|| found.join("\n"))
+    let real = |name: &str| paths::real(cwd, name)?.into_os_string().into_string().ok();
+    let found: Vec<String> = names.split('\n').map(real).collect::<Option<_>>()?;
+    found.iter().all(|path| !path.contains('\n')).then(|| found.join("\n"))
 }
 
 /// Stands for files that are not known: inside no directory, so that nothing but a person allows it.

@@ -54,7 +54,8 @@ impl Tool for Glob {
                 let search = Search::read(arguments)?;
                 let context = context.clone();
                 let what = "Search for files matching pattern in";
-                blocking(move || search_request(&context, &Root::ask(&context, &search.places), what)).await
+                blocking(move || Ok(search_request(&context, &Root::ask(&context, &search.places), what)))
+                    .await
             };
             prepare.await.into()
         })

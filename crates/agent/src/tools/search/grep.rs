@@ -100,7 +100,7 @@ impl Tool for Grep {
                     let roots = Root::ask(&context, &search.places);
                     let one_file = matches!(roots.as_slice(), [root] if root.target.real.is_file());
                     let what = if one_file { "Search in file" } else { "Search in directory" };
-                    search_request(&context, &roots, what)
+                    Ok(search_request(&context, &roots, what))
                 })
                 .await
             };

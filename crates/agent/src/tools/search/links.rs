@@ -104,6 +104,19 @@ async fn batons_home_is_passed_by_unless_it_was_asked_for() {
             assert_eq!(bench.run(tool, arguments(tool, place)).await.text_result_for_llm, found, "{place}");
         }
     }
-    let both = bench.prepare(&Grep, json!({"pattern": "secret", "paths": ["own", "baton"]})).await;
-    assert!(matches!(both, Prepared::Refused(_)), "a directory above both would not say what is meant");
+}
+
+#[tokio::test]
+async fn places_that_are_not_the_sessions_are_named_one_by_one() {
+    let mut bench = Bench::new();
+    bench.context.home = Some(bench.context.cwd.join("baton"));
+    let named =
+        async |places: &[&str]| match bench.prepare(&Grep, json!({"pattern": "x", "paths": places})).await {
+            Prepared::Needs(PermissionRequest::Read { path, .. }) => path,
+            other => panic!("{other:?}"),
+        };
+    let cwd = bench.context.cwd.display().to_string();
+    assert_eq!(named(&["own", "src"]).await, cwd, "all of it is in the working directory");
+    assert_eq!(named(&["own", "baton"]).await, format!("{}\n{}", bench.path("own"), bench.path("baton")));
+    assert_eq!(named(&["own", "/etc"]).await, format!("{}\n/etc", bench.path("own")));
 }

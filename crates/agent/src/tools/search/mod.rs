@@ -22,7 +22,7 @@ use ignore::{DirEntry, WalkBuilder};
 use rustix::fs::FileType;
 use serde::Deserialize;
 
-use super::beneath::{self, Directory, Unusable};
+use super::beneath::{Directory, Unusable};
 use super::paths::Target;
 use super::{Refusal, ToolContext, files, paths};
 
@@ -132,25 +132,24 @@ fn ignores_are_harmless(directory: &Path) -> bool {
     })
 }
 
-/// The request to search in `roots`. It names a directory that contains them all.
-fn search_request(context: &ToolContext, roots: &[Root], what: &str) -> Result<PermissionRequest, Refusal> {
-    // A directory above both would not say that Baton's own files are meant.
-    let of_home = roots.iter().filter(|root| context.home.is_some() && root.home.is_none()).count();
-    if of_home > 0 && roots.len() > 1 {
-        return Err(Refusal::new(
-            "Baton's own files cannot be searched together with others. Search one at a time.",
-        ));
-    }
-    let mut common =
-        roots.first().map_or_else(|| beneath::resolve(&context.cwd), |root| root.target.real.clone());
-    while !roots.iter().all(|root| root.target.real.starts_with(&common)) && common.pop() {}
+/// The request to search in `roots`. It names a directory that contains them all, if they are the session's to read; else
+/// each of them on a line, because a directory above them would not say what is meant.
+fn search_request(context: &ToolContext, roots: &[Root], what: &str) -> PermissionRequest {
     let named: Vec<String> = roots.iter().map(|root| root.target.real.display().to_string()).collect();
     let what = format!("{what}: {}", named.join(", "));
-    Ok(PermissionRequest::Read {
+    let is_own = roots.iter().all(|root| root.target.is_own(context));
+    PermissionRequest::Read {
         tool_call_id: Some(context.call.clone()),
         intention: roots.iter().fold(what, |what, root| root.target.intention(context, &what)),
-        path: common.display().to_string(),
-    })
+        path: if is_own { common(roots).display().to_string() } else { named.join("\n") },
+    }
+}
+
+/// The directory that contains all of them.
+fn common(roots: &[Root]) -> PathBuf {
+    let mut common = roots.first().map_or_else(PathBuf::new, |root| root.target.real.clone());
+    while !roots.iter().all(|root| root.target.real.starts_with(&common)) && common.pop() {}
+    common
 }
 
 #[cfg(test)]
