@@ -74,7 +74,7 @@ impl Place {
         self.instance
     }
 
-    /// Which file is there now. One system call that touches no disk, so it may run anywhere.
+    /// Which file is there now. Blocks, if only for a system call.
     pub(super) fn identity(&self) -> Option<Identity> {
         fs::metadata(&self.path).ok().map(|metadata| Identity::of(&metadata))
     }

@@ -32,7 +32,7 @@ use crate::{
 };
 use error::Fault;
 use file::Place;
-use readers::Readers;
+use readers::{Readers, Tried};
 use writer::Writer;
 
 /// What an acknowledged write survives.
@@ -140,22 +140,22 @@ impl SqliteStore {
         T: Send + 'static,
         W: FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     {
-        if self.prepare_to_read().await? { self.readers.run(work).await.map(Some) } else { Ok(None) }
+        let (work, is_there) = match self.readers.run_if_current(work).await? {
+            Tried::Done(answer) => return Ok(Some(answer)),
+            Tried::NotCurrent { work, is_there } => (work, is_there),
+        };
+        if !is_there && matches!(*self.state(), State::Unopened) {
+            return Ok(None);
+        }
+        // Sees to it that the file at our path is the one the writer has open, so that its schema is known to be
+        // current and, if another file has vanished, what had to be rescued is in it.
+        self.write(0, |_| Ok(())).await?;
+        self.readers.run(work).await.map(Some)
     }
 
-    /// Sees to it that the file at our path is the one the writer has open, so that its schema is known to be
-    /// current and, if another file has vanished, what had to be rescued is in it. Says whether there is a
-    /// file.
-    async fn prepare_to_read(&self) -> Result<bool, StoreError> {
-        let present = self.place.identity();
-        if present.is_some() && present == self.place.opened() {
-            return Ok(true);
-        }
-        if present.is_none() && matches!(*self.state(), State::Unopened) {
-            return Ok(false);
-        }
-        self.write(0, |_| Ok(())).await?;
-        Ok(true)
+    /// Whether there is a file. If so, it is the one that the writer has open.
+    async fn has_file(&self) -> Result<bool, StoreError> {
+        Ok(self.query(|_| Ok(())).await?.is_some())
     }
 }
 
@@ -177,7 +177,7 @@ impl Store for SqliteStore {
     fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened> {
         let session = session.clone();
         Box::pin(async move {
-            if !self.prepare_to_read().await? {
+            if !self.has_file().await? {
                 return Err(StoreError::NotFound(session));
             }
             let instance = self.place.instance();
@@ -220,7 +220,7 @@ impl Store for SqliteStore {
     fn delete(&self, session: &SessionId) -> Reply<'_, bool> {
         let session = session.clone();
         Box::pin(async move {
-            if !self.prepare_to_read().await? {
+            if !self.has_file().await? {
                 return Ok(false);
             }
             self.write(0, move |file| write::delete(file, &session)).await

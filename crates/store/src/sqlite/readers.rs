@@ -22,9 +22,35 @@ pub(super) struct Readers {
     idle: Mutex<Vec<(Identity, Connection)>>,
 }
 
+/// What became of a query.
+pub(super) enum Tried<T, W> {
+    Done(T),
+    /// It was not run: the file at our path is not the one that the writer has open.
+    NotCurrent {
+        work: W,
+        is_there: bool,
+    },
+}
+
 impl Readers {
     pub(super) fn new(place: Arc<Place>) -> Self {
         Self { place, permits: Semaphore::new(CONNECTIONS), idle: Mutex::default() }
+    }
+
+    /// Runs a query, if the file at our path is the one that the writer has open.
+    pub(super) async fn run_if_current<T, W>(self: &Arc<Self>, work: W) -> Result<Tried<T, W>, StoreError>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    {
+        self.blocking(|readers| {
+            let present = readers.place.identity();
+            match present.is_some() && present == readers.place.opened() {
+                true => readers.run_blocking(work).map(Tried::Done),
+                false => Ok(Tried::NotCurrent { work, is_there: present.is_some() }),
+            }
+        })
+        .await
     }
 
     pub(super) async fn run<T, W>(self: &Arc<Self>, work: W) -> Result<T, StoreError>
@@ -32,9 +58,16 @@ impl Readers {
         T: Send + 'static,
         W: FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     {
+        self.blocking(|readers| readers.run_blocking(work)).await
+    }
+
+    async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let _permit = self.permits.acquire().await.map_err(|_| self.place.closed())?;
         let readers = Arc::clone(self);
-        let answer = tokio::task::spawn_blocking(move || readers.run_blocking(work)).await;
+        let answer = tokio::task::spawn_blocking(move || work(&readers)).await;
         // A task that is cancelled belongs to a runtime that is shutting down.
         answer.unwrap_or_else(|_| Err(self.place.closed()))
     }
