@@ -33,8 +33,15 @@ pub(crate) fn wish(wants: &PermissionRequest) -> Question {
                 .prose("the model says", stated(intention))
                 .prose("warning", warning.as_deref().unwrap_or_default())
         }
-        PermissionRequest::Write { file_name, diff, .. } => {
-            Question::allow("changing", "file", file_name).diff("change", diff)
+        PermissionRequest::Write { file_name, diff, new_file_contents, .. } => {
+            let question = Question::allow("changing", "file", file_name);
+            match new_file_contents {
+                _ if !is_cut(diff) => question.diff("change", diff),
+                Some(contents) => {
+                    question.diff("beginning of the change", diff).diff("the whole new file", contents)
+                }
+                None => question.diff("beginning of the change; it is too long to be shown as a whole", diff),
+            }
         }
         PermissionRequest::Read { path, .. } => Question::allow("reading", "path", path),
         PermissionRequest::Url { url, .. } => Question::allow("fetching", "address", url),
@@ -75,6 +82,11 @@ pub(crate) fn permission_hint(offers: usize) -> &'static str {
     }
 }
 
+/// Whether the server has cut a diff, as its last line says then.
+fn is_cut(diff: &str) -> bool {
+    diff.trim_end().lines().next_back().is_some_and(|last| last.starts_with("[The diff goes on for "))
+}
+
 /// What the model says that a command is for; the tool's own words for a command without a description say nothing.
 fn stated(intention: &str) -> &str {
     if intention == "Run a command" { "" } else { intention }
@@ -92,6 +104,23 @@ mod tests {
     fn shortened_text_says_what_is_missing() {
         assert_eq!(shortened("short", 5), "short");
         assert_eq!(shortened("longer", 4), "long… (2 more characters)");
+    }
+
+    #[test]
+    fn a_change_that_was_cut_says_so_or_is_shown_as_a_whole() {
+        let write = |diff: &str, contents: Option<&str>| {
+            let wants = serde_json::json!({
+                "kind": "write", "fileName": "/w/a", "diff": diff, "intention": "", "newFileContents": contents,
+            });
+            wish(&serde_json::from_value(wants).unwrap()).lines(None).join("\n")
+        };
+        let cut = "+a\n[The diff goes on for 5 more bytes.]\n";
+        assert!(write(cut, Some("a\nend")).ends_with("the whole new file (2 lines):\n  │ a\n  │ end"));
+        assert!(write(cut, None).contains("too long to be shown as a whole"));
+        assert_eq!(
+            write("+a \n", Some("a ")),
+            "allow changing `/w/a`?\n  change (1 line, 1 character shown as an escape):\n  │ +a\\x20"
+        );
     }
 
     #[test]

@@ -207,3 +207,46 @@ impl Copy {
         metadata::encode(&folded, &Settings::default())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use baton_store::memory::MemoryStore;
+
+    use super::*;
+    use crate::transfer;
+
+    fn line(number: u8, kind: &str, data: &str) -> String {
+        let id = format!("0190c2f0-0000-7000-8000-0000000000{number:02}");
+        format!(
+            r#"{{"type":"{kind}","data":{data},"id":"{id}","timestamp":"2026-11-15T20:31:00.000Z","parentId":null}}"#
+        )
+    }
+
+    #[tokio::test]
+    async fn a_copy_up_to_an_event_does_not_bring_back_what_an_import_took_away() {
+        let start = r#"{"sessionId":"s","version":1,"producer":"x","copilotVersion":"1","startTime":"2026-11-15T20:30:53.223Z"}"#;
+        let lines = [
+            line(1, "session.start", start),
+            line(2, "baton.approvals_changed", r#"{"approval":{"kind":"write"}}"#),
+            line(3, "session.permissions_changed", r#"{"previousMode":"manual","mode":"allow-all"}"#),
+            line(4, "user.message", r#"{"content":"hello"}"#),
+            line(5, "user.message", r#"{"content":"again"}"#),
+        ];
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let imported =
+            transfer::import(&store, &mut lines.join("\n").as_bytes(), None, None).await.unwrap().session;
+        let until = "0190c2f0-0000-7000-8000-000000000005".to_owned();
+        for until in [Some(until), None] {
+            let wanted = Fork { source: imported.clone(), until, name: None };
+            let (copy, _) = fork(&*store, wanted).await.unwrap();
+            let records = store.read(&copy, Span::After { after: Seq::ZERO, limit: 100 }).await.unwrap();
+            let events =
+                records.iter().map(|record| Event::parse(std::str::from_utf8(&record.body).unwrap()));
+            let state = Durable::of(&events.collect::<Result<Vec<_>, _>>().unwrap());
+            assert!(state.approvals.is_empty());
+            assert_eq!(state.facts.permissions, PermissionMode::Manual);
+        }
+    }
+}

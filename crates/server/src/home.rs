@@ -58,7 +58,7 @@ pub(crate) async fn secure_sessions(home: &Path, store: &dyn Store) {
     match tokio::task::spawn_blocking(close).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            tracing::warn!(%error, "cannot close files of sessions to other users; check their modes")
+            tracing::warn!(%error, "cannot close files of sessions to other users; check their modes");
         }
         Err(_) => {}
     }
