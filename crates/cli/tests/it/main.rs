@@ -19,6 +19,7 @@ mod crowd;
 mod docs;
 mod door;
 mod endings;
+mod fuzz;
 mod handover;
 mod history;
 mod http;
