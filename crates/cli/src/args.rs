@@ -215,7 +215,7 @@ pub(crate) struct ServeArgs {
     /// File with the token that clients must bring; made if it is not there [default: token in the home directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Let every user of this machine connect without a token
+    /// Let every user of this machine use the HTTP port without a token; the JSON-RPC port then serves your own processes only
     #[arg(long, conflicts_with = "token_file")]
     pub(crate) insecure_no_token: bool,
     /// Another name under which the server may be addressed over HTTP

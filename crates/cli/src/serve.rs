@@ -166,7 +166,10 @@ impl Doors {
         match (&self.token, token_file) {
             (Some(_), Some(file)) => terminal::note(&format!("token  in {}", file.display())),
             (Some(_), None) => terminal::note("token  the one in COPILOT_CONNECTION_TOKEN"),
-            (None, _) => terminal::note("token  none: every user of this machine can connect"),
+            (None, _) => terminal::note(
+                "token  none: every user of this machine can use the HTTP port; the JSON-RPC port serves your own \
+                 processes only",
+            ),
         }
         if let (Some(url), Some(token)) = (&self.url, &self.token) {
             let url = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");

@@ -22,6 +22,7 @@ mod display;
 mod docs;
 mod door;
 mod endings;
+mod fuzz;
 mod handover;
 mod history;
 mod http;
