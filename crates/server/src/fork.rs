@@ -245,7 +245,7 @@ mod tests {
             let events =
                 records.iter().map(|record| Event::parse(std::str::from_utf8(&record.body).unwrap()));
             let state = Durable::of(&events.collect::<Result<Vec<_>, _>>().unwrap());
-            assert!(state.approvals.is_empty());
+            assert!(state.grants.is_empty());
             assert_eq!(state.facts.permissions, PermissionMode::Manual);
         }
     }

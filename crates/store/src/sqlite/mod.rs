@@ -230,7 +230,7 @@ impl Store for SqliteStore {
     fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool> {
         let session = session.clone();
         Box::pin(async move {
-            if !self.prepare_to_read().await? {
+            if !self.has_file().await? {
                 return Ok(false);
             }
             self.write(0, move |file| write::delete_if(file, &session, take)).await
