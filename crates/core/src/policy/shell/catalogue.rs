@@ -112,22 +112,16 @@ fn listed(name: &str) -> Kind {
 }
 
 /// The words that name a command in a grant: the program, and its subcommand where there is one.
-pub(super) fn name(words: &[Word]) -> String {
-    let Some(program) = words.first() else { return String::new() };
-    let mut name = program.text.clone();
-    let mut parts = words.iter().skip(1);
-    if !is_listed(WITH_SUBCOMMANDS, &name) {
-        return name;
-    }
-    let is_part = |word: &&Word| word.bare && word.is_literal() && !word.text.starts_with('-');
-    if let Some(subcommand) = parts.next().filter(is_part) {
-        let script = subcommand.text == "run" && is_listed(WITH_SCRIPTS, &program.text);
-        name = format!("{name} {}", subcommand.text);
-        if let Some(script) = parts.next().filter(is_part).filter(|_| script) {
-            name = format!("{name} {}", script.text);
-        }
-    }
-    name
+pub(super) fn name(words: &[Word]) -> &[Word] {
+    let Some(program) = words.first().map(|word| word.text.as_str()) else { return words };
+    let is_part =
+        |at: usize| words.get(at).is_some_and(|w| w.bare && w.is_literal() && !w.text.starts_with('-'));
+    let length = match is_listed(WITH_SUBCOMMANDS, program) && is_part(1) {
+        false => 1,
+        true if words[1].text == "run" && is_listed(WITH_SCRIPTS, program) && is_part(2) => 3,
+        true => 2,
+    };
+    &words[..length]
 }
 
 /// Whether a word is in a list of words with blanks between them.

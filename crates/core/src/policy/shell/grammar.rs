@@ -41,7 +41,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Command>, Why> {
 /// Characters that are shown as something else than what the shell makes of them, or not at all.
 fn is_deceptive(c: char) -> bool {
     match c {
-        ' ' | '\t' | '\n' => false,
+        ' '..='~' | '\t' | '\n' => false,
         c if c.is_control() || c.is_whitespace() => true,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' => true,
         '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
@@ -221,10 +221,12 @@ impl Parser<'_> {
                     word.text.push('=');
                 }
                 c if is_plain(c) => {
-                    self.at += c.len_utf8();
-                    word.text.push(c);
+                    let rest = &self.text[self.at..];
+                    let run = rest.find(|c: char| !is_plain(c)).unwrap_or(rest.len());
+                    word.text.push_str(&rest[..run]);
+                    self.at += run;
                     // Another locale may see a blank in it.
-                    if !c.is_ascii() {
+                    if !rest[..run].is_ascii() {
                         word.expansion = Expansion::Open;
                     }
                 }

@@ -203,7 +203,7 @@ impl Commands {
     fn identified(&self) -> Vec<ShellCommand> {
         let mut identified: Vec<ShellCommand> = Vec::new();
         for command in &self.commands {
-            let identifier = catalogue::name(&command.words);
+            let identifier = command.identifier();
             if identified.iter().all(|known| known.identifier != identifier) {
                 identified.push(ShellCommand { identifier, read_only: command.is_read_only() });
             }
@@ -237,7 +237,7 @@ impl Commands {
         }
         let (mut identifiers, mut meanings) = (Vec::new(), Vec::new());
         for command in &self.commands {
-            let name = catalogue::name(&command.words);
+            let name = command.identifier();
             let (identifier, meaning) = match command.plain {
                 true => (name.clone(), format!("`{name}` with any plain arguments")),
                 false if !command.words.first()?.bare => return None,
@@ -253,7 +253,7 @@ impl Commands {
 }
 
 fn is_command_covered(command: &Command, identifiers: &[&str]) -> bool {
-    if command.plain && identifiers.contains(&catalogue::name(&command.words).as_str()) {
+    if command.plain && identifiers.iter().any(|identifier| command.is_identified_by(identifier)) {
         return true;
     }
     let begins = |identifier: &&str| {

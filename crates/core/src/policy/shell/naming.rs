@@ -5,7 +5,7 @@
 //! somebody is asked.
 
 use super::catalogue::{Kind, is_listed};
-use super::word::{Command, Word};
+use super::word::Command;
 use super::{Match, WIDE, trim};
 
 pub(super) fn of_commands(text: &str, commands: &[Command], argument: &str) -> Match {
@@ -24,8 +24,7 @@ pub(super) fn of_opaque(text: &str, argument: &str) -> Match {
     let Some(name) = Name::of(argument) else { return Match::Unknown };
     let visible = text.split([';', '|', '&', '(', ')', '{', '}', '`', '\n', '!']).any(|part| {
         let words = part.split_whitespace().map(|word| word.trim_matches(['"', '\'', '\\']));
-        let words: Vec<&str> = words.skip_while(|word| leads(word)).collect();
-        name.begins(&words)
+        name.begins(words.skip_while(|word| leads(word)))
     });
     if visible || trim(argument) == text { Match::Yes } else { Match::Unknown }
 }
@@ -48,24 +47,17 @@ impl<'a> Name<'a> {
     }
 
     fn is_of(&self, command: &Command) -> bool {
-        let words: Vec<&str> = command.words.iter().map(text_of).collect();
         let wraps = command.kind == Kind::Wrapper || command.kind == Kind::ShellState || command.assigns;
         // What a wrapper runs stands somewhere behind its options, whose values look like programs.
-        let starts = if wraps { words.len() } else { 1 };
-        (0..starts).any(|start| self.begins(&words[start..]))
+        let starts = if wraps { command.words.len() } else { 1 };
+        (0..starts).any(|start| self.begins(command.words[start..].iter().map(|word| word.text.as_str())))
     }
 
-    fn begins(&self, words: &[&str]) -> bool {
+    fn begins<'w>(&self, mut words: impl Iterator<Item = &'w str>) -> bool {
         let Some((program, rest)) = self.0.split_first() else { return false };
-        let same = |(wanted, word): (&&str, &&str)| wanted.eq_ignore_ascii_case(word);
-        words.first().is_some_and(|word| base(word).eq_ignore_ascii_case(base(program)))
-            && words.len() > rest.len()
-            && rest.iter().zip(&words[1..]).all(same)
+        words.next().is_some_and(|word| base(word).eq_ignore_ascii_case(base(program)))
+            && rest.iter().all(|wanted| words.next().is_some_and(|word| word.eq_ignore_ascii_case(wanted)))
     }
-}
-
-fn text_of(word: &Word) -> &str {
-    &word.text
 }
 
 fn base(program: &str) -> &str {

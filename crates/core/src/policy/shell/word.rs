@@ -62,6 +62,17 @@ impl Command {
         self.words.first().map_or("", |word| word.text.as_str())
     }
 
+    /// The identifier of a grant for the command, without what makes it wide.
+    pub(super) fn identifier(&self) -> String {
+        let words: Vec<&str> = catalogue::name(&self.words).iter().map(|word| word.text.as_str()).collect();
+        words.join(" ")
+    }
+
+    /// Whether `identifier` is that of a grant for the command.
+    pub(super) fn is_identified_by(&self, identifier: &str) -> bool {
+        identifier.split(' ').eq(catalogue::name(&self.words).iter().map(|word| word.text.as_str()))
+    }
+
     /// Whether the command writes no file and runs no other program.
     pub(super) fn is_read_only(&self) -> bool {
         self.kind == Kind::Reader
