@@ -61,7 +61,7 @@ fn secure_home(home: &Path) {
         Ok(true) => {}
         Ok(false) => tracing::info!(home = %home.display(), "the home directory is shared; its mode stays"),
         Err(error) => {
-            tracing::warn!(%error, home = %home.display(), "cannot close the home directory to other users")
+            tracing::warn!(%error, home = %home.display(), "cannot close the home directory to other users");
         }
     }
 }
