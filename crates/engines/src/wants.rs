@@ -98,6 +98,16 @@ pub(crate) fn other(call: &str, tool: &str, description: &str, args: &Value) -> 
     }
 }
 
+/// To do what a person has to decide about each time: no grant covers it, because its arguments say what it means.
+pub(crate) fn ungrantable(call: &str, tool: &str, message: &str, args: &Value) -> PermissionRequest {
+    PermissionRequest::Hook {
+        tool_call_id: Some(ToolCallId::from(call)),
+        tool_name: tool.to_owned(),
+        tool_args: Some(Json::from(args.clone())),
+        hook_message: Some(message.to_owned()),
+    }
+}
+
 /// A file longer than this is not read for a diff that nobody would read either.
 const LONGEST_FILE: usize = 1024 * 1024;
 

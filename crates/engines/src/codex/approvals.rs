@@ -1,7 +1,7 @@
 //! What codex asks: whether it may run a command, change files, have more rights; and questions of the agent to the user.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use baton_protocol::event::UserQuestion;
 use baton_protocol::permission::Verdict;
@@ -72,7 +72,8 @@ impl Approvals {
             "item/commandExecution/requestApproval" => {
                 let cwd = text(params, "/cwd").map_or_else(|| self.cwd.clone(), PathBuf::from);
                 let command = script(text(params, "/command").unwrap_or_default());
-                (wants::shell(call, &cwd, &command, reason), Kind::Action)
+                let command = if cwd == self.cwd { command } else { moved(&cwd, &command) };
+                (wants::shell(call, &self.cwd, &command, reason), Kind::Action)
             }
             "item/fileChange/requestApproval" => {
                 let changes = self.changes.get(call).cloned().unwrap_or_default();
@@ -89,7 +90,7 @@ impl Approvals {
             "item/permissions/requestApproval" => {
                 let rights = params["permissions"].clone();
                 let description = format!("More rights for the sandbox. {reason}");
-                (wants::other(call, "permissions", description.trim(), &rights), Kind::Rights(rights))
+                (wants::ungrantable(call, "permissions", description.trim(), &rights), Kind::Rights(rights))
             }
             "item/tool/requestUserInput" => return self.questions(id, params, steps),
             "mcpServer/elicitation/request" => {
@@ -168,6 +169,13 @@ impl Approvals {
     }
 }
 
+/// A command in another directory than the session's, as a person is shown it. A grant for `make` here is none for `make`
+/// there, where another Makefile may be.
+fn moved(cwd: &Path, command: &str) -> String {
+    let quoted = cwd.display().to_string().replace('\'', r"'\''");
+    format!("cd '{quoted}' && {command}")
+}
+
 /// The files that change, and how.
 fn describe(changes: &Value) -> (String, String) {
     let moved = |change| text(change, "/kind/move_path").or(text(change, "/kind/movePath"));
@@ -184,4 +192,42 @@ fn describe(changes: &Value) -> (String, String) {
         }
     };
     (files, list(changes, "").map(diff).collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_protocol::permission::PermissionRequest;
+
+    use super::*;
+    use crate::dialect::Step;
+
+    fn wanted(method: &str, params: &Value) -> PermissionRequest {
+        let mut approvals = Approvals { cwd: "/work".into(), ..Approvals::default() };
+        let mut steps = Steps::default();
+        approvals.asked(method, &json!(1), params, &mut steps);
+        match steps.pop() {
+            Some(Step::Report(Report::Wants { wants, .. })) => *wants,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_command_in_another_directory_says_so() {
+        let line = |cwd: &str| {
+            let params = json!({"itemId": "c", "command": "make", "cwd": cwd});
+            match wanted("item/commandExecution/requestApproval", &params) {
+                PermissionRequest::Shell { full_command_text, .. } => full_command_text,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(line("/work"), "make");
+        assert_eq!(line("/it's"), r"cd '/it'\''s' && make");
+    }
+
+    #[test]
+    fn no_grant_covers_more_rights_for_the_sandbox() {
+        let params = json!({"itemId": "c", "permissions": {"network": true}});
+        let wants = wanted("item/permissions/requestApproval", &params);
+        assert!(matches!(wants, PermissionRequest::Hook { .. }), "{wants:?}");
+    }
 }
