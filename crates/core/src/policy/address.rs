@@ -172,7 +172,8 @@ fn unambiguous(text: &str) -> Option<Url> {
 /// Whether a grant may be about this URL at all: one for an address may, one for a name of this machine may not.
 fn is_grantable(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Domain(name)) => !is_local_name(name),
+        // A star is a letter to the parser, and a pattern to us.
+        Some(Host::Domain(name)) => !is_local_name(name) && !name.contains('*'),
         Some(Host::Ipv4(_) | Host::Ipv6(_)) => true,
         None => false,
     }
