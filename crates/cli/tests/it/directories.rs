@@ -193,8 +193,11 @@ async fn no_worker_of_the_runtime_touches_files() {
     let begun = std::time::Instant::now();
     let traced = loop {
         let traced = fs::read_to_string(&trace).unwrap_or_default();
-        let end = format!("{} +++ exited with 0 +++", server.pid());
-        if traced.lines().any(|line| line == end) {
+        let is_end = |line: &str| {
+            let (id, rest) = line.split_once(' ').unwrap_or_default();
+            id == server.pid().to_string() && rest.contains("+++ exited with 0 +++")
+        };
+        if traced.lines().any(is_end) {
             break traced;
         }
         assert!(begun.elapsed() < baton_testkit::client::LIMIT, "the trace does not end");
