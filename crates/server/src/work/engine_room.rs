@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use baton_agent::tools::shell::Processes;
 use baton_engines::{Control, Engine, Outcome, Report, ResumeToken, Thread, ThreadSpec};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -84,6 +85,7 @@ impl EngineRoom {
             resume: token.map(ResumeToken),
             allow_all: wanted.allow_all,
             tag: tag.clone(),
+            processes: Processes(Arc::new(ledger.clone())),
         }
     }
 
