@@ -27,6 +27,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 
+use baton_agent::tools::shell::Processes;
 use baton_protocol::Json;
 use baton_protocol::event::{AssistantUsage, UserQuestion};
 use baton_protocol::permission::{PermissionRequest, Verdict};
@@ -59,6 +60,8 @@ pub struct ThreadSpec {
     /// [`TAG_VARIABLE`](baton_agent::tools::shell::TAG_VARIABLE); whoever gives the tag can end whatever still carries
     /// it, even after this process was killed.
     pub tag: String,
+    /// Is told of its processes, for the case that this one is killed.
+    pub processes: Processes,
 }
 
 /// What happens during a run, in the order in which it happens.

@@ -104,7 +104,7 @@ async fn converse(mut line: impl AsyncRead + AsyncWrite + Unpin, pieces: Vec<Vec
         }
     };
     // A server may wait for the rest of a request that never comes; we do not.
-    drop(tokio::time::timeout(Duration::from_millis(500), speak).await);
+    drop(tokio::time::timeout(Duration::from_millis(100), speak).await);
 }
 
 fn body_of_a_call(random: &mut Random) -> Vec<u8> {

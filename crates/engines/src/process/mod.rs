@@ -13,7 +13,7 @@ use std::process::{ExitStatus, Stdio};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use baton_agent::tools::shell::Supervised;
+use baton_agent::tools::shell::{Processes, Supervised};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
@@ -37,6 +37,7 @@ pub(crate) struct Start {
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) cwd: PathBuf,
     pub(crate) tag: String,
+    pub(crate) processes: Processes,
 }
 
 /// How a program ended.
@@ -97,7 +98,7 @@ impl Child {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut supervised = Supervised::spawn(command, start.tag)?;
+        let mut supervised = Supervised::spawn_logged(command, start.tag, start.processes)?;
         let (stdin, Some(stdout), Some(stderr)) = supervised.pipes() else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };

@@ -118,6 +118,7 @@ impl Conversation {
             cwd,
             // A tag of its own: whatever carries it is ended with this process, and nothing else is.
             tag: format!("{}{}/", self.spec.tag, Uuid::new_v4()),
+            processes: self.spec.processes.clone(),
             program: path.clone(),
         };
         Child::start(start).map_err(|error| {

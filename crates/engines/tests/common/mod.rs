@@ -59,6 +59,7 @@ impl Bench {
             resume: None,
             allow_all: false,
             tag: format!("{}/", self.marker.word()),
+            processes: Default::default(),
         }
     }
 

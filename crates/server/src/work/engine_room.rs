@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use baton_agent::tools::shell::Processes;
 use baton_engines::{Control, Engine, Outcome, Report, ResumeToken, Thread, ThreadSpec};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -64,7 +65,7 @@ impl EngineRoom {
         }
         let tag = self.tag(server).await;
         let kept = kept.get_or_insert_with(|| {
-            let spec = spec(&wanted, token, tag);
+            let spec = spec(&wanted, token, tag, server);
             Kept { thread: engine.thread(spec), wanted }
         });
         let outcome = kept.thread.run(run.prompt, run.reports, run.control, run.interrupt).await;
@@ -107,7 +108,7 @@ async fn close(mut kept: Kept) {
     kept.thread.close().await;
 }
 
-fn spec(wanted: &Wanted, token: Option<String>, tag: String) -> ThreadSpec {
+fn spec(wanted: &Wanted, token: Option<String>, tag: String, server: &Server) -> ThreadSpec {
     ThreadSpec {
         cwd: wanted.cwd.clone(),
         model: wanted.model.clone(),
@@ -115,5 +116,6 @@ fn spec(wanted: &Wanted, token: Option<String>, tag: String) -> ThreadSpec {
         resume: token.map(ResumeToken),
         allow_all: wanted.allow_all,
         tag,
+        processes: Processes(Arc::new(server.ledger.clone())),
     }
 }

@@ -26,7 +26,7 @@ pub use assess::request as permission_request;
 pub(crate) use bash::Bash;
 pub(crate) use companions::{ListBash, ReadBash, StopBash, WriteBash};
 pub use leftovers::{Leftover, end_leftovers};
-pub use process_log::{MemoryProcessLog, NoProcessLog, ProcessLog, StartedGroup};
+pub use process_log::{MemoryProcessLog, NoProcessLog, ProcessLog, Processes, StartedGroup};
 pub use process_table::{Identity, now_in_ticks};
 pub use registry::{Background, CommandProgress, ShellSettings, Shells};
 pub use supervised::Supervised;

@@ -1,6 +1,6 @@
 //! Who is told which processes run, so that a later server can end what a dead one left behind.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use super::process_table::Identity;
 use crate::tools::lock;
@@ -25,6 +25,22 @@ pub trait ProcessLog: Send + Sync {
     fn left(&self, group: &StartedGroup, members: &[Identity]);
     /// No process of the group is left.
     fn ended(&self, group: &StartedGroup);
+}
+
+/// A log that can be handed on.
+#[derive(Clone)]
+pub struct Processes(pub Arc<dyn ProcessLog>);
+
+impl Default for Processes {
+    fn default() -> Self {
+        Self(Arc::new(NoProcessLog))
+    }
+}
+
+impl std::fmt::Debug for Processes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Processes")
+    }
 }
 
 /// For those who do not care what is left after a crash.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
-use super::process_log::StartedGroup;
+use super::process_log::{Processes, StartedGroup};
 use super::process_table::Identity;
 use super::tree::{self, TAG_VARIABLE, Tree};
 use crate::tools::lock;
@@ -21,6 +21,7 @@ use crate::tools::lock;
 pub struct Supervised {
     child: Box<dyn ChildWrapper>,
     tree: Mutex<Tree>,
+    log: Processes,
     /// Nothing of it is left.
     gone: bool,
 }
@@ -30,14 +31,23 @@ impl Supervised {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn spawn(mut command: Command, tag: String) -> io::Result<Self> {
+    pub fn spawn(command: Command, tag: String) -> io::Result<Self> {
+        Self::spawn_logged(command, tag, Processes::default())
+    }
+
+    /// The same, with somebody who is told of its processes, for the case that this one is killed.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn_logged(mut command: Command, tag: String, log: Processes) -> io::Result<Self> {
         command.env(TAG_VARIABLE, &tag).kill_on_drop(true);
         let mut command = CommandWrap::from(command);
         command.wrap(ProcessSession);
         let child = command.spawn()?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).ok_or(io::ErrorKind::NotFound)?;
-        let tree = Tree::new(StartedGroup { leader: Identity::of(pid), tag });
-        Ok(Self { child, tree: Mutex::new(tree), gone: false })
+        let group = StartedGroup { leader: Identity::of(pid), tag };
+        log.0.started(&group);
+        Ok(Self { child, tree: Mutex::new(Tree::new(group)), log, gone: false })
     }
 
     /// Its pipes, as far as they were asked for and not taken yet.
@@ -51,7 +61,11 @@ impl Supervised {
     /// When the system does not say.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await?;
-        lock(&self.tree).leader_reaped();
+        let mut tree = lock(&self.tree);
+        tree.leader_reaped();
+        if tree.has_known() {
+            self.log.0.left(&tree.group, &tree.known());
+        }
         Ok(status)
     }
 
@@ -59,6 +73,9 @@ impl Supervised {
     pub async fn end(&mut self, grace: Duration) -> bool {
         if !self.gone {
             self.gone = tree::end(&self.tree, self.child.as_mut(), grace).await;
+            if self.gone {
+                self.log.0.ended(&lock(&self.tree).group);
+            }
         }
         self.gone
     }
@@ -67,7 +84,12 @@ impl Supervised {
 impl Drop for Supervised {
     fn drop(&mut self) {
         if !self.gone {
-            lock(&self.tree).kill();
+            let mut tree = lock(&self.tree);
+            tree.kill();
+            // What could not be ended stays in the log, for whoever cleans up later.
+            if tree.is_empty() {
+                self.log.0.ended(&tree.group);
+            }
         }
     }
 }
