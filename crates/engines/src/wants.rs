@@ -1,4 +1,5 @@
-//! What programs want to do, in the words of our own permission requests, so that every client can show and answer them.
+//! What programs want to do, in the words of our own permission requests, so that every client can show and answer
+//! them.
 
 use std::path::Path;
 
@@ -9,8 +10,9 @@ use serde_json::Value;
 
 /// What was decided, as far as programs are told.
 ///
-/// A program is never told that something is allowed from now on: what it finds to be like it is not what a person was
-/// shown, and a deny rule that comes later would not reach it. It asks each time, and the policy answers from its grants.
+/// A program is never told that something is allowed from now on: what it finds to be like it is not what a person
+/// was shown, and a deny rule that comes later would not reach it. It asks each time, and the policy answers from
+/// its grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Once,
@@ -36,8 +38,8 @@ pub(crate) fn shell(call: &str, cwd: &Path, command: &str, intention: &str) -> P
     shell::permission_request(&ToolCallId::from(call), cwd, command, intention)
 }
 
-/// To run a command that the program does not show. Only its own title for it is known, which no grant may cover: as a
-/// comment it is no command to the policy.
+/// To run a command that the program does not show. Only its own title for it is known, which no grant may cover:
+/// as a comment it is no command to the policy.
 pub(crate) fn hidden_shell(call: &str, cwd: &Path, title: &str) -> PermissionRequest {
     let title: String = title.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     shell(call, cwd, &format!("# {title}"), "Run a command that the program does not show")

@@ -26,8 +26,6 @@ pub(super) struct Approvals {
 struct Open {
     call: String,
     input: Value,
-    /// What claude would remember if it were allowed for longer.
-    suggestions: Vec<Value>,
 }
 
 /// Several questions of one request.
