@@ -1,4 +1,5 @@
-//! What programs want to do, in the words of our own permission requests, so that every client can show and answer them.
+//! What programs want to do, in the words of our own permission requests, so that every client can show and answer
+//! them.
 
 use std::path::Path;
 
@@ -10,8 +11,9 @@ use serde_json::Value;
 
 /// What was decided, as far as programs are told.
 ///
-/// A program is never told that something is allowed from now on: what it finds to be like it is not what a person was
-/// shown, and a deny rule that comes later would not reach it. It asks each time, and the policy answers from its grants.
+/// A program is never told that something is allowed from now on: what it finds to be like it is not what a person
+/// was shown, and a deny rule that comes later would not reach it. It asks each time, and the policy answers from
+/// its grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Once,

@@ -1,8 +1,9 @@
 //! The catalogue's readers, held against the programs of this machine.
 //!
-//! Bash cannot say what a program does with its options, so they are run: with options that the program itself lists, in
-//! every mixture that a grant for its name covers. None may change a file. By hand only, because programs differ from
-//! machine to machine; under `strace -f -e trace=execve,creat,rename,unlink` it also shows what they run.
+//! Bash cannot say what a program does with its options, so they are run: with options that the program itself
+//! lists, in every mixture that a grant for its name covers. None may change a file. By hand only, because programs
+//! differ from machine to machine; under `strace -f -e trace=execve,creat,rename,unlink` it also shows what they
+//! run.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

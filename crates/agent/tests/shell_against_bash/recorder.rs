@@ -1,8 +1,9 @@
 //! A bash in which every command is recorded and no program is found.
 //!
-//! `PATH` leads nowhere, so that whatever is not a builtin ends in `command_not_found_handle`. A `DEBUG` trap records the
-//! text of each simple command before it runs, in subshells and substitutions as well. Lines are evaluated in a subshell
-//! each, by `eval`, which takes the same way through bash as the text of `bash -c`. Nothing but bash is needed.
+//! `PATH` leads nowhere, so that whatever is not a builtin ends in `command_not_found_handle`. A `DEBUG` trap
+//! records the text of each simple command before it runs, in subshells and substitutions as well. Lines are
+//! evaluated in a subshell each, by `eval`, which takes the same way through bash as the text of `bash -c`. Nothing
+//! but bash is needed.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! What a person is shown of a shell line before they allow it.
 //!
-//! What the line runs, and what a grant for it covers, is the policy's business: `baton_core::policy::shell`. Paths and
-//! URLs are picked out of the text for display and decide nothing.
+//! What the line runs, and what a grant for it covers, is the policy's business: `baton_core::policy::shell`. Paths
+//! and URLs are picked out of the text for display and decide nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -41,8 +41,8 @@ fn warning(line: &Line) -> Option<String> {
     Some(format!("Read this line with care: {}.", why.as_str()))
 }
 
-/// The files that a line names and may change. What a program finds by itself is not among them, and neither is what the
-/// shell expands to names: a line says only so much of what it does.
+/// The files that a line names and may change. What a program finds by itself is not among them, and neither is
+/// what the shell expands to names: a line says only so much of what it does.
 pub(super) fn files_in(cwd: &Path, command: &str) -> Vec<PathBuf> {
     if Line::parse(command).is_read_only() {
         return Vec::new();

@@ -259,9 +259,9 @@ fn cannot_start(context: &ToolContext, program: &std::path::Path, error: &std::i
     })
 }
 
-/// Removes what changes the meaning of a name in a command line. A grant for `ls` is one for the program that everybody
-/// calls `ls`: not for a function from the environment, a start-up file that redefines it, or a file of that name in the
-/// working directory, which a relative entry of `PATH` would find.
+/// Removes what changes the meaning of a name in a command line. A grant for `ls` is one for the program that
+/// everybody calls `ls`: not for a function from the environment, a start-up file that redefines it, or a file of
+/// that name in the working directory, which a relative entry of `PATH` would find.
 fn for_shells(environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
     let redefines = |name: &OsString| {
         let name = name.to_string_lossy();

@@ -32,8 +32,8 @@ const DRAIN: Duration = Duration::from_millis(100);
 /// How often it is looked whether what a command left running has ended.
 const LEFTOVER_CHECK: Duration = Duration::from_secs(1);
 
-/// What makes commands ask nobody anything and page nothing: there is no terminal, and nobody at it.
-/// A repository's own configuration can name a program that even `git status` runs (`core.fsmonitor`); it does not here.
+/// What makes commands ask nobody anything and page nothing: there is no terminal, and nobody at it. A repository's
+/// own configuration can name a program that even `git status` runs (`core.fsmonitor`); it does not here.
 const QUIET: [(&str, &str); 9] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),

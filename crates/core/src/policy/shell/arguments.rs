@@ -1,8 +1,8 @@
 //! With which words the readers of the catalogue are harmless.
 //!
-//! Programs that can neither write nor run anything, whatever they are told, take any words. The others take the options
-//! that are listed here, in full: an abbreviation such as `--outp` is not among them, and neither is what a new version
-//! adds. Words that are known only when the line runs could be options, so such programs take none.
+//! Programs that can neither write nor run anything, whatever they are told, take any words. The others take the
+//! options that are listed here, in full: an abbreviation such as `--outp` is not among them, and neither is what a
+//! new version adds. Words that are known only when the line runs could be options, so such programs take none.
 
 use super::catalogue::is_listed;
 use super::word::{Expansion, Word};
@@ -186,9 +186,9 @@ fn prints_lines(words: &[Word]) -> bool {
     }
 }
 
-/// What git does without changing anything, with options that run nothing. `log`, `diff`, `show`, `grep` and `blame` are
-/// not among them: options write files and open programs, and so does the configuration of a repository (`diff.external`,
-/// `textconv`, `gpg.program`).
+/// What git does without changing anything, with options that run nothing. `log`, `diff`, `show`, `grep` and
+/// `blame` are not among them: options write files and open programs, and so does the configuration of a repository
+/// (`diff.external`, `textconv`, `gpg.program`).
 fn git(words: &[Word]) -> bool {
     let Some((subcommand, rest)) = words.split_first() else { return false };
     let options = match subcommand.text.as_str() {

@@ -1,12 +1,12 @@
 //! What is known of programs: what they can do besides what their name says.
 //!
-//! The catalogue is an allow-list. A program that is not in it can run others and write files, for all we know. Names are
-//! compared as they were written: `./ls` and `/tmp/ls` are not `ls`.
+//! The catalogue is an allow-list. A program that is not in it can run others and write files, for all we know.
+//! Names are compared as they were written: `./ls` and `/tmp/ls` are not `ls`.
 //!
-//! That a name means the same program in every line rests on three things outside of this module: each line gets a shell
-//! of its own, so that no function, alias or variable of an earlier line is left; the grammar has no function
-//! definitions, and assignments make a line exact; and the directories of `PATH` are absolute. Somebody who may write
-//! into one of those directories can change what `ls` is, and needs no grant of ours for harm.
+//! That a name means the same program in every line rests on three things outside of this module: each line gets a
+//! shell of its own, so that no function, alias or variable of an earlier line is left; the grammar has no function
+//! definitions, and assignments make a line exact; and the directories of `PATH` are absolute. Somebody who may
+//! write into one of those directories can change what `ls` is, and needs no grant of ours for harm.
 
 use super::arguments;
 use super::word::Word;

@@ -1,9 +1,9 @@
 //! The grammar of lines that are understood.
 //!
-//! It is an allow-list: what is not named here makes the line opaque. A line is a list of simple commands, connected by
-//! `&&`, `||`, `;`, `|` or newlines. A word is made of plain characters, `'...'`, `"..."`, `\c`, `$NAME` and `${NAME}`.
-//! A redirection leads to `/dev/null` or to descriptor 0, 1 or 2. There are no comments, no groups, no substitutions, no
-//! background jobs, no braces.
+//! It is an allow-list: what is not named here makes the line opaque. A line is a list of simple commands,
+//! connected by `&&`, `||`, `;`, `|` or newlines. A word is made of plain characters, `'...'`, `"..."`, `\c`,
+//! `$NAME` and `${NAME}`. A redirection leads to `/dev/null` or to descriptor 0, 1 or 2. There are no comments, no
+//! groups, no substitutions, no background jobs, no braces.
 //!
 //! Where bash has a second opinion, the line is opaque, too:
 //! - A backslash before a newline joins what is around it (`$\⏎(id)` is a substitution), so it is accepted between words

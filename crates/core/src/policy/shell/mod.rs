@@ -1,8 +1,8 @@
 //! Shell lines: what they run, what a grant for them covers, and which rules speak about them.
 //!
-//! A [`Line`] is [`Commands`] or [`Opaque`]. The first is what an allow-list grammar ([`grammar`]) has taken apart to the
-//! last character; the second is everything else, and no grant and no allow rule ever covers it. What is known of programs
-//! is in [`catalogue`], and with which words they are harmless in [`arguments`].
+//! A [`Line`] is [`Commands`] or [`Opaque`]. The first is what an allow-list grammar ([`grammar`]) has taken apart
+//! to the last character; the second is everything else, and no grant and no allow rule ever covers it. What is
+//! known of programs is in [`catalogue`], and with which words they are harmless in [`arguments`].
 //!
 //! Identifiers, which grants and rules are made of, come in three forms:
 //! - `echo`, `git status`: a program that is harmless with plain words. Covers it with any plain words.
@@ -10,7 +10,7 @@
 //! - anything else: exactly this line.
 //!
 //! This is no shell. It must never claim that a line runs less than it does, and the differential test in
-//! `agent/tests/shell_against_bash.rs` holds it to that.
+//! `agent/tests/shell_against_bash` holds it to that.
 
 mod arguments;
 mod catalogue;
@@ -136,7 +136,8 @@ impl Line {
         }
     }
 
-    /// Whether a command of the line is, or may be, what the argument of a deny rule names: `rm`, `git push`, `git:*`.
+    /// Whether a command of the line is, or may be, what the argument of a deny rule names: `rm`, `git push`,
+    /// `git:*`.
     #[must_use]
     pub fn is_named_by(&self, argument: &str) -> Match {
         match self {
@@ -163,8 +164,8 @@ impl Line {
         }
     }
 
-    /// The commands as the wire shows them, which are the identifiers of the default offer. A line that only a grant for
-    /// all of it covers, or none, is one command.
+    /// The commands as the wire shows them, which are the identifiers of the default offer. A line that only a
+    /// grant for all of it covers, or none, is one command.
     #[must_use]
     pub fn commands(&self) -> Vec<ShellCommand> {
         match self {

@@ -1,8 +1,8 @@
 //! Whether the argument of a deny rule names a command of a line.
 //!
-//! Deny rules compare base names, without regard to case, and see more than grants do: quotes, paths and wrappers hide
-//! nothing. Where a command could run what the rule names without showing it, the answer is [`Match::Unknown`], and
-//! somebody is asked.
+//! Deny rules compare base names, without regard to case, and see more than grants do: quotes, paths and wrappers
+//! hide nothing. Where a command could run what the rule names without showing it, the answer is
+//! [`Match::Unknown`], and somebody is asked.
 
 use super::catalogue::{Kind, is_listed};
 use super::word::Command;
@@ -22,11 +22,35 @@ pub(super) fn of_commands(text: &str, commands: &[Command], argument: &str) -> M
 /// Looks at what plainly stands where a command stands, behind operators, brackets and keywords.
 pub(super) fn of_opaque(text: &str, argument: &str) -> Match {
     let Some(name) = Name::of(argument) else { return Match::Unknown };
-    let visible = text.split([';', '|', '&', '(', ')', '{', '}', '`', '\n', '!']).any(|part| {
+    let visible = parts(text).iter().any(|part| {
         let words = part.split_whitespace().map(|word| word.trim_matches(['"', '\'', '\\']));
         name.begins(words.skip_while(|word| leads(word)))
     });
     if visible || trim(argument) == text { Match::Yes } else { Match::Unknown }
+}
+
+/// What stands between operators, brackets and newlines. Within quotes only substitutions begin commands: a message
+/// that mentions `; rm` does not run it, and a rule must not refuse it where somebody can be asked.
+fn parts(text: &str) -> Vec<String> {
+    let (mut parts, mut quote, mut before) = (vec![String::new()], None, ' ');
+    for c in text.chars() {
+        let separates = match quote {
+            None => ";|&(){}`\n!".contains(c),
+            Some('"') => c == '`' || (c == '(' && before == '$') || c == ')',
+            Some(_) => false,
+        };
+        match (quote, c) {
+            (None, '\'' | '"') if before != '\\' => quote = Some(c),
+            (Some(open), c) if c == open && before != '\\' => quote = None,
+            _ => {}
+        }
+        match parts.last_mut() {
+            Some(part) if !separates => part.push(c),
+            _ => parts.push(String::new()),
+        }
+        before = c;
+    }
+    parts
 }
 
 /// Whether a word stands before a command without being its name.

@@ -212,6 +212,9 @@ fn deny_rules_see_through_disguises() {
     ] {
         assert_eq!(Line::parse(line).is_named_by("rm"), Match::Unknown, "{line}");
     }
+    let mentions = Line::parse("git commit -m 'a; rm b' -m \"c | rm d\" > x");
+    assert_eq!(mentions.is_named_by("rm"), Match::Unknown, "a mention is asked about, not refused");
+    assert_eq!(Line::parse("echo \"a $(rm b)\"").is_named_by("rm"), Match::Yes);
     for line in [
         "ls", "echo rm", "git status", "cat rm | grep rm", "touch rm", "cp rm x", "echo $X", "ls *",
         "echo 'rm x'",
