@@ -38,7 +38,7 @@ pub(crate) async fn serve_tcp(server: &Arc<Server>, listener: TcpListener) -> io
         match accepted {
             Ok((stream, _)) => match places.enter() {
                 Some(place) => {
-                    drop(server.tasks.spawn(welcome(server.clone(), places.clone(), place, stream)))
+                    drop(server.tasks.spawn(welcome(server.clone(), places.clone(), place, stream)));
                 }
                 // Not even told why: whoever connects faster than it is refused would cost a task each.
                 None => tracing::warn!("too many JSON-RPC connections; closing a new one"),
