@@ -246,17 +246,22 @@ impl Watch<'_> {
             };
             let grant =
                 |which: usize| Some(Verdict::ApproveForSession(Some(offers.get(which)?.approval.clone())));
-            let verdict = match answer.as_deref() {
-                Some("y" | "yes") => Some(Verdict::ApproveOnce),
-                Some("a" | "always") => grant(0),
-                Some("w" | "wider") => grant(1),
-                Some(_) => Some(Verdict::Reject { feedback: None }),
-                None => {
-                    self.say("nobody can be asked here; use --yes to allow tools");
-                    Some(Verdict::UserNotAvailable)
-                }
+            let Some(line) = answer else {
+                self.say("nobody can be asked here; use --yes to allow tools");
+                return Ok(Some(Verdict::UserNotAvailable));
             };
-            // A grant that is not offered is no answer: ask again.
+            let (word, why) = line.trim().split_once([' ', ',']).unwrap_or((line.trim(), ""));
+            let verdict = match word.to_lowercase().as_str() {
+                "y" | "yes" => Some(Verdict::ApproveOnce),
+                "a" | "always" => grant(0),
+                "w" | "wider" => grant(1),
+                "n" | "no" => {
+                    let feedback = Some(why.trim().to_owned()).filter(|why| !why.is_empty());
+                    Some(Verdict::Reject { feedback })
+                }
+                _ => None,
+            };
+            // A typo, or a grant that is not offered, is no answer: ask again.
             if verdict.is_some() {
                 return Ok(verdict);
             }

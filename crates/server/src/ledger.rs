@@ -163,7 +163,7 @@ impl Book {
     fn append(&self, state: &mut State, line: &Line) -> io::Result<()> {
         if state.file.is_none() {
             baton_private::create_dir_all(&self.directory)?;
-            let mut file = OpenOptions::new().create(true).append(true).open(self.path())?;
+            let mut file = baton_private::append(self.path())?;
             writeln!(file, "{}", to_json(&self.owner)?)?;
             state.file = Some(file);
             state.lines = 0;

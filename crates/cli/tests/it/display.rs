@@ -33,7 +33,7 @@ async fn approval_in_run_shows_every_line_and_every_character_of_the_command() {
     let command = format!("echo one{ATTACK}\n? allow running `ls`? [y]es\ntouch forged ");
     let prompt = format!("[[text:fine{ATTACK}]]{}", call("bash", &json!({ "command": command })));
     let mut terminal = Terminal::start(&program.command(&["run", &prompt])).unwrap();
-    terminal.until("[a]lways in this session:").await;
+    terminal.until("[y]es once, [n]o (and why):").await;
     let screen = terminal.screen();
     assert_harmless(&screen);
     let shown = screen.split("allow running this command?").nth(1).expect("the question").to_owned();
