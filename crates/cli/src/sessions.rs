@@ -178,7 +178,7 @@ async fn delete(store: &dyn Store, home: &Path, ids: &[String], yes: bool) -> an
         let names: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
         let answer = terminal::ask(&format!("delete {} for good? [y/N]", names.join(", ")));
         anyhow::ensure!(answer.is_some(), "nobody can be asked here; use --yes");
-        if !matches!(answer.as_deref(), Some("y" | "yes")) {
+        if !answer.is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "y" | "yes")) {
             return Ok(ExitCode::FAILURE);
         }
     }

@@ -194,7 +194,7 @@ fn ask_for_line(asked: impl FnOnce() -> String) -> Option<String> {
     let _ = write!(std::io::stderr(), "{} ", asked()).and_then(|()| std::io::stderr().flush());
     let mut answer = String::new();
     match std::io::stdin().read_line(&mut answer) {
-        Ok(read) if read > 0 => Some(answer.trim().to_lowercase()),
+        Ok(read) if read > 0 => Some(answer.trim().to_owned()),
         _ => None,
     }
 }
