@@ -208,10 +208,10 @@ pub(crate) async fn stop(server: &Server, store: &SqliteStore) {
     match timeout(LONGEST_CLOSE, store.close()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            tracing::warn!(%error, "the store did not close cleanly; nothing acknowledged is lost")
+            tracing::warn!(%error, "the store did not close cleanly; nothing acknowledged is lost");
         }
         Err(_) => {
-            tracing::warn!("the store did not close within {LONGEST_CLOSE:?}; nothing acknowledged is lost")
+            tracing::warn!("the store did not close within {LONGEST_CLOSE:?}; nothing acknowledged is lost");
         }
     }
 }

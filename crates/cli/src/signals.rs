@@ -76,6 +76,10 @@ async fn pass_on(mut signals: Signals, sender: &Sender<()>, meaning: Meaning) {
 }
 
 /// Ends the program now, with the code that shells know for a signal. Prints nothing: standard error may be what hangs.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "main is what hangs, or what the person does not want to wait for"
+)]
 fn exit(number: i32) -> ! {
     std::process::exit(128 + number)
 }

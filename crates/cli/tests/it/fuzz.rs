@@ -4,6 +4,8 @@
 //! A few seconds in the normal run. For longer: `BATON_FUZZ_SECONDS=3600 cargo test -p baton --test it fuzz::`. The seed
 //! is printed; `BATON_FUZZ_SEED=N` starts from it again.
 
+#![allow(clippy::print_stdout, reason = "a run that fails is repeated from the seed that it printed")]
+
 use std::time::{Duration, Instant};
 
 use baton_testkit::client::{LIMIT, frame};
