@@ -52,7 +52,7 @@ mod workspace;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use baton_agent::tools::{Toolbox, beneath};
 use baton_protocol::{ClientId, SessionId};
@@ -125,6 +125,7 @@ pub struct Server {
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
     last_client: AtomicU64,
+    reaped: AtomicBool,
 }
 
 impl Server {
@@ -152,6 +153,7 @@ impl Server {
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
             last_client: AtomicU64::new(0),
+            reaped: AtomicBool::new(false),
         })
     }
 
@@ -192,8 +194,12 @@ impl Server {
         rpc::serve_tcp(self, listener).await
     }
 
-    /// Ends what a server left behind that was killed. Beside everything else: nobody should wait for it.
-    fn reap(&self) {
+    /// Ends what a killed server left behind, once, whichever door opens first. Beside everything else: nobody should wait
+    /// for it.
+    pub(crate) fn reap(&self) {
+        if self.reaped.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let home = self.options.home.clone();
         self.tasks.spawn_blocking(move || {
             let reaped = reaper::reap(&home);

@@ -71,6 +71,7 @@ impl Server {
     /// # Errors
     /// When the session cannot be made or opened.
     pub async fn join(self: &Arc<Self>, joint: Joint) -> Result<LocalSession, LocalError> {
+        self.reap();
         let (sender, events) = mpsc::unbounded_channel();
         let client = self.new_client();
         let (id, params, how) = match joint {

@@ -1,5 +1,7 @@
 //! Nothing is left running: whatever a command starts, however it hides, ends with the turn, the session or the server.
 
+use std::process::Stdio;
+
 use baton_testkit::chat::Chat;
 use baton_testkit::client::Client;
 use baton_testkit::processes::Marker;
@@ -89,6 +91,25 @@ async fn what_a_killed_server_leaves_behind_is_ended_by_the_next() {
     assert!(!marker.alive().is_empty(), "this test is about what is left behind");
     let _next = program.serve().await;
     marker.until_gone("the start of the next server").await;
+}
+
+#[tokio::test]
+async fn every_way_of_serving_ends_what_a_killed_server_left_behind() {
+    let (program, _model) = scripted().await;
+    let socket = program.home().join("s.sock");
+    let socket = socket.to_str().unwrap();
+    for arguments in [&["serve", "--http", "127.0.0.1:0"][..], &["serve", "--socket", socket]] {
+        let marker = Marker::new();
+        let (mut server, client) = busy(&program, &marker).await;
+        server.kill().await;
+        drop(client);
+        let mut command = program.command(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut next = Running::spawn(command);
+        marker.until_gone("the start of the next server").await;
+        next.kill().await;
+        std::fs::remove_dir_all(program.home()).unwrap();
+    }
 }
 
 /// It has no tag, no parent of ours and no open pipe; only the session that its command was started in tells.

@@ -128,6 +128,7 @@ impl HttpDoor {
     /// # Errors
     /// When the listener fails for good.
     pub async fn serve(&self, listener: HttpListener) -> std::io::Result<()> {
+        self.door.server.reap();
         listen::serve(&self.door, self.routes.clone(), listener).await
     }
 }
