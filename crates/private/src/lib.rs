@@ -5,6 +5,7 @@
 //! `baton-server` and the program for that.
 
 #![allow(clippy::missing_errors_doc, reason = "all of these fail as the functions of `std::fs` do")]
+#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it where they may block")]
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};

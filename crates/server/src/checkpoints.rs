@@ -1,6 +1,6 @@
 //! The checkpoints of a session: what was said up to a point, in a few paragraphs. They are files of the session, for
 //! people and for the model to look back at; the conversation itself does not depend on them.
-#![expect(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
+#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 //!
 //! The directory may be shared with other programs (`COPILOT_HOME`), so only what is known to be ours is touched: files
 //! by their names, directories of sessions by the store.
+#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::io;
 use std::path::Path;

@@ -8,6 +8,7 @@
 //!
 //! The page cache survives the death of a process, and after the death of the machine there is nothing to reap: nothing is
 //! synced.
+#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};

@@ -1,5 +1,6 @@
 //! Grants for locations and trusted folders, in `permissions.json` of Baton's home. They outlive sessions; a session follows
 //! them once a client applies the location to it.
+#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@
 //! Only regular files are opened, and without waiting: a pipe or a device would hang or never end.
 //!
 //! All of it may block. Hard links and mount points are not links here: making either needs the right to do so already.
+#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};

@@ -7,7 +7,13 @@
 //!
 //! The run in the test suite is short, and the same every time. For hours, by hand:
 //! `BATON_FUZZ_SECONDS=3600 BATON_FUZZ_SEED=1 cargo test --release -p baton-agent --test shell_against_bash generated -- --nocapture`
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "helpers of tests are tests"
+)]
 
 mod generator;
 mod programs;

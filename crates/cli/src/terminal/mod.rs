@@ -4,6 +4,7 @@
 //! does (a title, a path, a server's error, an answer). A line stays one line, and text of several lines is printed as
 //! such. Colours are added here, afterwards; an escape sequence in a text is always somebody else's.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is where printing lives")]
+#![allow(clippy::disallowed_methods, reason = "runs on the main thread, or on a thread of its own")]
 
 mod log;
 mod question;

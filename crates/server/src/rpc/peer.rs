@@ -47,6 +47,7 @@ impl Peer {
 }
 
 /// The user who owns the socket that is bound to `peer` and connected to `local`. Blocks.
+#[expect(clippy::disallowed_methods, reason = "the caller runs it on a blocking thread")]
 fn owner_of(peer: SocketAddr, local: SocketAddr) -> Option<u32> {
     ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|table| {
         let text = std::fs::read_to_string(table).ok()?;

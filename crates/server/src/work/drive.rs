@@ -10,12 +10,12 @@ use baton_protocol::ToolCallId;
 use baton_protocol::event::{
     AssistantUsage, MessageDelta, MessageStart, ReasoningDelta, SessionError, TokenCounts, ToolPartialResult,
 };
-use baton_protocol::permission::PermissionRequest;
+use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_store::Seq;
 use tokio::sync::mpsc;
 
 use super::engine_room::{Run, Wanted};
-use super::{Bench, prompt};
+use super::{Bench, prompt, trust};
 use crate::session::Mail;
 use crate::session::actor::transcript::Conversation;
 
@@ -43,7 +43,11 @@ pub(super) async fn drive(
         // What is refused by a rule has to be asked for, to be refused.
         allow_all: server.options.allow_all && bench.session.durable.rules.denied.is_empty(),
     };
-    let mut driver = Driver { scribe: Scribe::new(&bench, work), engine: &**engine, wanted, control };
+    let held = Vec::new();
+    let mut driver = Driver { scribe: Scribe::new(&bench, work), engine: &**engine, wanted, control, held };
+    if let Some(refusal) = driver.refused_by_distrust().await {
+        return WorkResult::Drive(Err(failure(refusal)));
+    }
     let is_new = token.is_none();
     let first = if is_new { told(&bench.conversation, &prompt) } else { prompt.clone() };
     let mut outcome = driver.run(token, first).await;
@@ -76,13 +80,57 @@ struct Driver<'a> {
     engine: &'a dyn Engine,
     wanted: Wanted,
     control: mpsc::UnboundedReceiver<Control>,
+    /// What was said before the program was started.
+    held: Vec<Control>,
 }
 
 impl Driver<'_> {
+    /// Asks whether to trust the directory, if it brings something that the program would act on. Returns why the program
+    /// must not be started.
+    async fn refused_by_distrust(&mut self) -> Option<String> {
+        let bench = self.scribe.bench;
+        if bench.engine.is_trusting() {
+            return None;
+        }
+        let engine = self.wanted.engine;
+        if let Some(untrusted) = trust::untrusted(&bench.server, engine, &self.wanted.cwd).await {
+            let wants = Box::new(untrusted.request(engine));
+            let reference = trust::REFERENCE.to_owned();
+            self.scribe.take(Report::Wants { reference, call: None, wants });
+            if !self.is_approved().await {
+                return Some(untrusted.refusal(engine));
+            }
+        }
+        bench.engine.trust();
+        None
+    }
+
+    async fn is_approved(&mut self) -> bool {
+        loop {
+            let control = tokio::select! {
+                control = self.control.recv() => control,
+                () = self.scribe.bench.cancel.cancelled() => None,
+            };
+            match control {
+                Some(Control::Decide { reference, verdict }) if reference == trust::REFERENCE => {
+                    return matches!(
+                        verdict,
+                        Verdict::ApproveOnce
+                            | Verdict::ApproveForSession(_)
+                            | Verdict::ApproveForLocation { .. }
+                    );
+                }
+                Some(other) => self.held.push(other),
+                None => return false,
+            }
+        }
+    }
+
     async fn run(&mut self, token: Option<String>, prompt: String) -> Outcome {
         let bench = self.scribe.bench;
         let (reports, mut heard) = mpsc::unbounded_channel();
         let (said, control) = mpsc::unbounded_channel();
+        self.held.drain(..).for_each(|control| drop(said.send(control)));
         let run = Run { prompt, reports, control, interrupt: bench.cancel.clone() };
         let server = &bench.server;
         let mut running =

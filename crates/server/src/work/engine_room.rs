@@ -1,7 +1,7 @@
 //! The program that works in a session, where another agent's program does: started when it is needed, kept between
 //! turns, ended when it has had nothing to do for a while, at the latest with the session.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub(crate) struct EngineRoom {
     tag: OnceLock<String>,
     /// Counts runs, so that whoever looks later can tell whether something has happened since.
     runs: AtomicU64,
+    /// Whether the directory may act on the program, because nothing in it does or somebody trusts it.
+    trusting: AtomicBool,
 }
 
 struct Kept {
@@ -49,6 +51,14 @@ pub(super) struct Run {
 }
 
 impl EngineRoom {
+    pub(super) fn is_trusting(&self) -> bool {
+        self.trusting.load(Ordering::Acquire)
+    }
+
+    pub(super) fn trust(&self) {
+        self.trusting.store(true, Ordering::Release);
+    }
+
     /// Has the program work on a prompt, after whatever it is working on.
     pub(super) async fn run(
         self: &Arc<Self>,

@@ -18,6 +18,7 @@ mod person;
 mod prompt;
 mod question;
 mod tools;
+mod trust;
 mod window;
 
 use std::panic::AssertUnwindSafe;

@@ -11,6 +11,7 @@
 //!   been free.
 //!
 //! Anything else with that number may be a stranger whose session came to have it later, and is left alone.
+#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -14,6 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::extract::{Params, Place, session_id};
 use super::sessions::open;
+use super::types::{GrantName, RuleKindName};
 use crate::http::Shared;
 use crate::http::error::{ApiError, ErrorBody};
 use crate::session::Mail;
@@ -33,7 +34,7 @@ pub(super) struct GrantView {
     /// To revoke it by.
     pub(super) id: Option<String>,
     /// What is granted.
-    #[schema(value_type = Object)]
+    #[schema(value_type = GrantName)]
     pub(super) grant: Approval,
     /// Who gave it.
     pub(super) by: Option<String>,
@@ -123,8 +124,7 @@ pub(super) struct LocationView {
 /// A grant that every session of its location can apply.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LocationGrantView {
-    /// `shell`, `read`, `write`, `url`, `mcp`, `custom-tool` or `memory`.
-    #[schema(value_type = String)]
+    #[schema(value_type = RuleKindName)]
     pub(super) kind: baton_protocol::rules::RuleKind,
     /// What it is about; none means everything of its kind.
     pub(super) argument: Option<String>,
@@ -160,7 +160,7 @@ pub(super) struct RevokeQuery {
     /// The location, as it is listed.
     pub(super) location: String,
     /// Only grants of this kind.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<RuleKindName>)]
     pub(super) kind: Option<baton_protocol::rules::RuleKind>,
     /// Only the one about this; needs `kind`.
     pub(super) argument: Option<String>,

@@ -255,11 +255,58 @@ pub(super) struct RequestView {
     pub(super) offers: Vec<OfferView>,
 }
 
+/// The forms of [`Approval`], for the description of the API.
+#[derive(ToSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[schema(as = Grant)]
+#[allow(dead_code, reason = "only described, never made")]
+pub(super) enum GrantName {
+    /// Commands by identifier, `program:*` for everything a program can do, or one exact line.
+    Commands {
+        #[schema(rename = "commandIdentifiers")]
+        command_identifiers: Vec<String>,
+    },
+    /// Changes of files in the working directory.
+    Write {},
+    /// Reading files.
+    Read {},
+    /// An MCP server, or one tool of it.
+    Mcp {
+        #[schema(rename = "serverName")]
+        server_name: String,
+        #[schema(rename = "toolName")]
+        tool_name: Option<String>,
+    },
+    /// An origin: scheme, host and port.
+    Url { domain: String },
+    /// Remembering facts.
+    Memory {},
+    /// A client tool.
+    CustomTool {
+        #[schema(rename = "toolName")]
+        tool_name: String,
+    },
+}
+
+/// The names of [`RuleKind`](baton_protocol::rules::RuleKind), for the description of the API.
+#[derive(ToSchema)]
+#[schema(rename_all = "kebab-case", as = RuleKind)]
+#[allow(dead_code, reason = "only described, never made")]
+pub(super) enum RuleKindName {
+    Shell,
+    Read,
+    Write,
+    Memory,
+    Url,
+    CustomTool,
+    Mcp,
+}
+
 /// A grant that can be given, and what it means.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct OfferView {
     /// To be sent back as `grant`.
-    #[schema(value_type = Object)]
+    #[schema(value_type = GrantName)]
     pub(super) grant: Approval,
     /// What it covers, for the person who decides.
     pub(super) meaning: String,
@@ -361,7 +408,7 @@ pub(super) enum RequestAnswer {
     Permission {
         decision: Decision,
         /// The grant to give, one of the request's `offers`; by default the first.
-        #[schema(value_type = Option<Object>)]
+        #[schema(value_type = Option<GrantName>)]
         grant: Option<Approval>,
         /// What the model is told, if it is a no.
         feedback: Option<String>,
