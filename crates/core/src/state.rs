@@ -1,7 +1,7 @@
 //! What a session is: the half that survives, and the half that does not.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use baton_protocol::event::{
@@ -47,7 +47,8 @@ impl Durable {
     #[must_use]
     pub fn territory(&self, live: &Live, resolved: Option<&Path>) -> Territory {
         let cwd = resolved.unwrap_or_else(|| Path::new(&self.facts.context.cwd)).to_owned();
-        Territory { cwd, home: live.home.clone(), workspace: live.workspace.clone() }
+        let owned = |path: &Option<Arc<Path>>| path.as_deref().map(Path::to_owned);
+        Territory { cwd, home: owned(&live.home), workspace: owned(&live.workspace) }
     }
 
     /// How much the agent may do on its own at this moment.
@@ -132,7 +133,7 @@ pub struct Durable {
     #[serde(alias = "approvals")]
     pub grants: Vec<Grant>,
     /// Standing rules that clients set. Durable, because a deny rule that a crash forgets denies nothing.
-    pub rules: Rules,
+    pub rules: Arc<Rules>,
     /// What was used so far.
     pub totals: Totals,
     /// The parts of the history that were taken back.
@@ -462,9 +463,9 @@ pub struct Live {
     /// Whether the server was started to allow everything that no deny rule stands against.
     pub allow_all: bool,
     /// Baton's home: no grant reaches it.
-    pub home: Option<PathBuf>,
+    pub home: Option<Arc<Path>>,
     /// The session's own files in it, which grants do reach.
-    pub workspace: Option<PathBuf>,
+    pub workspace: Option<Arc<Path>>,
 }
 
 impl Live {

@@ -36,7 +36,7 @@ impl Step<'_> {
             Change::Permissions(mode) => PermissionsChanged { previous_mode: facts.permissions, mode }.into(),
             Change::Rules { edit, by } => {
                 let rules = edit.applied_to(&self.session.durable.rules);
-                if rules == self.session.durable.rules {
+                if rules == *self.session.durable.rules {
                     return self.reply(reply, Reply::Done(None));
                 }
                 RulesChanged { rules, by: Some(by) }.into()

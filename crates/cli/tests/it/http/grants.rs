@@ -101,3 +101,30 @@ async fn a_grant_for_a_location_is_durable_once_it_is_acknowledged() {
     assert_eq!(house.delete(&format!("/api/locations?location={key}&kind=shell&argument=echo")).await, 204);
     assert_eq!(house.http.get("/api/locations").await.expect(200), json!({"locations": []}));
 }
+
+#[tokio::test]
+async fn engine_starts_in_a_directory_that_acts_only_if_somebody_trusts_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = tempfile::tempdir().unwrap();
+    let (program, mark) = (scratch.path().join("codex"), scratch.path().join("started"));
+    std::fs::write(&program, format!("#!/bin/sh\necho >> {}\nexit 1\n", mark.display())).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let house = House::configured(&format!("[engines.codex]\nprogram = {:?}\n", program.display())).await;
+    std::fs::create_dir(house.program.work().join(".codex")).unwrap();
+    house.http.create("s", json!({"cwd": house.program.work(), "model": "codex"})).await;
+
+    let prompt = house.http.prompt("s", "hello").await;
+    let request = house.http.pending("s").await;
+    assert_eq!(request["detail"]["toolName"], "trust", "{request}");
+    assert!(request["detail"]["hookMessage"].as_str().unwrap().contains(".codex"), "{request}");
+    assert_eq!(request.get("offers"), None, "trust is no grant");
+    assert!(!mark.exists(), "nothing was started yet");
+    let _ = house.decide(json!({"decision": "reject"})).await.expect(200);
+    assert_eq!(house.http.outcome("s", &prompt).await, "failed");
+    assert!(!mark.exists(), "nothing was started at all");
+
+    let prompt = house.http.prompt("s", "hello").await;
+    let _ = house.decide(json!({"decision": "approve"})).await.expect(200);
+    assert_eq!(house.http.outcome("s", &prompt).await, "failed", "the program does nothing");
+    assert!(mark.exists(), "but it was started");
+}

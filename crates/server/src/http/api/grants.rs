@@ -61,7 +61,7 @@ pub(super) async fn list(
             by: grant.by.as_ref().map(ToString::to_string),
             at: grant.at,
         });
-        SessionGrants { grants: grants.collect(), rules: durable.rules.clone() }
+        SessionGrants { grants: grants.collect(), rules: (*durable.rules).clone() }
     });
     Ok(Json(held.await?))
 }

@@ -180,8 +180,8 @@ impl Nascent {
     ) -> Actor {
         let directory = self.server.session_directory(&self.id, settings.config_dir.as_deref());
         session.live.allow_all = self.server.options.allow_all;
-        session.live.home = Some(self.server.options.home.clone());
-        session.live.workspace = Some(directory.clone());
+        session.live.home = Some(self.server.options.home.as_path().into());
+        session.live.workspace = Some(directory.as_path().into());
         Actor {
             engine: Arc::default(),
             tools: Arc::new(ToolRoom::new(&self.server, &self.hub, directory.clone())),
