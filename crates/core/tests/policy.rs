@@ -174,7 +174,7 @@ fn territory() -> Territory {
 }
 
 fn grant(approval: Approval) -> Grant {
-    Grant { approval, id: None, by: None, at: None }
+    Grant { approval, id: None, by: None, at: None, cwd: Some("/w".into()) }
 }
 
 #[test]
@@ -193,7 +193,8 @@ fn a_change_of_several_files_is_covered_only_if_each_of_them_is() {
     let (grants, none) = ([grant(Approval::Write {})], Rules::default());
     let territory = territory();
     let (mode, advice) = (PermissionMode::Manual, Advice::None);
-    let situation = Situation { mode, rules: &none, grants: &grants, territory: &territory, advice };
+    let situation =
+        Situation { mode, rules: &none, grants: &grants, territory: &territory, advice, cwd: "/w" };
     let allowed = |files: &str| matches!(decide(&write(files), &situation), Decision::Allow(_));
     assert!(allowed("/w/a") && allowed("/w/a\n/w/b"));
     for files in ["/w/a\n/etc/passwd", "/etc/passwd\n/w/a", "/w/a\n/w/.git/config", "/w/a\n", ""] {
@@ -239,7 +240,7 @@ proptest! {
 
     #[test]
     fn a_deny_rule_always_wins(request in request(), rules in rules(), grants in grants(), mode in mode(), advice in advice()) {
-        let situation = Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice };
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice, cwd: "/w" };
         let denied = matches!(decide(&request, &situation), Decision::Deny(_));
         prop_assert_eq!(denied, is_denied(&request, &rules));
     }
@@ -248,7 +249,7 @@ proptest! {
     fn what_is_not_understood_is_never_granted(request in request(), mut rules in rules(), grants in grants()) {
         prop_assume!(!is_understood(&request));
         let with = |mode, advice, rules: &Rules| {
-            decide(&request, &Situation { mode, rules, grants: &grants, territory: &territory(), advice })
+            decide(&request, &Situation { mode, rules, grants: &grants, territory: &territory(), advice, cwd: "/w" })
         };
         prop_assert!(!matches!(with(PermissionMode::Manual, Advice::None, &rules), Decision::Allow(_)));
         rules.denied.push(Rule::new(RuleKind::Shell, Some("never-seen")));
@@ -274,6 +275,7 @@ proptest! {
             grants: &grants,
             territory: &territory(),
             advice: Advice::None,
+            cwd: "/w",
         };
         prop_assert!(matches!(decide(&asked, &situation), Decision::Allow(_)), "a grant covers what it was given for");
         if matches!(decide(&other, &situation), Decision::Allow(_)) {
@@ -308,7 +310,7 @@ proptest! {
     fn a_further_deny_rule_never_allows_more(
         request in request(), rules in rules(), more in rule(), grants in grants(), mode in mode(), advice in advice(),
     ) {
-        let situation = Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice };
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice, cwd: "/w" };
         let before = decide(&request, &situation);
         let mut stricter = rules.clone();
         stricter.denied.push(more);
@@ -330,7 +332,7 @@ proptest! {
                 };
             let mode = PermissionMode::Manual;
             let situation =
-                Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice: Advice::None };
+                Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice: Advice::None, cwd: "/w" };
             prop_assert!(!matches!(decide(&request, &situation), Decision::Allow(_)), "{}", path);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! An export is everything there is, Baton's own events included. An import takes our own exports and the `events.jsonl`
 //! of other programs, and is as tolerant as opening a history is: what cannot be read is left out, and said. It trusts
-//! the file with nothing else: grants, modes and work that waits are taken back; see [`crate::disarm`].
+//! the file with nothing else: grants, modes and work that waits are taken back; see `disarm`.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;

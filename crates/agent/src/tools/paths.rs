@@ -1,7 +1,7 @@
 //! Paths as a model writes them, made absolute and real, so that what a person allows is what is touched.
 //!
-//! A request names the real path ([`Target::ask`]), with all links followed. The call that runs later works on that very
-//! path ([`Target::recall`]) and follows no link: what has become of the model's own path meanwhile does not matter.
+//! A request names the real path (`Target::ask`), with all links followed. The call that runs later works on that very
+//! path (`Target::recall`) and follows no link: what has become of the model's own path meanwhile does not matter.
 #![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::VecDeque;

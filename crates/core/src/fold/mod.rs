@@ -4,6 +4,7 @@
 
 mod agents;
 
+use baton_protocol::event::WorkContext;
 use baton_protocol::event::{
     ApprovalsChanged, Body, Hold, PlanAnswer, PromptAmended, Question, RequestClosed, RequestOpened,
     SwitchAnswer, ToolRequest,
@@ -50,6 +51,14 @@ impl Durable {
         }
     }
 
+    /// Takes another context. The grants of a location are applied to a directory, and end with it.
+    fn change_context(&mut self, context: &WorkContext) {
+        if context.cwd != self.facts.context.cwd && self.rules.location.is_some() {
+            std::sync::Arc::make_mut(&mut self.rules).location = None;
+        }
+        self.facts.context = context.clone();
+    }
+
     fn change_grants(&mut self, event: &Event, change: &ApprovalsChanged) {
         match (&change.approval, change.revoked) {
             (Some(approval), _) => self.grants.push(Grant {
@@ -57,6 +66,7 @@ impl Durable {
                 id: Some(event.id),
                 by: change.by.clone(),
                 at: Some(event.timestamp),
+                cwd: Some(self.facts.context.cwd.clone()),
             }),
             (None, Some(revoked)) => self.grants.retain(|grant| grant.id != Some(revoked)),
             (None, None) => self.grants.clear(),
@@ -73,7 +83,7 @@ impl Durable {
             }
             Body::SessionResume(resume) => {
                 if let Some(context) = &resume.context {
-                    self.facts.context = context.clone();
+                    self.change_context(context);
                 }
             }
             Body::ModelChange(change) => {
@@ -91,7 +101,7 @@ impl Durable {
                 }
             }
             Body::PermissionsChanged(change) => self.facts.permissions = change.mode,
-            Body::ContextChanged(change) => self.facts.context = change.0.clone(),
+            Body::ContextChanged(change) => self.change_context(&change.0),
             Body::EngineUsage(usage) => self.totals.count(&usage.model, usage.tokens),
             Body::EngineThread(thread) => {
                 self.facts.threads.insert(thread.engine.clone(), thread.token.clone());

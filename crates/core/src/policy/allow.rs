@@ -5,7 +5,7 @@ use std::path::Path;
 use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::rules::{Rule, RuleKind};
 
-use super::deny::lexical;
+use super::deny::{is_known, lexical};
 use super::shell::Line;
 use super::territory::Standing;
 use super::{Decision, Reason, Situation, Subject, Typed, address, territory};
@@ -14,6 +14,11 @@ use super::{Decision, Reason, Situation, Subject, Typed, address, territory};
 pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decision {
     let all = All(situation);
     let covers = match (&subject.line, subject.request) {
+        (Some(Typed::Line(_)), PermissionRequest::Shell { possible_paths, .. })
+            if possible_paths.iter().any(|path| all.is_asked_each_time(path)) =>
+        {
+            return Decision::Ask(Reason::EachTime("the line names files of Baton itself"));
+        }
         (Some(Typed::Line(line)), _) => all.cover_line(line),
         (None, PermissionRequest::Write { .. }) => return each(subject.request, |file| all.write(file)),
         (None, PermissionRequest::Read { .. }) => return each(subject.request, |file| all.read(file)),
@@ -36,7 +41,8 @@ pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decis
 fn each(request: &PermissionRequest, decide: impl Fn(&str) -> Decision) -> Decision {
     let mut decision = verdict(false);
     for file in request.files() {
-        decision = decide(file);
+        // What could not be resolved may be any file.
+        decision = if is_known(file) { decide(file) } else { verdict(false) };
         if !matches!(decision, Decision::Allow(_)) {
             break;
         }
@@ -53,7 +59,8 @@ struct All<'a>(&'a Situation<'a>);
 
 impl<'a> All<'a> {
     fn approvals(&self) -> impl Iterator<Item = &'a Approval> {
-        self.0.grants.iter().map(|grant| &grant.approval)
+        let cwd = self.0.cwd;
+        self.0.grants.iter().filter(move |grant| grant.holds_in(cwd)).map(|grant| &grant.approval)
     }
 
     fn rules_of(&self, kind: RuleKind) -> impl Iterator<Item = &'a Rule> {
@@ -81,6 +88,11 @@ impl<'a> All<'a> {
             }
         }
         line.is_covered_by(&identifiers)
+    }
+
+    /// Whether reading a path is asked for each time, wherever it is named.
+    fn is_asked_each_time(&self, path: &str) -> bool {
+        is_known(path) && matches!(self.0.territory.read(Path::new(path)), Standing::EachTime(_))
     }
 
     fn write(&self, file_name: &str) -> Decision {

@@ -19,8 +19,8 @@ pub(super) fn names(rule: &Rule, subject: &Subject<'_>) -> Match {
             named.fold(exactly(argument.is_none()), Match::or)
         }
         (RuleKind::Write, PermissionRequest::Write { .. }) => {
-            let mut files = subject.request.files();
-            exactly(argument.is_none_or(|directory| files.any(|file| is_within(file, directory))))
+            let named = subject.request.files().map(|file| names_write(argument, file));
+            named.fold(exactly(argument.is_none()), Match::or)
         }
         (RuleKind::Memory, PermissionRequest::Memory { .. }) => Match::Yes,
         (RuleKind::Url, PermissionRequest::Url { url, .. }) => {
@@ -32,8 +32,28 @@ pub(super) fn names(rule: &Rule, subject: &Subject<'_>) -> Match {
         (RuleKind::Mcp, PermissionRequest::Mcp { server_name, tool_name, .. }) => exactly(
             argument.is_none_or(|name| name == server_name || *name == format!("{server_name}({tool_name})")),
         ),
+        // A hook asks about a call that it alone understands, and a program about rights that it describes itself.
+        (
+            RuleKind::Shell | RuleKind::Read | RuleKind::Write | RuleKind::Url,
+            PermissionRequest::Hook { .. },
+        ) => Match::Unknown,
         _ => Match::No,
     }
+}
+
+fn names_write(argument: Option<&str>, file: &str) -> Match {
+    match argument {
+        Some(directory) if is_known(file) => exactly(is_within(file, directory)),
+        Some(_) => Match::Unknown,
+        None => Match::Yes,
+    }
+}
+
+/// Whether a path is absolute and has no detours: anything else could not be resolved, and may be any file.
+pub(super) fn is_known(path: &str) -> bool {
+    let path = Path::new(path);
+    path.is_absolute()
+        && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
 }
 
 /// A read of a directory reads what is below it: a rule for a part of it may be meant.
@@ -41,7 +61,7 @@ fn names_read(argument: Option<&str>, path: &str) -> Match {
     match argument {
         None => Match::Yes,
         Some(directory) if is_within(path, directory) => Match::Yes,
-        Some(directory) if lexical(directory).starts_with(lexical(path)) => Match::Unknown,
+        Some(directory) if !is_known(path) || folded(directory).starts_with(folded(path)) => Match::Unknown,
         Some(_) => Match::No,
     }
 }
@@ -89,15 +109,19 @@ fn exactly(named: bool) -> Match {
     if named { Match::Yes } else { Match::No }
 }
 
-/// Whether a path is a directory's, or is that file. A pattern names all that its first plain part holds: too much is
-/// the safe side for a deny rule.
+/// Whether a path is a directory's, or is that file. A pattern names all that its first plain part holds, and case does not
+/// matter, as on some file systems: too much is the safe side for a deny rule.
 fn is_within(path: &str, directory: &str) -> bool {
-    let plain = lexical(directory);
+    let plain = folded(directory);
     let plain: PathBuf = plain
         .components()
         .take_while(|part| !part.as_os_str().to_string_lossy().contains(['*', '?', '[', '{']))
         .collect();
-    lexical(path).starts_with(plain)
+    folded(path).starts_with(plain)
+}
+
+fn folded(path: &str) -> PathBuf {
+    lexical(&path.to_lowercase())
 }
 
 /// A path without `.` and `..`, as far as its text tells.

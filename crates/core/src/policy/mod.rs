@@ -69,6 +69,25 @@ pub struct Grant {
     /// When.
     #[serde(default)]
     pub at: Option<Timestamp>,
+    /// The working directory that it was given in. A line or a write means something else in another one.
+    #[serde(default)]
+    pub cwd: Option<String>,
+}
+
+impl Grant {
+    /// Whether the grant holds in a working directory. One of an older version, which did not say where it was given, does
+    /// not where that matters.
+    #[must_use]
+    pub fn holds_in(&self, cwd: &str) -> bool {
+        match self.approval {
+            Approval::Commands { .. } | Approval::Write {} => self.cwd.as_deref() == Some(cwd),
+            Approval::Read {}
+            | Approval::Mcp { .. }
+            | Approval::Url { .. }
+            | Approval::Memory {}
+            | Approval::CustomTool { .. } => true,
+        }
+    }
 }
 
 /// What somebody other than the policy has already said about a request: a hook, the declaration of a client tool, or a
@@ -99,6 +118,8 @@ pub struct Situation<'a> {
     pub territory: &'a Territory,
     /// What a hook or a tool's declaration says.
     pub advice: Advice,
+    /// The working directory, as it is named.
+    pub cwd: &'a str,
 }
 
 /// What becomes of a request.

@@ -61,7 +61,9 @@ pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> 
         }
         (None, PermissionRequest::Read { .. }) => {
             let standing = |file: &str| territory.read(&super::deny::lexical(file));
-            match request.files().any(|file| matches!(standing(file), Standing::EachTime(_))) {
+            let is_covered =
+                |file: &str| super::deny::is_known(file) && !matches!(standing(file), Standing::EachTime(_));
+            match request.files().any(|file| !is_covered(file)) {
                 true => Vec::new(),
                 false => {
                     vec![Offer::new(

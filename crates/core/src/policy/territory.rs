@@ -47,6 +47,7 @@ const BOOKKEEPING: [&str; 5] = ["rewind", "checkpoints", "events.jsonl", "sessio
 const GIT: &str = "git runs programs that are named there";
 const SHELL: &str = "a shell or a login runs it";
 const ACCESS: &str = "it decides who may log in, and what is run then";
+const TOOL: &str = "a tool runs what is named there";
 const EDITOR: &str = "an editor or a shell acts on it when the directory is opened";
 const AGENT: &str = "an agent acts on it when it is started there";
 
@@ -84,10 +85,27 @@ const ACTING: &[(&[&str], &str)] = &[
     (&[".config", "autostart"], SHELL),
     (&["library", "launchagents"], SHELL),
     (&[".ssh"], ACCESS),
+    (&[".netrc"], ACCESS),
+    (&[".npmrc"], ACCESS),
+    (&[".cargo"], TOOL),
+    (&[".yarnrc.yml"], TOOL),
+    (&[".gdbinit"], TOOL),
+    (&[".local", "bin"], TOOL),
+    (&[".inputrc"], SHELL),
+    (&[".tmux.conf"], SHELL),
     (&[".envrc"], EDITOR),
     (&[".vscode"], EDITOR),
     (&[".idea"], EDITOR),
     (&[".devcontainer"], EDITOR),
+    (&[".zed"], EDITOR),
+    (&[".kiro"], EDITOR),
+    (&[".vim"], EDITOR),
+    (&[".nvim.lua"], EDITOR),
+    (&[".nvimrc"], EDITOR),
+    (&[".config", "nvim"], EDITOR),
+    (&[".dir-locals.el"], EDITOR),
+    (&[".mise.toml"], EDITOR),
+    (&["mise.toml"], EDITOR),
     (&[".exrc"], EDITOR),
     (&[".vimrc"], EDITOR),
     (&[".mcp.json"], AGENT),
@@ -98,6 +116,10 @@ const ACTING: &[(&[&str], &str)] = &[
     (&[".gemini"], AGENT),
     (&[".opencode"], AGENT),
     (&["opencode.json"], AGENT),
+    (&["opencode.jsonc"], AGENT),
+    (&[".crush"], AGENT),
+    (&["crush.json"], AGENT),
+    (&[".crush.json"], AGENT),
     (&[".pi"], AGENT),
     (&[".qwen"], AGENT),
 ];

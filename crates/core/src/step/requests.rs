@@ -129,6 +129,13 @@ impl Step<'_> {
         };
         match (saved, call.stage.clone()) {
             (Err(why), _) => self.reply(reply, Reply::Refused(why)),
+            // A rule that came while the grant was being stored.
+            (Ok(()), CallStage::AwaitingPermission { wants, .. })
+                if policy::is_denied(&wants, &self.session.durable.rules) =>
+            {
+                self.decide(request, &call, &wants, Verdict::DeniedByRules, None);
+                self.reply_after_records(reply);
+            }
             (Ok(()), CallStage::AwaitingPermission { wants, .. }) => {
                 let named = Some(approval.clone());
                 let verdict =
@@ -156,6 +163,7 @@ impl Step<'_> {
             grants: &durable.grants,
             territory: &durable.territory(live, None),
             advice: Advice::None,
+            cwd: &durable.facts.context.cwd,
         };
         match policy::decide(wants, &situation) {
             Decision::Allow(_) => self.decide(request, call, wants, Verdict::ApproveOnce, None),

@@ -193,6 +193,7 @@ impl Step<'_> {
             grants: &durable.grants,
             territory: &durable.territory(live, cwd),
             advice,
+            cwd: &durable.facts.context.cwd,
         };
         policy::decide(wants, &situation)
     }

@@ -153,14 +153,7 @@ impl Items {
 
 /// The script in `/bin/bash -lc 'SCRIPT'`, which is how codex runs everything.
 pub(super) fn script(command: &str) -> String {
-    let shell = [
-        "/bin/bash -lc ",
-        "bash -lc ",
-        "/bin/sh -c ",
-        "/bin/zsh -lc ",
-        "/usr/bin/bash -lc ",
-        "/usr/bin/zsh -lc ",
-    ];
+    let shell = ["/bin/bash -lc ", "bash -lc ", "/usr/bin/bash -lc "];
     let quoted = shell.iter().find_map(|shell| command.strip_prefix(shell));
     quoted.and_then(unquoted).unwrap_or_else(|| command.to_owned())
 }

@@ -33,7 +33,17 @@ fn acting(engine: &str) -> &'static [&'static str] {
         "pi" => &[".pi"],
         "gemini" => &[".gemini"],
         "qwen" => &[".qwen"],
-        _ => &[".claude", ".mcp.json", ".codex", ".opencode", "opencode.json", ".pi", ".gemini", ".qwen"],
+        _ => &[
+            ".claude",
+            ".mcp.json",
+            ".codex",
+            ".opencode",
+            "opencode.json",
+            "opencode.jsonc",
+            ".pi",
+            ".gemini",
+            ".qwen",
+        ],
     }
 }
 

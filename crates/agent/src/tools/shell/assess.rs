@@ -1,8 +1,9 @@
 //! What a person is shown of a shell line before they allow it.
 //!
 //! What the line runs, and what a grant for it covers, is the policy's business: `baton_core::policy::shell`. Paths
-//! and URLs are picked out of the text for display and decide nothing.
+//! and URLs are picked out of the text for display; the policy takes them as hints for deny rules, and never to allow.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use baton_core::policy::shell::{Line, Why};
@@ -10,6 +11,9 @@ use baton_protocol::ToolCallId;
 use baton_protocol::permission::{PermissionRequest, PossibleUrl};
 
 use crate::tools::paths;
+
+/// How many paths or URLs of one line are shown: more than a line that is understood can name.
+const MOST_MENTIONED: usize = 10_000;
 
 /// How many files of one line are looked after.
 const MOST_FILES: usize = 64;
@@ -133,13 +137,8 @@ fn url_in(word: &str) -> Option<String> {
 }
 
 fn distinct(all: impl Iterator<Item = String>) -> Vec<String> {
-    let mut seen = Vec::new();
-    for one in all {
-        if !seen.contains(&one) {
-            seen.push(one);
-        }
-    }
-    seen
+    let mut seen = HashSet::new();
+    all.filter(|one| seen.insert(one.clone())).take(MOST_MENTIONED).collect()
 }
 
 #[cfg(test)]

@@ -34,16 +34,21 @@ const LEFTOVER_CHECK: Duration = Duration::from_secs(1);
 
 /// What makes commands ask nobody anything and page nothing: there is no terminal, and nobody at it. A repository's
 /// own configuration can name a program that even `git status` runs (`core.fsmonitor`); it does not here.
-const QUIET: [(&str, &str); 9] = [
+const QUIET: [(&str, &str); 12] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_EDITOR", ":"),
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("TERM", "dumb"),
-    ("GIT_CONFIG_COUNT", "1"),
+    // Looking at a repository writes no index, which would run a hook.
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_CONFIG_COUNT", "2"),
     ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
     ("GIT_CONFIG_VALUE_0", "false"),
+    // A write grant must not be enough to turn a directory into a repository with a configuration of its own.
+    ("GIT_CONFIG_KEY_1", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_1", "explicit"),
 ];
 
 /// What is to be run, and how.

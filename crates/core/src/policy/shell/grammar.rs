@@ -139,7 +139,8 @@ impl Parser<'_> {
             self.blanks();
             match self.peek() {
                 None | Some('\n' | ';' | '|') => break,
-                Some('&') if self.take("&>") => self.null()?,
+                // Bash redirects there; a plain `sh` runs what follows as a command of its own.
+                Some('&') if self.take("&>") => return Err(Why::Redirection),
                 Some('&') => break,
                 Some('<' | '>') => self.redirection()?,
                 Some('0'..='2') if matches!(self.text.as_bytes().get(self.at + 1), Some(b'<' | b'>')) => {

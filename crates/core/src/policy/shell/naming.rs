@@ -12,11 +12,17 @@ pub(super) fn of_commands(text: &str, commands: &[Command], argument: &str) -> M
     let Some(name) = Name::of(argument) else { return Match::Unknown };
     if trim(argument) == text || commands.iter().any(|command| name.is_of(command)) {
         Match::Yes
-    } else if commands.iter().any(|command| command.kind.can_run_others()) {
+    } else if commands.iter().any(|command| may_hide(command) || name.is_program_of(command)) {
         Match::Unknown
     } else {
         Match::No
     }
+}
+
+/// Whether a command may run, or help to run, what its words do not show. A repository's configuration names programs, and a
+/// program that is copied or linked goes by another name afterwards.
+fn may_hide(command: &Command) -> bool {
+    command.kind.can_run_others() || command.kind == Kind::Changer || base(command.program()) == "git"
 }
 
 /// Looks at what plainly stands where a command stands, behind operators, brackets and keywords.
@@ -66,7 +72,8 @@ impl<'a> Name<'a> {
     /// None for an argument without words: nobody can tell what it is about.
     fn of(argument: &'a str) -> Option<Self> {
         let argument = trim(argument);
-        let words: Vec<&str> = argument.strip_suffix(WIDE).unwrap_or(argument).split_whitespace().collect();
+        let argument = argument.strip_suffix(WIDE).or(argument.strip_suffix(" *")).unwrap_or(argument);
+        let words: Vec<&str> = argument.split_whitespace().collect();
         (!words.is_empty()).then_some(Self(words))
     }
 
@@ -75,6 +82,13 @@ impl<'a> Name<'a> {
         // What a wrapper runs stands somewhere behind its options, whose values look like programs.
         let starts = if wraps { command.words.len() } else { 1 };
         (0..starts).any(|start| self.begins(command.words[start..].iter().map(|word| word.text.as_str())))
+    }
+
+    /// Whether it is the same program with other words: options can be written in many ways.
+    fn is_program_of(&self, command: &Command) -> bool {
+        let program =
+            self.0.first().is_some_and(|program| base(command.program()).eq_ignore_ascii_case(base(program)));
+        program && self.0.len() > 1
     }
 
     fn begins<'w>(&self, mut words: impl Iterator<Item = &'w str>) -> bool {
