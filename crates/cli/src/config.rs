@@ -300,15 +300,24 @@ fn of_file(file: &ModelTable, environment: &Environment) -> ProviderConfig {
     }
 }
 
+/// A URL without the user name and password that it may hold.
+fn without_credentials(url: &str) -> String {
+    match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
+        Some((scheme, (_, rest))) => format!("{scheme}://{rest}"),
+        None => url.to_owned(),
+    }
+}
+
 /// What a model endpoint is, in words that name no secret.
 pub(crate) fn describe(endpoint: &Endpoint) -> String {
     match endpoint {
         Endpoint::Copilot { url, token } => {
+            let url = without_credentials(url);
             format!("{url} ({})", if token.is_some() { "with token" } else { "no token" })
         }
         Endpoint::Provider { provider, .. } => {
             let key = if provider.api_key.is_some() { "with key" } else { "no key" };
-            format!("{} ({key})", provider.base_url)
+            format!("{} ({key})", without_credentials(&provider.base_url))
         }
         Endpoint::Demo => "built-in demo model".into(),
     }
@@ -353,6 +362,17 @@ pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endpoints_are_described_without_credentials() {
+        for (url, shown) in [
+            ("http://user:pass@host/v1", "http://host/v1"),
+            ("http://host/v1", "http://host/v1"),
+            ("https://u:p@h:8080", "https://h:8080"),
+        ] {
+            assert_eq!(without_credentials(url), shown);
+        }
+    }
 
     fn check(variables: &[(&str, &str)], file: &str) -> anyhow::Result<Config> {
         let dir = tempfile::tempdir().unwrap();

@@ -337,3 +337,36 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn files_that_are_not_known_are_never_allowed_by_a_grant_or_past_a_deny_rule() {
+    let read = |path: &str| PermissionRequest::Read {
+        tool_call_id: None,
+        path: path.into(),
+        intention: String::new(),
+    };
+    let hook = PermissionRequest::Hook {
+        tool_call_id: None,
+        tool_name: "permissions".into(),
+        tool_args: None,
+        hook_message: None,
+    };
+    let (grants, territory) = ([grant(Approval::Read {})], territory());
+    let denied = vec![Rule::new(RuleKind::Read, Some("/w/Secret"))];
+    let (none, rules) = (Rules::default(), Rules { denied, ..Rules::default() });
+    let with = |request: &PermissionRequest, rules: &Rules, mode: PermissionMode| {
+        let (advice, cwd) = (Advice::None, "/w");
+        decide(request, &Situation { mode, rules, grants: &grants, territory: &territory, advice, cwd })
+    };
+    for path in ["(unknown)", "~/x", "", "/w/../x"] {
+        assert!(matches!(with(&read(path), &none, PermissionMode::Manual), Decision::Ask(_)), "{path}");
+        assert!(offers(&read(path), &territory).is_empty(), "{path}");
+        assert!(!matches!(with(&read(path), &rules, PermissionMode::AllowAll), Decision::Allow(_)), "{path}");
+    }
+    assert!(
+        matches!(with(&read("/w/secret/f"), &rules, PermissionMode::AllowAll), Decision::Deny(_)),
+        "any case"
+    );
+    assert!(matches!(with(&hook, &rules, PermissionMode::AllowAll), Decision::Ask(_)));
+    assert!(matches!(with(&read("/w/a"), &rules, PermissionMode::AllowAll), Decision::Allow(_)));
+}

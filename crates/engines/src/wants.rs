@@ -47,6 +47,13 @@ pub(crate) fn files<'a>(names: impl IntoIterator<Item = Option<&'a str>>) -> Str
     names.unwrap_or_default().join("\n")
 }
 
+/// A command in another directory than the session's, as a person is shown it. A grant for `make` here is none for `make`
+/// there, where another Makefile may be.
+pub(crate) fn moved(cwd: &Path, command: &str) -> String {
+    let quoted = cwd.display().to_string().replace('\'', r"'\''");
+    format!("cd '{quoted}' && {command}")
+}
+
 /// To run a command that the program does not show. Only its own title for it is known, which no grant may cover: as a
 /// comment it is no command to the policy.
 pub(crate) fn hidden_shell(call: &str, cwd: &Path, title: &str) -> PermissionRequest {

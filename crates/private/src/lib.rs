@@ -33,7 +33,8 @@ pub fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<(
 
 /// Makes a file, or empties the one that is there.
 pub fn create(path: impl AsRef<Path>) -> io::Result<File> {
-    closed_to_others(OpenOptions::new().write(true).create(true).truncate(true).mode(FILE).open(path)?)
+    let mut options = OpenOptions::new();
+    closed_to_others(regular(options.write(true).create(true).truncate(true).mode(FILE), path.as_ref())?)
 }
 
 /// Makes a file that must not exist.
@@ -43,7 +44,16 @@ pub fn create_new(path: impl AsRef<Path>) -> io::Result<File> {
 
 /// Opens a file to add to it; makes it if it is not there.
 pub fn append(path: impl AsRef<Path>) -> io::Result<File> {
-    closed_to_others(OpenOptions::new().append(true).create(true).mode(FILE).open(path)?)
+    let mut options = OpenOptions::new();
+    closed_to_others(regular(options.append(true).create(true).mode(FILE), path.as_ref())?)
+}
+
+/// Opens a regular file, without following a link and without waiting: a pipe that somebody has put there would wait for its
+/// other end for ever.
+fn regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+    let file = options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 /// Makes sure that a file is there, for those who open it themselves, such as SQLite, which gives the files beside it
@@ -108,6 +118,18 @@ fn is_own(metadata: &fs::Metadata) -> bool {
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on should say so")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pipes_and_links_are_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pipe, link) = (dir.path().join("pipe"), dir.path().join("link"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &link).unwrap();
+        for path in [&pipe, &link] {
+            assert!(append(path).is_err() && write(path, "x").is_err(), "{}", path.display());
+        }
+        assert!(!dir.path().join("elsewhere").exists());
+    }
 
     fn mode(path: &Path) -> u32 {
         fs::symlink_metadata(path).unwrap().mode() & 0o7777

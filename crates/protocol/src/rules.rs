@@ -84,6 +84,19 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Whether a rule is about single pages of a host, rather than about hosts.
+    #[must_use]
+    pub fn are_about_pages(&self) -> bool {
+        let location = self.location.iter().flat_map(|location| &location.rules);
+        let rules = self.approved.iter().chain(&self.denied).chain(location);
+        let arguments =
+            rules.filter(|rule| rule.kind == RuleKind::Url).filter_map(|rule| rule.argument.as_ref());
+        arguments.chain(&self.urls.allowed).any(|pattern| {
+            let rest = pattern.split_once("://").map_or(pattern.as_str(), |(_, rest)| rest);
+            rest.split_once('/').is_some_and(|(_, path)| !path.is_empty())
+        })
+    }
+
     /// Whether anything is allowed by them.
     #[must_use]
     pub fn allow_something(&self) -> bool {

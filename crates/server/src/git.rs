@@ -70,7 +70,7 @@ fn is_commit(text: &str) -> bool {
 
 /// The repository that `directory` is part of.
 pub(crate) fn around(directory: &Path) -> Option<Repository> {
-    let found = |dir: &Path| Some((dir.to_owned(), data(dir)?));
+    let found = |dir: &Path| Some((dir.to_owned(), data(dir).filter(|_| dir == directory || is_own(dir))?));
     let (root, data) = directory.ancestors().find_map(found)?;
     let head = data.own.read_text("HEAD", LINE).unwrap_or_default();
     let head = head.trim();
@@ -80,6 +80,16 @@ pub(crate) fn around(directory: &Path) -> Option<Repository> {
         None => Some(head.to_owned()).filter(|head| is_commit(head)),
     };
     Some(Repository { root, branch, head, origin: data.origin(), data })
+}
+
+/// Whether a directory and its `.git` belong to the user of this server, or to root. Above the working directory anybody may
+/// be able to make a repository, as in `/tmp`, and its instructions would count.
+fn is_own(root: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let me = rustix::process::geteuid().as_raw();
+    [root, &root.join(".git")]
+        .iter()
+        .all(|path| std::fs::symlink_metadata(path).is_ok_and(|found| found.uid() == me || found.uid() == 0))
 }
 
 /// The data of the repository whose work tree is `root`. As for git itself, a directory without a `HEAD` is none,

@@ -211,10 +211,19 @@ fn event_id(record: &Record) -> Option<String> {
     serde_json::from_slice::<OnlyId>(&record.body).ok().map(|event| event.id)
 }
 
+/// Opens a file without waiting for a writer: a command of the session may have put a pipe there.
+fn open_regular(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a regular file")) }
+}
+
 /// The id of the last whole event in the file. A torn last line means that the file is written anew.
 fn last_event_id(file: &Path) -> io::Result<Option<String>> {
     const TAIL: u64 = 1 << 20;
-    let mut file = File::open(file)?;
+    let mut file = open_regular(file)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
     let mut tail = Vec::new();

@@ -315,7 +315,19 @@ fn open_regular(parent: &OwnedFd, name: &OsStr, flags: OFlags) -> io::Result<Fil
     regular(parent, name)?;
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(parent, name, flags, Mode::empty()).map_err(explained)?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(Unusable::NotRegular.into()) }
+    if !file.metadata()?.is_file() || is_view_of_kernel(&file) {
+        return Err(Unusable::NotRegular.into());
+    }
+    Ok(file)
+}
+
+/// Whether a file is one of `/proc`: there the server would read about itself, its environment and memory included. Commands
+/// can read what they may.
+fn is_view_of_kernel(file: &File) -> bool {
+    #[cfg(target_os = "linux")]
+    return rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC);
+    #[cfg(not(target_os = "linux"))]
+    return false;
 }
 
 fn overwrite(parent: &OwnedFd, name: &OsStr, contents: &[u8]) -> io::Result<()> {

@@ -51,6 +51,8 @@ pub struct ToolContext {
     pub session_dir: PathBuf,
     /// Baton's home, without links: searches pass it by, unless it is what they were asked for.
     pub home: Option<PathBuf>,
+    /// Whether rules of the session are about paths of web pages, so that a redirect to another path is another request.
+    pub exact_pages: bool,
     /// Shells of this session, its database, its HTTP client.
     pub services: Arc<Services>,
     /// The call being made.

@@ -47,6 +47,7 @@ impl Bench {
             cwd,
             session_dir,
             home: None,
+            exact_pages: false,
             services: Arc::new(services),
             call: "call-1".into(),
             cancel: CancellationToken::new(),

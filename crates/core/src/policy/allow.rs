@@ -6,6 +6,7 @@ use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::rules::{Rule, RuleKind};
 
 use super::deny::{is_known, lexical};
+use super::offer::names_batons_files;
 use super::shell::Line;
 use super::territory::Standing;
 use super::{Decision, Reason, Situation, Subject, Typed, address, territory};
@@ -14,10 +15,8 @@ use super::{Decision, Reason, Situation, Subject, Typed, address, territory};
 pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decision {
     let all = All(situation);
     let covers = match (&subject.line, subject.request) {
-        (Some(Typed::Line(_)), PermissionRequest::Shell { possible_paths, .. })
-            if possible_paths.iter().any(|path| all.is_asked_each_time(path)) =>
-        {
-            return Decision::Ask(Reason::EachTime("the line names files of Baton itself"));
+        (Some(Typed::Line(_)), request) if names_batons_files(request, situation.territory) => {
+            return Decision::Ask(Reason::EachTime("the line names files of Baton itself, or of the kernel"));
         }
         (Some(Typed::Line(line)), _) => all.cover_line(line),
         (None, PermissionRequest::Write { .. }) => return each(subject.request, |file| all.write(file)),
@@ -88,11 +87,6 @@ impl<'a> All<'a> {
             }
         }
         line.is_covered_by(&identifiers)
-    }
-
-    /// Whether reading a path is asked for each time, wherever it is named.
-    fn is_asked_each_time(&self, path: &str) -> bool {
-        is_known(path) && matches!(self.0.territory.read(Path::new(path)), Standing::EachTime(_))
     }
 
     fn write(&self, file_name: &str) -> Decision {

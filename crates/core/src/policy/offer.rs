@@ -1,5 +1,7 @@
 //! What can be granted in answer to a request, in words, and nothing else.
 
+use std::path::Path;
+
 use baton_protocol::permission::{Approval, PermissionRequest};
 
 use super::territory::{Standing, Territory};
@@ -48,6 +50,7 @@ pub fn with_offers(mut request: PermissionRequest, territory: &Territory) -> Per
 pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> {
     let subject = Subject::of(request);
     match (&subject.line, request) {
+        (Some(Typed::Line(_)), _) if names_batons_files(request, territory) => Vec::new(),
         (Some(Typed::Line(line)), _) => line
             .offers()
             .into_iter()
@@ -88,6 +91,15 @@ pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> 
         (Some(Typed::Input), _)
         | (None, PermissionRequest::Hook { .. } | PermissionRequest::Shell { .. }) => Vec::new(),
     }
+}
+
+/// Whether a shell line names a file that is asked for each time.
+pub(super) fn names_batons_files(request: &PermissionRequest, territory: &Territory) -> bool {
+    let PermissionRequest::Shell { possible_paths, .. } = request else { return false };
+    let is_asked = |path: &String| {
+        super::deny::is_known(path) && matches!(territory.read(Path::new(path)), Standing::EachTime(_))
+    };
+    possible_paths.iter().any(is_asked)
 }
 
 fn mcp(server: &str, tool: &str) -> Vec<Offer> {

@@ -4,7 +4,7 @@ use super::*;
 use baton_core::policy::Advice;
 use baton_core::{Change, Prepared, ReplyTo};
 use baton_protocol::Author;
-use baton_protocol::event::{ApprovalsChanged, PermissionMode};
+use baton_protocol::event::{ApprovalsChanged, PermissionMode, WorkContext};
 use baton_protocol::permission::Approval;
 use baton_protocol::rules::{Rule, RuleKind};
 
@@ -175,4 +175,14 @@ fn a_server_that_allows_all_reaches_native_tools_except_where_a_deny_rule_stands
     assert!(runs_unasked(&mut world, "make install"));
     deny(&mut world, Rule::new(RuleKind::Shell, Some("make")));
     assert!(!runs_unasked(&mut world, "make install"));
+}
+
+#[test]
+fn a_grant_holds_only_in_the_directory_that_it_was_given_in() {
+    let mut world = acting("bash", |_| wants_shell("sh run.sh"));
+    world.answer(&only_request(&world), decided(Verdict::ApproveForSession(None)));
+    assert!(runs_unasked(&mut world, "sh run.sh"));
+    let context = WorkContext { cwd: "/elsewhere".into(), ..WorkContext::default() };
+    world.take(Input::Change { reply: ReplyTo(9103), change: Change::Context(context) });
+    assert!(!runs_unasked(&mut world, "sh run.sh"), "another run.sh may be there");
 }

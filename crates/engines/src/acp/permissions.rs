@@ -91,6 +91,28 @@ fn respond(id: &Value, outcome: RequestPermissionOutcome, steps: &mut Steps) {
     steps.say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
 }
 
+/// Arguments of commands that change nothing about what is run.
+const INERT: [&str; 6] =
+    ["command", "description", "timeout", "is_background", "run_in_background", "background"];
+/// Arguments that say where it is run.
+const PLACES: [&str; 5] = ["cwd", "workdir", "directory", "dir_path", "dir"];
+
+/// The line that a person is shown for a command: with the directory, if it is another one. None if the call has arguments
+/// that nobody knows: then the line alone would not say what runs.
+fn line(cwd: &Path, command: &str, input: &Value) -> Option<String> {
+    let mut place = None;
+    for (name, value) in input.as_object()? {
+        match value.as_str() {
+            _ if INERT.contains(&name.as_str()) || value.is_null() => {}
+            Some("") if PLACES.contains(&name.as_str()) => {}
+            Some(directory) if PLACES.contains(&name.as_str()) && place.is_none() => place = Some(directory),
+            _ => return None,
+        }
+    }
+    let place = place.map(|place| cwd.join(place)).filter(|place| place != cwd);
+    Some(place.map_or_else(|| command.to_owned(), |place| wants::moved(&place, command)))
+}
+
 /// What the agent wants, in our words.
 fn wanted(id: &str, cwd: &Path, call: &ToolCall) -> PermissionRequest {
     let nothing = Value::Null;
@@ -115,7 +137,10 @@ fn wanted(id: &str, cwd: &Path, call: &ToolCall) -> PermissionRequest {
     let paths: BTreeSet<&Path> = path.map(Path::new).into_iter().chain(located).collect();
     let path = wants::files(paths.into_iter().map(Path::to_str));
     match (call.kind, text(input, "/command")) {
-        (_, Some(command)) => wants::shell(id, cwd, command, text(input, "/description").unwrap_or("")),
+        (ToolKind::Execute, Some(command)) => match line(cwd, command, input) {
+            Some(line) => wants::shell(id, cwd, &line, text(input, "/description").unwrap_or("")),
+            None => wants::ungrantable(id, call.name.as_deref().unwrap_or("execute"), &call.title, input),
+        },
         (ToolKind::Execute, None) => wants::hidden_shell(id, cwd, &call.title),
         (ToolKind::Edit | ToolKind::Delete | ToolKind::Move, _) => {
             let diff = text(input, "/diff").unwrap_or_default().to_owned();
@@ -124,5 +149,33 @@ fn wanted(id: &str, cwd: &Path, call: &ToolCall) -> PermissionRequest {
         (ToolKind::Read | ToolKind::Search, _) => wants::read(id, &path, &call.title),
         (ToolKind::Fetch, _) => wants::url(id, text(input, "/url").unwrap_or(&call.title), ""),
         _ => wants::other(id, call.name.as_deref().unwrap_or(&call.title), &call.title, input),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_with_all_that_says_what_runs() {
+        let shown = |input: Value| line(Path::new("/work"), "make", &input);
+        assert_eq!(shown(json!({"command": "make", "description": "x", "timeout": 5})), Some("make".into()));
+        assert_eq!(shown(json!({"command": "make", "workdir": "/work"})), Some("make".into()));
+        assert_eq!(
+            shown(json!({"command": "make", "cwd": "/tmp/evil"})),
+            Some("cd '/tmp/evil' && make".into())
+        );
+        assert_eq!(
+            shown(json!({"command": "make", "directory": "sub"})),
+            Some("cd '/work/sub' && make".into())
+        );
+        for unknown in [
+            json!({"command": "make", "args": ["-f", "x"]}),
+            json!({"command": "make", "host": "prod"}),
+            json!({"command": "make", "cwd": "/a", "workdir": "/b"}),
+            json!({"command": "make", "cwd": 7}),
+        ] {
+            assert_eq!(shown(unknown.clone()), None, "{unknown}");
+        }
     }
 }

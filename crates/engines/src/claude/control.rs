@@ -56,7 +56,9 @@ impl Dialect for ClaudeControl {
         *self = Self { messages: Messages::new(opening.spec), ..Self::default() };
         self.approvals.cwd.clone_from(&opening.spec.cwd);
         let args = ARGS.map(str::to_owned).into_iter().chain(common_args(opening)).collect();
-        Launch { args, ..Launch::default() }
+        // A grant for a line is one for it in this directory: commands do not move the ones after them.
+        let environment = vec![("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR", "1")];
+        Launch { args, environment, ..Launch::default() }
     }
 
     fn prompt(&mut self, prompt: &str, steps: &mut Steps) {

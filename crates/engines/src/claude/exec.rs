@@ -29,7 +29,8 @@ impl Dialect for ClaudeExec {
             args.push("--dangerously-skip-permissions".to_owned());
         }
         args.extend(common_args(opening));
-        Launch { args, ..Launch::default() }
+        let environment = vec![("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR", "1")];
+        Launch { args, environment, ..Launch::default() }
     }
 
     fn prompt(&mut self, prompt: &str, steps: &mut Steps) {

@@ -1,7 +1,7 @@
 //! What codex asks: whether it may run a command, change files, have more rights; and questions of the agent to the user.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use baton_protocol::event::UserQuestion;
 use baton_protocol::permission::Verdict;
@@ -72,7 +72,7 @@ impl Approvals {
             "item/commandExecution/requestApproval" => {
                 let cwd = text(params, "/cwd").map_or_else(|| self.cwd.clone(), PathBuf::from);
                 let command = script(text(params, "/command").unwrap_or_default());
-                let command = if cwd == self.cwd { command } else { moved(&cwd, &command) };
+                let command = if cwd == self.cwd { command } else { wants::moved(&cwd, &command) };
                 (wants::shell(call, &self.cwd, &command, reason), Kind::Action)
             }
             "item/fileChange/requestApproval" => {
@@ -167,13 +167,6 @@ impl Approvals {
             steps.report(Report::Withdrawn { reference });
         }
     }
-}
-
-/// A command in another directory than the session's, as a person is shown it. A grant for `make` here is none for `make`
-/// there, where another Makefile may be.
-fn moved(cwd: &Path, command: &str) -> String {
-    let quoted = cwd.display().to_string().replace('\'', r"'\''");
-    format!("cd '{quoted}' && {command}")
 }
 
 /// The files that change, and how.

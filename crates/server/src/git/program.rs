@@ -236,16 +236,17 @@ impl Scratch {
     /// Blocks.
     #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
     fn over(data: &Data) -> io::Result<Self> {
-        use std::fs;
-        let directory = tempfile::Builder::new().prefix("baton-git-").tempdir()?;
+        // Whatever the umask: whoever can write here decides what git runs.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(baton_private::DIRECTORY);
+        let directory = tempfile::Builder::new().prefix("baton-git-").permissions(mode).tempdir()?;
         let at = |name: &OsStr| directory.path().join(name);
-        fs::create_dir(at("refs".as_ref()))?;
-        fs::write(at("HEAD".as_ref()), "ref: refs/heads/none\n")?;
-        fs::write(at("config".as_ref()), configuration(data))?;
+        baton_private::create_dir_all(at("refs".as_ref()))?;
+        baton_private::write(at("HEAD".as_ref()), "ref: refs/heads/none\n")?;
+        baton_private::write(at("config".as_ref()), configuration(data))?;
         if let Ok(shallow) = data.common().read("shallow", SHALLOW)
             && !shallow.is_cut
         {
-            fs::write(at("shallow".as_ref()), shallow.bytes)?;
+            baton_private::write(at("shallow".as_ref()), shallow.bytes)?;
         }
         // Where the index is split, its larger part is looked for in the git directory.
         for name in data.own.names(MAX_ENTRIES).unwrap_or_default() {

@@ -132,3 +132,17 @@ fn fifos_and_links_in_the_git_directory_are_not_read() {
     let tree = Directory::open(dir.path()).unwrap();
     assert!(matches!(tree.read(".git", 1), Err(Unreadable::NotRegular)));
 }
+
+#[test]
+fn repository_of_another_user_above_the_working_directory_does_not_count() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = repository();
+    let below = dir.path().join("below");
+    fs::create_dir(&below).unwrap();
+    assert!(around(&below).is_some());
+    std::os::unix::fs::chown(dir.path().join(".git"), Some(65534), None).unwrap();
+    assert!(around(&below).is_none());
+    assert!(around(dir.path()).is_some(), "the working directory itself was chosen by a person");
+}

@@ -69,13 +69,22 @@ impl Published {
             if let Some(seq) = self.seq {
                 piece.extend_from_slice(format!("id: {seq}\n").as_bytes());
             }
-            piece.extend_from_slice(format!("event: {}\ndata: ", self.kind).as_bytes());
-            piece.extend_from_slice(&self.json);
+            piece.extend_from_slice(format!("event: {}\ndata: ", one_word(&self.kind)).as_bytes());
+            // A line break outside of JSON's strings, as an imported file may have, would end the line of the stream.
+            piece.extend(
+                self.json.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }),
+            );
             piece.extend_from_slice(b"\n\n");
             Bytes::from(piece)
         };
         self.sse.get_or_init(make).clone()
     }
+}
+
+/// The type of an event as far as a stream can carry it. Types of imported histories are whatever the file says.
+fn one_word(kind: &str) -> String {
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    kind.chars().filter(is_plain).collect()
 }
 
 /// Events of one moment, in their order. They travel together: to wake a client and to write to it costs more than
@@ -260,5 +269,18 @@ impl State {
         for port in self.ports.values() {
             port.deliver(session, events);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_and_bodies_of_imported_events_cannot_forge_a_stream() {
+        let json = Bytes::from_static(b"{\"a\":\r1,\n\"b\":2}");
+        let piece = Published::unshared(Some(Seq(7)), "x.y\ndata: {}\n\nevent: z", json).sse_piece();
+        let text = std::str::from_utf8(&piece).unwrap();
+        assert_eq!(text, "id: 7\nevent: x.ydataeventz\ndata: {\"a\": 1, \"b\":2}\n\n");
     }
 }

@@ -132,6 +132,7 @@ impl ToolRoom {
             cwd,
             session_dir: self.directory().to_owned(),
             home: None,
+            exact_pages: true,
             services: self.services().await,
             call: ToolCallId("person".into()),
             cancel,

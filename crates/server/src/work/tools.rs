@@ -380,6 +380,7 @@ async fn context(bench: &Bench, id: &ToolCallId) -> ToolContext {
         cwd: prompt::cwd(bench),
         session_dir: bench.tools.directory.clone(),
         home: Some(bench.server.options.home.clone()),
+        exact_pages: bench.session.durable.rules.are_about_pages(),
         services: bench.tools.services().await,
         call: id.clone(),
         cancel: bench.cancel.clone(),

@@ -237,7 +237,11 @@ async fn store_that_cannot_be_written_says_so_when_probed() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("baton.db");
     let store = sqlite(&path);
+    let log = path.with_extension("db-wal");
+    let length = || std::fs::metadata(&log).map_or(0, |found| found.len());
+    let before = length();
     store.probe().await.unwrap();
+    assert!(length() > before, "a probe that writes nothing finds no full disk");
     store.close().await.unwrap();
     let file = rusqlite::Connection::open(&path).unwrap();
     file.execute_batch("DROP TABLE epochs").unwrap();

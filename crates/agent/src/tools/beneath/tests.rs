@@ -181,3 +181,11 @@ fn a_path_is_resolved_as_far_as_it_exists() {
     assert_eq!(resolve(&place.path("in/link/a/new")), real.join("out/a/new"));
     assert_eq!(resolve(&place.path("in/none/new")), real.join("in/none/new"));
 }
+
+#[test]
+fn what_the_kernel_says_about_the_server_is_not_read() {
+    let root = Directory::root().unwrap();
+    for path in ["/proc/self/environ", "/proc/self/status"] {
+        assert!(root.open(Path::new(path)).is_err(), "{path}");
+    }
+}

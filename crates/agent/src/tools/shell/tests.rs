@@ -135,6 +135,18 @@ async fn looking_at_a_repository_does_not_run_its_monitor() {
 }
 
 #[tokio::test]
+async fn files_that_look_like_a_repository_do_not_run_programs() {
+    let bench = Bench::new();
+    let setup = "git init -q repo && git -C repo config filter.x.clean 'touch cleaned; cat' \
+        && cp -r repo/.git/. . && rm -r repo && git config --file config core.bare false \
+        && git config --file config core.worktree . && echo '* filter=x' > .gitattributes && echo a > a \
+        && GIT_CONFIG_COUNT=0 git --git-dir=. --work-tree=. add a && rm -f cleaned && echo b > a";
+    bash(&bench, setup).await;
+    bash(&bench, "git status --short").await;
+    assert!(!bench.context.cwd.join("cleaned").exists());
+}
+
+#[tokio::test]
 async fn the_request_says_what_is_run() {
     let bench = Bench::new();
     let Prepared::Needs(PermissionRequest::Shell { full_command_text, intention, commands, .. }) =

@@ -122,9 +122,12 @@ async fn follow(context: &ToolContext, mut url: Url) -> Result<Page, Refusal> {
         let Some(next) = next else {
             return Err(Refusal::new(format!("{url} redirects to something that is not a web page.")));
         };
-        if !address::same_origin(&next, &url) || !next.username().is_empty() || next.password().is_some() {
+        let is_other_page = context.exact_pages && next.path() != url.path();
+        let is_elsewhere = !address::same_origin(&next, &url) || is_other_page;
+        if is_elsewhere || !next.username().is_empty() || next.password().is_some() {
+            let what = if is_other_page { "page" } else { "origin" };
             return Err(Refusal::new(format!(
-                "{url} redirects to another origin: {next}. Call {NAME} with that URL if you want to read it."
+                "{url} redirects to another {what}: {next}. Call {NAME} with that URL if you want to read it."
             )));
         }
         url = next;

@@ -37,7 +37,7 @@ fn lines_with_more_than_plain_commands_are_opaque() {
         "'if' x", "do id", "echo a; done",
         // Redirections.
         "echo a > b", "echo a >> b", "echo a >| b", "cat < b", "cat <<EOF\nx\nEOF", "cat <<< x",
-        "cat <(id)", "tee >(id)", "echo a &> b", "echo a >& b", "echo a >&b", "echo a 2> b", "echo a <> b",
+        "cat <(id)", "tee >(id)", "echo a &> b", "echo a &>/dev/null touch b", "echo a >& b", "echo a >&b", "echo a 2> b", "echo a <> b",
         "echo a >&-", "echo 3>/dev/null", "echo 12>/dev/null", "echo >/dev/null/../x", "echo >/dev/nullx",
         "echo >\"/dev/null\"x", "echo >/dev/tcp/a/1", "echo a >&12", "echo a >&1x", "echo {x}>/dev/null",
         "echo a >/dev/null\\\nx", "> /dev/null", "echo a &>>b",
@@ -69,7 +69,7 @@ fn lines_with_more_than_plain_commands_are_opaque() {
 fn plain_lines_are_covered_by_identifiers() {
     for line in [
         "echo hello && echo world", "echo 'a; b' \"c && d\" e\\ f", "ls -la /tmp | cat", "echo a; echo b;",
-        "echo a\necho b\n", "cat x 2>/dev/null || echo none", "ls >/dev/null 2>&1", "ls &>/dev/null",
+        "echo a\necho b\n", "cat x 2>/dev/null || echo none", "ls >/dev/null 2>&1",
         "echo err >&2", "cat </dev/null", ">/dev/null ls", "echo \"$HOME\" \"${HOME}/x\"",
         "echo a=b HEAD~1 HEAD^ ~/x ~", "echo \"a$\" \"b $ c\"", "git status --short -b | cat",
         "[ -f x ] && echo yes", "test a = b || echo no", "printf '%s: %5.2f%%\\n' a 1", "echo \"ä ö\" 'ü'",
@@ -208,7 +208,7 @@ fn deny_rules_see_through_disguises() {
     for line in [
         "make", "bash -c 'rm x'", "sh x", "eval x", "./run", "frobnicate", "find . -exec r m \\;", "awk x",
         "git commit", "echo ${x@P}", "$X y", "A=1 ls", "for f in a; do $f; done", "cd x && git status",
-        "sort -o x", "echo a > b",
+        "sort -o x", "echo a > b", "git status", "cp /bin/rm /usr/local/bin/ls", "ln -s /bin/rm x", "tee x",
     ] {
         assert_eq!(Line::parse(line).is_named_by("rm"), Match::Unknown, "{line}");
     }
@@ -216,7 +216,7 @@ fn deny_rules_see_through_disguises() {
     assert_eq!(mentions.is_named_by("rm"), Match::Unknown, "a mention is asked about, not refused");
     assert_eq!(Line::parse("echo \"a $(rm b)\"").is_named_by("rm"), Match::Yes);
     for line in [
-        "ls", "echo rm", "git status", "cat rm | grep rm", "touch rm", "cp rm x", "echo $X", "ls *",
+        "ls", "echo rm", "cat rm | grep rm", "touch rm", "echo $X", "ls *",
         "echo 'rm x'",
     ] {
         assert_eq!(Line::parse(line).is_named_by("rm"), Match::No, "{line}");
@@ -232,7 +232,9 @@ fn deny_rules_with_several_words_name_subcommands() {
     assert_eq!(named("command git push", "git push"), Match::Yes);
     assert_eq!(named("git status", "git:*"), Match::Yes);
     assert_eq!(named("git status", "git"), Match::Yes);
-    assert_eq!(named("git status", "git push"), Match::No);
+    assert_eq!(named("git status", "git push"), Match::Unknown, "an alias or a hook can push");
+    assert_eq!(named("chmod 777 x", "chmod *"), Match::Yes);
+    assert_eq!(named("rm -fr x", "rm -rf"), Match::Unknown, "options can be written in many ways");
     assert_eq!(named("git -C x push", "git push"), Match::Unknown);
     assert_eq!(named("git commit", "git push"), Match::Unknown);
     assert_eq!(named("git \"$X\"", "git push"), Match::Unknown);

@@ -155,3 +155,13 @@ async fn repositories_with_long_commit_ids_are_compared() {
     assert_eq!(found.branch, Some("main"));
     assert!(found.text.contains("-before\n+after"), "{}", found.text);
 }
+
+#[test]
+fn git_directory_of_ours_is_closed_to_others() {
+    let dir = repository();
+    let scratch = Scratch::over(&super::super::around(dir.path()).unwrap().data).unwrap();
+    for path in ["", "config", "HEAD", "refs"] {
+        let mode = fs::metadata(scratch.path().join(path)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{path:?}: {mode:o}");
+    }
+}

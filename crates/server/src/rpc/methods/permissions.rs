@@ -29,35 +29,49 @@ fn change_rules(call: &Call<'_>, handle: &Handle, edit: RulesEdit) -> Handling {
 /// The same for rules that name paths: links are resolved first, so that the policy compares what is really there.
 fn change_rules_with_paths(call: &Call<'_>, handle: Handle, edit: RulesEdit) -> Handling {
     let (method, by) = (call.method.to_owned(), Author::sdk(call.connection.client));
+    let home = user_home(call);
     call.later(async move {
         let told = |failure| errors::of(&method, &failure);
         let cwd = handle.look(|view| view.session.durable.facts.context.cwd.clone()).await.map_err(told)?;
-        let edit = Box::new(with_resolved_paths(edit, Path::new(&cwd)).await);
+        let edit = Box::new(with_resolved_paths(edit, Path::new(&cwd), home.as_deref()).await);
         let change = Box::new(Change::Rules { edit, by });
         handle.ask(|respond| Mail::Change(change, respond)).await.map_err(told)?;
         Ok(success())
     })
 }
 
-async fn with_resolved_paths(mut edit: RulesEdit, cwd: &Path) -> RulesEdit {
+async fn with_resolved_paths(mut edit: RulesEdit, cwd: &Path, home: Option<&Path>) -> RulesEdit {
     for list in [&mut edit.approved, &mut edit.denied] {
         let replaced = list.replace.iter_mut().flatten();
         for rule in replaced.chain(&mut list.add).chain(&mut list.remove) {
             if let (RuleKind::Read | RuleKind::Write, Some(path)) = (rule.kind, &mut rule.argument) {
-                *path = resolved_text(cwd, path).await;
+                *path = resolved_text(cwd, home, path).await;
             }
         }
     }
     if let Some(paths) = &mut edit.paths {
         for path in paths.directories.iter_mut().chain(&mut paths.primary) {
-            *path = resolved_text(cwd, path).await;
+            *path = resolved_text(cwd, home, path).await;
         }
     }
     edit
 }
 
-async fn resolved_text(cwd: &Path, path: &str) -> String {
-    resolved(cwd.join(path)).await.to_string_lossy().into_owned()
+/// A path of a rule as the policy compares it: from the working directory, or from the user's home where it begins with `~`.
+async fn resolved_text(cwd: &Path, home: Option<&Path>, path: &str) -> String {
+    let path = match (path.strip_prefix('~'), home) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
+        }
+        _ => cwd.join(path),
+    };
+    resolved(path).await.to_string_lossy().into_owned()
+}
+
+/// The home directory of the user, as commands of sessions know it.
+fn user_home(call: &Call<'_>) -> Option<PathBuf> {
+    let environment = &call.connection.server.options.environment;
+    environment.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home))
 }
 
 #[derive(Deserialize)]
@@ -111,11 +125,12 @@ pub(super) fn configure(call: &Call<'_>) -> Handling {
     let mode = params.approve_all_tool_permission_requests;
     let mode = mode.map(|all| if all { PermissionMode::AllowAll } else { PermissionMode::Manual });
     let (method, by) = (call.method.to_owned(), Author::sdk(call.connection.client));
+    let home = user_home(call);
     let edit = RulesEdit::from(params);
     call.later(async move {
         let told = |failure| errors::of(&method, &failure);
         let cwd = handle.look(|view| view.session.durable.facts.context.cwd.clone()).await.map_err(told)?;
-        let edit = Box::new(with_resolved_paths(edit, Path::new(&cwd)).await);
+        let edit = Box::new(with_resolved_paths(edit, Path::new(&cwd), home.as_deref()).await);
         // Rules first: no request is decided by the new mode without the new deny rules.
         let rules = Box::new(Change::Rules { edit, by });
         handle.ask(|respond| Mail::Change(rules, respond)).await.map_err(told)?;
@@ -325,4 +340,20 @@ fn check(call: &Call<'_>, further: bool) -> Handling {
         let inside = is_straight && directories.iter().any(|directory| path.starts_with(directory));
         Ok(json!({ "allowed": inside || (further && paths.unrestricted) }))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn paths_of_rules_mean_what_a_person_means_by_them() {
+        let home = Some(Path::new("/nowhere/home"));
+        let resolved = async |path: &str| resolved_text(Path::new("/nowhere/work"), home, path).await;
+        assert_eq!(resolved("~/.ssh").await, "/nowhere/home/.ssh");
+        assert_eq!(resolved("~").await, "/nowhere/home/");
+        assert_eq!(resolved("~other").await, "/nowhere/work/~other");
+        assert_eq!(resolved("src").await, "/nowhere/work/src");
+        assert_eq!(resolved("/etc").await, "/etc");
+    }
 }

@@ -175,3 +175,15 @@ async fn a_name_that_says_so_itself_may_lead_anywhere() {
     let result = bench().run(&WebFetch, json!({"url": "http://intranet/"})).await;
     assert_eq!(result, ToolResult::success("behind the firewall"));
 }
+
+#[tokio::test]
+async fn redirect_to_another_page_is_another_request_where_rules_name_pages() {
+    let mut bench = bench();
+    bench.context.exact_pages = true;
+    let result = bench.run(&WebFetch, json!({"url": "https://a.example/moved"})).await;
+    assert!(
+        result.text_result_for_llm.contains("redirects to another page"),
+        "{}",
+        result.text_result_for_llm
+    );
+}
