@@ -84,6 +84,7 @@ pub(crate) fn around(directory: &Path) -> Option<Repository> {
 
 /// Whether a directory and its `.git` belong to the user of this server, or to root. Above the working directory anybody may
 /// be able to make a repository, as in `/tmp`, and its instructions would count.
+#[expect(clippy::disallowed_methods, reason = "git's state is read on the blocking pool")]
 fn is_own(root: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let me = rustix::process::geteuid().as_raw();

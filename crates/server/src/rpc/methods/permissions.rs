@@ -351,7 +351,7 @@ mod tests {
         let home = Some(Path::new("/nowhere/home"));
         let resolved = async |path: &str| resolved_text(Path::new("/nowhere/work"), home, path).await;
         assert_eq!(resolved("~/.ssh").await, "/nowhere/home/.ssh");
-        assert_eq!(resolved("~").await, "/nowhere/home/");
+        assert_eq!(resolved("~").await, "/nowhere/home");
         assert_eq!(resolved("~other").await, "/nowhere/work/~other");
         assert_eq!(resolved("src").await, "/nowhere/work/src");
         assert_eq!(resolved("/etc").await, "/etc");
