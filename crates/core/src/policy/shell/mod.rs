@@ -1,8 +1,8 @@
 //! Shell lines: what they run, what a grant for them covers, and which rules speak about them.
 //!
-//! A [`Line`] is [`Commands`] or [`Opaque`]. The first is what an allow-list grammar ([`grammar`]) has taken apart
+//! A [`Line`] is [`Commands`] or [`Opaque`]. The first is what an allow-list grammar (`grammar`) has taken apart
 //! to the last character; the second is everything else, and no grant and no allow rule ever covers it. What is
-//! known of programs is in [`catalogue`], and with which words they are harmless in [`arguments`].
+//! known of programs is in `catalogue`, and with which words they are harmless in `arguments`.
 //!
 //! Identifiers, which grants and rules are made of, come in three forms:
 //! - `echo`, `git status`: a program that is harmless with plain words. Covers it with any plain words.
