@@ -20,7 +20,7 @@ use super::socket_table::{self, Ends, Owner};
 /// accepted, but the kernel may leave one out of a reading while others come and go.
 const PAUSE: Duration = Duration::from_millis(10);
 /// The most connections that one reading looks for; more wait for the next.
-const MAX_BATCH: usize = 64;
+const MAX_BATCH: usize = 512;
 
 /// One end of a connection, for counting connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

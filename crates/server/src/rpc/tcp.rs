@@ -23,8 +23,9 @@ use super::refusal::{LINGER, Refusals, drain};
 use crate::Server;
 use crate::wire::Outbox;
 
-/// The most connections that have been accepted while their peer is not yet known.
-const MAX_ARRIVING: usize = 64;
+/// The most connections that have been accepted while their peer is not yet known. One reading of the socket table serves
+/// them all, so a larger number empties the kernel's queue faster; a full queue makes clients try again after a second.
+const MAX_ARRIVING: usize = 512;
 
 /// Serves whoever connects, until the server stops.
 pub(crate) async fn serve_tcp(server: &Arc<Server>, listener: TcpListener) -> io::Result<()> {
