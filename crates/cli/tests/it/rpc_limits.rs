@@ -116,6 +116,69 @@ async fn connections_that_wait_for_their_token_are_few_and_leave_the_http_door_o
     drop(waiting);
 }
 
+/// Makes connections and closes them at once, faster than anybody could be identified.
+async fn connect_and_close(server: &Running, times: usize) {
+    for _ in 0..times {
+        drop(server.dial().await);
+    }
+}
+
+#[tokio::test]
+async fn flood_of_connections_stops_neither_door() {
+    let (program, _model) = scripted().await;
+    let server = program.serve_http(&["--insecure-no-token"]).await;
+    let http = Http::anonymous(&server);
+    connect_and_close(&server, 1000).await;
+    assert_eq!(http.get("/api/sessions").await.status, 200);
+    server.connect().await.ok("session.list", json!({})).await;
+}
+
+#[tokio::test]
+async fn flood_of_connections_does_not_stop_a_server_with_a_token() {
+    let (program, _model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let http = Http::new(&program, &server);
+    connect_and_close(&server, 1000).await;
+    assert_eq!(http.get("/api/sessions").await.status, 200);
+    // Until the server has seen that they left, the flood's connections count as waiting for their token.
+    let params = json!({"token": program.token()});
+    let connect = frame(&json!({"jsonrpc": "2.0", "id": 1, "method": "connect", "params": params}));
+    let admitted = async { while !first_words(&server, &connect).await.contains("protocolVersion") {} };
+    tokio::time::timeout(LIMIT, admitted).await.expect("the owner is admitted");
+}
+
+/// Sends a call on a new connection; returns the first that the server says, or nothing if it closes the connection.
+async fn first_words(server: &Running, call: &[u8]) -> String {
+    let mut connection = server.dial().await;
+    let mut said = vec![0; 4096];
+    let count = match connection.write_all(call).await {
+        Ok(()) => connection.read(&mut said).await.unwrap_or(0),
+        Err(_) => 0,
+    };
+    String::from_utf8_lossy(&said[..count]).into_owned()
+}
+
+#[tokio::test]
+async fn refused_users_connections_leave_room_for_the_owner() {
+    let (program, _model) = scripted().await;
+    let server = program.serve().await;
+    if !is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let script = format!(
+        "for n in {{1..300}}; do exec {{fd}}<>/dev/tcp/127.0.0.1/{}; done; echo connected; read -r",
+        server.port
+    );
+    let mut bash = tokio::process::Command::new("bash");
+    bash.args(["-c", &script]).uid(NOBODY).gid(NOBODY).current_dir("/").kill_on_drop(true);
+    let mut other = bash.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("bash runs");
+    let mut line = [0; 9];
+    let connected = other.stdout.as_mut().expect("a pipe").read_exact(&mut line);
+    tokio::time::timeout(LIMIT, connected).await.unwrap().expect("the other user connects");
+    server.connect().await.ok("session.list", json!({})).await;
+}
+
 #[tokio::test]
 async fn without_a_token_only_the_own_user_is_served() {
     let (program, _model) = scripted().await;

@@ -55,18 +55,10 @@ impl Places {
         Arc::new(Self { limits, all, peers: Mutex::default() })
     }
 
-    /// Takes a place for a connection of whoever it is; `None` when all are taken.
-    pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
-        self.all.clone().try_acquire_owned().ok()
-    }
-
-    /// Counts a connection as the peer's; `None` when the peer has too many. `waiting`: its token has not come.
-    pub(super) fn claim(
-        self: &Arc<Self>,
-        place: OwnedSemaphorePermit,
-        peer: Peer,
-        waiting: bool,
-    ) -> Option<Place> {
+    /// Takes a place for a connection of the peer; `None` when the peer has too many, or all places are taken. `waiting`:
+    /// its token has not come.
+    pub(super) fn claim(self: &Arc<Self>, peer: Peer, waiting: bool) -> Option<Place> {
+        let in_all = self.all.clone().try_acquire_owned().ok()?;
         let mut peers = self.lock();
         let count = peers.get(&peer).copied().unwrap_or_default();
         let too_many_wait = waiting && count.waiting >= self.limits.max_waiting_per_peer;
@@ -75,7 +67,13 @@ impl Places {
         }
         peers.insert(peer, Count { all: count.all + 1, waiting: count.waiting + usize::from(waiting) });
         drop(peers);
-        Some(Place { places: self.clone(), peer, waiting, _in_all: place })
+        Some(Place { places: self.clone(), peer, waiting, _in_all: in_all })
+    }
+
+    /// How many connections still have a place.
+    #[cfg(test)]
+    pub(super) fn free(&self) -> usize {
+        self.all.available_permits()
     }
 
     fn release(&self, peer: Peer, what: impl Fn(&mut Count)) {
@@ -130,7 +128,7 @@ mod tests {
     };
 
     fn enter(places: &Arc<Places>, uid: u32, waiting: bool) -> Option<Place> {
-        places.claim(places.enter()?, Peer::User(uid), waiting)
+        places.claim(Peer::User(uid), waiting)
     }
 
     #[test]
@@ -153,9 +151,8 @@ mod tests {
         let mut taken: Vec<Place> = (0..6).map(|uid| enter(&places, uid, false).unwrap()).collect();
         assert!(enter(&places, 9, false).is_none());
         taken.pop();
-        let refused = places.claim(places.enter().unwrap(), Peer::User(9), false);
-        assert!(refused.is_some());
-        drop((refused, taken));
+        taken.push(enter(&places, 9, false).unwrap());
+        drop(taken);
         assert!(places.lock().is_empty(), "nobody is remembered");
     }
 }

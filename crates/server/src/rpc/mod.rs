@@ -1,8 +1,8 @@
 //! The JSON-RPC door: what the official SDKs speak, on standard input and output or on TCP.
 //!
 //! [`connection`] reads frames and writes answers, [`methods`] is the table of everything that can be called, and
-//! [`dialect`] holds what differs between SDK versions. [`tcp`] accepts connections, within [`limits`], from whom
-//! [`peer`] identifies.
+//! [`dialect`] holds what differs between SDK versions. [`tcp`] accepts connections within [`limits`] from
+//! the users that [`peer`] finds in the [`socket_table`]; [`refusal`] turns the others away.
 
 mod attachment;
 mod connection;
@@ -11,6 +11,8 @@ mod errors;
 mod limits;
 mod methods;
 mod peer;
+mod refusal;
+mod socket_table;
 mod tcp;
 
 use std::sync::Arc;

@@ -1,16 +1,26 @@
 //! Who is at the other end of a TCP connection: which user of this machine, as far as the system can tell.
 //!
-//! Linux lists the sockets of this machine with their owners in `/proc/net/tcp` and `/proc/net/tcp6`. A connection over
-//! loopback has both of its ends there; the peer's end is the one whose local address is the address that we see. On
-//! other systems nobody is identified, so whatever depends on the user is refused there.
+//! Anybody who reaches the port can ask for a look-up, and each costs a reading of the kernel's [socket table]. So one task
+//! reads the table, once for all connections that wait at that moment, and a flood of connections costs one thread at most.
+//!
+//! [socket table]: super::socket_table
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the table is read for a socket that is not in it, and the pause in between. The entry exists before the
-/// connection is accepted; the kernel may leave one out of a reading while others come and go.
-const LOOKS: usize = 5;
+use rustix::net::RecvFlags;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+
+use super::socket_table::{self, Ends, Owner};
+
+/// Pause before the second reading for a socket that the first did not list. The entry exists before the connection is
+/// accepted, but the kernel may leave one out of a reading while others come and go.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The most connections that one reading looks for; more wait for the next.
+const MAX_BATCH: usize = 512;
 
 /// One end of a connection, for counting connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,22 +32,11 @@ pub(super) enum Peer {
 }
 
 impl Peer {
-    /// Identifies the peer of a connection.
-    pub(super) async fn of(peer: SocketAddr, local: SocketAddr) -> Self {
-        let unknown = Self::Address(peer.ip().to_canonical());
-        if !peer.ip().to_canonical().is_loopback() {
-            return unknown;
-        }
-        for look in 0..LOOKS {
-            if look > 0 {
-                tokio::time::sleep(PAUSE).await;
-            }
-            let owner = tokio::task::spawn_blocking(move || owner_of(peer, local)).await;
-            if let Ok(Some(uid)) = owner {
-                return Self::User(uid);
-            }
-        }
-        unknown
+    /// The peer at an address, whichever user it is. All loopback addresses are one peer: a process can connect from any
+    /// of the 16 million, and would otherwise get the connections of as many peers.
+    pub(super) fn at(ip: IpAddr) -> Self {
+        let ip = ip.to_canonical();
+        Self::Address(if ip.is_loopback() { Ipv4Addr::LOCALHOST.into() } else { ip })
     }
 
     /// Whether the peer is a process of the user that this server runs as.
@@ -46,113 +45,194 @@ impl Peer {
     }
 }
 
-/// The user who owns the socket that is bound to `peer` and connected to `local`. Blocks.
-#[expect(clippy::disallowed_methods, reason = "the caller runs it on a blocking thread")]
-fn owner_of(peer: SocketAddr, local: SocketAddr) -> Option<u32> {
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|table| {
-        let text = std::fs::read_to_string(table).ok()?;
-        find_owner(&text, peer, local)
-    })
+type ReadTable = dyn Fn(&str) -> io::Result<String> + Send + Sync;
+
+/// Looks up the users at the other ends of connections.
+pub(super) struct Lookup {
+    requests: mpsc::Sender<Request>,
 }
 
-fn find_owner(table: &str, peer: SocketAddr, local: SocketAddr) -> Option<u32> {
-    table.lines().skip(1).find_map(|line| {
-        let mut fields = line.split_ascii_whitespace().skip(1);
-        let (from, to) = (parse_address(fields.next()?)?, parse_address(fields.next()?)?);
-        if !is_same(from, peer) || !is_same(to, local) {
-            return None;
+struct Request {
+    ends: Ends,
+    reply: oneshot::Sender<Option<Owner>>,
+}
+
+impl Lookup {
+    /// Starts the task that reads the table. It ends when the `Lookup` is dropped.
+    pub(super) fn start() -> Self {
+        Self::reading(socket_table::read_table)
+    }
+
+    pub(super) fn reading(read: impl Fn(&str) -> io::Result<String> + Send + Sync + 'static) -> Self {
+        let (requests, queue) = mpsc::channel(MAX_BATCH);
+        drop(tokio::spawn(answer_requests(queue, Arc::new(read))));
+        Self { requests }
+    }
+
+    /// Identifies the peer of a connection with at most two readings of the table. `None` when the peer has reset it.
+    pub(super) async fn peer_of(&self, stream: &TcpStream) -> Option<Peer> {
+        let (far, near) = (stream.peer_addr().ok()?, stream.local_addr().ok()?);
+        let unknown = Peer::at(far.ip());
+        if !far.ip().to_canonical().is_loopback() {
+            return Some(unknown);
         }
-        // After the addresses: state, queues, timer, retransmissions, owner, time-out, inode.
-        let uid = fields.nth(4)?.parse().ok()?;
-        let inode: u64 = fields.nth(1)?.parse().ok()?;
-        // A socket that its process has closed has no inode, and is listed as root's whoever opened it.
-        (inode != 0).then_some(uid)
-    })
-}
-
-fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
-    one.port() == other.port() && one.ip().to_canonical() == other.ip().to_canonical()
-}
-
-/// An address as the kernel writes it: words of 32 bits in this machine's byte order, in hexadecimal, a colon, the port.
-fn parse_address(text: &str) -> Option<SocketAddr> {
-    let (host, port) = text.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    let word = |at: usize| u32::from_str_radix(host.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
-    let ip = match host.len() {
-        8 => IpAddr::from(Ipv4Addr::from(word(0)?)),
-        32 => {
-            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
-            IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(words.concat()).ok()?))
+        let ends = Ends::new(far, near);
+        let mut owner = self.owner_of(ends).await;
+        if owner.is_none() && !has_ended(stream) {
+            tokio::time::sleep(PAUSE).await;
+            owner = self.owner_of(ends).await;
         }
-        _ => return None,
-    };
-    Some(SocketAddr::new(ip, port))
+        // After a reset another process can connect from the same port, and what the first one sent can still be read:
+        // the table then names the wrong user. A connection that is whole after the reading was whole during it.
+        stream.peer_addr().ok()?;
+        Some(match owner {
+            Some(Owner::User(uid)) => Peer::User(uid),
+            Some(Owner::Closed) | None => unknown,
+        })
+    }
+
+    /// Looks for the connection in a reading that begins after this call.
+    async fn owner_of(&self, ends: Ends) -> Option<Owner> {
+        let (reply, answer) = oneshot::channel();
+        self.requests.send(Request { ends, reply }).await.ok()?;
+        answer.await.ok()?
+    }
+}
+
+/// Answers requests, as many as there are with each reading, one reading at a time.
+async fn answer_requests(mut queue: mpsc::Receiver<Request>, read: Arc<ReadTable>) {
+    let mut batch = Vec::new();
+    while queue.recv_many(&mut batch, MAX_BATCH).await > 0 {
+        let wanted = batch.iter().map(|request| request.ends).collect();
+        let read = read.clone();
+        let reading = tokio::task::spawn_blocking(move || socket_table::find_owners(&wanted, &*read));
+        let found = reading.await.unwrap_or_default();
+        for Request { ends, reply } in batch.drain(..) {
+            // The connection may have been given up meanwhile.
+            let _ = reply.send(found.get(&ends).copied());
+        }
+    }
+}
+
+/// Whether the peer has closed the connection, and all that it sent has been read.
+fn has_ended(stream: &TcpStream) -> bool {
+    let peeked = rustix::net::recv(stream, &mut [0], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    !matches!(peeked, Ok((1.., _)) | Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Mutex, mpsc as blocking};
+
+    use futures_util::future::join_all;
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::rpc::socket_table::table_of;
 
-    const HEADER: &str =
-        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
-
-    /// A line of the table on a little-endian machine.
-    fn line(from: &str, to: &str, uid: u32, inode: u32) -> String {
-        format!(
-            "{HEADER}   0: {from} {to} 01 00000000:00000000 00:00000000 00000000  {uid}        0 {inode} 1 0\n"
-        )
+    /// A connection: the client's end and the server's.
+    async fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (client, listener.accept().await.unwrap().0)
     }
 
-    fn address(text: &str) -> SocketAddr {
-        text.parse().unwrap()
+    /// A look-up in a table that never changes, with the count of its readings.
+    fn lookup_in(table: String) -> (Lookup, Arc<AtomicUsize>) {
+        let readings = Arc::new(AtomicUsize::new(0));
+        let counted = readings.clone();
+        let lookup = Lookup::reading(move |path| {
+            // A reading begins with the first of the two files.
+            counted.fetch_add(usize::from(!path.ends_with('6')), Ordering::SeqCst);
+            Ok(table.clone())
+        });
+        (lookup, readings)
     }
 
-    #[test]
-    #[cfg(target_endian = "little")]
-    fn owner_is_found_by_both_addresses() {
-        let (peer, local) = (address("127.0.0.1:40000"), address("127.0.0.1:8080"));
-        let table = line("0100007F:9C40", "0100007F:1F90", 1000, 7);
-        assert_eq!(find_owner(&table, peer, local), Some(1000));
-        assert_eq!(find_owner(&table, local, peer), None, "our own end is not the peer's");
-        assert_eq!(find_owner(&table, address("127.0.0.2:40000"), local), None);
-        assert_eq!(find_owner(&table, peer, address("127.0.0.1:8081")), None);
-        let mapped = "0000000000000000FFFF00000100007F";
-        let table = line(&format!("{mapped}:9C40"), &format!("{mapped}:1F90"), 1001, 7);
-        assert_eq!(find_owner(&table, peer, local), Some(1001), "an IPv6 socket that speaks IPv4");
-        let six = "00000000000000000000000001000000";
-        let table = line(&format!("{six}:9C40"), &format!("{six}:1F90"), 1002, 7);
-        assert_eq!(find_owner(&table, address("[::1]:40000"), address("[::1]:8080")), Some(1002));
-    }
-
-    #[test]
-    #[cfg(target_endian = "little")]
-    fn closed_socket_is_not_taken_for_roots() {
-        let (peer, local) = (address("127.0.0.1:40000"), address("127.0.0.1:8080"));
-        assert_eq!(find_owner(&line("0100007F:9C40", "0100007F:1F90", 0, 0), peer, local), None);
-    }
-
-    #[test]
-    fn nonsense_in_the_table_finds_nobody() {
-        let (peer, local) = (address("127.0.0.1:40000"), address("127.0.0.1:8080"));
-        for table in ["", HEADER, "x\ny", "x\n 0: 0100007F:9C40 0100007F:1F90 01", "x\n 0: é100007F:9C40 z"]
-        {
-            assert_eq!(find_owner(table, peer, local), None, "{table:?}");
-        }
+    fn ends_of(stream: &TcpStream) -> Ends {
+        Ends::new(stream.peer_addr().unwrap(), stream.local_addr().unwrap())
     }
 
     #[tokio::test]
     #[cfg(target_os = "linux")]
     async fn own_connection_is_ours() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let local = listener.local_addr().unwrap();
-        let _client = tokio::net::TcpStream::connect(local).await.unwrap();
-        let (_stream, peer) = listener.accept().await.unwrap();
-        assert!(Peer::of(peer, local).await.is_own_user());
-        assert_eq!(
-            Peer::of(address("127.0.0.1:1"), local).await,
-            Peer::Address(peer.ip()),
-            "nobody is there"
-        );
+        let (_client, stream) = connected().await;
+        assert!(Lookup::start().peer_of(&stream).await.unwrap().is_own_user());
+    }
+
+    #[tokio::test]
+    async fn one_reading_answers_all_that_wait() {
+        let local: SocketAddr = "127.0.0.1:8080".parse().unwrap();
+        let all: Vec<Ends> =
+            (0..50).map(|n| Ends::new(SocketAddr::new(local.ip(), 40_000 + n), local)).collect();
+        let table = table_of(&all.iter().map(|ends| (*ends, Owner::User(1000))).collect::<Vec<_>>());
+        let (begun, mut begins) = mpsc::unbounded_channel();
+        let (release, released) = blocking::channel::<()>();
+        let released = Mutex::new(released);
+        let lookup = Lookup::reading(move |_| {
+            begun.send(()).unwrap();
+            released.lock().unwrap().recv().map_err(io::Error::other)?;
+            Ok(table.clone())
+        });
+        let mut first = Box::pin(lookup.owner_of(all[0]));
+        assert!(futures_util::poll!(&mut first).is_pending());
+        begins.recv().await.unwrap();
+        let mut others = Box::pin(join_all(all[1..].iter().map(|ends| lookup.owner_of(*ends))));
+        assert!(futures_util::poll!(&mut others).is_pending(), "they wait for the reading that is under way");
+        assert!(begins.try_recv().is_err(), "one reading at a time");
+        // Two readings are let through; a third would wait for ever.
+        release.send(()).unwrap();
+        release.send(()).unwrap();
+        assert_eq!(first.await, Some(Owner::User(1000)));
+        assert!(others.await.iter().all(|owner| *owner == Some(Owner::User(1000))));
+    }
+
+    #[tokio::test]
+    async fn unlisted_peer_costs_two_readings() {
+        let (_client, stream) = connected().await;
+        let (lookup, readings) = lookup_in(String::new());
+        let unknown = Peer::at(Ipv4Addr::LOCALHOST.into());
+        assert_eq!(lookup.peer_of(&stream).await, Some(unknown));
+        assert_eq!(readings.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn closed_peer_costs_one_reading() {
+        let unknown = Peer::at(Ipv4Addr::LOCALHOST.into());
+        let (client, stream) = connected().await;
+        drop(client);
+        stream.readable().await.unwrap();
+        let (lookup, readings) = lookup_in(String::new());
+        assert_eq!(lookup.peer_of(&stream).await, Some(unknown), "not listed any more");
+        assert_eq!(readings.load(Ordering::SeqCst), 1);
+        let (_client, stream) = connected().await;
+        let (lookup, readings) = lookup_in(table_of(&[(ends_of(&stream), Owner::Closed)]));
+        assert_eq!(lookup.peer_of(&stream).await, Some(unknown), "listed as closed");
+        assert_eq!(readings.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn reset_connection_is_not_attributed_to_the_next_owner_of_its_port() {
+        let (client, stream) = connected().await;
+        let client = Mutex::new(Some(client));
+        let table = table_of(&[(ends_of(&stream), Owner::User(rustix::process::geteuid().as_raw()))]);
+        let lookup = Lookup::reading(move |_| {
+            if let Some(client) = client.lock().unwrap().take() {
+                rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+            }
+            Ok(table.clone())
+        });
+        assert_eq!(lookup.peer_of(&stream).await, None);
+    }
+
+    #[test]
+    fn loopback_addresses_are_one_peer() {
+        let local = Peer::at(Ipv4Addr::LOCALHOST.into());
+        for ip in ["127.0.0.2", "127.9.9.9", "::1", "::ffff:127.0.0.3"] {
+            assert_eq!(Peer::at(ip.parse().unwrap()), local, "{ip}");
+        }
+        assert_ne!(Peer::at("192.0.2.1".parse().unwrap()), Peer::at("192.0.2.2".parse().unwrap()));
     }
 }

@@ -9,40 +9,43 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_protocol::Json;
-use baton_protocol::rpc::{Outgoing, RpcError, code};
+use baton_protocol::rpc::{RpcError, code};
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::connection::Connection;
-use super::limits::{Place, Places};
-use super::peer::Peer;
+use super::limits::{Place, Places, RpcLimits};
+use super::peer::{Lookup, Peer};
+use super::refusal::{LINGER, Refusals, drain};
 use crate::Server;
 use crate::wire::Outbox;
 
-/// How long, and how much, is still read from a client that has been told that it is not served. Closing at once would
-/// reset the connection, and what it was told would be lost.
-const LINGER: Duration = Duration::from_secs(1);
-const LINGER_BYTES: u64 = 256 << 10;
+/// The most connections that have been accepted while their peer is not yet known. One reading of the socket table serves
+/// them all, so a larger number empties the kernel's queue faster; a full queue makes clients try again after a second.
+const MAX_ARRIVING: usize = 512;
 
 /// Serves whoever connects, until the server stops.
 pub(crate) async fn serve_tcp(server: &Arc<Server>, listener: TcpListener) -> io::Result<()> {
-    let places = Places::new(server.options.rpc);
+    let entry = match server.options.connection_token {
+        Some(_) => Entry::WithToken,
+        None => Entry::OwnUser(Lookup::start()),
+    };
+    let door = Arc::new(Door::new(server.options.rpc, entry));
+    let arrivals = Arc::new(Semaphore::new(MAX_ARRIVING));
     loop {
+        // Beyond the limit, connections wait in the kernel's queue. Closing them instead would let another user's flood
+        // close the owner's; and none of those that were accepted keeps the others waiting, because a look-up is short.
         let accepted = tokio::select! {
             () = server.stopping.cancelled() => return Ok(()),
-            accepted = listener.accept() => accepted,
+            accepted = accept(&listener, &arrivals) => accepted,
         };
         match accepted {
-            Ok((stream, _)) => match places.enter() {
-                Some(place) => {
-                    drop(server.tasks.spawn(welcome(server.clone(), places.clone(), place, stream)));
-                }
-                // Not even told why: whoever connects faster than it is refused would cost a task each.
-                None => tracing::warn!("too many JSON-RPC connections; closing a new one"),
-            },
+            Ok((stream, arrival)) => {
+                drop(server.tasks.spawn(welcome(server.clone(), door.clone(), arrival, stream)));
+            }
             // Out of descriptors, or a client that was gone before we looked: others may still come.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -52,21 +55,63 @@ pub(crate) async fn serve_tcp(server: &Arc<Server>, listener: TcpListener) -> io
     }
 }
 
+async fn accept(
+    listener: &TcpListener,
+    arrivals: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let arrival = arrivals.clone().acquire_owned().await.map_err(io::Error::other)?;
+    Ok((listener.accept().await?.0, arrival))
+}
+
 /// Serves a connection, if its peer may have one.
-async fn welcome(server: Arc<Server>, places: Arc<Places>, place: OwnedSemaphorePermit, stream: TcpStream) {
-    let (Ok(far), Ok(near)) = (stream.peer_addr(), stream.local_addr()) else { return };
-    let peer = Peer::of(far, near).await;
-    let token_required = server.options.connection_token.is_some();
-    if !token_required && !peer.is_own_user() {
-        tracing::warn!(peer = ?peer, "refused a JSON-RPC connection without a token: not a process of this user");
-        return refuse(stream, &of_another_user()).await;
-    }
-    match places.claim(place, peer, token_required) {
-        Some(place) => serve_stream(server, stream, place).await,
-        None => {
-            tracing::warn!(peer = ?peer, "refused a JSON-RPC connection: its peer has too many");
-            refuse(stream, &RpcError::failed("too many connections; close some and try again")).await;
+async fn welcome(server: Arc<Server>, door: Arc<Door>, arrival: OwnedSemaphorePermit, stream: TcpStream) {
+    let Some(peer) = door.identify(&stream).await else { return };
+    drop(arrival);
+    match door.admit(peer) {
+        Ok(place) => {
+            drop(door);
+            serve_stream(server, stream, place).await;
         }
+        Err(why) => door.refusals.refuse(stream, peer, &why).await,
+    }
+}
+
+/// What a connection has to show.
+enum Entry {
+    /// A token, in its first call. Whose it is does not matter before, so its user is not looked up.
+    WithToken,
+    /// Nothing, but its process has to be of our own user.
+    OwnUser(Lookup),
+}
+
+/// Decides who gets a place. A connection that is not served never holds one, so others cannot take the owner's.
+struct Door {
+    entry: Entry,
+    places: Arc<Places>,
+    refusals: Refusals,
+}
+
+impl Door {
+    fn new(limits: RpcLimits, entry: Entry) -> Self {
+        Self { entry, places: Places::new(limits), refusals: Refusals::new() }
+    }
+
+    /// Identifies the peer as far as it matters; `None` when it has left.
+    async fn identify(&self, stream: &TcpStream) -> Option<Peer> {
+        match &self.entry {
+            Entry::WithToken => Some(Peer::at(stream.peer_addr().ok()?.ip())),
+            Entry::OwnUser(lookup) => lookup.peer_of(stream).await,
+        }
+    }
+
+    fn admit(&self, peer: Peer) -> Result<Place, RpcError> {
+        let waits_for_token = match self.entry {
+            Entry::WithToken => true,
+            Entry::OwnUser(_) if peer.is_own_user() => false,
+            Entry::OwnUser(_) => return Err(of_another_user()),
+        };
+        let place = self.places.claim(peer, waits_for_token);
+        place.ok_or_else(|| RpcError::failed("too many connections; close some and try again"))
     }
 }
 
@@ -74,21 +119,6 @@ fn of_another_user() -> RpcError {
     let message = "AUTHENTICATION_REQUIRED: without a connection token only processes of the server's own user, on this \
                    machine, are served; start the server with COPILOT_CONNECTION_TOKEN";
     RpcError::new(code::AUTHENTICATION_REQUIRED, message)
-}
-
-async fn refuse(mut stream: TcpStream, why: &RpcError) {
-    let Ok(frame) = Outgoing::response(&Json::null(), Err(why)).to_frame() else { return };
-    let tell = async {
-        stream.write_all(&frame).await?;
-        stream.shutdown().await?;
-        drain(&mut stream).await
-    };
-    drop(tokio::time::timeout(LINGER, tell).await);
-}
-
-/// Reads what still comes, up to a limit, and forgets it.
-async fn drain(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
-    tokio::io::copy(&mut reader.take(LINGER_BYTES), &mut tokio::io::sink()).await.map(drop)
 }
 
 /// What a client may still do until its token has come.
@@ -160,4 +190,71 @@ fn acknowledge(stream: &TcpStream) {
     let _ = rustix::net::sockopt::set_tcp_quickack(stream, true);
     #[cfg(not(target_os = "linux"))]
     let _ = stream;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: RpcLimits = RpcLimits {
+        max_connections: 2,
+        max_per_peer: 2,
+        max_waiting_per_peer: 1,
+        bytes_before_token: 10,
+        time_before_token: Duration::from_secs(1),
+    };
+
+    fn own_user() -> Peer {
+        Peer::User(rustix::process::geteuid().as_raw())
+    }
+
+    /// The door of a server without a token, where no look-up finds anybody.
+    fn own_users_door() -> Door {
+        Door::new(LIMITS, Entry::OwnUser(Lookup::reading(|_| Ok(String::new()))))
+    }
+
+    #[tokio::test]
+    async fn other_users_take_no_places() {
+        let door = own_users_door();
+        let other = Peer::User(rustix::process::geteuid().as_raw() + 1);
+        for peer in [other, Peer::at([127, 0, 0, 1].into()), Peer::at([192, 0, 2, 1].into())] {
+            let why = door.admit(peer).map(drop).unwrap_err();
+            assert!(why.message.contains("AUTHENTICATION_REQUIRED"), "{peer:?}: {}", why.message);
+            assert_eq!(door.places.free(), 2, "{peer:?}");
+        }
+        let own = [door.admit(own_user()).unwrap(), door.admit(own_user()).unwrap()];
+        assert!(door.admit(own_user()).is_err(), "two are enough");
+        drop(own);
+        assert_eq!(door.places.free(), 2);
+    }
+
+    #[tokio::test]
+    async fn connection_holds_no_place_while_its_peer_is_looked_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let door = own_users_door();
+        let mut looking = Box::pin(door.identify(&stream));
+        assert!(futures_util::poll!(&mut looking).is_pending());
+        assert_eq!(door.places.free(), 2);
+        let peer = looking.await.unwrap();
+        let why = door.admit(peer).map(drop).unwrap_err();
+        let refusing = door.refusals.refuse(stream, peer, &why);
+        assert!(futures_util::poll!(Box::pin(refusing)).is_pending(), "the client has not closed its end");
+        assert_eq!(door.places.free(), 2);
+    }
+
+    #[tokio::test]
+    async fn peers_with_a_token_are_counted_by_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, far) = listener.accept().await.unwrap();
+        let door = Door::new(LIMITS, Entry::WithToken);
+        let peer = door.identify(&stream).await.unwrap();
+        assert_eq!(peer, Peer::at(far.ip()));
+        let mut first = door.admit(peer).unwrap();
+        assert!(door.admit(peer).is_err(), "one waits for its token already");
+        first.admitted();
+        assert!(door.admit(peer).is_ok());
+    }
 }
