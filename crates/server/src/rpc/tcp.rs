@@ -30,7 +30,7 @@ const MAX_ARRIVING: usize = 512;
 /// Serves whoever connects, until the server stops.
 pub(crate) async fn serve_tcp(server: &Arc<Server>, listener: TcpListener) -> io::Result<()> {
     let entry = match server.options.connection_token {
-        Some(_) => Entry::WithToken,
+        Some(_) => Entry::WithToken(Lookup::start()),
         None => Entry::OwnUser(Lookup::start()),
     };
     let door = Arc::new(Door::new(server.options.rpc, entry));
@@ -66,8 +66,9 @@ async fn accept(
 /// Serves a connection, if its peer may have one.
 async fn welcome(server: Arc<Server>, door: Arc<Door>, arrival: OwnedSemaphorePermit, stream: TcpStream) {
     let Some(peer) = door.identify(&stream).await else { return };
+    let admitted = door.admit_or_tell_apart(peer, &stream).await;
     drop(arrival);
-    match door.admit(peer) {
+    match admitted {
         Ok(place) => {
             drop(door);
             serve_stream(server, stream, place).await;
@@ -78,8 +79,8 @@ async fn welcome(server: Arc<Server>, door: Arc<Door>, arrival: OwnedSemaphorePe
 
 /// What a connection has to show.
 enum Entry {
-    /// A token, in its first call. Whose it is does not matter before, so its user is not looked up.
-    WithToken,
+    /// A token, in its first call. Whose connection it is matters only where there are too many from one address.
+    WithToken(Lookup),
     /// Nothing, but its process has to be of our own user.
     OwnUser(Lookup),
 }
@@ -99,14 +100,27 @@ impl Door {
     /// Identifies the peer as far as it matters; `None` when it has left.
     async fn identify(&self, stream: &TcpStream) -> Option<Peer> {
         match &self.entry {
-            Entry::WithToken => Some(Peer::at(stream.peer_addr().ok()?.ip())),
+            Entry::WithToken(_) => Some(Peer::at(stream.peer_addr().ok()?.ip())),
             Entry::OwnUser(lookup) => lookup.peer_of(stream).await,
         }
     }
 
+    /// Gives a peer a place. Where its address has too many, users of this machine are told apart, so that one of them cannot
+    /// keep the others out.
+    async fn admit_or_tell_apart(&self, peer: Peer, stream: &TcpStream) -> Result<Place, RpcError> {
+        let refusal = match (self.admit(peer), &self.entry) {
+            (Err(refusal), Entry::WithToken(lookup)) => match lookup.peer_of(stream).await {
+                Some(user @ Peer::User(_)) => return self.admit(user),
+                _ => refusal,
+            },
+            (admitted, _) => return admitted,
+        };
+        Err(refusal)
+    }
+
     fn admit(&self, peer: Peer) -> Result<Place, RpcError> {
         let waits_for_token = match self.entry {
-            Entry::WithToken => true,
+            Entry::WithToken(_) => true,
             Entry::OwnUser(_) if peer.is_own_user() => false,
             Entry::OwnUser(_) => return Err(of_another_user()),
         };
@@ -249,12 +263,26 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, far) = listener.accept().await.unwrap();
-        let door = Door::new(LIMITS, Entry::WithToken);
+        let door = Door::new(LIMITS, Entry::WithToken(Lookup::reading(|_| Ok(String::new()))));
         let peer = door.identify(&stream).await.unwrap();
         assert_eq!(peer, Peer::at(far.ip()));
         let mut first = door.admit(peer).unwrap();
         assert!(door.admit(peer).is_err(), "one waits for its token already");
         first.admitted();
         assert!(door.admit(peer).is_ok());
+    }
+
+    #[tokio::test]
+    async fn users_are_told_apart_where_their_address_has_too_many_connections() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, far) = listener.accept().await.unwrap();
+        let nobody = Door::new(LIMITS, Entry::WithToken(Lookup::reading(|_| Ok(String::new()))));
+        let _others = nobody.admit(Peer::at(far.ip())).unwrap();
+        let told = nobody.admit_or_tell_apart(Peer::at(far.ip()), &stream).await;
+        assert!(told.is_err(), "a user that is not found is one of the address");
+        let door = Door::new(LIMITS, Entry::WithToken(Lookup::start()));
+        let _others = door.admit(Peer::at(far.ip())).unwrap();
+        assert!(door.admit_or_tell_apart(Peer::at(far.ip()), &stream).await.is_ok());
     }
 }
