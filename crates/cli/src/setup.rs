@@ -147,7 +147,8 @@ pub(crate) fn run<T>(program: impl Future<Output = anyhow::Result<T>>) -> anyhow
 fn runtime() -> anyhow::Result<Runtime> {
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let started = AtomicUsize::new(0);
-    tokio::runtime::Builder::new_multi_thread()
+    let (begun, begins) = std::sync::mpsc::channel();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         // The workers are started first. Nothing that touches files runs on one of them: a test looks for these names.
         .thread_name_fn(move || match started.fetch_add(1, Ordering::Relaxed) {
@@ -157,9 +158,16 @@ fn runtime() -> anyhow::Result<Runtime> {
         // Tools and files block now and then; a handful of threads is plenty, and each costs memory. Reads that hang
         // cannot take more of them than are meant for such reads.
         .max_blocking_threads(32 + baton_server::HANGING_READS)
+        .on_thread_start(move || _ = begun.send(()))
         .enable_all()
         .build()
-        .context("cannot start the runtime")
+        .context("cannot start the runtime")?;
+    // Workers come out of the same pool as threads that block. Before anything else is in its queue, each of the first
+    // threads becomes a worker; later, one that is slow to start could get blocking work, under the wrong name.
+    for _ in 0..workers {
+        begins.recv().context("cannot start the runtime's workers")?;
+    }
+    Ok(runtime)
 }
 
 /// Logs to stderr, at the level that is configured.

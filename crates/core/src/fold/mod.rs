@@ -113,7 +113,7 @@ impl Durable {
                 self.facts.named_by_user = renamed.by_user;
             }
             Body::ApprovalsChanged(change) => self.change_grants(event, change),
-            Body::RulesChanged(change) => self.rules = std::sync::Arc::new(change.rules.clone()),
+            Body::RulesChanged(change) => self.rules = change.rules.clone(),
             Body::HistoryTruncated(truncated) => {
                 self.removed.take_back(truncated.from_seq, self.seq);
                 self.last_public = truncated.last_kept;

@@ -1,5 +1,7 @@
 //! Changes of a session's settings.
 
+use std::sync::Arc;
+
 use baton_protocol::event::{
     AgentMode, ApprovalsChanged, Body, ContextChanged, ModeChanged, ModelChange, PermissionsChanged, Renamed,
     RulesChanged, SessionError, SessionInfo, SessionWarning, TitleChanged,
@@ -39,7 +41,7 @@ impl Step<'_> {
                 if rules == *self.session.durable.rules {
                     return self.reply(reply, Reply::Done(None));
                 }
-                RulesChanged { rules, by: Some(by) }.into()
+                RulesChanged { rules: Arc::new(rules), by: Some(by) }.into()
             }
             Change::Revoke { grant, by } => {
                 let held = &self.session.durable.grants;

@@ -5,6 +5,7 @@
 #![allow(missing_docs, reason = "the struct says what its fields are about")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -255,7 +256,8 @@ pub struct ApprovalsChanged {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RulesChanged {
-    pub rules: Rules,
+    /// Shared with the session's state, and small where events are moved.
+    pub rules: Arc<Rules>,
     pub by: Option<Author>,
 }
 

@@ -254,7 +254,7 @@ impl Commands {
 }
 
 fn is_command_covered(command: &Command, identifiers: &[&str]) -> bool {
-    if command.plain && identifiers.iter().any(|identifier| command.is_identified_by(identifier)) {
+    if command.plain && command.is_identified_by_any(identifiers) {
         return true;
     }
     let begins = |identifier: &&str| {

@@ -68,9 +68,11 @@ impl Command {
         words.join(" ")
     }
 
-    /// Whether `identifier` is that of a grant for the command.
-    pub(super) fn is_identified_by(&self, identifier: &str) -> bool {
-        identifier.split(' ').eq(catalogue::name(&self.words).iter().map(|word| word.text.as_str()))
+    /// Whether one of these is the identifier of a grant for the command.
+    pub(super) fn is_identified_by_any(&self, identifiers: &[&str]) -> bool {
+        let name = catalogue::name(&self.words);
+        let is_own = |identifier: &&str| identifier.split(' ').eq(name.iter().map(|word| word.text.as_str()));
+        identifiers.iter().any(is_own)
     }
 
     /// Whether the command writes no file and runs no other program.
