@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use baton_agent::blocking;
 use baton_protocol::permission::Approval;
 use baton_protocol::rules::{Rule, RuleListEdit};
 use baton_protocol::{Author, Timestamp};
@@ -21,11 +22,11 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// The location of a directory.
-    pub(crate) async fn of(directory: PathBuf) -> Self {
-        let looked = tokio::task::spawn_blocking(move || Self::around(&directory)).await;
-        // A look that panicked finds a location that nothing is kept for.
-        looked.unwrap_or_else(|_| Self { key: String::new(), kind: "dir" })
+    /// Finds the location of a directory. Fails when the file system does not answer.
+    pub(crate) async fn of(directory: PathBuf) -> Result<Self, String> {
+        let named = directory.display().to_string();
+        let looked = blocking::run(move || Self::around(&directory)).await;
+        looked.map_err(|error| format!("cannot look at {named}: {error}"))
     }
 
     fn around(directory: &Path) -> Self {

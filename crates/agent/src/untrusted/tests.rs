@@ -1,3 +1,5 @@
+//! Files in hostile directories: links, pipes, devices, limits.
+
 use std::fs;
 use std::os::unix::fs::symlink;
 

@@ -6,7 +6,7 @@ use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::rules::{Rule, RuleKind};
 
 use super::deny::{is_known, lexical};
-use super::offer::names_batons_files;
+use super::offer::names_guarded_files;
 use super::shell::Line;
 use super::territory::Standing;
 use super::{Decision, Reason, Situation, Subject, Typed, address, territory};
@@ -15,7 +15,7 @@ use super::{Decision, Reason, Situation, Subject, Typed, address, territory};
 pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decision {
     let all = All(situation);
     let covers = match (&subject.line, subject.request) {
-        (Some(Typed::Line(_)), request) if names_batons_files(request, situation.territory) => {
+        (Some(Typed::Line(_)), request) if names_guarded_files(request, situation.territory) => {
             return Decision::Ask(Reason::EachTime("the line names files of Baton itself, or of the kernel"));
         }
         (Some(Typed::Line(line)), _) => all.cover_line(line),

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::rules::{Rule, RuleKind};
 
-use super::{Match, Subject, Typed, address};
+use super::{Match, Subject, Typed, address, territory};
 
 /// Whether a deny rule names what a request would do.
 pub(super) fn names(rule: &Rule, subject: &Subject<'_>) -> Match {
@@ -51,9 +51,7 @@ fn names_write(argument: Option<&str>, file: &str) -> Match {
 
 /// Whether a path is absolute and has no detours: anything else could not be resolved, and may be any file.
 pub(super) fn is_known(path: &str) -> bool {
-    let path = Path::new(path);
-    path.is_absolute()
-        && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+    territory::is_plain(Path::new(path))
 }
 
 /// A read of a directory reads what is below it: a rule for a part of it may be meant.

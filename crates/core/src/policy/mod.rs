@@ -164,7 +164,7 @@ impl fmt::Display for Reason {
                 )
             }
             Self::AllowAll => f.write_str("the session allows all requests"),
-            Self::Advice => f.write_str("a hook or the tool's declaration allows it"),
+            Self::Advice => f.write_str("a hook or the tool's declaration says so"),
             Self::Granted => f.write_str("a grant or rule covers it"),
             Self::EachTime(why) => f.write_str(why),
             Self::NothingCovers => f.write_str("no grant or rule covers it"),

@@ -50,7 +50,7 @@ pub fn with_offers(mut request: PermissionRequest, territory: &Territory) -> Per
 pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> {
     let subject = Subject::of(request);
     match (&subject.line, request) {
-        (Some(Typed::Line(_)), _) if names_batons_files(request, territory) => Vec::new(),
+        (Some(Typed::Line(_)), _) if names_guarded_files(request, territory) => Vec::new(),
         (Some(Typed::Line(line)), _) => line
             .offers()
             .into_iter()
@@ -71,7 +71,7 @@ pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> 
                 false => {
                     vec![Offer::new(
                         Approval::Read {},
-                        "any file that the server can read, except Baton's own",
+                        "any file that the server can read, except Baton's own and those of /proc, /sys and /dev",
                     )]
                 }
             }
@@ -94,7 +94,7 @@ pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> 
 }
 
 /// Whether a shell line names a file that is asked for each time.
-pub(super) fn names_batons_files(request: &PermissionRequest, territory: &Territory) -> bool {
+pub(super) fn names_guarded_files(request: &PermissionRequest, territory: &Territory) -> bool {
     let PermissionRequest::Shell { possible_paths, .. } = request else { return false };
     let is_asked = |path: &String| {
         super::deny::is_known(path) && matches!(territory.read(Path::new(path)), Standing::EachTime(_))

@@ -209,7 +209,7 @@ pub fn files(file_name: &str) -> impl Iterator<Item = &Path> {
 }
 
 /// Whether a path is absolute and has no detours. One with a line break in it could be two.
-fn is_plain(path: &Path) -> bool {
+pub(super) fn is_plain(path: &Path) -> bool {
     path.is_absolute()
         && !path.as_os_str().as_encoded_bytes().contains(&b'\n')
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))

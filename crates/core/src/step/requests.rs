@@ -13,7 +13,7 @@ use super::Step;
 use super::commands::request_of;
 use crate::input::{Answer, Profile};
 use crate::output::{Reply, ReplyTo, Work, denial};
-use crate::policy::{self, Advice, Decision, Situation};
+use crate::policy::{self, Advice, Decision};
 use crate::results::Route;
 use crate::state::{Call, CallKey, CallStage, Session};
 
@@ -156,16 +156,7 @@ impl Step<'_> {
         call: &Call,
         wants: &PermissionRequest,
     ) {
-        let Session { durable, live, .. } = &*self.session;
-        let situation = Situation {
-            mode: PermissionMode::AllowAll,
-            rules: &durable.rules,
-            grants: &durable.grants,
-            territory: &durable.territory(live, None),
-            advice: Advice::None,
-            cwd: &durable.facts.context.cwd,
-        };
-        match policy::decide(wants, &situation) {
+        match self.judge_in(PermissionMode::AllowAll, wants, Advice::None, None) {
             Decision::Allow(_) => self.decide(request, call, wants, Verdict::ApproveOnce, None),
             Decision::Deny(_) => self.decide(request, call, wants, Verdict::DeniedByRules, None),
             Decision::Ask(reason) => return self.reply(reply, Reply::Refused(reason.to_string())),

@@ -187,6 +187,18 @@ impl Step<'_> {
     pub(super) fn judge(&self, wants: &PermissionRequest, advice: Advice, cwd: Option<&Path>) -> Decision {
         let Session { durable, live, .. } = &*self.session;
         let mode = if live.allow_all { PermissionMode::AllowAll } else { durable.facts.permissions };
+        self.judge_in(mode, wants, advice, cwd)
+    }
+
+    /// The same, in another mode than the session's.
+    pub(super) fn judge_in(
+        &self,
+        mode: PermissionMode,
+        wants: &PermissionRequest,
+        advice: Advice,
+        cwd: Option<&Path>,
+    ) -> Decision {
+        let Session { durable, live, .. } = &*self.session;
         let situation = Situation {
             mode,
             rules: &durable.rules,

@@ -1,3 +1,5 @@
+//! The state of real repositories, work trees and submodules, and of forged ones.
+
 use std::fs;
 use std::process::Command;
 

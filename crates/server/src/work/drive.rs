@@ -89,10 +89,10 @@ impl Driver<'_> {
     /// must not be started.
     async fn refused_by_distrust(&mut self) -> Option<String> {
         let bench = self.scribe.bench;
-        if bench.engine.is_trusting() {
+        let engine = self.wanted.engine;
+        if bench.engine.is_trusted(engine, &self.wanted.cwd) {
             return None;
         }
-        let engine = self.wanted.engine;
         if let Some(untrusted) = trust::untrusted(&bench.server, engine, &self.wanted.cwd).await {
             let wants = Box::new(untrusted.request(engine));
             let reference = trust::REFERENCE.to_owned();
@@ -101,7 +101,7 @@ impl Driver<'_> {
                 return Some(untrusted.refusal(engine));
             }
         }
-        bench.engine.trust();
+        bench.engine.trust(engine, &self.wanted.cwd);
         None
     }
 

@@ -1,8 +1,9 @@
 //! The program that works in a session, where another agent's program does: started when it is needed, kept between
 //! turns, ended when it has had nothing to do for a while, at the latest with the session.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use baton_agent::tools::shell::Processes;
@@ -23,8 +24,9 @@ pub(crate) struct EngineRoom {
     tag: OnceLock<String>,
     /// Counts runs, so that whoever looks later can tell whether something has happened since.
     runs: AtomicU64,
-    /// Whether the directory may act on the program, because nothing in it does or somebody trusts it.
-    trusting: AtomicBool,
+    /// The program and the directory that may act on it: nothing in the directory does, or somebody trusts it. Another
+    /// program, or another directory, is asked about again.
+    trusted: std::sync::Mutex<Option<(&'static str, PathBuf)>>,
 }
 
 struct Kept {
@@ -51,12 +53,14 @@ pub(super) struct Run {
 }
 
 impl EngineRoom {
-    pub(super) fn is_trusting(&self) -> bool {
-        self.trusting.load(Ordering::Acquire)
+    pub(super) fn is_trusted(&self, engine: &'static str, cwd: &Path) -> bool {
+        let trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        trusted.as_ref().is_some_and(|(program, directory)| *program == engine && directory == cwd)
     }
 
-    pub(super) fn trust(&self) {
-        self.trusting.store(true, Ordering::Release);
+    pub(super) fn trust(&self, engine: &'static str, cwd: &Path) {
+        let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        *trusted = Some((engine, cwd.to_owned()));
     }
 
     /// Has the program work on a prompt, after whatever it is working on.
@@ -127,5 +131,19 @@ fn spec(wanted: &Wanted, token: Option<String>, tag: String, server: &Server) ->
         allow_all: wanted.allow_all,
         tag,
         processes: Processes(Arc::new(server.ledger.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trust_is_for_one_program_in_one_directory() {
+        let room = EngineRoom::default();
+        assert!(!room.is_trusted("claude", Path::new("/a")));
+        room.trust("claude", Path::new("/a"));
+        assert!(room.is_trusted("claude", Path::new("/a")));
+        assert!(!room.is_trusted("claude", Path::new("/b")) && !room.is_trusted("codex", Path::new("/a")));
     }
 }

@@ -157,7 +157,7 @@ async fn perform(bench: Bench, id: WorkId, work: Work) -> WorkResult {
 
 /// Stores a grant for the location where the session works. A client that names another location was shown something else.
 async fn save_grant(bench: &Bench, named: String, approval: &Approval, by: Author) -> Result<(), String> {
-    let Location { key, .. } = Location::of(prompt::cwd(bench)).await;
+    let Location { key, .. } = Location::of(prompt::cwd(bench)).await?;
     if !named.is_empty() && named != key {
         return Err(format!("{named} is not the location of this session; its location is {key}"));
     }

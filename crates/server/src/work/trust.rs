@@ -50,10 +50,14 @@ fn acting(engine: &str) -> &'static [&'static str] {
 /// Looks for what would act in a directory, or between it and the root of its repository. None if there is nothing, or
 /// somebody trusts it. What cannot be looked at is not trusted.
 pub(super) async fn untrusted(server: &Server, engine: &'static str, cwd: &Path) -> Option<Untrusted> {
-    let Location { key, .. } = Location::of(cwd.to_owned()).await;
-    let (root, start) = (PathBuf::from(key), cwd.to_owned());
-    let looked = blocking::run(move || found(engine, &start, &root)).await;
-    let names = looked.unwrap_or_else(|_| acting(engine).to_vec());
+    let names = match Location::of(cwd.to_owned()).await {
+        Ok(Location { key, .. }) => {
+            let (root, start) = (PathBuf::from(key), cwd.to_owned());
+            blocking::run(move || found(engine, &start, &root)).await.ok()
+        }
+        Err(_) => None,
+    };
+    let names = names.unwrap_or_else(|| acting(engine).to_vec());
     if names.is_empty() || server.locations.is_trusted(cwd.to_owned()).await == Ok(true) {
         return None;
     }

@@ -1,3 +1,5 @@
+//! Diffs of real repositories whose configuration names programs: none of them runs.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 

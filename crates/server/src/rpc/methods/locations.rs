@@ -24,8 +24,10 @@ struct At {
 pub(super) fn resolve(call: &Call<'_>) -> Handling {
     call.session()?;
     let At { working_directory } = call.parse()?;
+    let method = call.method.to_owned();
     call.later(async move {
-        let Location { key, kind } = Location::of(working_directory).await;
+        let found = Location::of(working_directory).await;
+        let Location { key, kind } = found.map_err(|why| errors::failed(&method, why))?;
         Ok(json!({ "locationKey": key, "locationType": kind }))
     })
 }
@@ -56,7 +58,8 @@ pub(super) fn apply(call: &Call<'_>) -> Handling {
     let (server, method) = (call.connection.server.clone(), call.method.to_owned());
     let by = Author::sdk(call.connection.client);
     call.later(async move {
-        let Location { key, kind } = Location::of(working_directory).await;
+        let found = Location::of(working_directory).await;
+        let Location { key, kind } = found.map_err(|why| errors::failed(&method, why))?;
         let rules = server.locations.rules(&key).await.map_err(|why| errors::failed(&method, why))?;
         let location = LocationRules { key: key.clone(), rules: rules.clone() };
         let before = set_location(&handle, location, by).await;
@@ -93,7 +96,8 @@ pub(super) fn modify(call: &Call<'_>, handle: Handle, edit: RuleListEdit) -> Han
     call.later(async move {
         let told = |failure| errors::of(&method, &failure);
         let cwd = handle.look(|view| view.session.durable.facts.context.cwd.clone()).await.map_err(told)?;
-        let Location { key, .. } = Location::of(cwd.into()).await;
+        let found = Location::of(cwd.into()).await;
+        let Location { key, .. } = found.map_err(|why| errors::failed(&method, why))?;
         let rules = server.locations.edit(key.clone(), edit, by.clone()).await;
         let rules = rules.map_err(|why| errors::failed(&method, why))?;
         set_location(&handle, LocationRules { key, rules }, by).await.map_err(told)?;
