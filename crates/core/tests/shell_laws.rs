@@ -181,27 +181,3 @@ fn long_lines_are_not_looked_at() {
         let _ = Line::parse(&text.repeat((16 << 10) / text.len()));
     }
 }
-
-/// The cost of a decision, to be looked at by hand:
-/// `cargo test --release -p baton-core --test shell_laws cost -- --ignored --nocapture`
-#[test]
-#[ignore = "measures, and asserts nothing"]
-fn cost_of_a_decision() {
-    for line in [
-        "echo hello",
-        "git status --short | head -5 && ls -la src 2>/dev/null",
-        "cargo test -p baton-core --lib -- policy 2>&1 | tail -n 40",
-        "for f in *.rs; do wc -l \"$f\"; done | sort -n > out.txt",
-        &"echo 'some words' \"$HOME/x\" && ".repeat(50),
-    ] {
-        let rounds = 20_000;
-        let begun = std::time::Instant::now();
-        for _ in 0..rounds {
-            let parsed = Line::parse(std::hint::black_box(line));
-            std::hint::black_box(parsed.is_covered_by(&["echo", "ls", "git status", "head", "cargo test:*"]));
-            std::hint::black_box(parsed.is_named_by("rm"));
-            std::hint::black_box(parsed.is_named_by("git push"));
-        }
-        println!("{:>8.2?} a line of {} bytes", begun.elapsed() / rounds, line.len());
-    }
-}
