@@ -1,4 +1,4 @@
-"""Measures Baton, and the official runtime beside it.
+"""Benchmarks of Baton, and of the official runtime for comparison.
 
-`compare` and `micro` are the programs; the rest serves them.
+`compare`, `handover`, `micro`, `http`, `stream` and `engines` are programs; the other modules support them.
 """

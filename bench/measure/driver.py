@@ -1,21 +1,21 @@
-"""What an SDK makes a runtime do, as plain calls: greet, make a session, run a turn."""
+"""The calls of an SDK to a runtime: connect, create a session, run a turn."""
 
 import uuid
 
-# Forty words: a short answer, and enough of them that a streamed one is a stream.
+# Forty words: a short answer that is still streamed in many deltas.
 ANSWER = " ".join(f"word{n}" for n in range(40))
 PROMPT = f"Say it. [[text:{ANSWER}]]"
 
 
 def connect(wire):
-    """The handshake of all SDKs."""
+    """Performs the handshake of all SDKs."""
     reply = wire.call("connect", {})
     if reply.get("protocolVersion") != 3:
         raise RuntimeError(f"not a runtime that speaks protocol 3: {reply}")
 
 
 def session_params(session, streaming=False):
-    """What the Python SDK sends for a session without any settings."""
+    """Returns the parameters that the Python SDK sends for a session without settings."""
     return {
         "sessionId": session,
         "toolFilterPrecedence": "excluded",
@@ -30,20 +30,20 @@ def session_params(session, streaming=False):
 
 
 def create(wire, streaming=False, **settings):
-    """Makes a session; returns its name."""
+    """Creates a session. Returns its id."""
     session = str(uuid.uuid4())
     wire.call("session.create", session_params(session, streaming) | settings)
     return session
 
 
 def turn(wire, session, prompt=PROMPT):
-    """Sends a prompt and waits until the session is idle again."""
+    """Sends a prompt and waits until the session is idle."""
     wire.call("session.send", {"sessionId": session, "prompt": prompt})
     wire.wait_for_event("session.idle")
 
 
 def checked_turn(wire, session):
-    """The same, and makes sure that the answer is the model's: an error would be quick, too."""
+    """Runs a turn and checks the answer: an error would be fast as well."""
     wire.call("session.send", {"sessionId": session, "prompt": PROMPT})
     answer = wire.wait_for_event("assistant.message")["data"]["content"]
     if answer != ANSWER:

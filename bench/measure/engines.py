@@ -1,6 +1,6 @@
-"""What Baton adds to another agent's program: a turn of codex, alone and through Baton, and what idle sessions cost.
+"""Measures the overhead of Baton over an engine: a turn of codex alone and through Baton, and memory of idle sessions.
 
-Prints a table. Started by `bench/run engines`. The real codex works, for a scripted model.
+Prints a table. Started by `bench/run engines`. Runs the real codex with a scripted model.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from . import driver, part, programs
-from .process import NOWHERE, Process
+from .process import DEAD_PROXY, Process
 from .services import serving
 from .table import number, percentile
 from .wire import timed
@@ -22,17 +22,17 @@ INSTALLED = programs.ROOT / ".cache" / "engines" / "codex" / "node_modules" / ".
 
 
 def main():
-    """Measures, and prints."""
+    """Runs the measurements and prints the table."""
     parser = part.arguments("engines", __doc__)
-    parser.add_argument("--codex", metavar="PROGRAM", type=Path, default=INSTALLED, help="(%(default)s)")
+    parser.add_argument("--codex", metavar="PROGRAM", type=Path, default=INSTALLED, help="codex (%(default)s)")
     options = parser.parse_args()
     if not options.codex.exists():
-        raise programs.Unavailable(f"{options.codex} is not there; `scripts/test engines` installs it.")
-    others = part.ready(options, "--bins")
+        raise programs.Unavailable(f"{options.codex} does not exist; install it with `scripts/test engines`.")
+    load = part.prepare(options, "--bins")
     with programs.scratch() as scratch, serving(programs.scripted_model()) as endpoints:
-        bench = Engines(programs.baton(options.baton), options.codex, endpoints, scratch)
-        rows = [*bench.turns(), *bench.memory()]
-    part.print_rows(rows, others)
+        engines = Engines(programs.baton(options.baton), options.codex, endpoints, scratch)
+        rows = [*engines.turns(), *engines.memory()]
+    part.print_rows(rows, load)
 
 
 class Engines:
@@ -49,7 +49,7 @@ class Engines:
 
     @contextlib.contextmanager
     def baton(self, mode):
-        """Baton with codex as an engine, in one of its modes."""
+        """Starts Baton with codex as an engine in one of its modes."""
         home = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=self.scratch))
         config = home / "config" / "baton" / "config.toml"
         config.parent.mkdir(parents=True)
@@ -63,31 +63,32 @@ class Engines:
         shutil.rmtree(home, ignore_errors=True)
 
     def turns(self):
-        """The same prompt, answered by codex alone and by codex inside of a session, in turns."""
+        """Measures the same prompt, answered by codex alone and by codex in a session, alternating."""
         part.say(f"turns: {ROUNDS} of each")
-        alone, one_shot, kept, further = [], [], [], []
-        with self.baton("exec") as executing, self.baton("interactive") as talking:
+        alone, exec_mode, interactive, further = [], [], [], []
+        with self.baton("exec") as exec_baton, self.baton("interactive") as interactive_baton:
             for round_number in range(ROUNDS + 1):
                 taken = [
                     timed(self.run_alone)[0],
-                    timed(lambda: first_turn(executing.wire))[0],
-                    timed(lambda: first_turn(talking.wire))[0],
+                    timed(lambda: first_turn(exec_baton.wire))[0],
+                    timed(lambda: first_turn(interactive_baton.wire))[0],
                 ]
-                session = first_turn(talking.wire)
-                taken.append(timed(lambda: driver.checked_turn(talking.wire, session))[0])
-                # The first of each reads its program from the disk.
+                session = first_turn(interactive_baton.wire)
+                taken.append(timed(lambda: driver.checked_turn(interactive_baton.wire, session))[0])
+                # The first round reads the programs from disk and is not counted.
                 if round_number:
-                    for samples, once in zip((alone, one_shot, kept, further), taken):
+                    for samples, once in zip((alone, exec_mode, interactive, further), taken):
                         samples.append(once)
         base = percentile(alone, 50)
-        yield "`codex exec` alone, start to end", milliseconds(alone), ""
-        title = "a new session and its first turn by Baton, with codex"
-        yield f"{title} in exec mode", milliseconds(one_shot, base), at_most_five_per_cent(one_shot, base)
-        yield f"{title} in interactive mode, the default", milliseconds(kept, base), at_most_five_per_cent(kept, base)
-        yield "a further turn in interactive mode", milliseconds(further, base), at_most_five_per_cent(further, base)
+        yield "`codex exec` alone, start to exit", milliseconds(alone), ""
+        title = "new session and first turn through Baton, codex"
+        yield f"{title} in exec mode", milliseconds(exec_mode, base), at_most_five_per_cent(exec_mode, base)
+        target = at_most_five_per_cent(interactive, base)
+        yield f"{title} in interactive mode (default)", milliseconds(interactive, base), target
+        yield "further turn in interactive mode", milliseconds(further, base), at_most_five_per_cent(further, base)
 
     def run_alone(self):
-        """`codex exec`, as Baton starts it in exec mode."""
+        """Runs `codex exec` as Baton does in exec mode."""
         with tempfile.TemporaryDirectory(prefix="bench-work-") as work:
             done = subprocess.run(
                 [self.codex, "exec", "--json", "--skip-git-repo-check", "--color=never", "-"],
@@ -99,8 +100,8 @@ class Engines:
                     "HOME": str(self.scratch),
                     "CODEX_HOME": str(self.codex_home),
                     "SCRIPTED_KEY": "dummy",
-                    "HTTP_PROXY": NOWHERE,
-                    "HTTPS_PROXY": NOWHERE,
+                    "HTTP_PROXY": DEAD_PROXY,
+                    "HTTPS_PROXY": DEAD_PROXY,
                     "NO_PROXY": "127.0.0.1,localhost,::1",
                 },
             )
@@ -108,7 +109,7 @@ class Engines:
             raise RuntimeError(f"codex did not answer: {done.stdout[-500:]!r} {done.stderr[-500:]!r}")
 
     def memory(self):
-        """Baton's own memory, without that of the programs it started, before and after many sessions had a turn."""
+        """Measures the memory of Baton without the programs it started, before and after many sessions had a turn."""
         part.say(f"memory: {SESSIONS} sessions")
         with self.baton("interactive") as process:
             session = first_turn(process.wire)
@@ -117,12 +118,12 @@ class Engines:
             for _ in range(SESSIONS):
                 first_turn(process.wire)
             growth = (process.memory(descendants=False)["pss"] - before) * 1024 / 1e6
-        title = f"Baton's own memory for {SESSIONS} idle sessions with codex"
+        title = f"memory of Baton itself for {SESSIONS} idle sessions with codex"
         yield title, f"{number(growth)} MB", f"<= 10 MB {part.verdict(growth <= 10)}"
 
 
 def first_turn(wire):
-    """A new session, in which codex answers once."""
+    """Creates a session in which codex answers once. Returns its id."""
     session = driver.create(wire, model="codex")
     driver.checked_turn(wire, session)
     return session

@@ -1,19 +1,17 @@
-"""Parts of Baton that later work must not spoil: fan-out to many clients, and opening long sessions.
+"""Measures fan-out to many clients and the opening of long sessions in detail.
 
-Prints figures and their ratios. Started by `bench/run micro`. Durable appends are measured where they live:
+Prints figures and their ratios. Started by `bench/run micro`. Durable appends have their own command:
 `cargo run --release -p baton-store --example throughput`.
 """
 
-import argparse
 import json
 import os
 import select
 import subprocess
-import sys
 import time
 import uuid
 
-from . import driver, programs
+from . import driver, part, programs
 from .process import Process, environment
 from .services import serving
 from .table import number, percentile
@@ -25,24 +23,20 @@ OPENINGS = 15
 
 
 def main():
-    """Measures, and prints."""
-    parser = argparse.ArgumentParser(prog="bench/run micro", description=__doc__)
-    parser.add_argument("--no-build", action="store_true", help="measure what is in target/release already")
-    parser.add_argument("--baton", metavar="PROGRAM", help="another build of Baton")
-    parser.add_argument("--events", type=int, default=1_000_000, help="of the long session (%(default)s)")
+    """Runs the measurements and prints the figures."""
+    parser = part.arguments("micro", __doc__)
+    parser.add_argument("--events", type=int, default=1_000_000, help="length of the long session (%(default)s)")
     options = parser.parse_args()
-    if not options.no_build:
-        programs.build("-p", "baton")
-        programs.build("-p", "baton-testkit", "--bins")
+    part.prepare(options, "--bins")
     runtime = programs.baton(options.baton)
     with programs.scratch() as scratch, serving(programs.scripted_model()) as endpoints:
         fan_out(runtime, endpoints, scratch)
         opening(runtime, endpoints, scratch, options.events)
-    print("\nDurable appends, beside plain SQLite: cargo run --release -p baton-store --example throughput")
+    print("\nDurable appends, compared with plain SQLite: cargo run --release -p baton-store --example throughput")
 
 
 def fan_out(runtime, endpoints, scratch):
-    """What an event of a streamed answer costs the server, with one client and with many."""
+    """Measures the server's cost of an event of a streamed answer, with one client and with many."""
     print(f"Fan-out: {TURNS} turns of {WORDS} streamed words; processor time of the server")
     costs = {}
     for clients in CLIENTS:
@@ -59,14 +53,14 @@ def fan_out(runtime, endpoints, scratch):
 
 
 def attach(port, clients):
-    """A new session, and its clients. The first one has made it."""
+    """Creates a session and attaches clients. Returns the session and the connections."""
     wires = [Wire.to_port(port) for _ in range(clients)]
     for wire in wires:
         driver.connect(wire)
     session = driver.create(wires[0], streaming=True)
     for wire in wires[1:]:
         wire.call("session.resume", driver.session_params(session, streaming=True))
-    # One turn before the clock starts: everything is open and warm then.
+    # A warm-up turn.
     driver.turn(wires[0], session)
     for wire in wires[1:]:
         wire.wait_for_event("session.idle")
@@ -74,7 +68,7 @@ def attach(port, clients):
 
 
 def stream(process, session, wires):
-    """Lets the model talk; returns the processor time that took, and how many frames reached all clients."""
+    """Streams answers. Returns the server's processor time and the number of frames that all clients received."""
     frames, cpu = sum(wire.frames for wire in wires), process.cpu_seconds()
     for _ in range(TURNS):
         wires[0].begin("session.send", {"sessionId": session, "prompt": f"[[slow:{WORDS}:1]]"})
@@ -83,7 +77,7 @@ def stream(process, session, wires):
 
 
 def drain(wires):
-    """Reads everything until every client has seen the end of the turn."""
+    """Reads until every client has received the end of the turn."""
     poll = select.epoll()
     waiting = {wire.read_fd: wire for wire in wires}
     for fd in waiting:
@@ -91,7 +85,7 @@ def drain(wires):
     while waiting:
         ready = poll.poll(30)
         if not ready:
-            raise TimeoutError(f"{len(waiting)} clients did not see the end of the turn")
+            raise TimeoutError(f"{len(waiting)} clients did not receive the end of the turn")
         for fd, _ in ready:
             if any(b'"session.idle"' in frame for frame in waiting[fd].take_frames()):
                 poll.unregister(fd)
@@ -100,12 +94,12 @@ def drain(wires):
 
 
 def opening(runtime, endpoints, scratch, events):
-    """How long `session.resume` takes in a process that has just started, for a short and a long session."""
-    print(f"\nOpening: `session.resume` of a session that is not in memory, {OPENINGS} fresh processes each")
+    """Measures `session.resume` in a new process, for a short and a long session."""
+    print(f"\nOpening: `session.resume` of a session that is not in memory, {OPENINGS} new processes each")
     home = scratch / "opening"
     home.mkdir()
     times = {}
-    sessions = {length: bring_in(runtime, endpoints, home, length) for length in (10, events)}
+    sessions = {length: import_session(runtime, endpoints, home, length) for length in (10, events)}
     for _ in range(OPENINGS):
         for length, session in sessions.items():
             with Process(runtime, endpoints, scratch, home) as process:
@@ -115,11 +109,11 @@ def opening(runtime, endpoints, scratch, events):
     for length, taken in times.items():
         print(f"  {length:9,} events: p50 {percentile(taken, 50):.2f} ms, p90 {percentile(taken, 90):.2f} ms")
     short, long = (percentile(taken, 50) for taken in times.values())
-    print(f"  the long one takes {number(long / short)} times as long")
+    print(f"  ratio of the long session to the short one: {number(long / short)}")
 
 
-def bring_in(runtime, endpoints, home, length, quiet=False):
-    """Imports a session of so many events; returns its name."""
+def import_session(runtime, endpoints, home, length, quiet=False):
+    """Imports a session with a number of events. Returns its id."""
     file = home / f"{length}.jsonl"
     with open(file, "w") as out:
         out.writelines(history(str(uuid.uuid4()), length))
@@ -133,7 +127,7 @@ def bring_in(runtime, endpoints, home, length, quiet=False):
 
 
 def history(session, length):
-    """A conversation as JSON lines: a start, and then turns of four events."""
+    """Generates a conversation as JSON lines: a start, then turns of four events."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
     about = {"version": 1, "producer": "bench", "copilotVersion": "1", "startTime": stamp}
     events = [
@@ -145,15 +139,12 @@ def history(session, length):
     ]
     first, *turn = (json.dumps({"type": kind, "data": data})[1:-1] for kind, data in events)
     parent = "null"
-    for place in range(length):
-        body = turn[(place - 1) % len(turn)] if place else first
-        name = f'"{uuid.UUID(int=(0x0190C2F0_0000_7000_8000 << 48) + place)}"'
+    for index in range(length):
+        body = turn[(index - 1) % len(turn)] if index else first
+        name = f'"{uuid.UUID(int=(0x0190C2F0_0000_7000_8000 << 48) + index)}"'
         yield f'{{{body}, "id": {name}, "timestamp": "{stamp}", "parentId": {parent}}}\n'
         parent = name
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except programs.Unavailable as problem:
-        sys.exit(f"bench: {problem}")
+    part.run(main)

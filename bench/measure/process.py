@@ -1,4 +1,4 @@
-"""A runtime as a process: started as SDKs start it, in a home of its own, and seen through /proc."""
+"""A runtime as a process: started as SDKs start it, in a temporary home, and observed through /proc."""
 
 import contextlib
 import os
@@ -13,41 +13,41 @@ from pathlib import Path
 
 from .wire import Wire
 
-# As all SDKs start a runtime that belongs to them.
+# The flags with which all SDKs start a runtime.
 SDK_FLAGS = ["--headless", "--no-auto-update", "--log-level", "info"]
 TOKEN_FLAGS = ["--auth-token-env", "COPILOT_SDK_AUTH_TOKEN", "--no-auto-login"]
 
-# Nothing listens there: a program that wants to reach anything but this machine fails at once.
-NOWHERE = "http://127.0.0.1:9"
+# No server listens there: requests to other machines fail at once.
+DEAD_PROXY = "http://127.0.0.1:9"
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """A program under test."""
+    """A program to measure."""
 
     name: str
     version: str
     program: Path
     disk_bytes: int
-    # Where it unpacks itself, if it does. Shared by all its processes, so that only the first start pays.
+    # Where the program unpacks itself. Shared by all its processes, so that only the first start unpacks.
     cache: Path
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where runtimes find a model and a GitHub API."""
+    """Addresses of the model and of the GitHub API."""
 
     model: str
     github: str
 
 
 class Process:
-    """A running runtime. Use it in a `with`: it is stopped, and its home removed, at the end."""
+    """A running runtime. As a context manager, it stops the process and removes its home at the end."""
 
     def __init__(self, runtime, endpoints, scratch, home=None, tcp=False):
         self.own_home = home is None
         self.home = home or Path(tempfile.mkdtemp(prefix=f"{runtime.name}-", dir=scratch))
-        # Not inside of this repository: looking for one would cost, and cost the two programs differently.
+        # Outside of this repository: programs look for a repository, at different cost.
         self.work = tempfile.mkdtemp(prefix="bench-work-")
         self.stderr = open(self.home / "stderr.log", "ab")
         self.spawned = time.perf_counter_ns()
@@ -65,7 +65,7 @@ class Process:
         self.wire = None if tcp else Wire(self.child.stdout.fileno(), self.child.stdin.fileno())
 
     def port(self):
-        """The port of a runtime that was started with `tcp`."""
+        """Returns the port of a runtime that was started with `tcp`."""
         line = self.child.stdout.readline().decode()
         found = re.search(r"listening on port (\d+)", line)
         if not found:
@@ -73,7 +73,7 @@ class Process:
         return int(found[1])
 
     def stop(self):
-        """Ends the process as its input ends, or by force, and removes its directories."""
+        """Stops the process by closing its stdin, or by force, and removes its directories."""
         if self.child.stdin:
             self.child.stdin.close()
         else:
@@ -96,7 +96,7 @@ class Process:
         self.stop()
 
     def memory(self, descendants=True):
-        """Kilobytes of memory of the process, and of everything it started: PSS, and RSS."""
+        """Returns PSS and RSS of the process and its descendants, in kilobytes."""
         pss = rss = 0
         for pid in tree(self.pid) if descendants else [self.pid]:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -106,13 +106,13 @@ class Process:
         return {"pss": pss, "rss": rss}
 
     def cpu_seconds(self):
-        """Processor time of all threads so far, as the scheduler counts it: to the nanosecond, not to the tick."""
+        """Returns the processor time of all threads, from the scheduler: in nanoseconds instead of ticks."""
         threads = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
         return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def environment(home, cache, endpoints):
-    """What the official SDKs' own test harness sets, and nothing that belongs to whoever runs this."""
+    """Returns the variables of the official SDKs' test harness. Nothing is inherited except PATH."""
     return {
         "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",
@@ -125,14 +125,14 @@ def environment(home, cache, endpoints):
         "COPILOT_API_URL": endpoints.model,
         "COPILOT_DEBUG_GITHUB_API_URL": endpoints.github,
         "COPILOT_SDK_AUTH_TOKEN": "a-fake-token-for-measuring",
-        "HTTP_PROXY": NOWHERE,
-        "HTTPS_PROXY": NOWHERE,
+        "HTTP_PROXY": DEAD_PROXY,
+        "HTTPS_PROXY": DEAD_PROXY,
         "NO_PROXY": "127.0.0.1,localhost,::1",
     }
 
 
 def tree(pid):
-    """A process and all its descendants."""
+    """Returns a process and its descendants."""
     found = [pid]
     for parent in found:
         for children in Path(f"/proc/{parent}/task").glob("*/children"):

@@ -1,4 +1,4 @@
-"""Where the programs under test come from: Baton is built, the official runtime is installed with npm."""
+"""Provides the programs to measure: builds Baton, installs the official runtime with npm."""
 
 import contextlib
 import json
@@ -17,36 +17,36 @@ PEER_VERSION = "1.0.81"
 
 
 class Unavailable(Exception):
-    """A program is not there, and why."""
+    """The reason why a program is not available."""
 
 
 def build(*arguments):
-    """Builds something of this workspace for release."""
+    """Builds a part of this workspace for release."""
     if subprocess.run(["cargo", "build", "--release", "--quiet", *arguments], cwd=ROOT).returncode:
-        raise Unavailable("cargo build failed; see above. `--no-build` measures what is there already.")
+        raise Unavailable("cargo build failed; see above. `--no-build` uses the existing build.")
 
 
 def target():
-    """Where cargo puts what it builds for release."""
+    """Returns cargo's directory of release builds."""
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
 
 
 def baton(program=None):
-    """Baton as it was built, or another build of it."""
+    """Returns the built Baton, or the given program."""
     program = Path(program or target() / "baton").resolve()
     if not program.exists():
-        raise Unavailable(f"{program} is not there; run without --no-build.")
+        raise Unavailable(f"{program} does not exist; run without --no-build.")
     version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split()[-1]
     return Runtime("baton", version, program, program.stat().st_size, CACHE / "baton-cache")
 
 
 def scripted_model():
-    """The scripted model server of baton-testkit."""
+    """Returns the scripted model server of baton-testkit."""
     return target() / "baton-scripted-model"
 
 
 def official(version=PEER_VERSION, program=None):
-    """The official runtime's native binary, installed into .cache/bench unless one is given."""
+    """Returns the official runtime's native binary, installed into .cache/bench unless one is given."""
     program = Path(program).resolve() if program else install(version)
     if not os.access(program, os.X_OK):
         raise Unavailable(f"{program} is not an executable file.")
@@ -56,7 +56,7 @@ def official(version=PEER_VERSION, program=None):
 
 
 def install(version):
-    """Installs this platform's package with npm. The native binary is in it, and needs no Node to run."""
+    """Installs the package of this platform with npm. It contains the native binary, which runs without Node."""
     machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     name = f"@github/copilot-linux-{machine}"
     prefix = CACHE / f"official-{version}"
@@ -76,14 +76,14 @@ def install(version):
 
 
 def disk_bytes(directory):
-    """What a directory holds, in bytes."""
+    """Returns the size of the files in a directory, in bytes."""
     files = (path for path in Path(directory).rglob("*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files)
 
 
 @contextlib.contextmanager
 def scratch():
-    """A directory for homes, on the disk of this repository: in memory, durability would cost nothing."""
+    """Creates a directory for homes on the disk of this repository: in memory, durability would cost nothing."""
     CACHE.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="run-", dir=CACHE))
     try:

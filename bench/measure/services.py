@@ -1,6 +1,6 @@
-"""What runtimes talk to: the scripted model of baton-testkit, and a GitHub API that knows one user.
+"""Services for runtimes: the scripted model of baton-testkit, and a GitHub API with one user.
 
-Both are processes of their own: a thread here would take the interpreter from the stopwatch.
+Both are separate processes: a thread would compete with the measuring code for the interpreter.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from .process import Endpoints
 
 @contextlib.contextmanager
 def serving(model_program):
-    """Runs both services; gives their addresses."""
+    """Runs both services. Yields their addresses."""
     with contextlib.ExitStack() as stack:
         model = stack.enter_context(announcing([model_program]))
         github = stack.enter_context(announcing([sys.executable, "-m", "measure.services", model]))
@@ -23,7 +23,7 @@ def serving(model_program):
 
 @contextlib.contextmanager
 def announcing(command):
-    """Runs a service that prints `listening HOST:PORT`; gives its URL."""
+    """Runs a service that prints `listening HOST:PORT`. Yields its URL."""
     service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         yield "http://" + service.stdout.readline().split()[1]
@@ -34,12 +34,12 @@ def announcing(command):
 
 
 class GitHub(socketserver.StreamRequestHandler):
-    """Answers `GET /copilot_internal/user`; everything else is 404."""
+    """Answers `GET /copilot_internal/user`, and 404 to all other requests."""
 
     disable_nagle_algorithm = True
 
     def handle(self):
-        """One connection, with as many requests as the client likes."""
+        """Serves all requests of one connection."""
         while request := self.rfile.readline():
             length = 0
             while header := self.rfile.readline().strip().lower():
@@ -49,7 +49,7 @@ class GitHub(socketserver.StreamRequestHandler):
             self.answer(request.split()[1])
 
     def answer(self, path):
-        """In one write: in two, the second would wait for an acknowledgement and cost the client 40 ms."""
+        """Answers in one write: a second one would wait for an acknowledgement and cost the client 40 ms."""
         known = path.startswith(b"/copilot_internal/user")
         body = json.dumps(self.server.user if known else {"message": "Not Found"}).encode()
         status = b"200 OK" if known else b"404 Not Found"

@@ -1,6 +1,6 @@
-"""What Baton adds to a streamed answer: beside curl, which reads the same stream, and from the model to many clients.
+"""Measures the overhead of Baton for a streamed answer: compared with curl, and from the model to many clients.
 
-Started by `bench/run stream`. The model and the clients are in `stream_figures`, an example of baton-testkit; see there.
+Started by `bench/run stream`. The example `stream_figures` of baton-testkit has the model and the clients.
 """
 
 import json
@@ -11,30 +11,30 @@ from .table import number
 
 
 def main():
-    """Measures, and prints."""
+    """Runs the measurements and prints the table."""
     options = part.arguments("stream", __doc__).parse_args()
-    others = part.ready(options, "--example", "stream_figures")
+    load = part.prepare(options, "--example", "stream_figures")
     command = [programs.target() / "examples" / "stream_figures", options.baton or programs.target() / "baton"]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     rows = {"overhead": overhead, "delivery": delivery}
     figures = map(json.loads, output.splitlines())
-    part.print_rows([row for each in figures for row in rows[each["part"]](each)], others)
+    part.print_rows([row for each in figures for row in rows[each["part"]](each)], load)
 
 
 def overhead(figures):
-    """The same stream, read by curl and through Baton."""
+    """Formats the times to read a stream with curl and through Baton."""
     paced = figures["pause_ms"] > 0
-    stream = f"{figures['pieces']:,} pieces, " + (f"{figures['pause_ms']} ms apart" if paced else "all at once")
+    stream = f"{figures['pieces']:,} deltas, " + (f"{figures['pause_ms']} ms apart" if paced else "all at once")
     yield f"{stream}: read by curl", f"{number(figures['curl_ms'])} ms", ""
     target = f"<= +10 % {part.verdict(figures['ratio'] <= 1.1)}" if paced else ""
-    yield f"{stream}: by a client of Baton", f"{number(figures['baton_ms'])} ms, {figures['ratio'] - 1:+.1%}", target
+    yield f"{stream}: read through Baton", f"{number(figures['baton_ms'])} ms, {figures['ratio'] - 1:+.1%}", target
 
 
 def delivery(figures):
-    """From the model to the clients."""
+    """Formats the delay from the model to the clients."""
     clients = "1 client" if figures["clients"] == 1 else f"each of {figures['clients']} clients"
     figure = f"p50 {number(figures['p50_ms'])} ms, p99 {number(figures['p99_ms'])} ms"
-    yield f"a piece, from the model to {clients}", figure, f"p50 <= 1 ms {part.verdict(figures['p50_ms'] <= 1)}"
+    yield f"delay of a delta from the model to {clients}", figure, f"p50 <= 1 ms {part.verdict(figures['p50_ms'] <= 1)}"
 
 
 if __name__ == "__main__":

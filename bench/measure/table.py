@@ -1,11 +1,11 @@
-"""From samples to a table: medians, ratios, and whether the targets are met."""
+"""Turns samples into a table: medians, ratios, targets."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table. Its target is a ratio to the official runtime, or a figure of its own, or none."""
+    """A line of the table. Its target is a ratio to the official runtime, an absolute figure or none."""
 
     sample: str
     title: str
@@ -30,18 +30,18 @@ LINES = [
 
 
 def percentile(samples, percent):
-    """The sample that so many per cent do not exceed."""
+    """Returns the sample that this percentage of samples does not exceed."""
     ordered = sorted(samples)
     return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
 
 def judge(report):
-    """The rows of the table, as data."""
+    """Returns the rows of the table as data."""
     return [row(line, report["samples"]) for line in LINES]
 
 
 def row(line, samples):
-    """One row: both figures, the ratio (above 1: Baton is better), the target, and whether it is met."""
+    """Returns a row: both figures, the ratio (above 1: Baton is better), the target, and whether it is met."""
     ours, theirs = (figures(samples.get(name, {}).get(line.sample)) for name in ("baton", "official"))
     ratio = theirs["p50"] / ours["p50"] if ours and theirs and ours["p50"] > 0 else None
     met = None
@@ -52,7 +52,7 @@ def row(line, samples):
     note = None
     reached = min(samples.get("official", {}).get("sessions", [1000]))
     if line.sample == "memory_1000" and reached < 1000:
-        # What 1000 sessions would take is not known, so there is nothing to compare with.
+        # The memory of 1000 sessions is unknown, so there is no ratio.
         note, ratio = f"after {reached:.0f} of them", None
     return {
         "title": line.title,
@@ -67,26 +67,26 @@ def row(line, samples):
 
 
 def figures(samples):
-    """Median and 90th percentile."""
+    """Returns the median and the 90th percentile."""
     if not samples:
         return None
     return {"p50": percentile(samples, 50), "p90": percentile(samples, 90), "count": len(samples)}
 
 
 def target(line):
-    """In words."""
+    """Formats the target of a line."""
     if line.times is not None:
         return f">= {line.times:.0f}x"
     return f"<= {line.at_most:.0f} {line.unit}" if line.at_most is not None else ""
 
 
 def number(value):
-    """Three digits that mean something."""
+    """Formats a number with three significant digits."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def cells(row):
-    """The texts of a row."""
+    """Formats the cells of a row."""
 
     def cell(figures, note=None):
         if not figures:
@@ -103,20 +103,20 @@ def cells(row):
 
 
 def header(report):
-    """The titles of the columns."""
+    """Formats the column titles."""
     versions = report["versions"]
     peer = f"official runtime {versions['official']}" if "official" in versions else "official runtime"
     return ["", f"Baton {versions['baton']}", peer, "ratio", "target"]
 
 
 def remarks(report):
-    """What a reader must know to read the table."""
+    """Formats the remarks below the table."""
     machine = report["machine"]
     lines = [
         f"{machine['date']}, {machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}; "
-        f"{report['rounds']} rounds in turns; medians. Memory is PSS of the whole process tree. "
-        f"Starting any program (`true`, to its end) takes {number(report['floor'])} ms here. "
-        f"Other programs had {report['others']:.0%} of the processors meanwhile."
+        f"{report['rounds']} alternating rounds; medians. Memory is PSS of the whole process tree. "
+        f"Starting any program (`true`, to its exit) takes {number(report['floor'])} ms here. "
+        f"Other programs used {report['others']:.0%} of the processors."
     ]
     if report["absent"]:
         lines.append(f"The official runtime was NOT measured: {report['absent']}")
@@ -124,7 +124,7 @@ def remarks(report):
 
 
 def print_text(report):
-    """For a terminal."""
+    """Prints the table for a terminal."""
     table = [header(report), *(cells(row) for row in report["rows"])]
     table = [[cell.replace("`", "") for cell in line] for line in table]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
@@ -136,7 +136,7 @@ def print_text(report):
 
 
 def to_markdown(report):
-    """For the README."""
+    """Formats the table as Markdown."""
     table = [header(report), ["---", "---:", "---:", "---:", "---:"], *(cells(row) for row in report["rows"])]
     lines = ["| " + " | ".join(line) + " |" for line in table]
     return "\n".join([*lines, "", *remarks(report)])

@@ -1,7 +1,7 @@
-"""The least client that can be timed: frames over file descriptors, without a thread, a task or a queue.
+"""A minimal client: frames over file descriptors, without threads, tasks or queues.
 
-An SDK would add its own time to every figure. Frames that nobody waits for are not even parsed: one program
-sends many more of them than the other, and what reading JSON costs in Python is not what is measured here.
+An SDK would add its own time to every figure. Frames that are not waited for are not parsed: one program sends many
+more of them than the other, and the cost of parsing JSON in Python is not to be measured.
 """
 
 import json
@@ -11,12 +11,12 @@ import socket
 import time
 
 
-class Gone(Exception):
+class ConnectionClosed(Exception):
     """The program has closed the connection."""
 
 
-class Refused(Exception):
-    """The program answered a call with an error."""
+class CallFailed(Exception):
+    """The program answered a call with an error, or a session reported one."""
 
 
 class Wire:
@@ -33,7 +33,7 @@ class Wire:
 
     @classmethod
     def to_port(cls, port, **options):
-        """A connection over TCP, and the socket that keeps it open."""
+        """Connects over TCP."""
         sock = socket.create_connection(("127.0.0.1", port))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         wire = cls(sock.fileno(), sock.fileno(), **options)
@@ -41,11 +41,11 @@ class Wire:
         return wire
 
     def call(self, method, params):
-        """Calls a method and returns its result. Notifications that come before the reply are passed over."""
+        """Calls a method and returns its result. Skips notifications before the reply."""
         return self.wait_for(self.begin(method, params))
 
     def begin(self, method, params):
-        """Calls a method without waiting, and returns what to wait for."""
+        """Sends a call without waiting. Returns its id."""
         self.last_id += 1
         body = json.dumps({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}).encode()
         self._write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
@@ -58,17 +58,17 @@ class Wire:
             if reply.get("id") != call_id:
                 continue
             if "error" in reply:
-                raise Refused(reply["error"].get("message"))
+                raise CallFailed(reply["error"].get("message"))
             return reply["result"]
 
     def next_reply(self):
-        """The next frame that is no notification: those name their method first. It is not parsed."""
+        """Returns the next frame that is not a notification, unparsed. Notifications begin with their method."""
         while b'"method"' in (frame := self.read_frame())[:40]:
             pass
         return frame
 
     def wait_for_event(self, kind):
-        """Waits for a session event of a type."""
+        """Waits for a session event of this type."""
         wanted = b'"%s"' % kind.encode()
         while True:
             frame = self.read_frame()
@@ -78,16 +78,16 @@ class Wire:
             if event.get("type") == kind:
                 return event
             if event.get("type") == "session.error":
-                raise Refused(event["data"].get("message"))
+                raise CallFailed(event["data"].get("message"))
 
     def read_frame(self):
-        """The body of the next frame."""
+        """Returns the body of the next frame."""
         while (frame := self._take_frame()) is None:
             self._fill()
         return frame
 
     def take_frames(self):
-        """Reads what is there, and returns the bodies of the frames that are whole by now."""
+        """Reads once and returns the bodies of all complete frames."""
         self._fill()
         return list(iter(self._take_frame, None))
 
@@ -105,10 +105,10 @@ class Wire:
 
     def _fill(self):
         if not self.poll.poll(self.timeout * 1000):
-            raise TimeoutError(f"the program was silent for {self.timeout:.0f} s")
+            raise TimeoutError(f"no output from the program for {self.timeout:.0f} s")
         chunk = os.read(self.read_fd, 1 << 16)
         if not chunk:
-            raise Gone("the program has closed the connection")
+            raise ConnectionClosed("the program has closed the connection")
         self.buffer += chunk
         self.received += len(chunk)
 
@@ -118,7 +118,7 @@ class Wire:
 
 
 def timed(action):
-    """Runs something; returns how many milliseconds it took, and its result."""
+    """Runs an action. Returns the time in milliseconds, and the result."""
     start = time.perf_counter_ns()
     result = action()
     return (time.perf_counter_ns() - start) / 1e6, result

@@ -1,4 +1,4 @@
-"""One home, and the lives of servers in it: each is started, used, and killed as its death says."""
+"""A home directory, and the servers that run in it one after the other until they are killed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from copilot.tools import Tool
-from support import PATIENCE, Model, processes_of, program
-from witness import Broken, Talk, Witness
+from support import TIMEOUT, Model, processes_of, program, until
+from witness import BrokenPromise, ClientSession, EventTimeout, Witness
 
 SESSION = "survivor"
 
-#: In memory where there is any: the death of a process loses nothing that it wrote, so nothing is shown by waiting for
-#: a disk. What survives a power cut is the store's own test.
-PLACE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+#: In memory if possible: killing a process loses nothing that it wrote, so a disk would only be slower. Power cuts are
+#: covered by the tests of the store.
+BASE_DIRECTORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @dataclass(frozen=True)
-class Death:
-    """How a server dies: at a named point when that is passed for the so-manieth time, or after so many seconds."""
+class Kill:
+    """How a server is killed: when it passes a crash point for the `hit`-th time, or after a number of seconds."""
 
     point: str | None = None
     hit: int = 1
@@ -37,10 +37,10 @@ class Death:
 
 
 class Server:
-    """The real program. `ended` is done when it has ended, however that came about."""
+    """The real program. `ended` is done when the process has exited for any reason."""
 
-    def __init__(self, home: Home, death: Death | None) -> None:
-        env = home.env | ({"BATON_CRASH_AT": str(death)} if death and death.point else {})
+    def __init__(self, home: Home, kill: Kill | None) -> None:
+        env = home.env | ({"BATON_CRASH_AT": str(kill)} if kill and kill.point else {})
         self.log = (home.path / "log").open("ab")
         self.process = subprocess.Popen(
             [program("baton"), "--headless", "--no-auto-update", "--log-level", "info"],
@@ -54,13 +54,13 @@ class Server:
         loop = asyncio.get_running_loop()
         self.ended = loop.create_future()
         self._handle = os.pidfd_open(self.process.pid)
-        loop.add_reader(self._handle, self._note_end)
-        if death and not death.point:
-            loop.call_later(death.after, self.signal, signal.SIGKILL)
+        loop.add_reader(self._handle, self._on_exit)
+        if kill and not kill.point:
+            loop.call_later(kill.after, self.signal, signal.SIGKILL)
         line = self.process.stdout.readline().split()
         self.port = int(line[-1]) if line else None
 
-    def _note_end(self) -> None:
+    def _on_exit(self) -> None:
         asyncio.get_running_loop().remove_reader(self._handle)
         os.close(self._handle)
         status = self.process.wait()
@@ -74,11 +74,11 @@ class Server:
 
 
 class Home:
-    """A place that outlives its servers, and what happened in it."""
+    """A home directory that outlives its servers, and a record of what clients did."""
 
     def __init__(self, sdk: Any, model: Model) -> None:
         self.sdk, self.model = sdk, model
-        self.path = Path(tempfile.mkdtemp(prefix="baton-crash-", dir=PLACE))
+        self.path = Path(tempfile.mkdtemp(prefix="baton-crash-", dir=BASE_DIRECTORY))
         self.home, self.work, self.runs = (self.path / name for name in ("home", "work", "runs"))
         for directory in (self.home, self.work, self.runs):
             directory.mkdir()
@@ -89,16 +89,16 @@ class Home:
             "COPILOT_API_URL": model.url,
             "NO_PROXY": "127.0.0.1,localhost",
         }
-        #: When this exists, commands are in no mood for tricks any more.
-        self.calm = self.path / "calm"
+        #: While this file exists, the stubborn command ends like any other.
+        self.well_behaved = self.path / "well_behaved"
         self.witness = Witness()
         self.server: Server | None = None
         self.clients: list[Any] = []
         self._tasks: list[asyncio.Task[None]] = []
-        #: Distinguishes this home at the model, which is shared.
+        #: The name of this home's hold at the model, which is shared.
         self.hold = self.path.name
 
-    # What scenarios use.
+    # For scenarios.
 
     async def client(self) -> Any:
         client = self.sdk.at(self.server.port)
@@ -106,87 +106,87 @@ class Home:
         await client.start()
         return client
 
-    async def create(self, client: Any = None, **options: Any) -> Talk:
-        talk = Talk(self.sdk, self.witness)
+    async def create(self, client: Any = None, **options: Any) -> ClientSession:
+        chat = ClientSession(self.sdk, self.witness)
         client = client or await self.client()
-        talk.session = await client.create_session(session_id=SESSION, **self._options(talk, options))
+        chat.session = await client.create_session(session_id=SESSION, **self._options(chat, options))
         self.witness.created = True
-        return talk
+        return chat
 
-    async def resume(self, client: Any = None, *, go_on: bool, **options: Any) -> Talk:
-        talk = Talk(self.sdk, self.witness)
+    async def resume(self, client: Any = None, *, continue_work: bool, **options: Any) -> ClientSession:
+        chat = ClientSession(self.sdk, self.witness)
         client = client or await self.client()
-        options = self._options(talk, options) | {"continue_pending_work": go_on}
-        talk.session = await client.resume_session(SESSION, **options)
-        return talk
+        options = self._options(chat, options) | {"continue_pending_work": continue_work}
+        chat.session = await client.resume_session(SESSION, **options)
+        return chat
 
-    def _options(self, talk: Talk, options: dict[str, Any]) -> dict[str, Any]:
-        """A client that is shown every request and answers none by itself, so that it hears what becomes of answers."""
+    def _options(self, chat: ClientSession, options: dict[str, Any]) -> dict[str, Any]:
+        """Options of a client that receives every request and answers none by itself: answers are observable."""
         lookup = Tool("lookup", "looks up", parameters={"type": "object"})
         return {
-            "on_event": talk.hear,
+            "on_event": chat.on_event,
             "on_permission_request": lambda *_: self.sdk.decision("nothing"),
             "tools": [lookup],
             "working_directory": str(self.work),
         } | options
 
-    def beside(self, work: Any) -> None:
-        """Something that goes on while a scenario does other things."""
+    def in_background(self, work: Any) -> None:
+        """Runs a coroutine in the background of a scenario."""
         self._tasks.append(asyncio.create_task(work))
 
-    def counting(self, name: str) -> str:
-        """A command that leaves a mark each time it is run."""
+    def counting_command(self, name: str) -> str:
+        """Returns a command that writes a line each time it runs."""
         return f"echo ran >> {self.runs / name}"
 
     def run_counts(self) -> dict[str, int]:
         return {path.name: len(path.read_text().splitlines()) for path in self.runs.iterdir()}
 
-    def command(self, *arguments: str, death: Death | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs the program for one command."""
-        env = self.env | ({"BATON_CRASH_AT": str(death)} if death else {})
+    def command(self, *arguments: str, kill: Kill | None = None) -> subprocess.CompletedProcess[str]:
+        """Runs one command of the program."""
+        env = self.env | ({"BATON_CRASH_AT": str(kill)} if kill else {})
         command = [program("baton"), *arguments]
-        return subprocess.run(command, env=env, cwd=self.work, capture_output=True, text=True, timeout=PATIENCE)
+        return subprocess.run(command, env=env, cwd=self.work, capture_output=True, text=True, timeout=TIMEOUT)
 
-    # What drives them.
+    # For the matrix.
 
-    async def live(self, act: Callable[[Home], Awaitable[None]], death: Death | None = None) -> bool:
-        """One life of a server, in which clients do what `act` says. Says whether the server died of its death."""
-        self.server = server = Server(self, death)
+    async def live(self, act: Callable[[Home], Awaitable[None]], kill: Kill | None = None) -> bool:
+        """Runs a server while `act` uses it. Returns whether the server was killed."""
+        self.server = server = Server(self, kill)
         acting = asyncio.ensure_future(act(self))
         try:
-            done, _ = await asyncio.wait({acting, server.ended}, timeout=4 * PATIENCE, return_when="FIRST_COMPLETED")
+            done, _ = await asyncio.wait({acting, server.ended}, timeout=4 * TIMEOUT, return_when="FIRST_COMPLETED")
             if not done:
-                raise Broken("the scenario hangs, and the server lives")
+                raise BrokenPromise("the scenario hangs while the server runs")
             if server.ended not in done and acting.exception():
-                # What the client noticed first is perhaps that the server is gone.
-                await asyncio.wait({server.ended}, timeout=0.5 if death else 0)
+                # The error may be the client's first sign that the server was killed.
+                await asyncio.wait({server.ended}, timeout=0.5 if kill else 0)
             if not server.ended.done():
                 acting.result()
-                await self._leave()
+                await self._disconnect()
                 server.signal(signal.SIGTERM)
-                await asyncio.wait_for(asyncio.shield(server.ended), PATIENCE)
-            await self._hear_out()
-            died = server.ended.result() == -signal.SIGKILL
-            if not died and server.ended.result() != 0:
-                raise Broken(f"the server ended with {server.ended.result()}: {self.last_words()}")
-            if not died:
+                await asyncio.wait_for(asyncio.shield(server.ended), TIMEOUT)
+            await self._drain_clients()
+            was_killed = server.ended.result() == -signal.SIGKILL
+            if not was_killed and server.ended.result() != 0:
+                raise BrokenPromise(f"the server exited with {server.ended.result()}: {self.end_of_log()}")
+            if not was_killed:
                 acting.result()
-            elif acting.done() and isinstance(acting.exception(), Broken) and "in vain" not in str(acting.exception()):
+            elif acting.done() and is_broken_promise(acting.exception()):
                 raise acting.exception()
-            return died
+            return was_killed
         finally:
             await self._end(acting)
 
-    async def _hear_out(self) -> None:
-        """Lets clients take in what the server said before it died: it is acknowledged if it was sent."""
+    async def _drain_clients(self) -> None:
+        """Waits until clients have read everything that the server sent: what was sent is acknowledged."""
         for client in self.clients:
             thread = client._client and client._client._read_thread
-            while thread and thread.is_alive():
-                await asyncio.sleep(0.001)
+            if thread:
+                await until(lambda thread=thread: not thread.is_alive(), "the end of a client's connection")
         for _ in range(10):
             await asyncio.sleep(0)
 
-    async def _leave(self) -> None:
+    async def _disconnect(self) -> None:
         for task in self._tasks:
             task.cancel()
         for client in self.clients:
@@ -195,13 +195,13 @@ class Home:
     async def _end(self, acting: asyncio.Future[None]) -> None:
         acting.cancel()
         tasks = [acting, *self._tasks]
-        await self._leave()
+        await self._disconnect()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks, self.clients = [], []
         self.server.signal(signal.SIGKILL)
         await self.server.ended
 
-    def last_words(self) -> str:
+    def end_of_log(self) -> str:
         lines = (self.path / "log").read_text(errors="replace").splitlines()
         return "\n".join(lines[-20:])
 
@@ -209,3 +209,8 @@ class Home:
         for pid in processes_of(self.home):
             os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def is_broken_promise(error: BaseException | None) -> bool:
+    """Whether an error of a scenario counts though its server was killed. A missing event does not."""
+    return isinstance(error, BrokenPromise) and not isinstance(error, EventTimeout)

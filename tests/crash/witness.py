@@ -1,4 +1,4 @@
-"""What clients did, and what they were told: whatever is in here must be so after the crash."""
+"""Records of what clients sent, saw and got acknowledged. All of it must still hold after a crash."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from copilot.generated.rpc import (
     UIHandlePendingUserInputRequest,
     UIUserInputResponse,
 )
-from support import PATIENCE
+from support import TIMEOUT
 
-#: Events that ask somebody outside for something, and the events that close them.
+#: Events that open a request, and the events that close it.
 REQUESTS = {
     "permission.requested": "permission.completed",
     "external_tool.requested": "external_tool.completed",
@@ -23,46 +23,50 @@ REQUESTS = {
     "exit_plan_mode.requested": "exit_plan_mode.completed",
 }
 
-Wire = dict[str, Any]
+Event = dict[str, Any]
 
 
-class Broken(Exception):
-    """A promise was not kept."""
+class BrokenPromise(Exception):
+    """A promise of docs/guarantees.md was broken."""
+
+
+class EventTimeout(BrokenPromise):
+    """An expected event did not arrive in time."""
 
 
 @dataclass
 class Witness:
-    """Everything that was acknowledged or seen, over all lives of a home."""
+    """Everything that clients of all servers of a home saw or got acknowledged."""
 
-    #: The session's creation was acknowledged; its deletion was asked for; its deletion was acknowledged.
+    #: Creation was acknowledged; deletion was requested; deletion was acknowledged.
     created: bool = False
     deleting: bool = False
     deleted: bool = False
     #: Prompts, by the id that acknowledged them.
     prompts: dict[str, str] = field(default_factory=dict)
-    #: Requests whose answer was acknowledged, and the answer.
+    #: Acknowledged answers, by request.
     answers: dict[str, str] = field(default_factory=dict)
-    #: Prompts that an acknowledged cancel was to end.
+    #: Prompts that were running or queued at an acknowledged cancel.
     cancelled: set[str] = field(default_factory=set)
-    #: What each client saw live, without what is ephemeral.
-    seen: list[list[Wire]] = field(default_factory=list)
-    #: What one reader has read, page by page, and how far it is.
+    #: The durable events that each client received live.
+    seen: list[list[Event]] = field(default_factory=list)
+    #: The events that a reader has read page by page, and its cursor.
     read: list[str] = field(default_factory=list)
     cursor: str | None = None
 
 
-class Talk:
-    """A session as one client uses it."""
+class ClientSession:
+    """A session of one client, which records everything in the witness."""
 
     def __init__(self, sdk: Any, witness: Witness) -> None:
         self.sdk, self.witness = sdk, witness
         self.session: Any = None
-        self.events: list[Wire] = []
-        self._durable: list[Wire] = []
+        self.events: list[Event] = []
+        self._durable: list[Event] = []
         self._waiting: list[asyncio.Future[None]] = []
         witness.seen.append(self._durable)
 
-    def hear(self, raw: Any) -> None:
+    def on_event(self, raw: Any) -> None:
         event = raw.to_dict()
         self.events.append(event)
         if not event.get("ephemeral"):
@@ -72,22 +76,22 @@ class Talk:
             if not future.done():
                 future.set_result(None)
 
-    async def event(self, kind: str, count: int = 1) -> Wire:
-        """The so-manieth event of a kind, as soon as it is there."""
-
+    async def event(self, kind: str, count: int = 1) -> Event:
+        """Waits for the `count`-th event of a kind."""
         while len(found := [event for event in self.events if event["type"] == kind]) < count:
-            await self.news(kind)
+            await self.next_event(kind)
         return found[count - 1]
 
-    async def news(self, what: str = "the end of the turn") -> None:
-        """Waits for the next event, but not for ever: what is promised to happen does."""
+    async def next_event(self, what: str = "the end of the turn") -> None:
+        """Waits for the next event, up to a limit."""
         try:
-            await asyncio.wait_for(self.change(), PATIENCE)
+            await asyncio.wait_for(self.change(), TIMEOUT)
         except TimeoutError:
-            raise Broken(f"waited in vain for {what}; saw {[event['type'] for event in self.events]}") from None
+            types = [event["type"] for event in self.events]
+            raise EventTimeout(f"timed out waiting for {what}; saw {types}") from None
 
     def change(self) -> asyncio.Future[None]:
-        """The next event, whatever it is. It counts from this very call, not from when whoever waits gets to run."""
+        """Returns a future for the next event after this call, even if the caller awaits it later."""
         self._waiting.append(asyncio.get_running_loop().create_future())
         return self._waiting[-1]
 
@@ -97,18 +101,18 @@ class Talk:
         return accepted
 
     async def ask(self, prompt: str) -> None:
-        """Sends a prompt, and waits until the session has come to rest."""
-        rests = sum(event["type"] == "session.idle" for event in self.events)
+        """Sends a prompt and waits until the session is idle."""
+        idle_count = sum(event["type"] == "session.idle" for event in self.events)
         await self.send(prompt)
-        await self.event("session.idle", rests + 1)
+        await self.event("session.idle", idle_count + 1)
 
-    async def cancel(self, *ends: str) -> None:
-        """Cancels; these prompts are under way or waiting."""
+    async def cancel(self, *prompts: str) -> None:
+        """Cancels these prompts, which are running or queued."""
         await self.session.abort()
-        self.witness.cancelled.update(ends)
+        self.witness.cancelled.update(prompts)
 
-    async def answer(self, request: Wire, result: str = "found") -> bool:
-        """Answers whatever is asked, as somebody who likes to say yes. Says whether the answer counted."""
+    async def answer(self, request: Event, result: str = "found") -> bool:
+        """Answers a request, with approval where it asks for one. Returns whether the answer counted."""
         name = request["data"]["requestId"]
         match request["type"]:
             case "permission.requested":
@@ -128,27 +132,27 @@ class Talk:
             self.witness.answers[name] = result
         return counted
 
-    async def read_on(self) -> bool:
-        """Reads one page from where the last one ended. Says whether there is more."""
+    async def read_page(self) -> bool:
+        """Reads the next page of events. Returns whether there is more."""
         request = EventLogReadRequest(cursor=self.witness.cursor, max=7, include_ephemeral=False)
         page = await self.session.rpc.event_log.read(request)
         if page.cursor_status.value != "ok":
-            raise Broken(f"P2: the cursor {self.witness.cursor} is {page.cursor_status.value} after the crash")
+            raise BrokenPromise(f"P2: the cursor {self.witness.cursor} is {page.cursor_status.value} after the crash")
         self.witness.read.extend(str(event.id) for event in page.events)
         self.witness.cursor = page.cursor
         return page.has_more
 
     async def follow(self) -> None:
-        """Reads along, for as long as it lasts."""
+        """Reads new events for as long as the connection lasts."""
         while True:
             await self.change()
-            while await self.read_on():
+            while await self.read_page():
                 pass
 
 
-def open_requests(history: list[Wire]) -> dict[str, Wire]:
-    """The requests that nobody has answered yet, by id."""
-    opened: dict[str, Wire] = {}
+def open_requests(history: list[Event]) -> dict[str, Event]:
+    """Returns the unanswered requests, by id."""
+    opened: dict[str, Event] = {}
     for event in history:
         name = event["data"].get("requestId")
         if event["type"] in REQUESTS:

@@ -1,21 +1,21 @@
-//! Agents that tasks can be handed on to: those that are always there, and the form of those that a client brings.
+//! Kinds of sub-agents: the built-in ones, and those that clients define.
 
 use baton_protocol::agent::CustomAgent;
 
-/// A kind of agent.
+/// A kind of sub-agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentKind {
-    /// The name that models and clients use.
+    /// Name for models and clients.
     pub name: String,
-    /// What people call it.
+    /// Name for people.
     pub display_name: String,
-    /// What it is good for, as the model is told that chooses one.
+    /// Purpose, for the model that chooses a kind.
     pub description: String,
-    /// What it is told of itself.
+    /// Its part of the system prompt.
     pub prompt: String,
-    /// The tools that it may use; none means all.
+    /// Tools that it may use; `None` means all.
     pub tools: Option<Vec<String>>,
-    /// The model that it is asked with; none means the session's.
+    /// Its model; `None` means the session's.
     pub model: Option<String>,
 }
 
@@ -26,21 +26,21 @@ impl From<&CustomAgent> for AgentKind {
             display_name: agent.display().to_owned(),
             description: agent.description.clone().unwrap_or_default(),
             prompt: agent.prompt.clone(),
-            // A list that says "everything" is no limit.
+            // A list with "*" is no limit.
             tools: agent.tools.clone().filter(|tools| !tools.iter().any(|tool| tool == "*")),
             model: agent.model.clone(),
         }
     }
 }
 
-/// Tools that change nothing.
-const LOOKING: [&str; 4] = ["view", "grep", "glob", "web_fetch"];
+/// Read-only tools.
+const READ_ONLY: [&str; 4] = ["view", "grep", "glob", "web_fetch"];
 
-/// Tools that change nothing by themselves, and the shell.
-const REVIEWING: [&str; 8] =
+/// Read-only tools and the shell.
+const REVIEW: [&str; 8] =
     ["view", "grep", "glob", "web_fetch", "bash", "read_bash", "stop_bash", "list_bash"];
 
-/// The agents that are always there, in the order in which models are told of them.
+/// Returns the built-in kinds, in the order in which they are listed for the model.
 #[must_use]
 pub fn built_in() -> Vec<AgentKind> {
     vec![
@@ -49,7 +49,7 @@ pub fn built_in() -> Vec<AgentKind> {
             "finds things out about the code base and reports them; changes nothing",
             "You explore a code base to answer one question. Search broadly first, then read what matters. Answer \
              with the facts, the paths and the lines that show them, and nothing that was not asked for.",
-            Some(&LOOKING),
+            Some(&READ_ONLY),
         ),
         kind(
             "task",
@@ -70,7 +70,7 @@ pub fn built_in() -> Vec<AgentKind> {
             "thinks a plan or a problem through and names what is wrong or missing",
             "You are asked for a second opinion. Look at the plan or the problem from the side that was not \
              looked at: wrong assumptions, missed cases, simpler ways. Say what matters, most important first.",
-            Some(&LOOKING),
+            Some(&READ_ONLY),
         ),
         kind(
             "code-review",
@@ -78,21 +78,21 @@ pub fn built_in() -> Vec<AgentKind> {
             "You review changes. Look at the difference and at the code around it. Name what is wrong, where, and \
              why it matters: bugs, races, broken promises, missing tests. Leave style alone. If nothing is wrong, \
              say so.",
-            Some(&REVIEWING),
+            Some(&REVIEW),
         ),
         kind(
             "research",
             "answers a question thoroughly from the code base and the web, with sources",
             "You research a question. Use the code base and the web, compare sources, and answer with what is \
              known, how sure it is, and where it is written.",
-            Some(&LOOKING),
+            Some(&READ_ONLY),
         ),
         kind(
             "security-review",
             "reviews changes for weaknesses that can be exploited",
             "You review changes for security. Follow data from where it comes in to where it is used. Report only \
              weaknesses that can be exploited, each with the way to do it, the place and a remedy.",
-            Some(&REVIEWING),
+            Some(&REVIEW),
         ),
     ]
 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_no_limit() {
+    fn star_in_the_tool_list_means_all_tools() {
         let agent = |tools: &[&str]| {
             let tools = Some(tools.iter().map(|tool| (*tool).to_owned()).collect());
             AgentKind::from(&CustomAgent { name: "a".into(), tools, ..CustomAgent::default() })

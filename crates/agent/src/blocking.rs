@@ -1,46 +1,46 @@
-//! The bounded pool for work that touches files of other people.
+//! The bounded pool for I/O on users' files.
 //!
-//! A read can hang for ever: on a dead network mount, or on a file system that somebody wrote for that purpose. Nothing
-//! ends a thread that hangs in the kernel, so a hanging read costs one slot of this pool and the caller a time-out, and
-//! never a worker of the runtime or a thread that the store needs. Baton's own home is not read here: its files are
-//! written by us, and a write must not be given up half way.
+//! A read can hang forever: on a dead network mount, or on a file system made for that purpose. A thread that hangs in
+//! the kernel cannot be ended, so a hanging read costs one slot of this pool and the caller a time-out, but no worker of
+//! the runtime and no thread that the store needs. Baton's own home is not accessed here: its files are trusted, and a
+//! write must not be abandoned half way.
 
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Slots for work on files of other people.
+/// Number of slots.
 pub const SLOTS: usize = 16;
-/// How long a caller waits for a slot and the work in it.
+/// How long a caller waits for a slot and its result.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The slots belong to the process, as the threads do that they count.
+/// The pool of the process: it counts threads, and those belong to the process too.
 static FILES: Pool = Pool::new(SLOTS);
 
-/// Runs `work` on the pool for files of other people.
+/// Runs `work` on the pool.
 ///
 /// # Errors
-/// When there is no result in time. The work may still be going on, so it must be one that changes nothing.
+/// When there is no result in time. The work may still be running then, so it must be read-only.
 pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Blocked> {
     FILES.run(PATIENCE, work).await
 }
 
-/// Why there is no result.
+/// Why work on the pool has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Blocked {
-    /// All slots were taken for as long as the caller would wait.
-    #[error("too many file operations hang; check for a network mount that does not answer")]
+    /// No slot became free in time.
+    #[error("too many file operations hang; check for a dead network mount")]
     Busy,
-    /// The work was begun, and did not end in time.
-    #[error("the file system does not answer; check for a network mount that is gone")]
+    /// The work did not end in time.
+    #[error("the file system does not respond; check for a dead network mount")]
     TooSlow,
     /// The work panicked, or the runtime is shutting down.
     #[error("the file operation was aborted; see the server log")]
     Aborted,
 }
 
-/// A limited number of threads of the runtime.
+/// A limit on blocking threads of the runtime.
 struct Pool {
     slots: Semaphore,
 }
@@ -60,7 +60,7 @@ impl Pool {
         let slot = slot.map_err(|_| Blocked::Aborted)?;
         let working = tokio::task::spawn_blocking(move || {
             let done = work();
-            // Kept by the thread, not by the caller: a slot is free when its thread is.
+            // Held by the thread, not by the caller: a slot is free when its thread is.
             drop(slot);
             done
         });
@@ -81,7 +81,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn work_that_hangs_costs_one_slot_until_it_ends() {
+    async fn hanging_work_occupies_one_slot_until_it_ends() {
         static POOL: Pool = Pool::new(1);
         let (release, hang) = channel::<()>();
         let hung = POOL.run(AT_ONCE, move || hang.recv()).await;
@@ -94,7 +94,7 @@ mod tests {
     #[tokio::test]
     async fn panicking_work_frees_its_slot() {
         static POOL: Pool = Pool::new(1);
-        assert_eq!(POOL.run(LONG, || panic!("as a test wants it")).await, Err::<(), _>(Blocked::Aborted));
+        assert_eq!(POOL.run(LONG, || panic!("intended")).await, Err::<(), _>(Blocked::Aborted));
         assert_eq!(POOL.run(LONG, || 3).await, Ok(3));
     }
 }

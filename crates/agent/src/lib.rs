@@ -1,7 +1,7 @@
-//! The native engine: what a session's model is told, and what its tools do.
+//! The native engine: system prompt, transcript, built-in tools and sub-agent kinds.
 //!
-//! The *decisions* of a turn (call the model, run this tool, wait for that answer, stop) are `baton-core`'s, because
-//! they must survive a crash. The *work* is here: the prompt, the transcript, the built-in tools, the kinds of sub-agents.
+//! The *decisions* of a turn (call the model, run a tool, wait for a request, stop) are made in `baton-core`, because
+//! they must survive a crash. This crate does the *work*.
 //!
 //! This crate never talks to clients and never writes history.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]

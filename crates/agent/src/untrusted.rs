@@ -1,11 +1,11 @@
-//! Files in directories that nobody vouches for.
+//! Reading files in untrusted directories.
 //!
-//! Baton reads some files before anybody is asked: instructions, git's state, the sizes of attachments. A cloned
-//! repository decides what is under those names. So each of them is opened as a *regular* file, without waiting for a
-//! writer, read up to a limit, and links are followed only as far as they stay inside the directory.
+//! Baton reads some files without a permission request: instructions, git's state, the sizes of attachments. A cloned
+//! repository decides what has those names. So each is opened as a *regular* file, without waiting for a writer, read up
+//! to a limit, and links are followed only inside the directory.
 //!
-//! All of this blocks, and belongs on the [pool](crate::blocking). The file tools do not use it: what a model reads is
-//! asked for, and has rules of its own.
+//! Everything here blocks, and belongs on the [pool](crate::blocking). The file tools do not use it: their reads are
+//! subject to permissions, with different rules.
 #![expect(clippy::disallowed_methods, reason = "blocking by design; callers run it on the pool")]
 
 use std::ffi::{OsStr, OsString};
@@ -16,13 +16,13 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-/// Why a file is not read.
+/// Why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// There is nothing of that name.
-    #[error("there is no such file")]
+    /// The file does not exist.
+    #[error("the file does not exist")]
     Absent,
-    /// A link leads out of the directory, or into git's own data.
+    /// A link leads out of the directory, or into `.git`.
     #[error("it is a link that leads out of its directory")]
     LeadsOut,
     /// A FIFO, a device, a directory, a file of `/proc`.
@@ -31,7 +31,7 @@ pub enum Unreadable {
     /// It is not UTF-8.
     #[error("it is not UTF-8 text")]
     NotText,
-    /// The system says no.
+    /// Any other I/O error.
     #[error(transparent)]
     Io(io::Error),
 }
@@ -48,7 +48,7 @@ impl From<io::Error> for Unreadable {
 impl From<rustix::io::Errno> for Unreadable {
     fn from(error: rustix::io::Errno) -> Self {
         match error {
-            // What was no link a moment ago is one now.
+            // Replaced by a link since it was resolved.
             rustix::io::Errno::LOOP => Self::LeadsOut,
             other => io::Error::from(other).into(),
         }
@@ -58,14 +58,14 @@ impl From<rustix::io::Errno> for Unreadable {
 /// The beginning of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Excerpt {
-    /// At most as much as was asked for.
+    /// At most as many bytes as the limit.
     pub bytes: Vec<u8>,
-    /// Whether there is more.
+    /// Whether the file is longer.
     pub is_cut: bool,
 }
 
 impl Excerpt {
-    /// The excerpt as text. A character that the limit cut in two is left out.
+    /// Decodes the excerpt. A character that the limit cut in two is left out.
     ///
     /// # Errors
     /// When it is not UTF-8.
@@ -83,35 +83,35 @@ impl Excerpt {
     }
 }
 
-/// A directory whose files are read, and none outside it.
+/// A directory; only files inside it are read.
 #[derive(Debug)]
 pub struct Directory {
-    /// Without links.
+    /// Real path.
     path: PathBuf,
     handle: OwnedFd,
 }
 
 impl Directory {
-    /// Opens a directory. Links *to* it are followed: where it is, is for the caller to decide.
+    /// Opens a directory. Links *to* it are followed: its location is the caller's choice.
     ///
     /// # Errors
-    /// When there is none.
+    /// When it does not exist.
     pub fn open(path: &Path) -> Result<Self, Unreadable> {
         let path = path.canonicalize()?;
         let handle = rustix::fs::open(&path, DIRECTORY, Mode::empty())?;
         Ok(Self { path, handle })
     }
 
-    /// Where it is, without links.
+    /// Returns the real path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens a directory in this one.
+    /// Opens a subdirectory.
     ///
     /// # Errors
-    /// When there is none, or it is outside.
+    /// When it does not exist, or is outside.
     pub fn subdirectory(&self, name: impl AsRef<Path>) -> Result<Self, Unreadable> {
         let inside = self.resolve(name.as_ref())?;
         Ok(Self { handle: self.descend(&inside)?, path: self.path.join(inside) })
@@ -120,14 +120,14 @@ impl Directory {
     /// Reads a file up to a limit.
     ///
     /// # Errors
-    /// When there is none, it is outside, or it is not a regular file.
+    /// When it does not exist, is outside, or is not a regular file.
     pub fn read(&self, name: impl AsRef<Path>, limit: usize) -> Result<Excerpt, Unreadable> {
         let inside = self.resolve(name.as_ref())?;
         let (Some(parent), Some(name)) = (inside.parent(), inside.file_name()) else {
             return Err(Unreadable::NotRegular);
         };
         let parent = self.descend(parent)?;
-        // Looked at before it is opened: opening alone makes some devices act.
+        // Checked before it is opened: opening alone makes some devices act.
         let found = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(Unreadable::NotRegular);
@@ -135,7 +135,7 @@ impl Directory {
         excerpt(rustix::fs::openat(&parent, name, REGULAR | OFlags::NOFOLLOW, Mode::empty())?, limit)
     }
 
-    /// Reads a text up to a limit.
+    /// Reads a text file up to a limit.
     ///
     /// # Errors
     /// As [`read`](Self::read), and when it is not UTF-8.
@@ -143,7 +143,7 @@ impl Directory {
         self.read(name, limit)?.into_text()
     }
 
-    /// The names of at most `most` entries.
+    /// Returns the names of at most `most` entries.
     ///
     /// # Errors
     /// When the directory cannot be listed.
@@ -163,12 +163,12 @@ impl Directory {
         Ok(names)
     }
 
-    /// The path inside this directory that `name` leads to, links followed. Nothing is opened, and what is opened later
-    /// follows no link: a name that is given another meaning in between is not found.
+    /// Returns the path inside this directory that `name` leads to, with links followed. Nothing is opened, and later
+    /// opening follows no link: a name that is replaced by a link in between is not found.
     fn resolve(&self, name: &Path) -> Result<PathBuf, Unreadable> {
         let target = self.path.join(name).canonicalize()?;
         let inside = target.strip_prefix(&self.path).map_err(|_| Unreadable::LeadsOut)?;
-        // A repository's configuration can hold credentials; no file of the work tree stands for it.
+        // A repository's configuration can hold credentials; a link in the work tree must not lead to it.
         if is_of_git(inside) && !is_of_git(name) {
             return Err(Unreadable::LeadsOut);
         }
@@ -187,17 +187,17 @@ impl Directory {
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Opening a FIFO would otherwise wait for whoever writes to it.
+/// Without `NONBLOCK`, opening a FIFO would wait for a writer.
 const REGULAR: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 fn is_of_git(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
 }
 
-/// Reads a file that a person named, wherever it is, up to a limit.
+/// Reads a file that the user named, wherever it is, up to a limit.
 ///
 /// # Errors
-/// When there is none, or it is not a regular file.
+/// When it does not exist, or is not a regular file.
 pub fn read_named(path: &Path, limit: usize) -> Result<Excerpt, Unreadable> {
     if !path.metadata()?.is_file() {
         return Err(Unreadable::NotRegular);
@@ -207,7 +207,7 @@ pub fn read_named(path: &Path, limit: usize) -> Result<Excerpt, Unreadable> {
 
 fn excerpt(handle: OwnedFd, limit: usize) -> Result<Excerpt, Unreadable> {
     let found = rustix::fs::fstat(&handle)?;
-    // Files of /proc say that they are regular, and show what processes keep to themselves.
+    // Files of /proc claim to be regular, and reveal private data of processes.
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || is_of_proc(&handle)? {
         return Err(Unreadable::NotRegular);
     }

@@ -1,4 +1,4 @@
-//! `baton doctor`: is everything in place, and what to do where it is not.
+//! `baton doctor`: checks the setup, and suggests fixes.
 #![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_model::catalog;
 use baton_model::http::{HttpClient, Patience};
-use baton_server::Endpoint;
+use baton_runtime::Endpoint;
 use baton_store::Store;
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ use crate::args::{Cli, DoctorArgs, ModelArgs};
 use crate::config::{self, Config, Environment};
 use crate::{setup, terminal};
 
-/// What one look found.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Finding {
     what: &'static str,
@@ -29,7 +29,7 @@ struct Finding {
 #[serde(rename_all = "lowercase")]
 enum State {
     Good,
-    /// Works, but not as well as it could.
+    /// Works, but could be better.
     Note,
     Bad,
 }
@@ -44,10 +44,10 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             model(&config, &environment).await,
             local(&LOCAL_SERVERS).await,
             program("bash", "the shell tool falls back to sh", &environment),
-            program("git", "sessions do not need it, but models like to use it", &environment),
+            program("git", "sessions work without it, but models often use it", &environment),
         ];
         if let Ok(options) = setup::options(&config, &environment) {
-            findings.extend(baton_server::probe_engines(&options).await.into_iter().map(engine));
+            findings.extend(baton_runtime::probe_engines(&options).await.into_iter().map(engine));
         }
         Ok(findings)
     })?;
@@ -82,7 +82,7 @@ fn home(path: &Path) -> Finding {
         Err(error) => Finding {
             what,
             state: State::Bad,
-            detail: format!("{} cannot be written: {error}", path.display()),
+            detail: format!("cannot write to {}: {error}", path.display()),
             advice: Some("make it writable, or choose another with --home or BATON_HOME".into()),
         },
     }
@@ -92,7 +92,7 @@ async fn store(config: &Config) -> Finding {
     let what = "sessions";
     let store = setup::store(config, None);
     let listed = store.list().await;
-    // It was only read; a close that fails changes nothing.
+    // Nothing was written, so a failed close loses nothing.
     let _ = store.close().await;
     match listed {
         Ok(sessions) => {
@@ -104,7 +104,7 @@ async fn store(config: &Config) -> Finding {
             what,
             state: State::Bad,
             detail: error.to_string(),
-            advice: Some("nothing was changed; see the message above for what to do".into()),
+            advice: Some("nothing was changed; the message above says what to do".into()),
         },
     }
 }
@@ -115,7 +115,7 @@ async fn model(config: &Config, environment: &Environment) -> Finding {
         return Finding {
             what,
             state: State::Note,
-            detail: "the built-in demo model: no AI, no network".into(),
+            detail: "built-in demo model: no AI, no network".into(),
             advice: Some("set OPENAI_API_KEY, or OPENAI_BASE_URL for a local model".into()),
         };
     }
@@ -124,7 +124,7 @@ async fn model(config: &Config, environment: &Environment) -> Finding {
         Ok(options) => options,
         Err(error) => return Finding { what, state: State::Bad, detail: error.to_string(), advice: None },
     };
-    match baton_server::list_models(&options).await {
+    match baton_runtime::list_models(&options).await {
         Ok(models) => Finding {
             what,
             state: State::Good,
@@ -135,7 +135,7 @@ async fn model(config: &Config, environment: &Environment) -> Finding {
     }
 }
 
-/// Another agent's program. That it is not there is not bad: nobody needs all of them.
+/// Checks the program of an engine. A missing one is only a note: engines are optional.
 fn engine((what, probe): (&'static str, baton_engines::Probe)) -> Finding {
     let detail = match (&probe.version, &probe.path) {
         (Some(version), Some(path)) => format!("{version} ({})", path.display()),
@@ -146,32 +146,32 @@ fn engine((what, probe): (&'static str, baton_engines::Probe)) -> Finding {
     Finding { what, state, detail, advice: probe.problem }
 }
 
-/// Servers of models that people run on their own machine, and the ports that they listen on unless told otherwise.
+/// Local model servers, with their default ports.
 const LOCAL_SERVERS: [(&str, u16); 4] =
     [("Ollama", 11434), ("LM Studio", 1234), ("vLLM", 8000), ("llama.cpp", 8080)];
 
-/// How long a server on the same machine may take to list its models.
-const LOCAL_PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit for a local server to list its models.
+const LOCAL_LIMIT: Duration = Duration::from_secs(1);
 
-/// Which of them run here, and what they offer.
+/// Finds the local model servers that run, and lists their models.
 async fn local(servers: &[(&str, u16)]) -> Finding {
-    let looks = servers.iter().map(|(name, port)| look_for(name, *port));
-    let found: Vec<String> = futures_util::future::join_all(looks).await.into_iter().flatten().collect();
+    let probes = servers.iter().map(|(name, port)| probe(name, *port));
+    let found: Vec<String> = futures_util::future::join_all(probes).await.into_iter().flatten().collect();
     let what = "local";
     if found.is_empty() {
         let names: Vec<String> = servers.iter().map(|(name, port)| format!("{name} ({port})")).collect();
-        let detail = format!("no model server on the usual ports: {}", names.join(", "));
+        let detail = format!("no model server on the default ports: {}", names.join(", "));
         return Finding { what, state: State::Note, detail, advice: None };
     }
     let advice = "to use one, set OPENAI_BASE_URL to its address and OPENAI_MODEL to one of its models";
     Finding { what, state: State::Good, detail: found.join("; "), advice: Some(advice.into()) }
 }
 
-/// A server at its usual port, in words, if it lists models.
-async fn look_for(name: &str, port: u16) -> Option<String> {
+/// Describes the server on a port, if it lists models.
+async fn probe(name: &str, port: u16) -> Option<String> {
     let url = format!("http://127.0.0.1:{port}/v1");
     let mut endpoint = baton_model::endpoint::Endpoint::new(&url).ok()?;
-    endpoint.patience = Patience { head: LOCAL_PATIENCE, stall: LOCAL_PATIENCE };
+    endpoint.patience = Patience { head: LOCAL_LIMIT, stall: LOCAL_LIMIT };
     let models = catalog::fetch(&HttpClient::new(), &endpoint).await.ok()?;
     let names: Vec<&str> = models.iter().map(|model| model.id.as_str()).take(8).collect();
     let more = if models.len() > names.len() { ", …" } else { "" };
@@ -204,15 +204,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn local_servers_are_found_by_their_lists_of_models() {
+    async fn local_servers_are_found_by_their_model_lists() {
         let server = ModelServer::start().await;
         let names = (1..=9).map(|n| json!({"id": format!("model-{n}")}));
         server.set_models(json!({"object": "list", "data": names.collect::<Vec<_>>()}));
         let port = server.address().port();
-        // Somebody who listens and says nothing, and a port where nobody listens.
+        // A server that never answers, and a port without a listener.
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-        let servers = [("Silent", silent.local_addr().unwrap().port()), ("Ollama", port), ("Nobody", free)];
+        let servers = [("Silent", silent.local_addr().unwrap().port()), ("Ollama", port), ("Missing", free)];
 
         let found = local(&servers).await;
         assert_eq!(found.state, State::Good, "{found:?}");
@@ -220,13 +220,13 @@ mod tests {
         assert_eq!(found.detail, format!("Ollama at http://127.0.0.1:{port}/v1: {models}, …"));
         assert_eq!(server.requests()[0].path, "/v1/models");
 
-        let missing = local(&[("Nobody", free)]).await;
-        assert_eq!(missing.state, State::Note, "nobody needs a local server: {missing:?}");
-        assert!(missing.detail.contains(&format!("Nobody ({free})")), "{missing:?}");
+        let missing = local(&[("Missing", free)]).await;
+        assert_eq!(missing.state, State::Note, "local servers are optional: {missing:?}");
+        assert!(missing.detail.contains(&format!("Missing ({free})")), "{missing:?}");
     }
 
     #[test]
-    fn the_usual_ports_are_those_of_the_documentation() {
+    fn default_ports_match_the_documentation() {
         for (name, port) in LOCAL_SERVERS {
             let page = name.to_lowercase().replace([' ', '.'], "-");
             let page = format!("{}/../../docs/providers/{page}.md", env!("CARGO_MANIFEST_DIR"));

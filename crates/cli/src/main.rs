@@ -1,14 +1,15 @@
-//! The program `baton`: it reads flags, files and the environment, wires the parts together and prints. Nothing else.
+//! The program `baton`: reads flags, files and the environment, wires the crates together, and prints.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod args;
 mod attach;
-mod beacon;
+mod client;
 mod config;
-mod descriptors;
+mod discovery;
 mod doctor;
-mod door;
-mod engines;
+mod file_limit;
+mod logging;
+mod operate;
 mod record;
 mod run;
 mod sdk;
@@ -19,7 +20,6 @@ mod show;
 mod signals;
 mod terminal;
 mod tool_environment;
-mod workspaces;
 
 use std::process::ExitCode;
 
@@ -27,10 +27,11 @@ use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
 
 fn main() -> ExitCode {
-    setup::close_memory();
+    setup::protect_memory();
+    logging::log_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return terminal::wrong_usage(&error),
+        Err(error) => return terminal::print_usage(&error),
     };
     match start(&cli) {
         Ok(code) => code,
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
 
 fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
-        None if cli.sdk.wanted() => sdk::serve(cli),
+        None if cli.sdk.are_used() => sdk::serve(cli),
         None => {
             Cli::command().print_help()?;
             Ok(ExitCode::from(2))
@@ -54,6 +55,12 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Record(args)) => record::record(args),
         Some(Command::Replay(args)) => record::replay(args),
         Some(Command::Sessions(command)) => sessions::sessions(cli, command),
+        Some(Command::Stop(args)) => operate::stop(cli, args),
+        Some(Command::Backup(args)) => operate::backup(cli, args),
+        Some(Command::Restore(args)) => operate::restore(cli, args),
+        Some(Command::Grants(command)) => operate::grants(cli, command),
+        Some(Command::Audit(args)) => operate::audit(cli, args),
+        Some(Command::Service(command)) => operate::service(cli, command),
         Some(Command::Doctor(args)) => doctor::doctor(cli, args),
         Some(Command::Config(args)) => config::show(cli, args),
         Some(Command::Completions { shell }) => terminal::completions(*shell),

@@ -1,4 +1,4 @@
-//! `baton record` and `baton replay`: what models said, kept in a file and said again.
+//! `baton record` and `baton replay`: record model answers to a file, and serve them again.
 #![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
 use std::os::unix::process::CommandExt;
@@ -11,19 +11,24 @@ use tokio::net::TcpListener;
 use crate::args::{RecordArgs, ReplayArgs};
 use crate::{setup, terminal};
 
-/// The variable that names the file to record to. With it a server that an SDK starts records too.
+/// Variable that names the file to record to. It also works for servers that an SDK starts.
 pub(crate) const RECORD: &str = "BATON_RECORD";
 
-/// Runs another command of this program, which records. It takes the place of this one, so that signals and the exit
-/// code are its own.
+/// Runs a command of this program with recording turned on. The command replaces this process, so that signals and the
+/// exit code are its own.
 pub(crate) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
-    let program = std::env::current_exe().context("cannot tell where this program is")?;
-    let file = std::path::absolute(&args.file).context("cannot tell where the recording goes")?;
+    if args.command.iter().any(|word| word == "--engine" || word.starts_with("--engine=")) {
+        // The engine's program calls its model itself, so the recording would be empty.
+        terminal::note("model calls of engines cannot be recorded; leave out --engine to record Baton's own");
+        return Ok(ExitCode::from(2));
+    }
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
+    let file = std::path::absolute(&args.file).context("cannot resolve the path of the recording")?;
     let error = Command::new(program).args(&args.command).env(RECORD, file).exec();
-    Err(error).context("cannot start the command that is to be recorded")
+    Err(error).context("cannot start the command to record")
 }
 
-/// Serves a recording as an endpoint, until it is stopped.
+/// Serves a recording as an OpenAI-compatible API until stopped.
 pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let path = args.file.display();
     let text = std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {path}"))?;
@@ -36,8 +41,8 @@ pub(crate) fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
         terminal::line(&format!("base URL: http://{address}/v1"));
         terminal::line(&format!("listening on port {}", address.port()));
         tokio::select! {
-            served = baton_server::serve_recording(listener, recording) => served.context("the listener failed"),
-            () = setup::asked_to_stop() => Ok(()),
+            served = baton_http::serve_recording(listener, recording) => served.context("the listener failed"),
+            () = setup::stop_signal() => Ok(()),
         }
     })?;
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! `baton serve`: for people who start the server themselves.
+//! `baton serve`: runs a server for all kinds of clients until it is stopped.
 #![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
 use std::future::Future;
@@ -10,41 +10,63 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use baton_server::{HttpDoor, HttpListener, HttpOptions, Server, TlsIdentity};
+use baton_crush::{HttpShare, WorkspaceOptions};
+use baton_http::{HttpDoor, HttpListener, HttpOptions, TlsIdentity};
+use baton_rpc::{RpcDoor, RpcOptions};
+use baton_runtime::Runtime;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::args::{Cli, ServeArgs};
-use crate::beacon::Beacon;
 use crate::config::{self, Config, Environment};
-use crate::{descriptors, setup, terminal};
+use crate::discovery::RunningServer;
+use crate::logging::LogFormat;
+use crate::{file_limit, logging, setup, terminal};
 
 pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &args.model, None, &environment)?;
-    setup::log(&config);
-    let mut options = setup::options(&config, &environment)?;
+    logging::start(&config);
+    logging::report(&config, serve_configured(args, &config, &environment))
+}
+
+fn serve_configured(
+    args: &ServeArgs,
+    config: &Config,
+    environment: &Environment,
+) -> anyhow::Result<ExitCode> {
+    let mut options = setup::options(config, environment)?;
     let file = args.token_file.clone().unwrap_or_else(|| config.home.value.join("token"));
-    // A token that whoever started us has given is nowhere but with them.
-    let token_file = options.connection_token.is_none().then_some(&*file);
-    options.connection_token = admission(args, options.connection_token.take(), &file)?;
-    let workspaces = config.workspaces.value.clone();
-    let mut http = config.http.options(args, options.connection_token.as_deref(), workspaces)?;
+    // A token from the environment is in no file that clients could read.
+    let mut rpc = setup::rpc_options(config, environment);
+    let token_file = rpc.token.is_none().then_some(&*file);
+    rpc.token = choose_token(args, rpc.token.take(), &file)?;
+    options.secrets.extend(rpc.token.clone());
+    let mut http = config.http.options(args, rpc.token.as_deref())?;
     let tls = config.http.tls(args)?;
-    descriptors::share(&mut options.rpc, Some(&mut http));
+    file_limit::share(&mut rpc.limits, Some(&mut http));
+    let doors = DoorOptions { rpc, http, tls, workspaces: config.workspaces.value.clone() };
     setup::run(async {
-        let store = setup::store(&config, options.crash.clone());
+        let store = setup::store(config, options.crash.clone());
         let server = setup::server(options, &store);
-        let asked_to_stop = setup::asked_to_stop();
-        let doors = Doors::open(args, &config, &server, http, tls).await?;
-        let lit = doors.beacon(token_file).light(&config.home.value)?;
-        doors.announce(&config, token_file);
-        let socket = doors.socket.clone();
+        let stop_signal = setup::stop_signal();
+        let listeners = Listeners::open(args, config, &server, doors).await?;
+        let running = listeners.running_server(token_file).with_endpoint(&config.endpoint.value);
+        let published = running.publish(&config.home.value)?;
+        listeners.announce(config, token_file);
+        notify_ready(environment);
+        if let Some(keep) = config.keep {
+            server.delete_old_sessions(keep);
+        }
+        let socket = listeners.socket.clone();
         let served = tokio::select! {
-            served = doors.serve() => served,
-            () = asked_to_stop => Ok(()),
+            served = listeners.serve() => served,
+            () = stop_signal => Ok(()),
         };
-        terminal::note("stopping");
-        drop(lit);
+        match config.log_format.value {
+            LogFormat::Text => terminal::note("stopping"),
+            LogFormat::Json => tracing::info!("stopping"),
+        }
+        drop(published);
         if let Some(socket) = socket {
             let _ = std::fs::remove_file(socket);
         }
@@ -53,9 +75,17 @@ pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The token that clients must bring: the one that is given, else the one in the file. None only where that was asked for
-/// and nobody but users of this machine can come.
-fn admission(args: &ServeArgs, given: Option<String>, file: &Path) -> anyhow::Result<Option<String>> {
+/// Tells the service manager that the server is ready, if one waits for it (`Type=notify`).
+fn notify_ready(environment: &Environment) {
+    let Some(path) = environment.get("NOTIFY_SOCKET") else { return };
+    if let Err(error) = baton_ops::service::notify_ready(path) {
+        tracing::warn!(%error, "cannot tell the service manager that the server is ready");
+    }
+}
+
+/// Chooses the token that clients must send: the given one, otherwise the one in the file. Returns none only with
+/// `--insecure-no-token`, which is refused if other machines can connect.
+fn choose_token(args: &ServeArgs, given: Option<String>, file: &Path) -> anyhow::Result<Option<String>> {
     let elsewhere = args.http.is_some_and(|address| !address.ip().is_loopback());
     match args.insecure_no_token {
         true if elsewhere => {
@@ -68,55 +98,64 @@ fn admission(args: &ServeArgs, given: Option<String>, file: &Path) -> anyhow::Re
 
 type Serving = Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>>;
 
-/// The ways into a server, open.
-struct Doors {
+/// The open listeners of a server.
+struct Listeners {
     serving: Vec<Serving>,
-    /// What is printed for each.
+    /// The line that is printed for each listener.
     lines: Vec<String>,
     token: Option<String>,
     url: Option<String>,
     socket: Option<PathBuf>,
 }
 
-impl Doors {
-    /// Opens all that were asked for. Without any address there is one for SDKs, and a socket file for `baton attach`.
+/// Options of all doors.
+struct DoorOptions {
+    rpc: RpcOptions,
+    http: HttpOptions,
+    tls: Option<TlsIdentity>,
+    workspaces: WorkspaceOptions,
+}
+
+impl Listeners {
+    /// Opens the addresses of the arguments; without any, a port for SDKs and a socket file for `baton attach`.
     async fn open(
         args: &ServeArgs,
         config: &Config,
-        server: &Arc<Server>,
-        http: HttpOptions,
-        tls: Option<TlsIdentity>,
+        server: &Arc<Runtime>,
+        options: DoorOptions,
     ) -> anyhow::Result<Self> {
-        let token = http.token.clone();
+        let DoorOptions { rpc, http, tls, workspaces } = options;
+        let (token, max_body) = (http.token.clone(), http.max_body);
         let door = HttpDoor::new(server, http);
-        let mut doors = Self { serving: Vec::new(), lines: Vec::new(), token, url: None, socket: None };
-        let none_asked_for = args.port.is_none() && args.http.is_none() && args.socket.is_none();
-        if let Some(port) = args.port.or(none_asked_for.then_some(0)) {
-            doors.open_rpc(server, port).await?;
+        let share = HttpShare { max_body, streams: door.streams() };
+        let door = door.mount("/v1", baton_crush::routes(server, workspaces, share));
+        let mut listeners = Self { serving: Vec::new(), lines: Vec::new(), token, url: None, socket: None };
+        let use_defaults = args.port.is_none() && args.http.is_none() && args.socket.is_none();
+        if let Some(port) = args.port.or(use_defaults.then_some(0)) {
+            listeners.open_rpc(RpcDoor::new(server, rpc), port).await?;
         }
         if let Some(address) = args.http {
-            doors.open_http(&door, address, tls).await?;
+            listeners.open_http(&door, address, tls).await?;
         }
         match &args.socket {
-            Some(path) => doors.open_socket(&door, path)?,
-            None if none_asked_for => {
-                // A second server of the same home, or a home with a very long name, does without.
-                if let Err(error) = doors.open_socket(&door, &config.home.value.join("baton.sock")) {
-                    tracing::info!("no socket file: {error:#}");
+            Some(path) => listeners.open_socket(&door, path)?,
+            None if use_defaults => {
+                // A second server of the same home, or a home with a very long path, has no socket file.
+                if let Err(error) = listeners.open_socket(&door, &config.home.value.join("baton.sock")) {
+                    tracing::info!("cannot open the default socket file: {error:#}");
                 }
             }
             None => {}
         }
-        Ok(doors)
+        Ok(listeners)
     }
 
-    async fn open_rpc(&mut self, server: &Arc<Server>, port: u16) -> anyhow::Result<()> {
+    async fn open_rpc(&mut self, door: RpcDoor, port: u16) -> anyhow::Result<()> {
         let listener = TcpListener::bind(("127.0.0.1", port))
             .await
             .with_context(|| format!("cannot listen on port {port}; is another server running?"))?;
         self.lines.push(format!("listening on port {}", listener.local_addr()?.port()));
-        let server = server.clone();
-        self.serving.push(Box::pin(async move { server.serve_tcp(listener).await }));
+        self.serving.push(Box::pin(async move { door.serve_tcp(listener).await }));
         Ok(())
     }
 
@@ -154,61 +193,86 @@ impl Doors {
         self.serving.push(Box::pin(async move { door.serve(listener).await }));
     }
 
-    fn beacon(&self, token_file: Option<&Path>) -> Beacon {
+    fn running_server(&self, token_file: Option<&Path>) -> RunningServer {
         let token_file = token_file.filter(|_| self.token.is_some()).map(Path::to_owned);
-        Beacon::new(self.url.clone(), self.socket.clone(), token_file)
+        RunningServer::new(self.url.clone(), self.socket.clone(), token_file)
     }
 
+    /// Prints the addresses. Prints or logs the home, the model and the authentication.
     fn announce(&self, config: &Config, token_file: Option<&Path>) {
         self.lines.iter().for_each(|line| terminal::line(line));
+        match config.log_format.value {
+            LogFormat::Text => self.describe(config, token_file),
+            LogFormat::Json => {
+                let (home, model) = (config.home.value.display(), config::describe(&config.endpoint.value));
+                tracing::info!(%home, model, needs_token = self.token.is_some(), "serving");
+            }
+        }
+    }
+
+    /// Prints the home, the model, and how to authenticate.
+    fn describe(&self, config: &Config, token_file: Option<&Path>) {
         terminal::note(&format!("home   {}", config.home.value.display()));
         terminal::note(&format!("model  {}", config::describe(&config.endpoint.value)));
         match (&self.token, token_file) {
             (Some(_), Some(file)) => terminal::note(&format!("token  in {}", file.display())),
-            (Some(_), None) => terminal::note("token  the one in COPILOT_CONNECTION_TOKEN"),
+            (Some(_), None) => terminal::note("token  from COPILOT_CONNECTION_TOKEN"),
             (None, _) => terminal::note(
                 "token  none: every user of this machine can use the HTTP port; the JSON-RPC port serves your own \
                  processes only",
             ),
         }
+        if let Some(warning) = self.url.as_deref().and_then(plain_text_warning) {
+            terminal::note(&warning);
+        }
         if let (Some(url), Some(token)) = (&self.url, &self.token) {
             let url = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
-            // Whoever can read a log must not be able to log in.
+            // A reader of the log must not be able to log in.
             if !terminal::secret_note(&format!("link   {url}/?token={token}")) {
-                terminal::note(&format!("link   {url}/?token=TOKEN, with the token in the place of TOKEN"));
+                terminal::note(&format!("link   {url}/?token=TOKEN (replace TOKEN)"));
             }
         }
     }
 
-    /// Serves until one fails for good.
+    /// Serves until a listener fails.
     async fn serve(self) -> anyhow::Result<()> {
         let (ended, ..) = futures_util::future::select_all(self.serving).await;
         ended.context("a listener failed")
     }
 }
 
-/// A socket file that only its owner can open. One that a dead server left behind is replaced; a living one is not, and
-/// neither is anything else of that name.
+/// Returns the warning for an address that other machines can reach without TLS.
+fn plain_text_warning(url: &str) -> Option<String> {
+    let address: std::net::SocketAddr = url.strip_prefix("http://")?.parse().ok()?;
+    (!address.ip().is_loopback()).then(|| {
+        "warn   no TLS: anyone on the network can read the token and all sessions; add --tls-cert and --tls-key, or listen \
+         on 127.0.0.1 behind a reverse proxy"
+            .to_owned()
+    })
+}
+
+/// Binds a socket file that only its owner can open. The socket of a dead server is replaced; that of a running one, or any
+/// other file, is not.
 fn socket(path: &Path) -> anyhow::Result<UnixListener> {
     if let Some(parent) = path.parent() {
         baton_private::create_dir_all(parent)?;
     }
     if let Ok(found) = path.symlink_metadata() {
-        anyhow::ensure!(found.file_type().is_socket(), "there is something else of that name");
+        anyhow::ensure!(found.file_type().is_socket(), "a file that is not a socket exists there");
         anyhow::ensure!(
             std::os::unix::net::UnixStream::connect(path).is_err(),
             "another server listens there"
         );
         std::fs::remove_file(path)?;
     }
-    // Made private before anybody can connect: the mask applies to the file that is about to be made.
+    // Private from the start: with this umask, no other user can connect to the new file.
     let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
     let bound = UnixListener::bind(path);
     rustix::process::umask(before);
     Ok(bound?)
 }
 
-/// The token in the file; a new one if there is no file. Only its owner can read it.
+/// Reads the token from its file, or creates the file, readable by its owner only.
 fn token(file: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(file) {
         Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
@@ -226,4 +290,18 @@ fn token(file: &Path) -> anyhow::Result<String> {
     };
     write().with_context(|| format!("cannot write a token to {}", file.display()))?;
     Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_for_other_machines_without_tls_are_warned_about() {
+        assert!(plain_text_warning("http://0.0.0.0:80").is_some());
+        assert!(plain_text_warning("http://[::]:80").is_some());
+        for fine in ["http://127.0.0.1:80", "http://[::1]:80", "https://0.0.0.0:443"] {
+            assert_eq!(plain_text_warning(fine), None, "{fine}");
+        }
+    }
 }

@@ -1,5 +1,11 @@
-//! `baton sessions`: what is stored.
+//! `baton sessions`: lists, searches, shows, renames, exports, imports and deletes stored sessions.
 #![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
+
+mod html;
+mod list;
+mod local_time;
+mod rename;
+mod search;
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -10,25 +16,33 @@ use std::sync::Arc;
 use anyhow::Context;
 use baton_protocol::params::SessionMetadata;
 use baton_protocol::{Body, Event, SessionId};
-use baton_server::{CrashPlan, metadata_of, repairs, transfer};
+use baton_runtime::{CrashPlan, CrashPoint, metadata_of, repairs, transfer};
 use baton_store::{Seq, Span, Store};
 
 use crate::args::{Cli, ModelArgs, SessionsCommand};
 use crate::config::{self, Environment};
-use crate::{setup, show, terminal};
+use crate::{logging, setup, show, terminal};
 
 pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
-    setup::log(&config);
+    logging::start(&config);
     let crash = setup::crash_plan(&environment)?;
     setup::run(async {
         let sqlite = setup::store(&config, crash.clone());
         let store: Arc<dyn Store> = sqlite.clone();
         let done = match command {
-            SessionsCommand::List { here, limit, json } => list(&*store, *here, *limit, *json).await,
+            SessionsCommand::List { here, limit, json } => list::list(&*store, *here, *limit, *json).await,
+            SessionsCommand::Search { text, limit, json } => {
+                search::search(&*store, text, *limit, *json).await
+            }
             SessionsCommand::Show { id, json } => show_session(&*store, id, *json).await,
-            SessionsCommand::Export { id, output } => export(&*store, id, output.as_deref()).await,
+            SessionsCommand::Rename { id, name } => {
+                rename::rename(&sqlite, &config, &environment, id, name).await
+            }
+            SessionsCommand::Export { id, output, html } => {
+                export(&*store, id, output.as_deref(), *html).await
+            }
             SessionsCommand::Import { file, id } => {
                 import(&store, file, id.as_deref(), crash.as_deref()).await
             }
@@ -39,7 +53,7 @@ pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<E
     })
 }
 
-/// The one session whose id begins so.
+/// Finds a session by its id or a unique prefix of it.
 pub(crate) async fn find(store: &dyn Store, prefix: &str) -> anyhow::Result<SessionId> {
     let all = store.list().await?;
     if let Some(exact) = all.iter().find(|summary| summary.session.as_str() == prefix) {
@@ -48,14 +62,14 @@ pub(crate) async fn find(store: &dyn Store, prefix: &str) -> anyhow::Result<Sess
     let mut matching = all.iter().filter(|summary| summary.session.as_str().starts_with(prefix));
     match (matching.next(), matching.next()) {
         (Some(only), None) => Ok(only.session.clone()),
-        (None, _) => anyhow::bail!("no session {prefix:?}; `baton sessions list` shows what there is"),
+        (None, _) => anyhow::bail!("no session {prefix:?}; `baton sessions list` shows all"),
         (Some(_), Some(_)) => {
-            anyhow::bail!("{prefix:?} is the beginning of several sessions; give more of the id")
+            anyhow::bail!("{prefix:?} matches several sessions; give more of the id")
         }
     }
 }
 
-/// The last session of a directory.
+/// Returns the session of a directory that changed last.
 pub(crate) async fn last_here(store: &dyn Store, cwd: &str) -> anyhow::Result<Option<SessionId>> {
     let all = store.list().await?;
     Ok(all.iter().map(metadata_of).find(|metadata| is_in(metadata, cwd)).map(|metadata| metadata.session_id))
@@ -63,27 +77,6 @@ pub(crate) async fn last_here(store: &dyn Store, cwd: &str) -> anyhow::Result<Op
 
 fn is_in(metadata: &SessionMetadata, cwd: &str) -> bool {
     metadata.context.as_ref().is_some_and(|context| context.cwd == cwd)
-}
-
-async fn list(store: &dyn Store, here: bool, limit: usize, json: bool) -> anyhow::Result<ExitCode> {
-    let cwd = std::env::current_dir()?.display().to_string();
-    let all = store.list().await?;
-    let shown: Vec<SessionMetadata> =
-        all.iter().map(metadata_of).filter(|metadata| !here || is_in(metadata, &cwd)).take(limit).collect();
-    if json {
-        terminal::json(&serde_json::to_string_pretty(&shown)?);
-        return Ok(ExitCode::SUCCESS);
-    }
-    for metadata in &shown {
-        let title: String = metadata.summary.clone().unwrap_or_default().chars().take(60).collect();
-        let place = metadata.context.as_ref().map(|context| context.cwd.clone()).unwrap_or_default();
-        let when = metadata.modified_time.to_string();
-        terminal::line_with_aside(&format!("{}  {}  {title}", metadata.session_id, &when[..19]), &place);
-    }
-    if shown.is_empty() {
-        terminal::note("no sessions yet; `baton run \"hello\"` makes one");
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn show_session(store: &dyn Store, id: &str, json: bool) -> anyhow::Result<ExitCode> {
@@ -102,7 +95,7 @@ async fn show_session(store: &dyn Store, id: &str, json: bool) -> anyhow::Result
             }
         }
     }
-    for repair in repairs::look(store, &session).await? {
+    for repair in repairs::inspect(store, &session).await? {
         terminal::note(&repair);
     }
     Ok(ExitCode::SUCCESS)
@@ -116,7 +109,9 @@ fn show_event(event: &Event) {
         }
         Body::AssistantMessage(message) if !message.content.is_empty() => {
             terminal::line("");
-            terminal::paragraph("", &message.content);
+            let mut answer = terminal::AnswerPrinter::new();
+            answer.print(&message.content);
+            answer.end_line();
         }
         Body::ToolStart(start) => {
             let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
@@ -134,15 +129,23 @@ fn show_event(event: &Event) {
     }
 }
 
-async fn export(store: &dyn Store, id: &str, output: Option<&Path>) -> anyhow::Result<ExitCode> {
+async fn export(store: &dyn Store, id: &str, output: Option<&Path>, html: bool) -> anyhow::Result<ExitCode> {
     let session = find(store, id).await?;
     let mut out: Box<dyn Write> = match output {
         Some(path) => Box::new(BufWriter::new(
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
         )),
+        None if html => terminal::escaped_output(),
         None => terminal::json_output(),
     };
-    let events = transfer::export(store, &session, &mut out).await?;
+    let events = match html {
+        true => {
+            let summary = store.summary(&session).await?.context("the session was deleted")?;
+            let title = metadata_of(&summary).summary.unwrap_or_default();
+            html::write(store, &session, &title, &mut out).await? as u64
+        }
+        false => transfer::export(store, &session, &mut out).await? as u64,
+    };
     out.flush()?;
     terminal::note(&format!("{events} events of {session}"));
     Ok(ExitCode::SUCCESS)
@@ -155,11 +158,12 @@ async fn import(
     crash: Option<&CrashPlan>,
 ) -> anyhow::Result<ExitCode> {
     let id = id.map(str::parse::<SessionId>).transpose()?;
+    let before_page = || crash.iter().for_each(|plan| plan.pass(CrashPoint::DuringImport));
     let imported = if file == Path::new("-") {
-        transfer::import(store, &mut BufReader::new(std::io::stdin()), id, crash).await?
+        transfer::import(&**store, &mut BufReader::new(std::io::stdin()), id, before_page).await?
     } else {
         let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-        transfer::import(store, &mut BufReader::new(opened), id, crash).await?
+        transfer::import(&**store, &mut BufReader::new(opened), id, before_page).await?
     };
     for repair in &imported.repairs {
         terminal::note(repair);
@@ -176,15 +180,15 @@ async fn delete(store: &dyn Store, home: &Path, ids: &[String], yes: bool) -> an
     }
     if !yes {
         let names: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
-        let answer = terminal::ask(&format!("delete {} for good? [y/N]", names.join(", ")));
-        anyhow::ensure!(answer.is_some(), "nobody can be asked here; use --yes");
+        let answer = terminal::ask(&format!("delete {} permanently? [y/N]", names.join(", ")));
+        anyhow::ensure!(answer.is_some(), "cannot ask without a terminal; use --yes to delete");
         if !answer.is_some_and(|answer| matches!(answer.to_lowercase().as_str(), "y" | "yes")) {
             return Ok(ExitCode::FAILURE);
         }
     }
     for session in sessions {
-        baton_server::owner::delete_session(store, &session, None).await?;
-        // The files beside the store are a copy; that they may be missing is fine.
+        baton_runtime::owner::delete_session(store, &session, None).await?;
+        // A copy of what was in the store; it may be missing.
         let _ = std::fs::remove_dir_all(home.join("session-state").join(session.as_str()));
         terminal::note(&format!("deleted {session}"));
     }

@@ -1,4 +1,4 @@
-//! What goes on in a session, in words for a terminal.
+//! Tool calls and permission requests as text for a terminal.
 
 use baton_protocol::Json;
 use baton_protocol::event::ToolStart;
@@ -6,27 +6,27 @@ use baton_protocol::permission::PermissionRequest;
 
 use crate::terminal::Question;
 
-/// How much of a call is shown in its line.
-const LONGEST: usize = 100;
+/// Limit of characters for the arguments of a tool call.
+const CALL_LIMIT: usize = 100;
 
-/// A tool call, in a line. What does not fit is counted.
+/// Describes a tool call in one line.
 pub(crate) fn call(start: &ToolStart) -> String {
     let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
-    let telling = ["command", "path", "pattern", "url", "query", "question"];
-    let detail = telling.iter().find_map(|key| value.get(key)?.as_str()).unwrap_or(arguments);
-    format!("{} {}", start.tool_name, shortened(detail, LONGEST))
+    let main_keys = ["command", "path", "pattern", "url", "query", "question"];
+    let detail = main_keys.iter().find_map(|key| value.get(key)?.as_str()).unwrap_or(arguments);
+    format!("{} {}", start.tool_name, shortened(detail, CALL_LIMIT))
 }
 
-/// The beginning of a text, and how many characters follow.
-pub(crate) fn shortened(text: &str, longest: usize) -> String {
-    let rest = text.chars().count().saturating_sub(longest);
-    let begin: String = text.chars().take(longest).collect();
+/// Cuts a text, and says how many characters are left out.
+pub(crate) fn shortened(text: &str, limit: usize) -> String {
+    let rest = text.chars().count().saturating_sub(limit);
+    let begin: String = text.chars().take(limit).collect();
     if rest == 0 { begin } else { format!("{begin}… ({rest} more characters)") }
 }
 
-/// What somebody wants to be allowed, in full: a person approves what is shown, and nothing else.
-pub(crate) fn wish(wants: &PermissionRequest) -> Question {
+/// Returns the question for a permission request, in full: the user approves what is shown, and nothing else.
+pub(crate) fn permission(wants: &PermissionRequest) -> Question {
     match wants {
         PermissionRequest::Shell { full_command_text, intention, warning, .. } => {
             Question::allow("running", "command", full_command_text)
@@ -40,40 +40,40 @@ pub(crate) fn wish(wants: &PermissionRequest) -> Question {
                 Some(contents) => {
                     question.diff("beginning of the change", diff).diff("the whole new file", contents)
                 }
-                None => question.diff("beginning of the change; it is too long to be shown as a whole", diff),
+                None => question.diff("beginning of the change (too long to show in full)", diff),
             }
         }
         PermissionRequest::Read { path, .. } => Question::allow("reading", "path", path),
         PermissionRequest::Url { url, .. } => Question::allow("fetching", "address", url),
         PermissionRequest::CustomTool { tool_name, tool_description, args, .. } => {
             Question::allow("calling", "tool", tool_name)
-                .prose("it is described as", tool_description)
+                .prose("description", tool_description)
                 .exact("arguments", &arguments(args.as_ref()))
         }
         PermissionRequest::Mcp { server_name, tool_name, tool_title, args, .. } => {
             Question::allow("calling", "tool", tool_name)
-                .exact("of the MCP server", server_name)
-                .prose("it calls itself", tool_title)
+                .exact("MCP server", server_name)
+                .prose("title", tool_title)
                 .exact("arguments", &arguments(args.as_ref()))
         }
         PermissionRequest::Memory { fact, .. } => {
-            Question::plain("allow remembering something?").prose("fact", fact.as_deref().unwrap_or_default())
+            Question::plain("allow storing a memory?").prose("fact", fact.as_deref().unwrap_or_default())
         }
         PermissionRequest::Hook { tool_name, tool_args, hook_message, .. } => {
             Question::allow("calling", "tool", tool_name)
-                .prose("a hook wants you to decide", hook_message.as_deref().unwrap_or_default())
+                .prose("message of the hook", hook_message.as_deref().unwrap_or_default())
                 .exact("arguments", &arguments(tool_args.as_ref()))
         }
     }
 }
 
-/// The same, with what each grant would mean that can be given with the answer.
+/// Adds what the offered grants mean.
 pub(crate) fn with_offers<'a>(question: Question, meanings: impl Iterator<Item = &'a str>) -> Question {
     let names = ["always means", "wider means"];
     names.into_iter().zip(meanings).fold(question, |question, (name, meaning)| question.prose(name, meaning))
 }
 
-/// How a permission request can be answered that offers so many grants.
+/// Returns the possible answers to a permission request with this many offered grants.
 pub(crate) fn permission_hint(offers: usize) -> &'static str {
     match offers {
         0 => "[y]es once, [n]o (and why):",
@@ -82,12 +82,13 @@ pub(crate) fn permission_hint(offers: usize) -> &'static str {
     }
 }
 
-/// Whether the server has cut a diff, as its last line says then.
+/// Whether the server has cut a diff; its last line says so.
 fn is_cut(diff: &str) -> bool {
     diff.trim_end().lines().next_back().is_some_and(|last| last.starts_with("[The diff goes on for "))
 }
 
-/// What the model says that a command is for; the tool's own words for a command without a description say nothing.
+/// Returns the purpose that the model states for a command. The tool's default text carries no information and is left
+/// out.
 fn stated(intention: &str) -> &str {
     if intention == "Run a command" { "" } else { intention }
 }
@@ -101,22 +102,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shortened_text_says_what_is_missing() {
+    fn shortened_text_counts_what_is_left_out() {
         assert_eq!(shortened("short", 5), "short");
         assert_eq!(shortened("longer", 4), "long… (2 more characters)");
     }
 
     #[test]
-    fn a_change_that_was_cut_says_so_or_is_shown_as_a_whole() {
+    fn cut_diff_is_marked_or_replaced_by_the_whole_file() {
         let write = |diff: &str, contents: Option<&str>| {
             let wants = serde_json::json!({
                 "kind": "write", "fileName": "/w/a", "diff": diff, "intention": "", "newFileContents": contents,
             });
-            wish(&serde_json::from_value(wants).unwrap()).lines(None).join("\n")
+            permission(&serde_json::from_value(wants).unwrap()).lines(None).join("\n")
         };
         let cut = "+a\n[The diff goes on for 5 more bytes.]\n";
         assert!(write(cut, Some("a\nend")).ends_with("the whole new file (2 lines):\n  │ a\n  │ end"));
-        assert!(write(cut, None).contains("too long to be shown as a whole"));
+        assert!(write(cut, None).contains("too long to show in full"));
         assert_eq!(
             write("+a \n", Some("a ")),
             "allow changing `/w/a`?\n  change (1 line, 1 character shown as an escape):\n  │ +a\\x20"
@@ -124,19 +125,19 @@ mod tests {
     }
 
     #[test]
-    fn arguments_and_descriptions_of_tools_are_part_of_the_question() {
+    fn question_includes_arguments_and_description_of_a_tool() {
         let wants: PermissionRequest = serde_json::from_value(serde_json::json!({
             "kind": "custom-tool", "toolName": "pay\u{1b}[2K", "toolDescription": "pays\nmoney",
             "args": {"amount": 100, "to": "x\u{202e}"},
         }))
         .unwrap();
-        let shown = wish(&wants).lines(None);
+        let shown = permission(&wants).lines(None);
         assert_eq!(
             shown,
             [
                 "allow calling this tool? (1 line, 1 character shown as an escape)",
                 "  │ pay\\x1b[2K",
-                "  it is described as (2 lines):",
+                "  description (2 lines):",
                 "  │ pays",
                 "  │ money",
                 "  arguments (1 line, 1 character shown as an escape):",

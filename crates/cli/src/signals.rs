@@ -1,8 +1,8 @@
-//! Signals that ask for the end: Ctrl-C, a polite kill, a terminal that is closed.
+//! Signals that end the program: SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 //!
-//! They are received by a thread of their own, so that they count even when every thread of the server hangs in a read.
-//! Nobody who is asked politely may leave processes behind, so a first signal is passed on. But the end has to come: a
-//! signal that nobody takes, because the program is stopping or stuck, ends it at once.
+//! A separate thread receives them, so that they work even when every thread of the server is blocked. The first signal is
+//! forwarded, because a graceful stop leaves no processes behind. A signal that is not consumed, because the program is
+//! already stopping or stuck, ends it at once.
 
 use std::time::Duration;
 
@@ -10,26 +10,25 @@ use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// How long the program may take to stop once it was asked to. Longer than all that it does in order: see
-/// [`setup::stop`](crate::setup::stop).
-const LONGEST_STOP: Duration = Duration::from_secs(20);
+/// Time limit for a graceful stop; longer than the limits in [`setup::stop`](crate::setup::stop) together.
+const STOP_LIMIT: Duration = Duration::from_secs(20);
 
-/// What the first signal means.
+/// Effect of the first signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Meaning {
-    /// The program is to stop, within [`LONGEST_STOP`].
-    Stop,
-    /// Whoever takes it decides.
-    Ask,
+pub(crate) enum FirstSignal {
+    /// Starts a graceful stop, which is limited to [`STOP_LIMIT`].
+    Stops,
+    /// Is forwarded without a time limit; the receiver decides what to do.
+    IsForwarded,
 }
 
-/// Receives signals. Once it is dropped, the next signal ends the program at once.
+/// Receiver of signals. Once it is dropped, the next signal ends the program at once.
 pub(crate) struct Interrupts(Receiver<()>);
 
 impl Interrupts {
-    /// Listens from now on: no signal is missed once this returns.
-    pub(crate) fn listen(meaning: Meaning) -> anyhow::Result<Self> {
-        // One at a time: a second signal means that nobody has taken the first.
+    /// Starts listening. No signal is missed once this returns.
+    pub(crate) fn listen(first: FirstSignal) -> anyhow::Result<Self> {
+        // Room for one: a full channel means that the first signal was not consumed.
         let (sender, receiver) = channel(1);
         let (ready, is_ready) = std::sync::mpsc::channel();
         let thread = move || {
@@ -41,18 +40,18 @@ impl Interrupts {
                         signals.as_ref().map(drop).map_err(|error| std::io::Error::from(error.kind()));
                     drop(ready.send(listening));
                     if let Ok(signals) = signals {
-                        pass_on(signals, &sender, meaning).await;
+                        forward(signals, &sender, first).await;
                     }
                 }),
                 Err(error) => drop(ready.send(Err(error))),
             }
         };
         std::thread::Builder::new().name("signals".into()).spawn(thread).context("cannot start a thread")?;
-        is_ready.recv().context("the thread for signals ended")?.context("cannot listen to signals")?;
+        is_ready.recv().context("the signal thread ended")?.context("cannot install signal handlers")?;
         Ok(Self(receiver))
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         if self.0.recv().await.is_none() {
             std::future::pending::<()>().await;
@@ -60,31 +59,28 @@ impl Interrupts {
     }
 }
 
-/// Passes signals on until one has to end the program.
-async fn pass_on(mut signals: Signals, sender: &Sender<()>, meaning: Meaning) {
+/// Forwards signals until one has to end the program.
+async fn forward(mut signals: Signals, sender: &Sender<()>, first: FirstSignal) {
     loop {
         let number = signals.next().await;
         if sender.try_send(()).is_err() {
             exit(number);
         }
-        if meaning == Meaning::Stop {
-            // The next one, or the end of patience: whichever comes first ends it.
-            let again = tokio::time::timeout(LONGEST_STOP, signals.next()).await;
+        if first == FirstSignal::Stops {
+            // The next signal or the time limit ends the program, whichever comes first.
+            let again = tokio::time::timeout(STOP_LIMIT, signals.next()).await;
             exit(again.unwrap_or(number));
         }
     }
 }
 
-/// Ends the program now, with the code that shells know for a signal. Prints nothing: standard error may be what hangs.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "main is what hangs, or what the person does not want to wait for"
-)]
+/// Ends the program at once, with the exit code that shells use for a signal. Prints nothing: standard error may block.
+#[allow(clippy::disallowed_methods, reason = "main may be blocked, or the user does not want to wait for it")]
 fn exit(number: i32) -> ! {
     std::process::exit(128 + number)
 }
 
-/// The signals that ask for the end.
+/// Handlers of the signals that end the program.
 struct Signals([(SignalKind, Signal); 3]);
 
 impl Signals {
@@ -97,7 +93,7 @@ impl Signals {
         ]))
     }
 
-    /// The number of the next signal.
+    /// Waits for the next signal, and returns its number.
     async fn next(&mut self) -> i32 {
         let [interrupt, terminate, hangup] = &mut self.0;
         let kind = tokio::select! {

@@ -1,4 +1,5 @@
-//! What a decision of the permission policy costs, parsing included. The limit is 20 µs a call for a typical line.
+//! Measures the cost of a decision of the permission policy, parsing included. The limit is 20 µs a call for a typical
+//! line.
 //!
 //! `cargo run --release -p baton-core --example policy_cost`
 #![allow(clippy::print_stdout, reason = "a program for people")]
@@ -63,5 +64,6 @@ fn shell(line: &str) -> PermissionRequest {
         can_offer_session_approval: false,
         warning: None,
         input_to: None,
+        repository_runs: None,
     }
 }

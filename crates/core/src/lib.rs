@@ -1,22 +1,41 @@
-//! The session, as a function.
+//! The session as a pure function.
 //!
-//! A [`Session`] takes one [`Input`] at a time and returns [`Output`]s: events to make durable, events to show, answers
-//! to callers, work to start and to stop. There is no clock, no randomness and no I/O in this crate, and no step can
-//! fail: bad input is answered, not raised. What time it is and where ids come from is told by a [`Stamp`].
+//! A [`Session`] takes one [`Input`] at a time and returns [`Output`]s: events to record, events to show, replies to asks,
+//! work to start and to stop. There is no clock, no randomness and no I/O in this crate, and no step can fail: invalid
+//! input is refused in a reply. Time and ids come in with a [`Stamp`].
 //!
-//! The state has two halves. [`Durable`] is what folding the recorded events gives, and nothing else: opening an old
-//! session and recovering from a crash are the same code ([`fold`]). [`Live`] is what exists only while the server
-//! does: attached clients, and work in flight.
+//! The state has two halves. [`Durable`] is the fold of the recorded events and nothing else, so opening an old session
+//! and recovering from a crash are the same code ([`fold`]). [`Live`] exists only while the process does: attached clients
+//! and running work.
 //!
-//! The shell around it must keep one rule: **append the recorded events, wait until they are durable, and only then
-//! act on the outputs, in their order.** Everything the promises P1 to P5 say follows from that rule and this crate.
+//! The shell around a session must keep one rule: **append the recorded events, wait until they are durable, and only
+//! then act on the outputs, in their order.** The promises P1 to P5 follow from that rule and this crate.
 //!
-//! Where to look: a prompt's way is in [`step::prompt`], the rounds of model and tools in [`step::rounds`], turns of
-//! other agents' programs in [`step::engine`], commands that wait in [`step::commands`], requests and their answers in [`step::requests`] (those of a turn) and
-//! [`step::asks`] (those of a client), cancel in [`step::cancel`], clients that come and go in [`step::clients`],
-//! what may be done without asking in [`policy`], sub-agents in [`step::agents`], another model in the middle of a turn in [`step::switch`], recovery in
-//! [`step::recover`], going back in [`step::history`].
+//! Where to look:
+//!
+//! | subject | module |
+//! |---|---|
+//! | asks, their replies, and how to add one | [`ask`] |
+//! | a prompt, from acceptance to the conversation | [`step::prompt`] |
+//! | editing the queue | [`step::queue`] |
+//! | queued slash commands and their runners | [`step::commands`] |
+//! | rounds of model and tools | [`step::rounds`] |
+//! | turns of engines | [`step::engine`] |
+//! | sub-agents | [`step::agents`] |
+//! | answers to requests of a turn | [`step::requests`] |
+//! | permission requests | [`step::permissions`] |
+//! | questions to the user | [`step::questions`] |
+//! | requests of one client to the others | [`step::asks`] |
+//! | plans | [`step::plan`] |
+//! | fallback models | [`step::switch`] |
+//! | the permission policy | [`policy`] |
+//! | clients that attach and detach | [`step::clients`] |
+//! | cancel and close | [`step::cancel`] |
+//! | recovery of pending work | [`step::recover`] |
+//! | rewind | [`step::history`] |
 
+mod activity;
+pub mod ask;
 pub mod fold;
 mod input;
 mod output;
@@ -27,13 +46,20 @@ pub mod stamp;
 pub mod state;
 pub mod step;
 
-pub use input::{Answer, Arrangement, Arrival, Ask, Change, Elicited, Input, LogLevel, Profile, Withdrawn};
-pub use output::{EngineControl, INTERRUPTED, Output, Reply, ReplyTo, Work, WorkId};
+pub use activity::RewindObstacle;
+pub use ask::{
+    AnswerOutcome, Ask, AskId, Asking, Change, Elicited, LogLevel, Refusal, Reply, ReplyTo, RequestAnswer,
+    Withdrawn,
+};
+pub use input::{Arrival, Input, Profile};
+pub use output::{INTERRUPTED, Output, Work, WorkId};
 pub use removed::Removed;
 pub use results::{
-    Delegation, EngineReport, Instead, Prepared, PreparedPrompt, Route, Said, Unanswered, WorkResult,
+    EngineReport, FailedModelCall, FallbackModel, Handoff, ModelReply, Prepared, PreparedPrompt, Route,
+    WorkResult,
 };
 pub use stamp::Stamp;
 pub use state::{
-    Accepted, AgentOutcome, Call, CallKey, CallStage, Delegate, Durable, Ending, Live, Session, Stage, Turn,
+    Accepted, AgentOutcome, Call, CallKey, CallStage, ClientRequest, Durable, Ending, Live, Session, Stage,
+    SubAgent, Turn,
 };

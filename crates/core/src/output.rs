@@ -1,152 +1,110 @@
-//! What a session does about what happens.
+//! Outputs of a step.
 
+use baton_protocol::engine::EngineControl;
 use baton_protocol::permission::{Approval, Verdict};
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{AgentId, Author, ClientId, Event, EventId, PromptId, RequestId};
+use baton_protocol::{AgentId, Author, ClientId, Event, PromptId, RequestId};
+use serde::{Deserialize, Serialize};
 
-use crate::input::Elicited;
+use crate::ask::{AskId, Refusal, Reply};
 use crate::state::CallKey;
 
-/// One consequence of a step. The shell first makes all recorded events of a step durable, in one write; then it acts
-/// on all outputs in their order.
+/// One effect of a step. The shell first makes all recorded events of a step durable, in one write; then it acts on all
+/// outputs in their order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
-    /// An event for the history; shown to clients once it is durable.
+    /// Records an event; clients see it once it is durable.
     Record(Event),
-    /// An event that is shown and forgotten.
+    /// Shows an event without recording it.
     Show(Event),
-    /// The answer to a caller.
-    Reply(ReplyTo, Reply),
-    /// Work to start.
+    /// Replies to an ask; the reply is of the ask's kind ([`Asking::of`](crate::Asking::of)).
+    Reply(AskId, Result<Reply, Refusal>),
+    /// Starts work.
     Start(WorkId, Work),
-    /// Something to say to an engine that works.
+    /// Sends a message to the engine that executes this work.
     Tell(WorkId, EngineControl),
-    /// Work to stop, with all its processes. Its result, if it still comes, is ignored.
+    /// Stops work, with all its processes. A result that still arrives is ignored.
     Stop(WorkId),
 }
 
-/// A caller who waits for an answer. What is behind the number is the shell's business.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReplyTo(pub u64);
-
-/// An answer to a caller. Once it is given, what it says is durable (P1).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    /// The prompt is accepted.
-    Accepted(PromptId),
-    /// What ran and waited is cancelled; `false` if there was nothing.
-    Aborted {
-        /// Whether there was anything to cancel.
-        had_work: bool,
-    },
-    /// The sub-agent has begun.
-    AgentStarted(AgentId),
-    /// The client listens, by this name.
-    Listening(String),
-    /// Whether it has until now.
-    StoppedListening(bool),
-    /// Whether what waits is another now.
-    Arranged(bool),
-    /// So many prompts were taken back.
-    Withdrew(usize),
-    /// The answer counts.
-    Counted,
-    /// The answer comes too late: the request was answered by somebody else, or is not waited for any more.
-    TooLate,
-    /// There is no such request, now or lately.
-    NoSuchRequest,
-    /// The answer does not fit the request.
-    Mismatch,
-    /// The grant was not offered, and why; the request is still open.
-    NotOffered(String),
-    /// What became of a form.
-    Elicited(Elicited),
-    /// A command was run; what went wrong, if anything.
-    CommandDone(Option<String>),
-    /// The newest part of the history is taken back: so many events that SDK clients had seen.
-    Truncated(u64),
-    /// It cannot be done, and why.
-    Refused(String),
-    /// Done; the event that says so, if there is one.
-    Done(Option<EventId>),
-}
-
-/// The name of a piece of work, unique in a session's life in this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Id of a piece of work, unique for a session in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct WorkId(pub u64);
 
-/// Work that a session wants done. It comes back as [`Input::Finished`](crate::Input::Finished).
-#[derive(Debug, Clone, PartialEq)]
+/// Work for the shell. Its result arrives as [`Input::Finished`](crate::Input::Finished).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// Make a prompt ready for the model: attachments, date, hooks.
+    /// Prepares a prompt for the model: attachments, date, hooks.
     PreparePrompt {
-        /// Which.
+        /// The prompt.
         prompt: PromptId,
-        /// Tools that left with their client since the last prompt; the model is told.
+        /// Client tools that were removed since the last prompt. The prompt informs the model of them.
         tools_gone: Vec<String>,
     },
-    /// Run one of the server's own commands.
+    /// Runs a command of the server.
     RunCommand {
-        /// The command, as it waits in the inbox.
+        /// The command, in the inbox.
         command: PromptId,
     },
-    /// Ask the model.
+    /// Calls the model.
     Ask {
-        /// For the sub-agent; none for the main conversation.
+        /// The sub-agent; none for the main conversation.
         agent: Option<AgentId>,
     },
-    /// Find out what a call would do: hooks, arguments, permission.
+    /// Prepares a call: hooks, arguments, the permission that it needs.
     PrepareCall {
-        /// Which.
+        /// The call.
         call: CallKey,
     },
-    /// Run a built-in tool.
+    /// Runs a built-in tool.
     RunTool {
-        /// Which call.
+        /// The call.
         call: CallKey,
     },
-    /// Give a result that was made elsewhere to hooks and limits before it counts.
+    /// Passes the result of a client or sub-agent through hooks and limits before it counts.
     FinishCall {
-        /// Which call.
+        /// The call.
         call: CallKey,
-        /// The request that a client answered with it; none for the result of a sub-agent.
+        /// The request that a client answered with the result; none for a sub-agent.
         request: Option<RequestId>,
         /// The result.
         result: ToolResult,
     },
-    /// Put a question to a client that can show it.
+    /// Puts a question to a client that can show it.
     DeliverQuestion {
-        /// To whom.
+        /// The client.
         client: ClientId,
-        /// Which.
+        /// The request.
         request: RequestId,
     },
-    /// Store a grant for a location, before the answer that gives it counts.
+    /// Stores a grant for a location. The answer that gives the grant counts once it is stored.
     SaveGrant {
-        /// The request that is answered.
+        /// The answered request.
         request: RequestId,
-        /// The location, as the client named it.
+        /// Key of the location, as the client named it.
         location_key: String,
         /// The grant.
         approval: Approval,
-        /// Who gives it.
+        /// Author of the grant.
         by: Author,
     },
-    /// Ask hooks whether the turn may end.
+    /// Asks hooks whether the turn may end.
     Review,
-    /// Have an engine work on the turn.
+    /// Runs the turn with an engine.
     Drive {
-        /// Which.
+        /// Name of the engine.
         engine: String,
-        /// The prompt, in the form for it.
+        /// The prompt, prepared for the engine.
         prompt: String,
-        /// Its own name of the conversation, if there is one.
+        /// The engine's id of the conversation, if it has one.
         token: Option<String>,
     },
 }
 
 impl Work {
-    /// The sub-agent that it is for; none for the main conversation.
+    /// Returns the sub-agent that the work is for; none for the main conversation.
     #[must_use]
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
@@ -164,33 +122,10 @@ impl Work {
     }
 }
 
-/// What is said to an engine while it works.
-#[derive(Debug, Clone, PartialEq)]
-pub enum EngineControl {
-    /// What was decided about what it wants.
-    Decide {
-        /// Its name for the question.
-        reference: String,
-        /// The decision.
-        verdict: Verdict,
-    },
-    /// What the user answered.
-    Answer {
-        /// Its name for the question.
-        reference: String,
-        /// The answer.
-        answer: String,
-        /// Whether it was typed, rather than chosen.
-        was_freeform: bool,
-    },
-    /// Another prompt for the turn that runs.
-    Steer(String),
-}
-
-/// What the model is told about a call that did not get to its end.
+/// Result of a call that was interrupted, for the model.
 pub const INTERRUPTED: &str = "The execution of this tool, or a previous tool was interrupted.";
 
-/// What the model and people are told when a person said no.
+/// Returns the result of a call that was not approved, for the model and for people.
 pub(crate) fn denial(verdict: &Verdict) -> ToolResult {
     use baton_protocol::tool::ResultType;
     match verdict {

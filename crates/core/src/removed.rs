@@ -1,42 +1,43 @@
-//! Which parts of a history were taken back.
+//! Parts of a history that were removed by rewinds.
 //!
-//! History is append-only: going back is one more event, which says from where on everything before it does not count any
-//! more. Readers of the history ask here; the store knows nothing of it.
+//! History is append-only: a rewind is one more event, which names the first of the events before it that no longer count.
+//! Readers of the history consult this list; the store knows nothing of it.
 
 use serde::{Deserialize, Serialize};
 
-/// The places in a session's sequence that are not part of it any more. Small: one entry for each time that somebody went
-/// back, and fewer where they went back further than before.
+/// Ranges of sequence numbers that no longer count. At most one for each rewind; a rewind further back absorbs earlier
+/// ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Removed {
-    /// First and last place of each part, in order, none touching another.
-    parts: Vec<(u64, u64)>,
+    /// First and last number of each range, ascending and not adjacent.
+    #[serde(rename = "parts")]
+    ranges: Vec<(u64, u64)>,
 }
 
 impl Removed {
-    /// Takes back everything from `first` up to `last`, the place of the event that says so. A claim that makes no sense
-    /// changes nothing (P7).
-    pub fn take_back(&mut self, first: u64, last: u64) {
+    /// Removes everything from `first` up to `last`, the number of the rewind event. An invalid range changes nothing
+    /// (P7).
+    pub fn rewind(&mut self, first: u64, last: u64) {
         if first == 0 || first > last {
             return;
         }
-        let mut part = (first, last);
-        self.parts.retain(|&(a, b)| {
-            let touches = a <= part.1.saturating_add(1) && part.0 <= b.saturating_add(1);
+        let mut range = (first, last);
+        self.ranges.retain(|&(a, b)| {
+            let touches = a <= range.1.saturating_add(1) && range.0 <= b.saturating_add(1);
             if touches {
-                part = (part.0.min(a), part.1.max(b));
+                range = (range.0.min(a), range.1.max(b));
             }
             !touches
         });
-        let at = self.parts.partition_point(|&(a, _)| a < part.0);
-        self.parts.insert(at, part);
+        let at = self.ranges.partition_point(|&(a, _)| a < range.0);
+        self.ranges.insert(at, range);
     }
 
-    /// Whether the event at this place was taken back.
+    /// Whether the event of this number was removed.
     #[must_use]
     pub fn contains(&self, seq: u64) -> bool {
-        let after = self.parts.partition_point(|&(first, _)| first <= seq);
-        after.checked_sub(1).is_some_and(|at| self.parts[at].1 >= seq)
+        let after = self.ranges.partition_point(|&(first, _)| first <= seq);
+        after.checked_sub(1).is_some_and(|at| self.ranges[at].1 >= seq)
     }
 }
 
@@ -47,10 +48,10 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The law of going back: after it, the history is what it was before the event that was gone back to, whatever
-        /// was said and taken back in between.
+        /// After a rewind to an event, the history is what it was before that event, whatever was recorded and removed
+        /// in between.
         #[test]
-        fn what_is_left_is_what_was_before(steps in prop::collection::vec(prop::option::of(0_usize..40), 0..60)) {
+        fn rewind_restores_the_history_before_the_event(steps in prop::collection::vec(prop::option::of(0_usize..40), 0..60)) {
             let (mut removed, mut left, mut seq) = (Removed::default(), Vec::new(), 0_u64);
             for step in steps {
                 seq += 1;
@@ -58,7 +59,7 @@ mod tests {
                     None => left.push(seq),
                     Some(pick) => {
                         let at = pick % left.len();
-                        removed.take_back(left[at], seq);
+                        removed.rewind(left[at], seq);
                         left.truncate(at);
                     }
                 }
@@ -67,15 +68,15 @@ mod tests {
             }
         }
 
-        /// No claim of a damaged history breaks anything.
+        /// Ranges of a damaged history may overlap, touch or be invalid.
         #[test]
-        fn any_claim_is_survived(claims in prop::collection::vec((any::<u64>(), any::<u64>()), 0..20), seq: u64) {
+        fn any_ranges_are_accepted(ranges in prop::collection::vec((any::<u64>(), any::<u64>()), 0..20), seq: u64) {
             let mut removed = Removed::default();
-            for (first, last) in &claims {
-                removed.take_back(*first, *last);
+            for (first, last) in &ranges {
+                removed.rewind(*first, *last);
             }
-            let claimed = claims.iter().any(|(a, b)| *a != 0 && *a <= seq && seq <= *b);
-            prop_assert_eq!(removed.contains(seq), claimed);
+            let expected = ranges.iter().any(|(a, b)| *a != 0 && *a <= seq && seq <= *b);
+            prop_assert_eq!(removed.contains(seq), expected);
         }
     }
 }

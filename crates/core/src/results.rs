@@ -1,4 +1,4 @@
-//! What the work of a session comes back with: answers of models, calls that are understood, what engines do.
+//! Results of work: model answers, prepared calls, reports of engines.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,225 +9,227 @@ use baton_protocol::event::{
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{AgentId, Json, ToolCallId};
+use serde::{Deserialize, Serialize};
 
 use crate::policy::Advice;
 
-/// What work comes back with. Each variant answers the [`Work`](crate::Work) of the same name.
+/// Result of work. Each variant belongs to the [`Work`](crate::Work) of the same name.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkResult {
-    /// The prompt, ready for the model.
+    /// The prepared prompt.
     PreparePrompt(PreparedPrompt),
-    /// What a command says to the user, if anything; or why it could not be run.
+    /// Message of a command for the user, if it has one; or why the command failed.
     RunCommand(Result<Option<String>, String>),
-    /// What the model said.
-    Ask(Box<Said>),
-    /// The model could not be asked.
-    AskFailed(Box<Unanswered>),
-    /// What a call would do.
+    /// Answer of the model.
+    Ask(Box<ModelReply>),
+    /// Failure of a model call.
+    AskFailed(Box<FailedModelCall>),
+    /// The prepared call.
     PrepareCall(Prepared),
-    /// What a call gave: of a built-in tool, or of a client's after hooks and limits had their say.
+    /// Result of a call: of a built-in tool, or, for [`Work::FinishCall`](crate::Work::FinishCall), after hooks and
+    /// limits.
     RunTool(ToolResult),
-    /// Whether a grant for a location is stored, or why not.
+    /// Whether a grant for a location was stored, or why not.
     SaveGrant(Result<(), String>),
-    /// Whether the turn may end; otherwise what the model is told to go on with.
+    /// None if the turn may end; otherwise a message that makes the model continue.
     Review(Option<String>),
-    /// An engine has done its work, or what kept it from it.
+    /// End of an engine's work, or its error.
     Drive(Result<(), SessionError>),
-    /// A question could not be delivered; it stays open for the next client that can show it.
+    /// A question could not be delivered. It stays open for the next client that can show it.
     Undelivered,
 }
 
-/// A prompt, ready for the model.
+/// A prompt, prepared for the model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PreparedPrompt {
-    /// What the user wrote, or what a hook made of it.
+    /// The user's text, or what a hook replaced it with.
     pub content: String,
-    /// What the model is given.
+    /// Text for the model, if it differs.
     pub transformed: Option<String>,
-    /// Further messages that go before it, with where they come from.
+    /// Messages before the prompt, each with its source.
     pub context: Vec<(String, String)>,
-    /// Further messages that go after it, with where they come from.
+    /// Messages after the prompt, each with its source.
     pub reminders: Vec<(String, String)>,
-    /// The system text, when it differs from the last one recorded.
+    /// System message, if it differs from the last recorded one.
     pub system: Option<String>,
-    /// The engine that is to work on it; none means our own rounds of model and tools.
+    /// Engine for the turn; none for Baton's own rounds of model and tools.
     pub engine: Option<String>,
 }
 
-/// What an engine does, as far as a session is concerned.
+/// Progress of an engine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EngineReport {
-    /// It has named its conversation.
+    /// Id that the engine gave the conversation.
     Thread(String),
-    /// It says something.
-    Said {
-        /// Its name; the same as that of the pieces streamed before.
+    /// A message of the assistant.
+    Message {
+        /// Id of the message, the same as in its streamed parts.
         message_id: String,
         /// The text.
         text: String,
-        /// What was thought before it.
+        /// Reasoning before the message.
         reasoning: Option<String>,
-        /// Which model.
+        /// Model.
         model: Option<String>,
     },
-    /// It begins to do something.
+    /// Start of a tool call.
     CallStarted {
-        /// Its name for it.
+        /// The engine's id of the call.
         call: ToolCallId,
-        /// What.
+        /// Name of the tool.
         tool: String,
-        /// With what.
+        /// Arguments.
         arguments: Json,
     },
-    /// It is done with it.
+    /// End of a tool call.
     CallFinished {
-        /// Which.
+        /// The call.
         call: ToolCallId,
-        /// What came of it.
+        /// Its result.
         result: ToolResult,
     },
-    /// It asks whether it may.
+    /// Request for permission.
     Wants {
-        /// Its name for the question.
+        /// The engine's id of the request.
         reference: String,
-        /// The call it is about, if it has begun.
+        /// The call that needs the permission, if it has started.
         call: Option<ToolCallId>,
-        /// What it wants.
+        /// What permission is asked for.
         wants: Box<PermissionRequest>,
-        /// The working directory with its links resolved, where that is known.
+        /// Working directory with its links resolved, if known.
         cwd: Option<PathBuf>,
     },
-    /// It asks the user.
+    /// Question to the user.
     Asks {
-        /// Its name for the question.
+        /// The engine's id of the question.
         reference: String,
         /// The question.
         question: UserQuestion,
     },
-    /// It does not wait for this answer any more.
+    /// The engine no longer waits for an answer.
     Withdrawn {
-        /// Its name for the question.
+        /// The engine's id of the request or question.
         reference: String,
     },
-    /// What it has used since it last said so.
+    /// Usage since the last such report.
     Used {
-        /// Which model; the engine's name where it does not say.
+        /// Model; none means that the engine does not say, and usage counts under the engine's name.
         model: Option<String>,
-        /// How much.
+        /// Tokens.
         tokens: TokenCounts,
     },
-    /// Something worth knowing.
+    /// A notice for people.
     Note {
-        /// Whether it needs attention.
+        /// Whether it is a warning.
         warning: bool,
-        /// In words for people.
+        /// The text.
         text: String,
     },
 }
 
-/// What a model said.
+/// Reply of a model.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Said {
-    /// Its name for the message; the same as that of the pieces streamed before.
+pub struct ModelReply {
+    /// Id of the message, the same as in its streamed parts.
     pub message_id: String,
     /// Text.
     pub text: String,
-    /// What it thought.
+    /// Reasoning.
     pub reasoning: Option<String>,
-    /// Opaque state of the provider.
+    /// Opaque reasoning state of the provider.
     pub reasoning_opaque: Option<String>,
-    /// Where it found what it says, in the form for clients.
+    /// Citations, in the form for clients.
     pub citations: Option<Json>,
-    /// The calls it makes.
+    /// Tool calls.
     pub tool_requests: Vec<ToolRequest>,
-    /// Those of them that are over as soon as they have begun, because there is no such tool and nobody else to ask.
+    /// Results of calls that end as soon as they start, because the tool does not exist.
     pub refused: BTreeMap<ToolCallId, ToolResult>,
-    /// Which model.
+    /// Model.
     pub model: Option<String>,
     /// The provider's id of the answer.
     pub api_call_id: Option<String>,
-    /// What it cost, for clients.
+    /// Usage, for clients.
     pub usage: AssistantUsage,
-    /// What it cost, for the record.
+    /// Usage, for the history.
     pub tokens: TokenCounts,
 }
 
-/// What became of a question that a model did not answer.
+/// A failed model call.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Unanswered {
-    /// Why.
+pub struct FailedModelCall {
+    /// The error.
     pub error: SessionError,
-    /// What it had said before it failed, with the name under which that was shown.
+    /// Id and text of the message that was streamed before the failure.
     pub partial: Option<(String, String)>,
-    /// The model that could be asked instead.
-    pub instead: Option<Instead>,
+    /// Fallback model.
+    pub fallback: Option<FallbackModel>,
 }
 
-impl From<SessionError> for Unanswered {
+impl From<SessionError> for FailedModelCall {
     fn from(error: SessionError) -> Self {
         Self { error, ..Self::default() }
     }
 }
 
-/// A model that could be asked instead of one that may not be asked for a while.
+/// Fallback model for one that has reached its rate limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Instead {
-    /// Which.
+pub struct FallbackModel {
+    /// Name of the fallback model.
     pub model: String,
-    /// How long the other one cannot be asked.
+    /// Time until the limited model can be called again.
     pub retry_after_seconds: Option<u64>,
 }
 
-/// What a call would do, before anybody is asked.
+/// What a call would do, before permission is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Prepared {
-    /// It can be run.
+    /// The call can run.
     Runnable {
-        /// By whom.
+        /// Where it runs.
         route: Route,
-        /// What the policy decides about first, if anything.
+        /// Permission that it needs, if any.
         wants: Option<PermissionRequest>,
-        /// What a hook or the tool's declaration says about it.
+        /// What a hook or the tool's declaration says about permission.
         advice: Advice,
-        /// The working directory with its links resolved, where that is known.
+        /// Working directory with its links resolved, if known.
         cwd: Option<PathBuf>,
-        /// The arguments, where a hook changed them.
+        /// Arguments, if a hook replaced them.
         arguments: Option<Json>,
     },
-    /// It is a question to the user.
+    /// The call asks the user.
     Question(Question),
-    /// It hands a task on to a sub-agent.
-    Delegate(Box<Delegation>),
-    /// It is to be run once a sub-agent has ended, by this program.
+    /// The call starts a sub-agent.
+    Handoff(Box<Handoff>),
+    /// The call runs as a built-in tool once this sub-agent has ended.
     AfterAgent(AgentId),
-    /// It is over already: unknown tool, bad arguments, refused by a hook.
+    /// The call has ended: unknown tool, invalid arguments, refused by a hook.
     Finished(ToolResult),
 }
 
-/// A task for a sub-agent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Delegation {
-    /// What kind of agent.
+/// Task for a sub-agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Handoff {
+    /// Kind of agent.
     pub kind: String,
-    /// What the task is called.
+    /// Title of the task.
     pub name: String,
-    /// The task, in a few words.
+    /// Summary of the task.
     pub description: String,
     /// The task.
     pub prompt: String,
-    /// The system text that the agent works under.
+    /// System message of the agent.
     pub system: String,
-    /// The model that it is asked with; none means the session's.
+    /// Model; none means the session's.
     pub model: Option<String>,
-    /// Whether the main conversation waits for it.
+    /// Whether the main conversation waits for the agent.
     pub mode: ExecutionMode,
 }
 
-/// Who runs a tool.
+/// Where a tool runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// This program.
+    /// In this program.
     BuiltIn,
-    /// A client.
+    /// At a client.
     Client,
 }

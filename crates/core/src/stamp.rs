@@ -1,26 +1,25 @@
-//! Time and ids, told from outside.
+//! Time and ids, which come from outside.
 
 use baton_protocol::{EventId, Timestamp};
 use uuid::Uuid;
 
-/// The moment of one step, and a source of ids for it. The same stamp gives the same ids, so that a step is a function
-/// of what goes in.
+/// Time of one step, and a source of ids for it. Equal stamps give equal ids, so that a step is a pure function.
 #[derive(Debug, Clone)]
 pub struct Stamp {
-    /// The moment.
+    /// Time of the step.
     pub now: Timestamp,
     entropy: u128,
     used: u64,
 }
 
 impl Stamp {
-    /// A stamp for one step. `entropy` must not repeat; 128 random bits will not.
+    /// Creates a stamp for one step. `entropy` must not repeat; 128 random bits will not.
     #[must_use]
     pub fn new(now: Timestamp, entropy: u128) -> Self {
         Self { now, entropy, used: 0 }
     }
 
-    /// The next id: a UUID of version 7, so that ids sort by time.
+    /// Returns the next id: a UUID of version 7, so that ids sort by time.
     pub fn uuid(&mut self) -> Uuid {
         self.used += 1;
         let high = mix((self.entropy >> 64) as u64 ^ self.used);
@@ -32,18 +31,18 @@ impl Stamp {
         uuid::Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid()
     }
 
-    /// The next id of an event.
+    /// Returns the next event id.
     pub fn event_id(&mut self) -> EventId {
         EventId(self.uuid())
     }
 
-    /// The next id, as text.
+    /// Returns the next id as text.
     pub fn text_id(&mut self) -> String {
         self.uuid().to_string()
     }
 }
 
-/// Spreads the bits of a counter (the finaliser of splitmix64), so that neighbouring ids share nothing.
+/// Spreads the bits of a counter (the finaliser of splitmix64), so that consecutive ids share no pattern.
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_differ_within_and_between_stamps_and_repeat_for_the_same_stamp() {
+    fn ids_are_unique_and_equal_for_equal_stamps() {
         let ids = |entropy| {
             let mut stamp = Stamp::new(Timestamp(1_794_774_653_223), entropy);
             [stamp.uuid(), stamp.uuid(), stamp.uuid()]

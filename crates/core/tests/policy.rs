@@ -1,17 +1,17 @@
-//! The laws of the permission policy, held against random requests, rules, grants, modes and advice.
+//! The laws of the permission policy, checked with random requests, rules, grants, modes and advice.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use baton_core::policy::shell::Line;
 use baton_core::policy::territory::Territory;
 use baton_core::policy::{
-    Advice, Decision, Grant, Situation, decide, grant_of, is_denied, offers, with_offers,
+    Advice, Decision, Grant, Reason, Situation, decide, grant_of, is_denied, offers, with_offers,
 };
 use baton_protocol::event::PermissionMode;
 use baton_protocol::permission::{Approval, PermissionRequest, PossibleUrl};
 use baton_protocol::rules::{LocationRules, Rule, RuleKind, Rules};
 use proptest::prelude::*;
 
-/// Pieces of shell lines: plain, risky and not understood.
+/// Pieces of shell lines: plain, risky and opaque.
 const PIECES: &[&str] = &[
     "echo",
     "ls",
@@ -93,9 +93,10 @@ fn request() -> impl Strategy<Value = PermissionRequest> {
         proptest::bool::weighted(0.1),
         proptest::option::of(pick(PATHS)),
         proptest::option::of(pick(URLS)),
+        proptest::bool::weighted(0.3),
     );
     prop_oneof![
-        4 => shell.prop_map(|(text, typed, path, url)| PermissionRequest::Shell {
+        4 => shell.prop_map(|(text, typed, path, url, runs)| PermissionRequest::Shell {
             tool_call_id: None,
             full_command_text: text,
             intention: String::new(),
@@ -106,6 +107,7 @@ fn request() -> impl Strategy<Value = PermissionRequest> {
             can_offer_session_approval: false,
             warning: None,
             input_to: typed.then(|| "shell-1".to_owned()),
+            repository_runs: runs.then(|| "filter.x.clean".to_owned()),
         }),
         2 => pick(PATHS).prop_map(|file_name| PermissionRequest::Write {
             tool_call_id: None,
@@ -178,7 +180,7 @@ fn grant(approval: Approval) -> Grant {
 }
 
 #[test]
-fn a_change_of_several_files_is_covered_only_if_each_of_them_is() {
+fn write_of_several_files_is_covered_only_if_each_file_is() {
     let write = |file_name: &str| {
         let request = PermissionRequest::Write {
             tool_call_id: None,
@@ -235,18 +237,85 @@ fn is_understood(request: &PermissionRequest) -> bool {
     }
 }
 
+/// Whether git commands of the line count as able to run any program.
+fn is_distrusted(request: &PermissionRequest) -> bool {
+    match request {
+        PermissionRequest::Shell { full_command_text, repository_runs, .. } => {
+            repository_runs.is_some() && Line::parse(full_command_text).reads_repository()
+        }
+        _ => false,
+    }
+}
+
+fn git_request(line: &str, repository_runs: Option<&str>) -> PermissionRequest {
+    let request = PermissionRequest::Shell {
+        tool_call_id: None,
+        full_command_text: line.into(),
+        intention: String::new(),
+        commands: Vec::new(),
+        possible_paths: Vec::new(),
+        possible_urls: Vec::new(),
+        has_write_file_redirection: false,
+        can_offer_session_approval: false,
+        warning: None,
+        input_to: None,
+        repository_runs: repository_runs.map(str::to_owned),
+    };
+    with_offers(request, &territory())
+}
+
+#[test]
+fn grant_for_git_does_not_cover_a_repository_that_runs_programs() {
+    let commands = |identifier: &str| Approval::Commands { command_identifiers: vec![identifier.to_owned()] };
+    let (none, territory) = (Rules::default(), territory());
+    let decided = |identifier: &str, line: &str, setting: Option<&str>| {
+        let grants = [grant(commands(identifier))];
+        let (mode, advice) = (PermissionMode::Manual, Advice::None);
+        let situation =
+            Situation { mode, rules: &none, grants: &grants, territory: &territory, advice, cwd: "/w" };
+        decide(&git_request(line, setting), &situation)
+    };
+    let runs = Some("filter.x.clean");
+    for line in ["git status", "git status -s", "git rev-parse HEAD", "echo a && git ls-files"] {
+        let Some(offer) = offers(&git_request(line, None), &territory).into_iter().next() else {
+            panic!("{line} offers nothing")
+        };
+        let Approval::Commands { command_identifiers } = offer.approval else { panic!("{line}") };
+        let grants: Vec<Grant> = command_identifiers.iter().map(|id| grant(commands(id))).collect();
+        let in_state = |setting: Option<&str>| {
+            let (mode, advice) = (PermissionMode::Manual, Advice::None);
+            let situation =
+                Situation { mode, rules: &none, grants: &grants, territory: &territory, advice, cwd: "/w" };
+            decide(&git_request(line, setting), &situation)
+        };
+        assert!(matches!(in_state(None), Decision::Allow(_)), "{line}");
+        assert_eq!(in_state(runs), Decision::Ask(Reason::Repository("filter.x.clean".into())), "{line}");
+        assert!(offers(&git_request(line, runs), &territory).is_empty(), "{line}: asked each time");
+    }
+    assert!(matches!(decided("git:*", "git status", runs), Decision::Allow(_)), "git can run anything");
+    assert!(matches!(decided("echo", "echo git", runs), Decision::Allow(_)), "no git command");
+    for line in
+        ["git -C x status", "git --git-dir=x status", "git --work-tree x status", "cd x && git status"]
+    {
+        assert!(matches!(decided("git status", line, None), Decision::Ask(_)), "{line}");
+    }
+    let rules = Rules { denied: vec![Rule::new(RuleKind::Write, None)], ..Rules::default() };
+    assert!(!is_denied(&git_request("git status", None), &rules));
+    assert!(is_denied(&git_request("git status", runs), &rules), "a filter can write");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, max_global_rejects: 1_000_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_deny_rule_always_wins(request in request(), rules in rules(), grants in grants(), mode in mode(), advice in advice()) {
+    fn deny_rule_always_wins(request in request(), rules in rules(), grants in grants(), mode in mode(), advice in advice()) {
         let situation = Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice, cwd: "/w" };
         let denied = matches!(decide(&request, &situation), Decision::Deny(_));
         prop_assert_eq!(denied, is_denied(&request, &rules));
     }
 
     #[test]
-    fn what_is_not_understood_is_never_granted(request in request(), mut rules in rules(), grants in grants()) {
+    fn opaque_requests_are_never_granted(request in request(), mut rules in rules(), grants in grants()) {
         prop_assume!(!is_understood(&request));
         let with = |mode, advice, rules: &Rules| {
             decide(&request, &Situation { mode, rules, grants: &grants, territory: &territory(), advice, cwd: "/w" })
@@ -261,7 +330,7 @@ proptest! {
     }
 
     #[test]
-    fn a_grant_covers_only_requests_that_would_have_offered_it(
+    fn grant_covers_only_requests_that_offer_it(
         asked in request(), which in any::<usize>(), other in request(),
     ) {
         let offered = offers(&asked, &territory());
@@ -285,12 +354,14 @@ proptest! {
                 }
                 (offer, given) => offer == given,
             };
-            prop_assert!(offers(&other, &territory()).iter().any(|offer| part_of(&offer.approval)), "{:?}", given);
+            let is_wide = matches!(&given, Approval::Commands { command_identifiers } if command_identifiers.iter().any(|id| id.ends_with(":*")));
+            let is_offered = offers(&other, &territory()).iter().any(|offer| part_of(&offer.approval));
+            prop_assert!(is_offered || (is_wide && is_distrusted(&other)), "{:?}", given);
         }
     }
 
     #[test]
-    fn a_grant_that_is_not_offered_is_refused(request in request(), named in request()) {
+    fn unoffered_grant_is_refused(request in request(), named in request()) {
         let foreign = offers(&named, &territory());
         let own: Vec<Approval> = offers(&request, &territory()).into_iter().map(|offer| offer.approval).collect();
         for offer in foreign {
@@ -307,7 +378,7 @@ proptest! {
     }
 
     #[test]
-    fn a_further_deny_rule_never_allows_more(
+    fn adding_a_deny_rule_never_allows_more(
         request in request(), rules in rules(), more in rule(), grants in grants(), mode in mode(), advice in advice(),
     ) {
         let situation = Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice, cwd: "/w" };
@@ -320,7 +391,7 @@ proptest! {
     }
 
     #[test]
-    fn files_of_batons_home_and_files_that_act_are_never_granted(rules in rules(), grants in grants()) {
+    fn batons_home_and_implicitly_executed_files_are_never_granted(rules in rules(), grants in grants()) {
         for path in ["/home/.baton/token", "/w/.git/hooks/pre-commit", "/w/sub/.bashrc"] {
             let request = PermissionRequest::Write {
                 tool_call_id: None,
@@ -339,7 +410,7 @@ proptest! {
 }
 
 #[test]
-fn files_that_are_not_known_are_never_allowed_by_a_grant_or_past_a_deny_rule() {
+fn unresolved_paths_are_never_allowed_by_grants_or_past_deny_rules() {
     let read = |path: &str| PermissionRequest::Read {
         tool_call_id: None,
         path: path.into(),

@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn opaque_lines_are_covered_by_nothing_and_excluded_by_nothing(line in line(), grants in identifiers()) {
+    fn opaque_lines_are_never_covered_and_may_match_any_rule(line in line(), grants in identifiers()) {
         let parsed = Line::parse(&line);
         if parsed.why_opaque().is_some() {
             let with_itself: Vec<&str> = grants.iter().copied().chain([line.as_str(), line.trim()]).collect();
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn more_grants_cover_no_less(line in line(), some in identifiers(), more in identifiers()) {
+    fn adding_grants_covers_no_less(line in line(), some in identifiers(), more in identifiers()) {
         let parsed = Line::parse(&line);
         let both: Vec<&str> = some.iter().chain(&more).copied().collect();
         prop_assert!(!parsed.is_covered_by(&some) || parsed.is_covered_by(&both));
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn offers_cover_the_line_that_they_are_for(line in line()) {
+    fn offers_cover_their_own_line(line in line()) {
         let parsed = Line::parse(&line);
         for offer in parsed.offers() {
             let identifiers: Vec<&str> = offer.identifiers.iter().map(String::as_str).collect();
@@ -128,7 +128,7 @@ proptest! {
         }
     }
 
-    /// A person who is shown one line, and allows it, allows that line.
+    /// A user who is shown one line, and allows it, allows that line only.
     #[test]
     fn exact_grants_cover_one_line(shown in line(), other in line()) {
         let offers = Line::parse(&shown).offers();
@@ -140,7 +140,7 @@ proptest! {
         }
     }
 
-    /// What a covered line runs is named by the grants; what it runs is named by deny rules, whatever else is in the line.
+    /// Grants name every program that a covered line runs. A deny rule names a program wherever it is in the line.
     #[test]
     fn covered_commands_are_named_by_their_grants(line in line(), grants in identifiers()) {
         let parsed = Line::parse(&line);
@@ -156,9 +156,9 @@ proptest! {
         }
     }
 
-    /// A line is no more than its parts.
+    /// Grants cover a joined line only if they cover both parts.
     #[test]
-    fn joined_lines_are_covered_if_both_are(first in line(), second in line(), grants in identifiers()) {
+    fn joined_line_is_covered_only_if_both_parts_are(first in line(), second in line(), grants in identifiers()) {
         let covered = |text: &str| Line::parse(text).is_covered_by(&grants);
         let joined = format!("{first};{second}");
         let whole = [first.as_str(), second.as_str()].iter().all(|part| Line::parse(part).why_opaque().is_none());
@@ -168,14 +168,14 @@ proptest! {
     }
 
     #[test]
-    fn no_line_is_too_strange(line in any::<String>()) {
+    fn any_text_can_be_parsed(line in any::<String>()) {
         let parsed = Line::parse(&line);
         let _ = (parsed.commands(), parsed.offers(), parsed.is_named_by(&line), parsed.is_covered_by(&[&line]));
     }
 }
 
 #[test]
-fn long_lines_are_not_looked_at() {
+fn long_lines_are_opaque() {
     for text in ["'", "\"", "$(", "`", "a;", "\\\n", " ", "a|", "[", "~", "\u{10ffff}"] {
         assert!(Line::parse(&text.repeat(1 << 20)).why_opaque().is_some());
         let _ = Line::parse(&text.repeat((16 << 10) / text.len()));

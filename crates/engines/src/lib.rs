@@ -1,36 +1,39 @@
-//! Other agents' programs as engines: codex, claude, opencode, pi, and whatever speaks ACP.
+//! Engines that are other agents' programs: codex, claude, opencode, pi, and every program that speaks ACP.
 //!
-//! An [`Engine`] is a program that can be installed; a [`Thread`] is one conversation with it, bound to a directory and,
-//! once it has begun, to the program's own id for it. A thread runs one prompt at a time and reports what the program does
-//! in one vocabulary, [`Report`], whatever the program prints. It never talks to clients and never writes history: what a
-//! report means for a session is `baton-core`'s business.
+//! An [`Engine`] is a program that can be installed. A [`Thread`] is one conversation with it, bound to a directory
+//! and, once it is known, to the program's id of the conversation. A thread runs one prompt at a time and reports the
+//! program's actions as [`Report`]s, the same for all programs. It never talks to clients and never writes history:
+//! `baton-core` decides what a report means for a session.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod acp;
+mod adapter;
 mod claude;
 mod codex;
-mod dialect;
+mod fragments;
 mod json;
 mod limits;
 mod locks;
 mod opencode;
+mod pending;
+mod permission;
 mod pi;
 mod probe;
 mod process;
 mod program;
 mod registry;
 mod thread;
-mod wants;
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 
-use baton_agent::tools::shell::Processes;
+use baton_process::Ledger;
 use baton_protocol::Json;
+use baton_protocol::engine::EngineControl;
 use baton_protocol::event::{AssistantUsage, UserQuestion};
-use baton_protocol::permission::{PermissionRequest, Verdict};
+use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::ToolResult;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -39,200 +42,176 @@ pub use limits::Limits;
 pub use program::ACP_PREFIX;
 pub use registry::{Registry, Surroundings};
 
-/// The program's own id of a conversation, with which it can be resumed.
+/// The program's id of a conversation. The program can resume the conversation with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ResumeToken(pub String);
 
-/// What a conversation needs to know before it begins.
+/// Parameters of a conversation.
 #[derive(Debug, Clone)]
 pub struct ThreadSpec {
-    /// Where it works.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// Which model, in the program's own words; none means its default.
+    /// The program's name of the model. None means its default.
     pub model: Option<String>,
-    /// How hard to think, in the program's own words.
+    /// The program's name of the reasoning effort. None means its default.
     pub reasoning_effort: Option<String>,
-    /// The conversation to go on with; none begins a new one.
+    /// The conversation to resume. None starts a new one.
     pub resume: Option<ResumeToken>,
-    /// Whether the program may do everything without asking.
+    /// Whether the program may act without asking.
     pub allow_all: bool,
-    /// What the tags of its processes begin with, such as `<uuid>/`. The variable is
-    /// [`TAG_VARIABLE`](baton_agent::tools::shell::TAG_VARIABLE); whoever gives the tag can end whatever still carries
-    /// it, even after this process was killed.
+    /// Prefix of the tags of its processes, such as `<uuid>/`. The tag is in the environment variable
+    /// [`TAG_VARIABLE`](baton_process::TAG_VARIABLE): a later server can find and end processes that still carry it after
+    /// this server was killed.
     pub tag: String,
-    /// Is told of its processes, for the case that this one is killed.
-    pub processes: Processes,
+    /// Records its processes, so that a later server can end them if this one is killed.
+    pub ledger: Ledger,
 }
 
-/// What happens during a run, in the order in which it happens.
+/// An event of a run. Reports are sent in the order of the events.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
-    /// The program has named the conversation. Once only, in a run that gets that far; before it come at most notes.
+    /// The run has started and its conversation has an id. At most once in a run; only notes can precede it.
     Started {
-        /// Its name.
+        /// The id.
         token: ResumeToken,
-        /// The model that answers, where the program says so.
+        /// The model that answers, if it is known.
         model: Option<String>,
     },
-    /// More text of the answer.
+    /// A streamed piece of the answer.
     TextDelta(String),
-    /// More thinking.
+    /// A streamed piece of reasoning.
     ReasoningDelta(String),
-    /// A whole message of the agent. The last one of a run is its answer.
+    /// A complete message of the agent. The last one of a run is its answer.
     Message {
-        /// Its text.
+        /// The text.
         text: String,
-        /// What was thought before it.
+        /// The reasoning before it.
         reasoning: Option<String>,
     },
-    /// The agent begins to do something.
+    /// The agent has started a tool call.
     CallStarted {
-        /// The program's id, stable between start and end.
+        /// The program's id of the call.
         id: String,
-        /// What: `bash`, `edit`, `web_search`, a tool's name.
+        /// The tool: `bash`, `edit`, `web_search`, or the program's name of it.
         tool: String,
-        /// With what.
+        /// The arguments.
         arguments: Json,
     },
-    /// New output of what it does.
+    /// A running call has produced output.
     CallOutput {
-        /// Which.
+        /// The call.
         id: String,
-        /// More output.
+        /// The new part of the output.
         output: String,
     },
-    /// It is done. Every `CallStarted` has exactly one.
+    /// A call has finished. Every `CallStarted` is followed by exactly one.
     CallFinished {
-        /// Which.
+        /// The call.
         id: String,
-        /// What came of it.
+        /// The result.
         result: ToolResult,
     },
-    /// The program asks whether it may; it waits for [`Control::Decide`] with the same reference.
+    /// The program requests a permission, and waits for [`EngineControl::Decide`] with the same reference.
     Wants {
-        /// To be repeated with the answer.
+        /// Identifies the request in the decision.
         reference: String,
-        /// The call it is about, if it has begun.
+        /// The call that needs the permission, if it has started.
         call: Option<String>,
-        /// What it wants.
+        /// The request.
         wants: Box<PermissionRequest>,
     },
-    /// The program asks the user; it waits for [`Control::Answer`] with the same reference.
+    /// The program asks the user, and waits for [`EngineControl::Answer`] with the same reference.
     Asks {
-        /// To be repeated with the answer.
+        /// Identifies the question in the answer.
         reference: String,
         /// The question.
         question: UserQuestion,
     },
-    /// The program does not wait for this decision or answer any more.
+    /// The program no longer waits for a decision or an answer.
     Withdrawn {
-        /// Which.
+        /// The request or question.
         reference: String,
     },
-    /// What was used since the last such report.
+    /// Usage since the previous report of this kind.
     Usage(Box<AssistantUsage>),
-    /// Something worth knowing: a retry, a warning, a plan.
+    /// Information for the user: a retry, a warning, a plan.
     Note {
         /// Whether it needs attention.
         warning: bool,
-        /// In words for people.
+        /// The text.
         text: String,
     },
 }
 
-/// What can be said to a run while it goes on.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Control {
-    /// The answer to [`Report::Wants`].
-    Decide {
-        /// Which.
-        reference: String,
-        /// The decision.
-        verdict: Verdict,
-    },
-    /// The answer to [`Report::Asks`].
-    Answer {
-        /// Which.
-        reference: String,
-        /// What the user said.
-        answer: String,
-        /// Whether they typed it, rather than chose it.
-        was_freeform: bool,
-    },
-    /// Another prompt that should reach the agent as soon as possible. An engine that cannot steer runs it afterwards,
-    /// within the same run.
-    Steer(String),
-}
-
-/// How a run ended. Exactly one for each.
+/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The agent has answered.
     Completed,
-    /// It could not be done: what happened, what to do. The tail of the program's stderr, if it says more.
+    /// The run failed.
     Failed {
-        /// For people.
+        /// What happened and what to do, for the user.
         message: String,
-        /// The end of what the program wrote to stderr.
+        /// The end of the program's stderr.
         diagnostics: Option<String>,
     },
-    /// It was interrupted as asked.
+    /// The run was interrupted on request.
     Interrupted,
-    /// The program does not know the conversation that it was to go on with, and has done nothing. The next run begins a
-    /// new one: whoever knows what was said so far can say it again.
+    /// The program does not know the conversation that it was asked to resume, and has done nothing. The next run
+    /// starts a new conversation; the caller can repeat the history in its prompt.
     Forgotten,
 }
 
-/// An outcome, to be awaited. Dropping it ends the run and every process of it.
+/// A running prompt. Dropping it ends the run and all its processes.
 pub type Running<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
 /// One conversation with a program.
 pub trait Thread: Send {
-    /// Runs one prompt to its end. `interrupt` asks for an early end; the program is given a chance to stop by itself
-    /// before it is ended by force.
+    /// Runs one prompt to its end. `interrupt` stops it early; the program gets a chance to stop by itself before it is
+    /// killed.
     fn run<'a>(
         &'a mut self,
         prompt: String,
         reports: mpsc::UnboundedSender<Report>,
-        control: mpsc::UnboundedReceiver<Control>,
+        control: mpsc::UnboundedReceiver<EngineControl>,
         interrupt: CancellationToken,
     ) -> Running<'a>;
 
-    /// Ends the program, if it is kept between runs. The conversation can be opened again with its token.
+    /// Ends a process that stays between runs. The conversation can be resumed with its token.
     fn close<'a>(&'a mut self) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 }
 
-/// Whether a program is there, and in what state.
+/// The state of a program's installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Where it is.
+    /// The executable, if there is one.
     pub path: Option<PathBuf>,
-    /// Its version, as it says.
+    /// The version that it prints.
     pub version: Option<String>,
-    /// What is missing, for people; none if it can be used.
+    /// What is missing, for the user. None if the program can be used.
     pub problem: Option<String>,
 }
 
-/// A program that can be driven.
+/// A program that can work on turns.
 pub trait Engine: Send + Sync {
-    /// Its name, such as `codex`: what sessions choose as their model, alone or before a slash.
+    /// Returns the name, such as `codex`. Sessions select the engine with it as their model, alone or before a slash.
     fn name(&self) -> &'static str;
 
-    /// Looks whether it is installed. Cheap enough to be asked now and then; never runs an agent.
+    /// Checks whether the program is installed. The version is cached; no agent is started.
     fn probe<'a>(&'a self) -> Pin<Box<dyn Future<Output = Probe> + Send + 'a>>;
 
-    /// A conversation. Starts nothing yet.
+    /// Creates a conversation. No process is started yet.
     fn thread(&self, spec: ThreadSpec) -> Box<dyn Thread>;
 }
 
-/// How a program is spoken to.
+/// How a program is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// One process for a conversation, which is asked and answered: deltas, approvals, questions, steering, interrupts.
-    /// Where a program does not offer it, as [`Mode::Exec`].
+    /// One process for each conversation, with streaming, permission requests, questions, steering and interrupts.
+    /// A program that does not support it runs as [`Mode::Exec`].
     #[default]
     Interactive,
-    /// One process for a prompt. Nobody can be asked anything. Where a program does not offer it, as
+    /// One process for each prompt. The program cannot ask anything. A program that does not support it runs as
     /// [`Mode::Interactive`].
     Exec,
 }
@@ -240,17 +219,17 @@ pub enum Mode {
 /// Settings of one engine, from the configuration file.
 #[derive(Debug, Clone, Default)]
 pub struct EngineSettings {
-    /// The program, if it is not the usual name on the PATH.
+    /// The executable, if it is not the usual name on the PATH.
     pub program: Option<PathBuf>,
-    /// Further arguments.
+    /// Additional arguments.
     pub extra_args: Vec<String>,
-    /// Further variables of its environment.
+    /// Additional environment variables.
     pub environment: BTreeMap<String, String>,
-    /// How it is spoken to.
+    /// How the program is run.
     pub mode: Mode,
-    /// How long it may take.
+    /// Time limits.
     pub limits: Limits,
-    /// The sandbox for its commands, in the program's own words, where it has one (codex: `read-only`,
+    /// The program's name of the sandbox for its commands, where it has one (codex: `read-only`,
     /// `workspace-write`, `danger-full-access`).
     pub sandbox: Option<String>,
 }

@@ -1,24 +1,24 @@
-//! How long a program may take, and the clock that knows.
+//! Time limits of programs, and the clock that applies them.
 //!
-//! Time in which a person is waited for, or another run of the same conversation, is not the program's.
+//! The clock does not run while the program waits for the user, or for another run of the same conversation.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// How long a program may take. None: as long as it likes.
+/// Time limits of a program. None means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// From its start until it says something.
+    /// From the start of the process to its first output.
     pub startup: Option<Duration>,
-    /// Between two things that it says.
+    /// Between two lines of output.
     pub silence: Option<Duration>,
     /// For one prompt.
     pub total: Option<Duration>,
 }
 
 impl Default for Limits {
-    /// Generous: a command may be silent for long, and a run may take a night. Still, all of them end.
+    /// Returns generous limits: a command may be silent for long, and a run may take a night. Still, every run ends.
     fn default() -> Self {
         Self {
             startup: Some(Duration::from_secs(60)),
@@ -28,59 +28,60 @@ impl Default for Limits {
     }
 }
 
-/// What has taken too long.
+/// The limit that was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overdue {
     Startup(Duration),
     Silence(Duration),
     Total(Duration),
-    /// It was asked to stop, or had said its last word, and did not end.
-    Farewell,
+    /// The program was asked to stop, or had reported its result, and did not exit.
+    Exit,
 }
 
-/// The clock of one turn.
+/// The clock of one prompt.
 #[derive(Debug)]
 pub(crate) struct Clock {
     limits: Limits,
-    begun: Instant,
-    last_heard: Instant,
-    has_spoken: bool,
+    started: Instant,
+    last_output: Instant,
+    has_output: bool,
     paused: Option<Instant>,
-    farewell: Option<Instant>,
+    exit_deadline: Option<Instant>,
 }
 
 impl Clock {
-    /// `has_spoken`: the program is there already, or says nothing before the model does.
-    pub(crate) fn start(limits: Limits, has_spoken: bool) -> Self {
+    /// `has_output`: the program runs already, or prints nothing before its model answers. The startup limit does not
+    /// apply then.
+    pub(crate) fn start(limits: Limits, has_output: bool) -> Self {
         let now = Instant::now();
-        Self { limits, begun: now, last_heard: now, has_spoken, paused: None, farewell: None }
+        Self { limits, started: now, last_output: now, has_output, paused: None, exit_deadline: None }
     }
 
-    /// The program has said something.
-    pub(crate) fn heard(&mut self) {
-        self.last_heard = Instant::now();
-        self.has_spoken = true;
+    /// Records output of the program.
+    pub(crate) fn output_received(&mut self) {
+        self.last_output = Instant::now();
+        self.has_output = true;
     }
 
-    /// Whether something else than the program is waited for.
+    /// Stops the clock while the program waits for something else, or resumes it.
     pub(crate) fn pause(&mut self, paused: bool) {
         match (self.paused, paused) {
             (None, true) => self.paused = Some(Instant::now()),
             (Some(since), false) => {
-                self.begun += since.elapsed();
-                self.last_heard = Instant::now();
+                self.started += since.elapsed();
+                self.last_output = Instant::now();
                 self.paused = None;
             }
             _ => {}
         }
     }
 
-    /// It should end now.
-    pub(crate) fn say_farewell(&mut self, patience: Duration) {
-        self.farewell.get_or_insert_with(|| Instant::now() + patience);
+    /// Sets the deadline for the exit of the program, unless there is one.
+    pub(crate) fn expect_exit_within(&mut self, limit: Duration) {
+        self.exit_deadline.get_or_insert_with(|| Instant::now() + limit);
     }
 
-    /// Waits until something has taken too long.
+    /// Waits until a limit is exceeded.
     pub(crate) async fn overdue(&self) -> Overdue {
         match self.next() {
             Some((when, what)) => {
@@ -92,17 +93,17 @@ impl Clock {
     }
 
     fn next(&self) -> Option<(Instant, Overdue)> {
-        let farewell = self.farewell.map(|when| (when, Overdue::Farewell));
+        let exit = self.exit_deadline.map(|when| (when, Overdue::Exit));
         if self.paused.is_some() {
-            return farewell;
+            return exit;
         }
-        let speak = if self.has_spoken {
-            self.limits.silence.map(|limit| (self.last_heard + limit, Overdue::Silence(limit)))
+        let output = if self.has_output {
+            self.limits.silence.map(|limit| (self.last_output + limit, Overdue::Silence(limit)))
         } else {
-            self.limits.startup.map(|limit| (self.last_heard + limit, Overdue::Startup(limit)))
+            self.limits.startup.map(|limit| (self.last_output + limit, Overdue::Startup(limit)))
         };
-        let total = self.limits.total.map(|limit| (self.begun + limit, Overdue::Total(limit)));
-        [farewell, speak, total].into_iter().flatten().min_by_key(|(when, _)| *when)
+        let total = self.limits.total.map(|limit| (self.started + limit, Overdue::Total(limit)));
+        [exit, output, total].into_iter().flatten().min_by_key(|(when, _)| *when)
     }
 }
 
@@ -116,27 +117,27 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn clock(has_spoken: bool) -> Clock {
+    fn clock(has_output: bool) -> Clock {
         let limits =
             Limits { startup: Some(seconds(1)), silence: Some(seconds(10)), total: Some(seconds(100)) };
-        Clock::start(limits, has_spoken)
+        Clock::start(limits, has_output)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_limit_counts_from_its_own_beginning() {
+    async fn each_limit_has_its_own_start() {
         let mut clock = clock(false);
         assert_eq!(clock.overdue().await, Overdue::Startup(seconds(1)));
-        clock.heard();
+        clock.output_received();
         assert_eq!(clock.overdue().await, Overdue::Silence(seconds(10)));
         for _ in 0..11 {
             advance(seconds(8)).await;
-            clock.heard();
+            clock.output_received();
         }
         assert_eq!(clock.overdue().await, Overdue::Total(seconds(100)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_for_somebody_else_does_not_count() {
+    async fn paused_time_does_not_count() {
         let mut clock = clock(true);
         advance(seconds(5)).await;
         clock.pause(true);
@@ -144,29 +145,29 @@ mod tests {
         assert_eq!(clock.next(), None);
         advance(seconds(1000)).await;
         clock.pause(false);
-        let begun = Instant::now();
+        let start = Instant::now();
         assert_eq!(clock.overdue().await, Overdue::Silence(seconds(10)));
-        assert_eq!(begun.elapsed().as_secs(), 10);
-        clock.heard();
+        assert_eq!(start.elapsed().as_secs(), 10);
+        clock.output_received();
         clock.limits.silence = None;
         assert_eq!(clock.overdue().await, Overdue::Total(seconds(100)));
-        assert_eq!(begun.elapsed().as_secs(), 95);
+        assert_eq!(start.elapsed().as_secs(), 95);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn farewells_are_short_even_while_somebody_is_waited_for() {
+    async fn exit_deadline_applies_while_paused_and_is_not_extended() {
         let mut clock = clock(true);
         clock.pause(true);
-        clock.say_farewell(seconds(2));
+        clock.expect_exit_within(seconds(2));
         advance(seconds(1)).await;
-        clock.say_farewell(seconds(2));
-        let begun = Instant::now();
-        assert_eq!(clock.overdue().await, Overdue::Farewell);
-        assert_eq!(begun.elapsed().as_secs(), 1);
+        clock.expect_exit_within(seconds(2));
+        let start = Instant::now();
+        assert_eq!(clock.overdue().await, Overdue::Exit);
+        assert_eq!(start.elapsed().as_secs(), 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_limit_is_no_limit() {
+    async fn without_limits_nothing_is_overdue() {
         let none = Limits { startup: None, silence: None, total: None };
         assert_eq!(Clock::start(none, false).next(), None);
     }

@@ -1,4 +1,4 @@
-//! One run at a time for each conversation, as many as there are conversations.
+//! Locks that allow one run at a time for each conversation.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -7,16 +7,16 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::ResumeToken;
 
-/// The right to run a conversation, until it is dropped.
-pub(crate) type Turn = OwnedMutexGuard<()>;
+/// Exclusive right to run a conversation.
+pub(crate) type ConversationGuard = OwnedMutexGuard<()>;
 
-/// Who runs what.
+/// Locks of the conversations of one program.
 #[derive(Debug, Default)]
 pub(crate) struct Locks(Mutex<HashMap<ResumeToken, Weak<AsyncMutex<()>>>>);
 
 impl Locks {
-    /// Waits until nobody runs this conversation.
-    pub(crate) async fn wait_for(&self, token: &ResumeToken) -> Turn {
+    /// Waits until no other run holds the conversation, and locks it.
+    pub(crate) async fn acquire(&self, token: &ResumeToken) -> ConversationGuard {
         let lock = {
             let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             locks.retain(|_, lock| lock.strong_count() > 0);
@@ -38,26 +38,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_waits_for_the_other_and_strangers_for_nobody() {
+    async fn only_the_running_conversation_is_locked() {
         let locks = Locks::default();
-        let first = locks.wait_for(&token("a")).await;
-        let _stranger = locks.wait_for(&token("b")).await;
+        let first = locks.acquire(&token("a")).await;
+        let _other = locks.acquire(&token("b")).await;
         let a = token("a");
-        let mut second = Box::pin(locks.wait_for(&a));
-        assert!(futures_poll(&mut second).is_none());
+        let mut second = Box::pin(locks.acquire(&a));
+        assert!(poll_once(&mut second).is_none());
         drop(first);
-        assert!(futures_poll(&mut second).is_some());
+        assert!(poll_once(&mut second).is_some());
     }
 
     #[tokio::test]
-    async fn what_nobody_runs_is_forgotten() {
+    async fn unused_locks_are_removed() {
         let locks = Locks::default();
-        drop(locks.wait_for(&token("a")).await);
-        let _held = locks.wait_for(&token("b")).await;
+        drop(locks.acquire(&token("a")).await);
+        let _held = locks.acquire(&token("b")).await;
         assert_eq!(locks.0.lock().unwrap().len(), 1);
     }
 
-    fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
         use std::task::{Context, Poll, Waker};
         match std::pin::Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => Some(value),

@@ -1,4 +1,4 @@
-//! The engines by name, as the configuration sets them up.
+//! The engines by name, with their settings.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,18 +9,18 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 
 use crate::locks::Locks;
-use crate::probe::{self, Probed};
-use crate::program::{Facts, PROGRAMS, Program};
+use crate::probe::{self, CachedVersion};
+use crate::program::{PROGRAMS, Program, ProgramInfo};
 use crate::thread::Conversation;
 use crate::{Engine, EngineSettings, Probe, Thread, ThreadSpec};
 
-/// What engines may use of the machine.
+/// Resources of the machine that engines use.
 #[derive(Debug, Clone)]
 pub struct Surroundings {
-    /// The variables that programs see, before their own settings: PATH and HOME at least. Nothing is taken from the
-    /// environment of this process.
+    /// The environment of programs, PATH and HOME at least. Settings can override it. Nothing is inherited from this
+    /// process.
     pub environment: Vec<(OsString, OsString)>,
-    /// A directory for small files that programs need, made when it is needed.
+    /// Directory for small files that programs read. Created on demand.
     pub scratch: PathBuf,
 }
 
@@ -30,37 +30,38 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Sets all engines up: those that are known, and one for each name of the settings that begins with
-    /// [`ACP_PREFIX`](crate::ACP_PREFIX). Settings for other names are left alone.
+    /// Creates all engines: the built-in ones, and one for each name in the settings that begins with
+    /// [`ACP_PREFIX`](crate::ACP_PREFIX). Settings for other names are ignored.
     #[must_use]
     pub fn new(mut settings: BTreeMap<String, EngineSettings>, surroundings: Surroundings) -> Self {
         let surroundings = Arc::new(surroundings);
-        let configured: Vec<Facts> = settings.keys().filter_map(|name| Facts::configured(name)).collect();
-        let engines = PROGRAMS.into_iter().chain(configured).map(|facts| {
+        let configured: Vec<_> = settings.keys().filter_map(|name| ProgramInfo::configured(name)).collect();
+        let engines = PROGRAMS.into_iter().chain(configured).map(|info| {
             let program = Program {
-                settings: settings.remove(facts.name).unwrap_or_default(),
+                settings: settings.remove(info.name).unwrap_or_default(),
                 surroundings: Arc::clone(&surroundings),
                 locks: Locks::default(),
-                facts,
+                info,
             };
-            Arc::new(Installed { program: Arc::new(program), probed: Mutex::default() }) as Arc<dyn Engine>
+            Arc::new(ProgramEngine { program: Arc::new(program), version: Mutex::default() })
+                as Arc<dyn Engine>
         });
         Self { engines: engines.collect() }
     }
 
-    /// All engines, in the order in which people are shown them.
+    /// Returns all engines, in the order in which they are displayed.
     pub fn all(&self) -> impl Iterator<Item = &Arc<dyn Engine>> {
         self.engines.iter()
     }
 
-    /// The engine of this name.
+    /// Returns the engine of this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Engine>> {
         self.all().find(|engine| engine.name() == name)
     }
 
-    /// The engine that a session's model names, and the model in that engine's own words: `claude/opus` is claude with
-    /// its model `opus`, `claude` is claude with its default. None: no engine is meant.
+    /// Returns the engine that a session's model names, and the engine's own name of the model: `claude/opus` is claude
+    /// with its model `opus`, `claude` is claude with its default. None if the model names no engine.
     #[must_use]
     pub fn of_model<'a>(&self, model: &'a str) -> Option<(&Arc<dyn Engine>, Option<&'a str>)> {
         let (name, rest) = match model.split_once('/') {
@@ -71,21 +72,22 @@ impl Registry {
     }
 }
 
-struct Installed {
+/// An engine that runs a program.
+struct ProgramEngine {
     program: Arc<Program>,
-    probed: Mutex<Option<Probed>>,
+    version: Mutex<Option<CachedVersion>>,
 }
 
-impl Engine for Installed {
+impl Engine for ProgramEngine {
     fn name(&self) -> &'static str {
-        self.program.facts.name
+        self.program.info.name
     }
 
     fn probe<'a>(&'a self) -> Pin<Box<dyn Future<Output = Probe> + Send + 'a>> {
         Box::pin(async {
-            // Held while the program runs, so that many who ask at once start it once.
-            let mut probed = self.probed.lock().await;
-            probe::probe(&self.program, &mut probed).await
+            // Held while the program runs, so that concurrent probes start it once.
+            let mut version = self.version.lock().await;
+            probe::probe(&self.program, &mut version).await
         })
     }
 

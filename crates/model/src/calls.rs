@@ -1,20 +1,19 @@
-//! Tool calls, put together from pieces, each with an id of its own.
+//! Assembles tool calls from their parts, each with a unique id.
 //!
-//! The API says: a piece carries the index of its call, and the first one also its id and the tool's name.
-//! Providers leave out the index, repeat the id, leave it out, use one index for all calls, or one id for all
-//! of them.
+//! By the API, each part carries the index of its call, and the first one also the id and the tool's name.
+//! Providers omit the index, repeat the id, omit it, use one index for all calls, or one id for all of them.
 
 use std::collections::HashSet;
 
 use crate::endpoint::Endpoint;
 use crate::{Delta, Message, ModelError, Request, ToolCall, failure};
 
-/// More calls than this in one answer are not the work of a model that is well.
+/// Maximum number of calls in one answer; more are a malfunction of the model.
 const MOST_CALLS: usize = 1000;
 
-/// A piece of a call, as a wire has it. What the provider does not say is `None`, or empty.
+/// A part of a call, from any wire format. Absent fields are `None` or empty.
 #[derive(Debug, Default)]
-pub(crate) struct Piece {
+pub(crate) struct CallDelta {
     pub(crate) index: Option<u64>,
     pub(crate) id: String,
     pub(crate) name: String,
@@ -29,13 +28,14 @@ pub(crate) struct Calls {
 
 struct Call {
     index: Option<u64>,
-    /// The id as the provider wrote it, by which it refers to the call; ours may differ.
+    /// The id as the provider wrote it, by which further parts refer to the call; ours may differ.
     wire_id: String,
     call: ToolCall,
 }
 
 impl Calls {
-    /// No calls yet. Ids of the conversation so far are taken: results would be matched with the wrong call.
+    /// Creates an empty list. Ids used in the conversation are reserved: results would be matched with the
+    /// wrong call.
     pub(crate) fn after(request: &Request) -> Self {
         let used_ids = request.messages.iter().filter_map(|message| match &**message {
             Message::Assistant { tool_calls, .. } => Some(tool_calls.iter().map(|call| call.id.clone())),
@@ -44,15 +44,15 @@ impl Calls {
         Self { calls: Vec::new(), used_ids: used_ids.flatten().collect() }
     }
 
-    /// Takes a piece, and says what is new.
-    pub(crate) fn take(&mut self, piece: Piece, answer_id: Option<&str>) -> Delta {
-        let Piece { index, id: wire_id, name, arguments } = piece;
+    /// Takes a part and returns what is new.
+    pub(crate) fn take(&mut self, delta: CallDelta, answer_id: Option<&str>) -> Delta {
+        let CallDelta { index, id: wire_id, name, arguments } = delta;
         let position = match self.find(index, &wire_id, !name.is_empty()) {
             Some(position) => position,
             None => self.begin(index, wire_id, answer_id),
         };
         let call = &mut self.calls[position].call;
-        // Some repeat the name with every piece; nobody sends it in parts.
+        // Some providers repeat the name with every part; none splits it.
         if call.name.is_empty() {
             call.name = name;
         }
@@ -60,45 +60,45 @@ impl Calls {
         Delta::ToolCall { id: call.id.clone(), name: call.name.clone(), arguments }
     }
 
-    /// Takes a call that is complete in itself, whatever index it claims.
-    pub(crate) fn take_whole(&mut self, piece: Piece, answer_id: Option<&str>) -> Delta {
-        // A fresh index of its own keeps it apart from all others.
+    /// Takes a complete call, whatever its index.
+    pub(crate) fn take_whole(&mut self, delta: CallDelta, answer_id: Option<&str>) -> Delta {
+        // A fresh index separates it from all others.
         let index = Some(u64::MAX - self.calls.len() as u64);
-        self.take(Piece { index, ..piece }, answer_id)
+        self.take(CallDelta { index, ..delta }, answer_id)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// Fails with words for people when there are more than anybody can mean.
+    /// Fails if there are too many calls.
     pub(crate) fn check_number(&self, endpoint: &Endpoint) -> Result<(), ModelError> {
         if self.calls.len() <= MOST_CALLS {
             return Ok(());
         }
-        Err(failure::nonsense(endpoint, &format!("made more than {MOST_CALLS} tool calls at once")))
+        Err(failure::invalid(endpoint, &format!("made more than {MOST_CALLS} tool calls at once")))
     }
 
     pub(crate) fn finish(self) -> Vec<ToolCall> {
         let calls = self.calls.into_iter().map(|call| call.call);
-        // A tool without parameters is often called with no arguments at all. Sent back like that, it is
-        // refused by servers that read the arguments as JSON, and the conversation would be stuck for ever.
+        // A tool without parameters is often called without arguments. Servers that parse the arguments as
+        // JSON would refuse an empty string in every later request, and the conversation would be stuck.
         calls
             .map(|call| if call.arguments.trim().is_empty() { with_no_arguments(call) } else { call })
             .collect()
     }
 
-    /// The call that a piece goes on with.
+    /// Finds the call that a part continues.
     fn find(&self, index: Option<u64>, wire_id: &str, names_a_tool: bool) -> Option<usize> {
         let same_index = |call: &Call| call.index == index;
         let same_id = |call: &Call| call.wire_id == wire_id;
         match (index, wire_id) {
-            // With neither, a tool's name is the sign of a new call.
+            // With neither index nor id, a tool's name starts a new call.
             (None, "") if names_a_tool => None,
             (None, "") => self.calls.len().checked_sub(1),
             (None, _) => self.calls.iter().rposition(same_id),
             (Some(_), "") => self.calls.iter().rposition(same_index),
-            // Another id and a name under the same index: a provider that gives every call the index 0.
+            // A different id and a name under the same index: a provider that uses index 0 for every call.
             (Some(_), _) if names_a_tool => self
                 .calls
                 .iter()
@@ -118,14 +118,14 @@ impl Calls {
         self.calls.len() - 1
     }
 
-    /// The provider's id, or one made of the answer's, with a number if it is taken.
+    /// Returns the provider's id, or one derived from the answer's id, with a number if it is taken.
     fn unique_id(&mut self, wire_id: &str, answer_id: Option<&str>) -> String {
         let wanted = match wire_id {
             "" => format!("call_{}", answer_id.unwrap_or("1")),
             id => id.to_owned(),
         };
         let mut id = wanted.clone();
-        // Counting on from the number of calls keeps this cheap when every call has the same id.
+        // Starting from the number of calls keeps this cheap when every call has the same id.
         let mut number = (self.calls.len() + 1).max(2);
         while !self.used_ids.insert(id.clone()) {
             id = format!("{wanted}_{number}");
@@ -146,33 +146,33 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::chat::CallPiece;
+    use crate::chat::WireCallDelta;
 
-    /// Feeds pieces in; expects calls as `(id, name, arguments)`.
-    fn check(pieces: &Value, expected: &[(&str, &str, &str)]) {
+    /// Feeds parts in; expects calls as `(id, name, arguments)`.
+    fn check(deltas: &Value, expected: &[(&str, &str, &str)]) {
         let mut calls = Calls::after(&Request::default());
-        let pieces: Vec<CallPiece> = serde_json::from_value(pieces.clone()).unwrap();
+        let deltas: Vec<WireCallDelta> = serde_json::from_value(deltas.clone()).unwrap();
         let deltas: Vec<Delta> =
-            pieces.into_iter().map(|piece| calls.take(piece.into(), Some("a"))).collect();
+            deltas.into_iter().map(|delta| calls.take(delta.into(), Some("a"))).collect();
         let calls = calls.finish();
         let found: Vec<_> =
             calls.iter().map(|c| (c.id.as_str(), c.name.as_str(), c.arguments.as_str())).collect();
         assert_eq!(found, expected);
         for delta in deltas {
             let Delta::ToolCall { id, .. } = delta else { panic!("{delta:?}") };
-            assert!(calls.iter().any(|call| call.id == id), "a piece of a call that does not exist: {id}");
+            assert!(calls.iter().any(|call| call.id == id), "a part of an unknown call: {id}");
         }
     }
 
-    fn piece(index: u64, id: &str, name: &str, arguments: &str) -> Value {
+    fn delta(index: u64, id: &str, name: &str, arguments: &str) -> Value {
         json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}})
     }
 
     #[test]
-    fn pieces_are_put_together_by_index() {
+    fn parts_are_joined_by_index() {
         check(
             &json!([
-                piece(0, "x", "bash", ""),
+                delta(0, "x", "bash", ""),
                 {"index": 1, "id": "y", "function": {"name": "view"}},
                 {"index": 0, "function": {"arguments": "{\"a\""}},
                 {"index": 1, "function": {"arguments": "{}"}},
@@ -183,15 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn the_id_may_be_repeated_with_or_without_the_name() {
+    fn id_can_be_repeated_with_or_without_the_name() {
         check(
-            &json!([piece(0, "x", "bash", "{"), piece(0, "x", "", "}"), piece(0, "x", "bash", " ")]),
+            &json!([delta(0, "x", "bash", "{"), delta(0, "x", "", "}"), delta(0, "x", "bash", " ")]),
             &[("x", "bash", "{} ")],
         );
     }
 
     #[test]
-    fn the_index_may_be_missing() {
+    fn index_can_be_missing() {
         check(
             &json!([
                 {"id": "x", "function": {"name": "bash", "arguments": "{"}},
@@ -204,15 +204,15 @@ mod tests {
     }
 
     #[test]
-    fn the_index_may_be_the_same_for_all() {
+    fn index_can_be_the_same_for_all_calls() {
         check(
-            &json!([piece(0, "x", "bash", "{}"), piece(0, "y", "view", "{"), piece(0, "y", "", "}")]),
+            &json!([delta(0, "x", "bash", "{}"), delta(0, "y", "view", "{"), delta(0, "y", "", "}")]),
             &[("x", "bash", "{}"), ("y", "view", "{}")],
         );
     }
 
     #[test]
-    fn ids_may_be_missing_or_the_same_for_all() {
+    fn ids_can_be_missing_or_the_same_for_all_calls() {
         check(
             &json!([
                 {"index": 0, "function": {"name": "bash", "arguments": "{}"}},
@@ -221,21 +221,21 @@ mod tests {
             &[("call_a", "bash", "{}"), ("call_a_2", "view", "{}")],
         );
         check(
-            &json!([piece(0, "x", "bash", "1"), piece(1, "x", "view", "2"), piece(2, "x", "grep", "3")]),
+            &json!([delta(0, "x", "bash", "1"), delta(1, "x", "view", "2"), delta(2, "x", "grep", "3")]),
             &[("x", "bash", "1"), ("x_2", "view", "2"), ("x_3", "grep", "3")],
         );
     }
 
     #[test]
-    fn an_id_that_comes_late_belongs_to_the_call() {
+    fn late_id_belongs_to_its_call() {
         check(
-            &json!([{"index": 0, "function": {"name": "bash"}}, piece(0, "late", "bash", "{}")]),
+            &json!([{"index": 0, "function": {"name": "bash"}}, delta(0, "late", "bash", "{}")]),
             &[("call_a", "bash", "{}")],
         );
     }
 
     #[test]
-    fn arguments_may_be_json_itself_or_missing() {
+    fn arguments_can_be_json_or_missing() {
         check(
             &json!([
                 {"index": 0, "id": "x", "function": {"name": "bash", "arguments": {"b": 1, "a": [2]}}},
@@ -247,13 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_the_conversation_are_not_used_again() {
+    fn ids_of_the_conversation_are_not_reused() {
         let call = ToolCall { id: "x".into(), name: "bash".into(), arguments: "{}".into() };
-        let said = Message::Assistant { text: String::new(), tool_calls: vec![call], reasoning_opaque: None };
-        let request = Request { messages: vec![Arc::new(said)], ..Request::default() };
+        let message =
+            Message::Assistant { text: String::new(), tool_calls: vec![call], reasoning_opaque: None };
+        let request = Request { messages: vec![Arc::new(message)], ..Request::default() };
         let mut calls = Calls::after(&request);
         for _ in 0..2 {
-            let again: CallPiece = serde_json::from_value(piece(0, "x", "bash", "{}")).unwrap();
+            let again: WireCallDelta = serde_json::from_value(delta(0, "x", "bash", "{}")).unwrap();
             calls.take_whole(again.into(), None);
         }
         let ids: Vec<_> = calls.finish().into_iter().map(|call| call.id).collect();

@@ -1,8 +1,7 @@
-//! Which models an endpoint offers.
+//! The models of an endpoint.
 //!
-//! The list is asked for rarely and changes rarely, so [`Catalog`] keeps it for half an hour. What an entry
-//! means for a session is decided elsewhere; what we do not understand is kept as it came, in
-//! [`ModelInfo::raw`].
+//! The list is needed rarely and changes rarely, so [`Catalog`] caches it for half an hour. The meaning of an
+//! entry for a session is decided elsewhere; the entry is available unchanged in [`ModelInfo::raw`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,108 +15,108 @@ use crate::endpoint::{Auth, Endpoint};
 use crate::http::{self, Transport, Url};
 use crate::{ModelError, failure};
 
-/// How long a list is good.
+/// Lifetime of a cached list.
 const FRESH: Duration = Duration::from_secs(30 * 60);
 
-/// Longer lists are no lists. The longest known one, with some hundred models and their prices, has half a
+/// Maximum size of a list. The longest known one, several hundred models with their prices, has half a
 /// megabyte.
 const LONGEST_LIST: usize = 16 << 20;
 
-/// A model that is offered. What the provider does not say is `None`, or empty.
+/// A model of an endpoint. Properties that the provider does not report are `None` or empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelInfo {
     /// The model's name on the wire.
     pub id: String,
     /// Its name for people.
     pub name: String,
-    /// How many tokens it can keep in mind, read and written together.
+    /// Size of the context window in tokens, input and output together.
     pub context_window: Option<u64>,
-    /// How many it may be sent.
+    /// Maximum number of input tokens.
     pub max_prompt_tokens: Option<u64>,
-    /// How many it may write.
+    /// Maximum number of output tokens.
     pub max_output_tokens: Option<u64>,
-    /// Whether it sees images.
+    /// Whether it accepts images.
     pub vision: Option<bool>,
-    /// How hard it can be told to think.
+    /// Supported reasoning efforts.
     pub reasoning_efforts: Vec<String>,
-    /// The wires it can be asked over, such as `/chat/completions`.
+    /// The wire APIs that it supports, such as `/chat/completions`.
     pub supported_endpoints: Vec<String>,
     /// The entry as the provider wrote it.
     pub raw: Json,
 }
 
-/// The lists of all endpoints, each for everybody who may see it.
+/// Cached model lists, one for each endpoint and its credentials.
 #[derive(Default)]
 pub struct Catalog {
-    shelves: Mutex<HashMap<(Url, Auth), Arc<Shelf>>>,
+    slots: Mutex<HashMap<(Url, Auth), Arc<CacheSlot>>>,
 }
 
-/// One list. Who finds it missing fetches it while holding the lock, so that nobody else does at the same
-/// time. A fetch that fails or is cancelled leaves the place empty, for the next in the queue to try.
-type Shelf = tokio::sync::Mutex<Kept>;
+/// A cached list. The first caller that finds it missing fetches it while holding the lock, so that no other
+/// caller fetches it at the same time. A fetch that fails or is cancelled leaves it empty for the next
+/// caller.
+type CacheSlot = tokio::sync::Mutex<CachedList>;
 
-/// A list, if there is one, and since when.
-type Kept = Option<(Instant, Arc<[ModelInfo]>)>;
+/// A list and the time of its fetch, or `None`.
+type CachedList = Option<(Instant, Arc<[ModelInfo]>)>;
 
 impl Catalog {
-    /// The models of an endpoint, as it offers them to whoever asks with its credentials.
+    /// Returns the models of an endpoint, as available with its credentials.
     ///
     /// # Errors
-    /// When the endpoint cannot be asked, or gives no list.
+    /// When the endpoint is unreachable or returns no list.
     pub async fn models(
         &self,
         transport: &dyn Transport,
         endpoint: &Endpoint,
     ) -> Result<Arc<[ModelInfo]>, ModelError> {
-        let shelf = self.shelf(endpoint);
-        let mut list = shelf.lock().await;
+        let slot = self.slot(endpoint);
+        let mut list = slot.lock().await;
         match &*list {
             Some((_, models)) => Ok(Arc::clone(models)),
             None => fill(&mut list, transport, endpoint).await,
         }
     }
 
-    /// The same, asked for now: the list that is kept is not good enough.
+    /// Fetches the models of an endpoint and replaces the cached list.
     ///
     /// # Errors
-    /// When the endpoint cannot be asked, or gives no list. Then the old one is kept.
+    /// When the endpoint is unreachable or returns no list. The cached list is then kept.
     pub async fn renewed(
         &self,
         transport: &dyn Transport,
         endpoint: &Endpoint,
     ) -> Result<Arc<[ModelInfo]>, ModelError> {
-        let shelf = self.shelf(endpoint);
-        fill(&mut *shelf.lock().await, transport, endpoint).await
+        let slot = self.slot(endpoint);
+        fill(&mut *slot.lock().await, transport, endpoint).await
     }
 
-    fn shelf(&self, endpoint: &Endpoint) -> Arc<Shelf> {
-        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        // Old lists go, asked for or not: tokens change every few minutes with some providers, and lists that
-        // nobody will ask for again must not pile up. A shelf that somebody holds, or is about to lock, is in
-        // use.
-        shelves.retain(|_, shelf| Arc::strong_count(shelf) > 1 || is_fresh(shelf));
-        Arc::clone(shelves.entry((endpoint.base().clone(), endpoint.auth.clone())).or_default())
+    fn slot(&self, endpoint: &Endpoint) -> Arc<CacheSlot> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        // Removes outdated lists: with some providers tokens change every few minutes, and unused lists must
+        // not pile up. A slot with further references is in use.
+        slots.retain(|_, slot| Arc::strong_count(slot) > 1 || is_fresh(slot));
+        Arc::clone(slots.entry((endpoint.base().clone(), endpoint.auth.clone())).or_default())
     }
 }
 
 async fn fill(
-    place: &mut Kept,
+    cached: &mut CachedList,
     transport: &dyn Transport,
     endpoint: &Endpoint,
 ) -> Result<Arc<[ModelInfo]>, ModelError> {
     let models: Arc<[ModelInfo]> = fetch(transport, endpoint).await?.into();
-    *place = Some((Instant::now(), Arc::clone(&models)));
+    *cached = Some((Instant::now(), Arc::clone(&models)));
     Ok(models)
 }
 
-fn is_fresh(shelf: &Shelf) -> bool {
-    shelf.try_lock().is_ok_and(|list| list.as_ref().is_some_and(|(since, _)| since.elapsed() < FRESH))
+fn is_fresh(slot: &CacheSlot) -> bool {
+    slot.try_lock().is_ok_and(|list| list.as_ref().is_some_and(|(since, _)| since.elapsed() < FRESH))
 }
 
-/// Asks an endpoint for its models, without keeping them.
+/// Fetches the models of an endpoint without caching them.
 ///
 /// # Errors
-/// When the endpoint cannot be asked, or gives no list.
+/// When the endpoint is unreachable or returns no list.
 pub async fn fetch(transport: &dyn Transport, endpoint: &Endpoint) -> Result<Vec<ModelInfo>, ModelError> {
     let failed = |error: &http::TransportError| failure::of_transport(endpoint, error);
     let patience = endpoint.patience;
@@ -132,17 +131,16 @@ pub async fn fetch(transport: &dyn Transport, endpoint: &Endpoint) -> Result<Vec
     }
     let list: Option<Value> = serde_json::from_slice(&body).ok();
     let models = list.as_ref().and_then(entries).map(|entries| entries.iter().filter_map(read).collect());
-    models.ok_or_else(|| failure::nonsense(endpoint, "sent something else than a list of models"))
+    models.ok_or_else(|| failure::invalid(endpoint, "sent something other than a list of models"))
 }
 
-/// The entries, in whatever they are wrapped.
+/// Returns the entries of a list, in any of the known wrappers.
 fn entries(list: &Value) -> Option<&Vec<Value>> {
     list.get("data").or_else(|| list.get("models")).unwrap_or(list).as_array()
 }
 
-/// Reads an entry in any of the known shapes: OpenAI's has hardly more than an id, GitHub's says what the
-/// model can, and the gateways and local servers have fields of their own. Entries without a name are of no
-/// use to anybody.
+/// Parses an entry in any of the known shapes: OpenAI's has little more than an id, GitHub's lists
+/// capabilities, and gateways and local servers have custom fields. Entries without an id are skipped.
 fn read(entry: &Value) -> Option<ModelInfo> {
     let text = |path: &str| entry.pointer(path).and_then(Value::as_str).map(str::to_owned);
     let number = |paths: &[&str]| paths.iter().find_map(|path| entry.pointer(path)?.as_u64());

@@ -1,4 +1,4 @@
-//! Where a provider is, and how one shows who one is.
+//! The address of a provider, and authentication.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use bytes::Bytes;
 
 use crate::http::{BadUrl, HttpRequest, Method, Patience, Url};
 
-/// A text that is never shown.
+/// A text that is never printed.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a secret. White space around it comes from copying and pasting and is dropped.
+    /// Wraps a secret. Drops white space around it, which comes from copying and pasting.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
@@ -24,34 +24,34 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How one shows who one is.
+/// The method of authentication.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Auth {
-    /// Not at all, as most local servers have it.
+    /// None, as for most local servers.
     #[default]
     None,
-    /// `Authorization: Bearer …`, as almost everybody has it.
+    /// `Authorization: Bearer …`, as for most providers.
     Bearer(Secret),
-    /// `api-key: …`, as Azure has it.
+    /// `api-key: …`, as for Azure.
     ApiKey(Secret),
-    /// `x-api-key: …`, as Anthropic has it.
+    /// `x-api-key: …`, as for Anthropic.
     XApiKey(Secret),
 }
 
 impl Auth {
-    /// A bearer token.
+    /// Authenticates with a bearer token.
     #[must_use]
     pub fn bearer(token: &str) -> Self {
         Self::Bearer(Secret::new(token))
     }
 
-    /// A key in the `api-key` header.
+    /// Authenticates with a key in the `api-key` header.
     #[must_use]
     pub fn api_key(key: &str) -> Self {
         Self::ApiKey(Secret::new(key))
     }
 
-    /// A key in the `x-api-key` header.
+    /// Authenticates with a key in the `x-api-key` header.
     #[must_use]
     pub fn x_api_key(key: &str) -> Self {
         Self::XApiKey(Secret::new(key))
@@ -67,34 +67,34 @@ impl Auth {
     }
 }
 
-/// The paths of the wires below the base address.
+/// The paths of the wire APIs below the base URL.
 const PATHS: [&str; 3] = ["/chat/completions", "/responses", "/messages"];
 
-/// A provider's API, whatever wire it speaks.
+/// The API of a provider, for any wire format.
 #[derive(Clone)]
 pub struct Endpoint {
     base: Url,
-    /// How one shows who one is.
+    /// The method of authentication.
     pub auth: Auth,
-    /// Further headers of every request. They win over our own.
+    /// Additional headers of every request. They take precedence over ours.
     pub headers: Vec<(String, String)>,
-    /// Who is calling.
+    /// The `User-Agent` header.
     pub user_agent: String,
-    /// How long to wait for somebody who does not speak.
+    /// Time limits for a provider that does not respond.
     pub patience: Patience,
 }
 
 impl Endpoint {
-    /// The API at a base address, such as `https://api.openai.com/v1`.
+    /// Creates the endpoint at a base URL, such as `https://api.openai.com/v1`.
     ///
-    /// The full address of a wire, such as that of chat completions, is understood too, with a query (as in an Azure
-    /// deployment route), because this is what people copy from documentation.
+    /// The full URL of a wire API, such as that of chat completions, is accepted too, with a query (as in an
+    /// Azure deployment route), because this is what people copy from documentation.
     ///
     /// # Errors
-    /// When the address is none.
+    /// When the URL is invalid.
     pub fn new(base: &str) -> Result<Self, BadUrl> {
         Ok(Self {
-            base: PATHS.iter().fold(Url::parse(base)?, |base, path| base.without_end(path)),
+            base: PATHS.iter().fold(Url::parse(base)?, |base, path| base.without_suffix(path)),
             auth: Auth::None,
             headers: Vec::new(),
             user_agent: concat!("baton/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -102,13 +102,13 @@ impl Endpoint {
         })
     }
 
-    /// The same API, for somebody.
+    /// Sets the authentication.
     #[must_use]
     pub fn with_auth(self, auth: Auth) -> Self {
         Self { auth, ..self }
     }
 
-    /// The same API, with a header unless it has one of that name.
+    /// Adds a header, unless one of that name is set.
     #[must_use]
     pub(crate) fn with_default_header(mut self, (name, value): (&str, &str)) -> Self {
         if !self.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
@@ -117,29 +117,34 @@ impl Endpoint {
         self
     }
 
-    /// The base address.
+    /// Returns the base URL.
     #[must_use]
     pub fn base(&self) -> &Url {
         &self.base
     }
 
-    /// Who is there, for people.
+    /// Returns the host, for messages.
     #[must_use]
     pub fn host(&self) -> String {
         self.base.host()
     }
 
-    /// A request to read something.
+    /// Whether the provider is a server on this machine.
+    pub(crate) fn is_on_this_machine(&self) -> bool {
+        self.base.is_on_this_machine()
+    }
+
+    /// Creates a GET request.
     pub(crate) fn get(&self, path: &str) -> HttpRequest {
         self.request(Method::Get, path, &[("accept", "application/json")], &[], Bytes::new())
     }
 
-    /// A request to go on with a WebSocket.
+    /// Creates the request that opens a WebSocket.
     pub(crate) fn upgrade(&self, path: &str, more: &[(String, String)]) -> HttpRequest {
         self.request(Method::Get, path, &[], more, Bytes::new())
     }
 
-    /// A request that carries JSON.
+    /// Creates a POST request with a JSON body.
     pub(crate) fn post(
         &self,
         path: &str,
@@ -173,10 +178,10 @@ impl Endpoint {
         HttpRequest { method, url: self.base.below(path), headers, body }
     }
 
-    /// The text without any of our secrets: providers like to repeat the key they refuse.
+    /// Removes our secrets from a text: providers like to repeat the key that they refuse.
     pub(crate) fn scrub(&self, text: &str) -> String {
         let secrets =
-            self.headers.iter().filter(|(name, _)| sounds_secret(name)).map(|(_, value)| value.as_str());
+            self.headers.iter().filter(|(name, _)| is_secret_name(name)).map(|(_, value)| value.as_str());
         let own = match &self.auth {
             Auth::None => None,
             Auth::Bearer(Secret(secret)) | Auth::ApiKey(Secret(secret)) | Auth::XApiKey(Secret(secret)) => {
@@ -185,18 +190,18 @@ impl Endpoint {
         };
         secrets.chain(own).fold(text.to_owned(), |text, secret| {
             let secret = secret.rsplit(' ').next().unwrap_or_default();
-            // Shorter ones are placeholders such as `x` or `none`, and would tear holes into every word.
+            // Shorter ones are placeholders such as `x` or `none`, and would match inside other words.
             if secret.len() < 6 { text } else { text.replace(secret, "***") }
         })
     }
 }
 
-fn sounds_secret(header: &str) -> bool {
+fn is_secret_name(header: &str) -> bool {
     let name = header.to_ascii_lowercase();
     ["auth", "cookie", "key", "secret", "token"].iter().any(|part| name.contains(part))
 }
 
-/// Sets a header; a later value replaces an earlier one, whatever the case of the name.
+/// Sets a header; a later value replaces an earlier one. Names are compared without regard to case.
 fn set(headers: &mut Vec<(String, String)>, name: &str, value: &str) {
     headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
     headers.push((name.to_owned(), value.to_owned()));
@@ -216,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_who_one_is_in_four_ways() {
+    fn each_authentication_method_sets_its_header() {
         let check = |auth: Auth, name: &str, expected: Option<&str>| {
             let headers = headers(&endpoint(auth), &[]);
             let found = headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_the_caller_win_and_are_kept_verbatim() {
+    fn headers_of_the_caller_take_precedence() {
         let mut endpoint = endpoint(Auth::bearer("ours"));
         endpoint.headers = vec![("Authorization".to_owned(), "Basic theirs".to_owned())];
         let headers = headers(&endpoint, &[("X-Interaction-Id", "7"), ("User-Agent", "me")]);
@@ -245,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_neither_printed_nor_repeated() {
+    fn secrets_are_neither_printed_nor_echoed() {
         let mut endpoint = endpoint(Auth::bearer("sk-geheim"));
         endpoint.headers = vec![
             ("X-Gateway-Token".to_owned(), "Bearer gw-geheim".to_owned()),

@@ -1,40 +1,43 @@
-//! What can go wrong with a model, in words for people.
+//! Errors of model providers, with messages for people.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What sort of failure it was: enough to decide what to do next.
+/// The kind of a failure: enough to decide what to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The credentials were refused.
     Auth,
-    /// Too much was asked in too short a time.
+    /// The rate limit is exceeded.
     RateLimited,
-    /// The account may ask no more until somebody pays.
+    /// The account's quota is exhausted.
     Quota,
-    /// The provider does not accept the request.
+    /// The provider rejected the request.
     BadRequest,
-    /// There is no such address or model.
+    /// The URL or the model does not exist.
     NotFound,
-    /// The conversation is longer than the model can read.
+    /// The conversation exceeds the model's context window.
     ContextTooLong,
     /// The provider failed.
     Server,
-    /// The provider was not reached, or the connection broke.
+    /// The provider is unreachable, or the connection broke.
     Network,
-    /// The provider was reached but is not to be trusted.
+    /// Nothing listens at an address on this machine. Unlike a remote provider, such a server comes back only when somebody
+    /// starts it.
+    NotRunning,
+    /// The provider's certificate is not trusted.
     Certificate,
-    /// The provider fell silent.
+    /// The provider stopped sending.
     Stalled,
-    /// What came back makes no sense.
+    /// The response is invalid.
     Protocol,
-    /// The provider's filter stopped the request or the answer.
+    /// The provider's content filter blocked the request or the answer.
     Filtered,
 }
 
 impl ErrorKind {
-    /// A short name for logs and events.
+    /// Returns a short name for logs and events.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,6 +49,7 @@ impl ErrorKind {
             Self::ContextTooLong => "context_too_long",
             Self::Server => "server",
             Self::Network => "network",
+            Self::NotRunning => "not_running",
             Self::Certificate => "certificate",
             Self::Stalled => "stalled",
             Self::Protocol => "protocol",
@@ -60,32 +64,33 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// A request that was not answered.
+/// A failed request.
 ///
-/// It is returned by value all over the crate, so it is kept small: rare parts are boxed.
+/// Returned by value throughout the crate, so it is small: rarely used fields are boxed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// What sort of failure it was.
+    /// The kind of failure.
     pub kind: ErrorKind,
     /// The HTTP status, if there was one.
     pub status: Option<u16>,
-    /// The provider's own code, such as `context_length_exceeded`.
+    /// The provider's error code, such as `context_length_exceeded`.
     pub code: Option<Box<str>>,
-    /// Full sentences for people: who failed, how, in whose words, and what to do. Never contains a secret.
+    /// Full sentences for people: which host failed, how, the provider's message, and advice. Never contains
+    /// a secret.
     pub message: String,
     /// How long the provider asks us to wait.
     pub retry_after: Option<Duration>,
-    /// Who failed: the host of the endpoint.
+    /// The host of the endpoint.
     pub endpoint: Arc<str>,
     /// The provider's id of the HTTP request.
     pub request_id: Option<Box<str>>,
-    /// The text that had arrived before it failed.
+    /// The text received before the failure.
     pub partial: Box<str>,
 }
 
 impl ModelError {
-    /// A failure, with sentences for people.
+    /// Creates an error with a message for people.
     #[must_use]
     pub fn new(kind: ErrorKind, endpoint: &str, message: impl Into<String>) -> Self {
         Self {

@@ -1,17 +1,17 @@
-//! Models: what is asked, what is answered, and the wires in between.
+//! Model providers: requests, answers, and the wire formats between them.
 //!
-//! A [`Model`] answers one [`Request`] at a time, streamed or not. It knows nothing of sessions, tools'
-//! meaning or clients: it turns messages into HTTP and back, and says clearly what went wrong when it did.
+//! A [`Model`] answers one [`Request`] at a time, streamed or not. It knows nothing about sessions, clients
+//! or the meaning of tools: it translates messages to HTTP and back, and reports failures precisely.
 //!
-//! * [`chat`]: OpenAI's chat completions, spoken by almost everybody.
+//! * [`chat`]: OpenAI's chat completions, supported by almost every provider.
 //! * [`responses`]: OpenAI's Responses.
 //! * [`messages`]: Anthropic's Messages.
-//! * [`demo`]: a built-in model without a network, so that a fresh machine has something to show.
-//! * [`replay`]: answers from a recording, and how it is made.
-//! * [`retry`]: when to ask again, and when not.
-//! * [`estimate`]: how many tokens a text is, roughly.
-//! * [`catalog`]: which models an endpoint offers.
-//! * [`endpoint`] and [`http`]: where a provider is, and how it is reached.
+//! * [`demo`]: a built-in model without a network, so that Baton works on a fresh machine.
+//! * [`replay`]: recording answers, and answering from a recording.
+//! * [`retry`]: which failures to retry, and when.
+//! * [`estimate`]: approximate token counts.
+//! * [`catalog`]: the models of an endpoint.
+//! * [`endpoint`] and [`http`]: the address of a provider, and the transport to it.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod calls;
@@ -30,8 +30,7 @@ mod opaque;
 pub mod replay;
 pub mod responses;
 pub mod retry;
-pub mod sse;
-mod tokens;
+mod usage;
 
 use std::future::Future;
 use std::ops::{Range, RangeInclusive};
@@ -42,46 +41,46 @@ use baton_protocol::Json;
 
 pub use error::{ErrorKind, ModelError};
 
-/// One question to a model.
+/// A request to a model.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The model's name on the wire.
     pub model: String,
-    /// The whole conversation; the first message is the system's, if there is one.
+    /// The whole conversation; starts with the system message, if there is one.
     pub messages: Vec<Arc<Message>>,
-    /// What the model may call.
+    /// The tools that the model may call.
     pub tools: Arc<[ToolDef]>,
-    /// Whether the answer is wanted in pieces.
+    /// Whether to stream the answer.
     pub stream: bool,
-    /// How hard to think, in the provider's own words.
+    /// Reasoning effort, in the provider's terms.
     pub reasoning_effort: Option<String>,
-    /// A limit for the answer, where one is set.
+    /// Limit on the tokens of the answer, if any.
     pub max_output_tokens: Option<u64>,
-    /// Whether the model should say where in the documents it is given it found what it says.
+    /// Whether the model should cite the documents that it was given.
     pub citations: bool,
-    /// Further HTTP headers of this request.
+    /// Additional HTTP headers of this request.
     pub headers: Vec<(String, String)>,
 }
 
-/// One message of a conversation.
+/// A message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// Standing instructions.
+    /// System instructions.
     System(String),
-    /// What a user, or somebody on the user's side, says.
+    /// A message from the user's side.
     User(Vec<Part>),
-    /// What the model said.
+    /// A message of the model.
     Assistant {
         /// Its text, possibly empty.
         text: String,
-        /// The calls it made.
+        /// Its tool calls.
         tool_calls: Vec<ToolCall>,
-        /// Opaque state of the provider, to be sent back.
+        /// Opaque provider state to send back.
         reasoning_opaque: Option<String>,
     },
-    /// What a tool returned.
+    /// The result of a tool call.
     Tool {
-        /// For which call.
+        /// The id of the call.
         call_id: String,
         /// The text.
         content: String,
@@ -90,134 +89,134 @@ pub enum Message {
     },
 }
 
-/// A piece of a user's message.
+/// A part of a user message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
     /// Text.
     Text(String),
     /// An image, in base64.
     Image {
-        /// Such as `image/png`.
+        /// Media type, such as `image/png`.
         mime_type: String,
         /// Base64.
         data: Arc<str>,
     },
     /// A document, such as a PDF, in base64.
     Document {
-        /// Such as `application/pdf`.
+        /// Media type, such as `application/pdf`.
         mime_type: String,
-        /// What people call it.
+        /// File name, for people.
         title: Option<String>,
         /// Base64.
         data: Arc<str>,
     },
 }
 
-/// A call that the model makes.
+/// A tool call of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The model's name for it.
+    /// The model's id of the call.
     pub id: String,
-    /// Which tool.
+    /// The tool.
     pub name: String,
-    /// The arguments, exactly as the model wrote them. Usually JSON; sometimes not.
+    /// The arguments, exactly as the model wrote them. Usually JSON, but not always.
     pub arguments: String,
 }
 
-/// A tool that the model is told about.
+/// A tool that the model may call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDef {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its description.
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: Json,
 }
 
-/// What a model answered.
+/// The answer of a model.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Answer {
+pub struct ModelResponse {
     /// Text, possibly empty.
     pub text: String,
-    /// What it thought, where it says so.
+    /// Reasoning, where the provider returns it.
     pub reasoning: Option<String>,
-    /// Opaque state of the provider, to be sent back with the message.
+    /// Opaque provider state to send back with the message.
     pub reasoning_opaque: Option<String>,
-    /// The calls it makes.
+    /// Tool calls.
     pub tool_calls: Vec<ToolCall>,
-    /// Where it found what it says, where it says so.
+    /// Citations, where the provider returns them.
     pub citations: Vec<Citation>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub finish: Finish,
-    /// What it cost, where the provider says so.
+    /// Token usage, where the provider reports it.
     pub usage: Option<Usage>,
-    /// The model that answered, as the provider names it.
+    /// The model that answered, as named by the provider.
     pub model: Option<String>,
     /// The provider's id of the answer.
     pub id: Option<String>,
     /// The provider's id of the HTTP request.
     pub request_id: Option<String>,
-    /// What it travelled on.
+    /// The transport of the answer.
     pub carrier: Carrier,
 }
 
-/// What a question and its answer travel on.
+/// The transport of a request and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Carrier {
-    /// A request and its response.
+    /// An HTTP request and its response.
     #[default]
     Http,
-    /// A WebSocket, on which the events of an answer are messages.
+    /// A WebSocket, whose messages are the events of the answer.
     WebSocket,
 }
 
-/// Where a piece of an answer was found.
+/// A citation: the source of a part of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Citation {
-    /// The piece: where it begins and ends in the answer's text, in characters.
+    /// The cited part: its range in the answer's text, in characters.
     pub span: Range<usize>,
-    /// What the source is called.
+    /// Title of the source.
     pub title: Option<String>,
-    /// Where the source is, if it is on the web.
+    /// URL of the source, if it is on the web.
     pub url: Option<String>,
-    /// What stands there.
+    /// The quoted text.
     pub quote: Option<String>,
-    /// Where in the source it stands.
-    pub place: Option<Place>,
-    /// All of it, as the provider wrote it.
+    /// Position of the quote in the source.
+    pub place: Option<SourceRange>,
+    /// The citation as the provider wrote it.
     pub raw: Json,
 }
 
-/// A place in a source.
+/// A range in a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// Characters of its text, counted from 0, the last one excluded.
+pub enum SourceRange {
+    /// Characters of its text, counted from 0, end excluded.
     Chars(Range<u64>),
-    /// Pages, counted from 1, the last one included.
+    /// Pages, counted from 1, end included.
     Pages(RangeInclusive<u64>),
-    /// Blocks of its content, counted from 0, the last one excluded.
+    /// Blocks of its content, counted from 0, end excluded.
     Blocks(Range<u64>),
 }
 
 /// Why a model stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Finish {
-    /// It had said all.
+    /// The answer is complete.
     #[default]
     Stop,
-    /// It wants tools.
+    /// The model calls tools.
     ToolCalls,
-    /// It ran into the limit of tokens.
+    /// The token limit was reached.
     Length,
-    /// The provider's filter stopped it.
+    /// The provider's content filter stopped it.
     ContentFilter,
-    /// Anything else, in the provider's words.
+    /// Another reason, as named by the provider.
     Other(String),
 }
 
 impl Finish {
-    /// The name on the wire of chat completions, which clients are shown.
+    /// Returns the name in chat completions, which clients receive.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -230,58 +229,60 @@ impl Finish {
     }
 }
 
-/// What an answer cost, in tokens.
+/// Token usage of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// All that was read, cached or not.
+    /// All input tokens, cached or not.
     pub input: u64,
-    /// All that was written.
+    /// All output tokens.
     pub output: u64,
-    /// Of the input: read from a cache.
+    /// Input tokens read from a cache.
     pub cache_read: u64,
-    /// Of the input: written to a cache.
+    /// Input tokens written to a cache.
     pub cache_write: u64,
-    /// Of the output: thinking.
+    /// Output tokens of reasoning.
     pub reasoning: u64,
 }
 
-/// A piece of an answer, as it arrives.
+/// A part of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta {
     /// More text.
     Text(String),
-    /// More thinking.
+    /// More reasoning.
     Reasoning(String),
     /// More of a tool call.
     ToolCall {
-        /// Which call.
+        /// The id of the call.
         id: String,
-        /// Which tool.
+        /// The tool.
         name: String,
         /// More of its arguments.
         arguments: String,
     },
-    /// How many bytes of the answer have arrived in all. Comes after the pieces that arrived with it: whoever shows
-    /// pieces can show them together now.
+    /// Total number of bytes received. Follows the parts that arrived together, so a receiver can flush them
+    /// now.
     Progress {
-        /// So many.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// All pieces so far are void: the request failed on its way and is asked again from the start.
+    /// Discards all parts so far: the request failed and is retried from the start.
     Restart,
 }
 
-/// Where the pieces of a streamed answer go.
+/// The receiver of a streamed answer.
 pub type Sink<'a> = &'a mut (dyn FnMut(Delta) + Send);
 
-/// An answer, to be awaited. Dropping it cancels the request.
-pub type Asking<'a> = Pin<Box<dyn Future<Output = Result<Answer, ModelError>> + Send + 'a>>;
+/// A pending answer. Dropping it cancels the request.
+pub type Asking<'a> = Pin<Box<dyn Future<Output = Result<ModelResponse, ModelError>> + Send + 'a>>;
 
-/// Something that answers.
+/// A model.
 pub trait Model: Send + Sync {
-    /// Asks once. Pieces go to `sink` while they arrive, if the request wants them.
+    /// Asks the model once. Parts of the answer go to `sink` as they arrive, if the request is streamed.
     fn ask<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Asking<'a>;
 
-    /// The path of the wire API, such as `/chat/completions`; shown to clients with the usage.
+    /// Returns the path of the wire API; clients receive it with the usage. SDKs know `/chat/completions`,
+    /// `/responses` and `/v1/messages`, and drop the event with any other, so a model without a wire names
+    /// the first.
     fn endpoint(&self) -> &'static str;
 }

@@ -1,13 +1,13 @@
-//! State of a provider that goes back to it with a message, and to nobody else.
+//! Provider state that is sent back with a message, to the same provider and model only.
 //!
-//! Thoughts are signed or encrypted by the model that had them, and are refused by others. A session may go on with
-//! another model, so what is kept says whose it is, in its first line: the wire and the model. Chat completions have
-//! no such rule and a plain text of their own, which is left as it is.
+//! Reasoning is signed or encrypted by its model and refused by others. A session may continue with another
+//! model, so the stored state starts with a line that names its wire format and model. Chat completions have
+//! no such restriction; their state is plain text and stays untagged.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// State of a wire and a model.
+/// Tags state with its wire format and model.
 pub(crate) fn tag<T: Serialize>(wire: &str, model: &str, state: &[T]) -> Option<String> {
     if state.is_empty() {
         return None;
@@ -15,14 +15,14 @@ pub(crate) fn tag<T: Serialize>(wire: &str, model: &str, state: &[T]) -> Option<
     Some(format!("baton:{wire} {}\n{}", model.replace('\n', " "), serde_json::to_string(state).ok()?))
 }
 
-/// The state, if it is of this wire and this model; else nothing.
+/// Returns the state if it belongs to this wire format and model, else nothing.
 pub(crate) fn untag<T: DeserializeOwned>(opaque: Option<&str>, wire: &str, model: &str) -> Vec<T> {
     let own = format!("baton:{wire} {}", model.replace('\n', " "));
     let state = opaque.and_then(|opaque| opaque.split_once('\n')).filter(|(tag, _)| *tag == own);
     state.and_then(|(_, state)| serde_json::from_str(state).ok()).unwrap_or_default()
 }
 
-/// Whether it belongs to one of the wires that tag theirs.
+/// Whether the state belongs to a wire format that tags it.
 pub(crate) fn is_tagged(opaque: &str) -> bool {
     opaque.starts_with("baton:")
 }
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goes_back_to_its_owner_only() {
+    fn state_is_returned_only_to_its_owner() {
         let opaque = tag("messages", "m", &[1, 2]);
         assert_eq!(untag::<u8>(opaque.as_deref(), "messages", "m"), [1, 2]);
         for (wire, model) in [("messages", "n"), ("responses", "m")] {

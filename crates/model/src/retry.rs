@@ -1,8 +1,8 @@
-//! When to ask again, after how long, and when not.
+//! Retries: which failures, after which pause.
 //!
-//! A request that left nothing behind may be asked again without harm. It is worth it when the failure is
-//! likely to pass by itself: a broken connection, a provider that is overloaded. It is not when the provider
-//! has understood and said no.
+//! A request without side effects can be repeated safely. A retry is useful when the failure is likely to be
+//! temporary: a broken connection, an overloaded provider. It is useless when the provider understood the
+//! request and refused it.
 
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -10,24 +10,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Answer, Delta, ErrorKind, Model, ModelError, Request, Sink};
+use crate::{Delta, ErrorKind, Model, ModelError, ModelResponse, Request, Sink};
 
-/// How often to ask, and how long to wait in between.
+/// Number of attempts, and the pauses between them.
 ///
-/// By default five times, with pauses of about 1, 3, 9 and 15 seconds. Most failures are a lost connection,
-/// for which one second is plenty. The rest are restarts and overloads, which take ten to thirty seconds; who
-/// waits longer than that without a word thinks that the program hangs.
+/// By default five attempts, with pauses of about 1, 3, 9 and 15 seconds. Most failures are lost connections,
+/// for which one second is plenty. The rest are restarts and overloads, which take ten to thirty seconds;
+/// after a longer silence users assume that the program hangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// How often to ask in all. Zero counts as one.
+    /// Maximum number of attempts. Zero counts as one.
     pub attempts: u32,
     /// The first pause.
     pub first_pause: Duration,
-    /// Each pause is so many times as long as the one before.
+    /// Factor from one pause to the next.
     pub factor: u32,
-    /// No pause is longer, unless the provider asks for it.
+    /// Longest pause, unless the provider asks for more.
     pub longest_pause: Duration,
-    /// A provider that asks for more than this is not waited for: whoever wants an answer should know now.
+    /// If the provider asks for a longer pause than this, the request fails at once: the caller should know
+    /// now.
     pub longest_retry_after: Duration,
 }
 
@@ -44,15 +45,15 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// How long to wait after this failure of the given attempt, counted from 1; `None` when it was the last.
+    /// Returns the pause after this failure of the given attempt, counted from 1; `None` if it was the last.
     ///
-    /// `random` is from 0 to 1, and spreads the attempts of many sessions that failed at the same moment: a
-    /// pause is between half and all of its nominal length. What a provider asks for is never shortened, but
-    /// stretched by up to a tenth. One that asks for less than the first pause (`Retry-After: 0`) has asked for
-    /// nothing: the pauses grow as if it had been silent, or all sessions would hammer at it at once.
+    /// `random` is between 0 and 1, and spreads the attempts of many sessions that failed at the same moment:
+    /// a pause is between half and all of its nominal length. A pause that the provider asks for is never
+    /// shortened, but stretched by up to a tenth. A request for less than the first pause (`Retry-After: 0`)
+    /// is ignored: the pauses grow as usual, or all sessions would retry at once.
     #[must_use]
     pub fn pause_after(&self, error: &ModelError, attempt: u32, random: f64) -> Option<Duration> {
-        if attempt >= self.attempts || !may_pass(error) {
+        if attempt >= self.attempts || !is_temporary(error) {
             return None;
         }
         let random = random.clamp(0.0, 1.0);
@@ -71,8 +72,8 @@ impl Policy {
     }
 }
 
-/// Whether a failure is likely to pass by itself within a minute.
-fn may_pass(error: &ModelError) -> bool {
+/// Whether a failure is likely to be gone within a minute.
+fn is_temporary(error: &ModelError) -> bool {
     match error.kind {
         ErrorKind::Network | ErrorKind::Stalled | ErrorKind::Server => true,
         ErrorKind::RateLimited => !lasts_for_days(error.code.as_deref().unwrap_or_default()),
@@ -81,28 +82,29 @@ fn may_pass(error: &ModelError) -> bool {
         | ErrorKind::BadRequest
         | ErrorKind::NotFound
         | ErrorKind::ContextTooLong
+        | ErrorKind::NotRunning
         | ErrorKind::Certificate
         | ErrorKind::Protocol
         | ErrorKind::Filtered => false,
     }
 }
 
-/// A limit such as `user_weekly_rate_limited` does not pass, whatever its Retry-After says: another model is
-/// needed.
+/// Whether a limit lasts for days, such as `user_weekly_rate_limited`, whatever its Retry-After says: the turn
+/// then needs a fallback model.
 fn lasts_for_days(code: &str) -> bool {
     ["daily", "weekly", "monthly"].iter().any(|period| code.contains(period))
 }
 
-/// The two things that tests want to control.
+/// Sleep and randomness, which tests replace.
 pub trait Pauses: Send + Sync {
-    /// Waits.
+    /// Sleeps.
     fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
-    /// A number from 0 to 1.
+    /// Returns a number between 0 and 1.
     fn random(&self) -> f64;
 }
 
-/// The real time, and real chance.
+/// The real clock and real randomness.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealPauses;
 
@@ -112,19 +114,18 @@ impl Pauses for RealPauses {
     }
 
     fn random(&self) -> f64 {
-        // The standard library seeds its hash maps by chance. For spreading retries that is as good as a
-        // generator.
+        // The standard library seeds its hash maps randomly, which is good enough for spreading retries.
         let bits = RandomState::new().build_hasher().finish();
         f64::from((bits >> 32) as u32) / f64::from(u32::MAX)
     }
 }
 
-/// A policy, and the means to follow it.
+/// A policy, with the clock and randomness to apply it.
 #[derive(Clone)]
 pub struct Retries {
-    /// How often, how long.
+    /// Number of attempts and pauses.
     pub policy: Policy,
-    /// Waiting and chance.
+    /// Clock and randomness.
     pub pauses: Arc<dyn Pauses>,
 }
 
@@ -134,11 +135,11 @@ impl Default for Retries {
     }
 }
 
-/// Asks until there is an answer, or no hope.
+/// Asks a model, retrying by the policy.
 ///
-/// `on_failure` is told of every failed attempt, counted from 1, and how long the pause will be before the
-/// next; `None` with the last failure, which is also what is returned. When pieces of an answer had already
-/// been handed on, `sink` receives [`Delta::Restart`] before the pause.
+/// `on_failure` is called for every failed attempt, counted from 1, with the pause before the next one; with
+/// `None` for the last failure, which is also returned. If parts of an answer were already passed on, `sink`
+/// receives [`Delta::Restart`] before the pause.
 ///
 /// # Errors
 /// With the failure of the last attempt.
@@ -148,12 +149,12 @@ pub async fn ask_with_retries(
     request: &Request,
     sink: Sink<'_>,
     mut on_failure: impl FnMut(&ModelError, u32, Option<Duration>),
-) -> Result<Answer, ModelError> {
+) -> Result<ModelResponse, ModelError> {
     let mut attempt = 1;
     loop {
-        let mut begun = false;
+        let mut has_parts = false;
         let mut watching = |delta: Delta| {
-            begun |= !matches!(delta, Delta::Progress { .. });
+            has_parts |= !matches!(delta, Delta::Progress { .. });
             sink(delta);
         };
         let error = match model.ask(request, &mut watching).await {
@@ -163,7 +164,7 @@ pub async fn ask_with_retries(
         let pause = retries.policy.pause_after(&error, attempt, retries.pauses.random());
         on_failure(&error, attempt, pause);
         let Some(pause) = pause else { return Err(error) };
-        if begun {
+        if has_parts {
             sink(Delta::Restart);
         }
         retries.pauses.sleep(pause).await;
@@ -179,13 +180,13 @@ mod tests {
     use super::*;
     use crate::Asking;
 
-    /// A model that answers from a list, and says `piece` each time.
-    struct Scripted(Mutex<VecDeque<Result<Answer, ModelError>>>);
+    /// A model that answers from a list, and sends `piece` each time.
+    struct Scripted(Mutex<VecDeque<Result<ModelResponse, ModelError>>>);
 
     impl Model for Scripted {
         fn ask<'a>(&'a self, _: &'a Request, sink: Sink<'a>) -> Asking<'a> {
             sink(Delta::Text("piece".to_owned()));
-            let next = self.0.lock().unwrap().pop_front().expect("asked more often than expected");
+            let next = self.0.lock().unwrap().pop_front().expect("more attempts than expected");
             Box::pin(async { next })
         }
 
@@ -194,11 +195,11 @@ mod tests {
         }
     }
 
-    /// Remembers how long it would have slept.
+    /// Records pauses instead of sleeping.
     #[derive(Default)]
-    struct Instant(Mutex<Vec<Duration>>);
+    struct RecordedPauses(Mutex<Vec<Duration>>);
 
-    impl Pauses for Instant {
+    impl Pauses for RecordedPauses {
         fn sleep(&self, time: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
             self.0.lock().unwrap().push(time);
             Box::pin(async {})
@@ -217,31 +218,34 @@ mod tests {
         ModelError { retry_after: Some(Duration::from_secs(retry_after)), ..error(ErrorKind::RateLimited) }
     }
 
-    /// Runs a script of failures, then an answer; returns the slept seconds, the deltas and whether it was
-    /// answered.
+    /// Runs a script of failures, then an answer. Returns the pauses in seconds, the deltas, and whether
+    /// there was an answer.
     async fn run(failures: Vec<ModelError>) -> (Vec<f64>, Vec<Delta>, bool) {
         let expected_calls = failures.len();
-        let script = failures.into_iter().map(Err).chain([Ok(Answer::default())]).collect();
-        let pauses = Arc::new(Instant::default());
+        let script = failures.into_iter().map(Err).chain([Ok(ModelResponse::default())]).collect();
+        let pauses = Arc::new(RecordedPauses::default());
         let retries = Retries { policy: Policy::default(), pauses: pauses.clone() };
-        let (mut deltas, mut told) = (Vec::new(), Vec::new());
+        let (mut deltas, mut failures_seen) = (Vec::new(), Vec::new());
         let result = ask_with_retries(
             &retries,
             &Scripted(Mutex::new(script)),
             &Request::default(),
             &mut |delta| deltas.push(delta),
-            |_, attempt, pause| told.push((attempt, pause)),
+            |_, attempt, pause| failures_seen.push((attempt, pause)),
         )
         .await;
         let slept: Vec<Duration> = pauses.0.lock().unwrap().clone();
-        let pauses_told: Vec<Duration> = told.iter().filter_map(|(_, pause)| *pause).collect();
-        assert_eq!(pauses_told, slept, "the pauses that were told are those that were made");
-        assert!(told.len() <= expected_calls && told.iter().map(|(n, _)| *n).eq(1..=told.len() as u32));
+        let reported: Vec<Duration> = failures_seen.iter().filter_map(|(_, pause)| *pause).collect();
+        assert_eq!(reported, slept, "reported pauses match the actual ones");
+        assert!(
+            failures_seen.len() <= expected_calls
+                && failures_seen.iter().map(|(n, _)| *n).eq(1..=failures_seen.len() as u32)
+        );
         (slept.iter().map(Duration::as_secs_f64).collect(), deltas, result.is_ok())
     }
 
     #[tokio::test]
-    async fn tries_again_with_growing_pauses_and_gives_up_after_five_attempts() {
+    async fn pauses_grow_and_the_fifth_failure_is_final() {
         let failures = |n| vec![error(ErrorKind::Network); n];
         assert_eq!(run(failures(4)).await.0, [1.0, 3.0, 9.0, 15.0]);
         assert!(run(failures(4)).await.2);
@@ -250,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_may_pass_is_tried_again() {
+    async fn only_temporary_failures_are_retried() {
         for kind in [ErrorKind::Network, ErrorKind::Stalled, ErrorKind::Server, ErrorKind::RateLimited] {
             assert!(run(vec![error(kind)]).await.2, "{kind}");
         }
@@ -260,6 +264,7 @@ mod tests {
             ErrorKind::BadRequest,
             ErrorKind::NotFound,
             ErrorKind::ContextTooLong,
+            ErrorKind::NotRunning,
             ErrorKind::Certificate,
             ErrorKind::Protocol,
             ErrorKind::Filtered,
@@ -271,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_provider_that_asks_for_time_gets_it_within_reason() {
+    async fn requested_pause_is_respected_up_to_a_limit() {
         assert_eq!(run(vec![limited(20)]).await.0, [22.0]);
         let (slept, _, answered) = run(vec![limited(61)]).await;
         assert_eq!((slept.len(), answered), (0, false));
@@ -282,20 +287,20 @@ mod tests {
         assert_eq!(run(vec![limited(0); 4]).await.0, [1.0, 3.0, 9.0, 15.0]);
         let soon = ModelError { retry_after: Some(Duration::from_millis(900)), ..limited(0) };
         let pause = Policy::default().pause_after(&soon, 1, 0.0);
-        assert_eq!(pause, Some(Duration::from_millis(900)), "what is asked for is never shortened");
+        assert_eq!(pause, Some(Duration::from_millis(900)), "a requested pause is never shortened");
     }
 
     #[tokio::test]
-    async fn pieces_of_a_failed_attempt_are_taken_back() {
+    async fn parts_of_a_failed_attempt_are_discarded() {
         let piece = || Delta::Text("piece".to_owned());
         let (_, deltas, _) = run(vec![error(ErrorKind::Network)]).await;
         assert_eq!(deltas, [piece(), Delta::Restart, piece()]);
         let (_, deltas, _) = run(vec![error(ErrorKind::Auth)]).await;
-        assert_eq!(deltas, [piece()], "nothing is taken back when nothing follows");
+        assert_eq!(deltas, [piece()], "nothing is discarded after the last attempt");
     }
 
     #[test]
-    fn chance_stretches_pauses_between_half_and_all() {
+    fn jitter_keeps_pauses_between_half_and_full_length() {
         let policy = Policy::default();
         let pause = |random| policy.pause_after(&error(ErrorKind::Server), 2, random).unwrap().as_secs_f64();
         assert_eq!((pause(0.0), pause(1.0)), (1.5, 3.0));

@@ -1,68 +1,100 @@
-//! Files and directories that only their owner can use, whatever the umask: how everything in Baton's home is made.
+//! Files and directories that only their owner can use, whatever the umask. Everything in Baton's home is
+//! created with these functions.
 //!
-//! The modes are given when a file is made, never by changing the umask of the process: tools share it, and what they
-//! make in a project has to come out as the user's umask says. It holds no policy about which files are ours; see
-//! `baton-server` and the program for that.
+//! The mode is set when a file is created, never by changing the umask of the process: tools inherit the
+//! umask, and the files that they create in a project must have the user's usual modes. This crate does not
+//! decide which files are private; its callers do.
 
-#![allow(clippy::missing_errors_doc, reason = "all of these fail as the functions of `std::fs` do")]
-#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it where they may block")]
+#![allow(clippy::missing_errors_doc, reason = "all of these fail like the functions of `std::fs`")]
+#![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on blocking threads")]
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use tempfile::NamedTempFile;
+
 /// The mode of files.
 pub const FILE: u32 = 0o600;
 /// The mode of directories.
 pub const DIRECTORY: u32 = 0o700;
-/// What others could do.
+/// The mode bits of group and others.
 const OTHERS: u32 = 0o077;
-/// The bit of directories that everybody may write to, such as `/tmp`.
+/// The mode bit of shared directories such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// Makes a directory and those that lead to it. The ones that exist stay as they are.
+/// Creates a directory and its parents. Existing ones stay unchanged.
 pub fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY).create(path)
 }
 
-/// Writes a file anew.
+/// Writes a file, replacing its content.
 pub fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
     create(path)?.write_all(contents.as_ref())
 }
 
-/// Makes a file, or empties the one that is there.
+/// Replaces a file atomically: a reader, or a crash, finds the old content or the new one, never a part. Not synced.
+pub fn replace(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
+    persist(temporary(path.as_ref(), contents.as_ref())?, path.as_ref())
+}
+
+/// Replaces a file atomically and durably: file and directory are synced, so that the new content survives a power
+/// failure.
+pub fn replace_synced(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
+    let file = temporary(path.as_ref(), contents.as_ref())?;
+    file.as_file().sync_all()?;
+    persist(file, path.as_ref())?;
+    File::open(directory_of(path.as_ref()))?.sync_all()
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes a temporary file beside `path`, from where it can be renamed. `tempfile` creates it for its owner only.
+fn temporary(path: &Path, contents: &[u8]) -> io::Result<NamedTempFile> {
+    let mut file = NamedTempFile::new_in(directory_of(path))?;
+    file.write_all(contents)?;
+    Ok(file)
+}
+
+fn persist(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    file.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// Creates a file, or truncates an existing one.
 pub fn create(path: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     closed_to_others(regular(options.write(true).create(true).truncate(true).mode(FILE), path.as_ref())?)
 }
 
-/// Makes a file that must not exist.
+/// Creates a file that must not exist.
 pub fn create_new(path: impl AsRef<Path>) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(FILE).open(path)
 }
 
-/// Opens a file to add to it; makes it if it is not there.
+/// Opens a file for appending; creates it if it does not exist.
 pub fn append(path: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     closed_to_others(regular(options.append(true).create(true).mode(FILE), path.as_ref())?)
 }
 
-/// Opens a regular file, without following a link and without waiting: a pipe that somebody has put there would wait for its
-/// other end for ever.
+/// Opens a regular file without following links and without blocking: opening a named pipe in its place would
+/// wait for the other end forever.
 fn regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
     let file = options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default()).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
-/// Makes sure that a file is there, for those who open it themselves, such as SQLite, which gives the files beside it
-/// the same mode.
+/// Ensures that a file exists, for libraries that open it themselves, such as SQLite, which gives its log
+/// files the same mode.
 pub fn ensure(path: impl AsRef<Path>) -> io::Result<()> {
     append(path).map(drop)
 }
 
-/// An older version may have made the file with a wider mode.
+/// Removes access of others: an older version may have created the file with a wider mode.
 fn closed_to_others(file: File) -> io::Result<File> {
     let metadata = file.metadata()?;
     if metadata.is_file() && is_open_to_others(&metadata) && is_own(&metadata) {
@@ -71,8 +103,8 @@ fn closed_to_others(file: File) -> io::Result<File> {
     Ok(file)
 }
 
-/// Takes from others what they could do with a file or directory that is there. Leaves alone what is somebody else's, a
-/// link, and a directory that everybody is meant to write to. Returns whether others are kept out now.
+/// Removes access of others to an existing file or directory. Skips links, shared directories, and anything
+/// owned by another user. Returns whether others have no access now.
 pub fn tighten(path: impl AsRef<Path>) -> io::Result<bool> {
     let path = path.as_ref();
     let metadata = match fs::symlink_metadata(path) {
@@ -88,8 +120,8 @@ pub fn tighten(path: impl AsRef<Path>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Tightens a directory with everything in it. One that is closed already is not looked into: it is closed last, after
-/// all that it holds. Links are not followed.
+/// Tightens a directory recursively. A directory that is already closed is skipped: it is closed last, after
+/// its content. Links are not followed.
 pub fn tighten_all(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
     let metadata = match fs::symlink_metadata(path) {
@@ -104,7 +136,7 @@ pub fn tighten_all(path: impl AsRef<Path>) -> io::Result<()> {
     tighten(path).map(drop)
 }
 
-/// Whether anybody but the owner may do something.
+/// Whether group or others have any access.
 #[must_use]
 pub fn is_open_to_others(metadata: &fs::Metadata) -> bool {
     metadata.mode() & OTHERS != 0
@@ -115,12 +147,12 @@ fn is_own(metadata: &fs::Metadata) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should say so")]
+#[allow(clippy::unwrap_used, reason = "tests report by panicking")]
 mod tests {
     use super::*;
 
     #[test]
-    fn pipes_and_links_are_not_written_to() {
+    fn pipes_and_links_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (pipe, link) = (dir.path().join("pipe"), dir.path().join("link"));
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
@@ -136,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_made_for_its_owner_only() {
+    fn created_files_are_accessible_only_to_their_owner() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("a/b");
         create_dir_all(&below).unwrap();
@@ -151,7 +183,25 @@ mod tests {
     }
 
     #[test]
-    fn wider_files_of_earlier_versions_are_tightened_when_written() {
+    fn replaced_file_is_new_and_for_its_owner_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, target) = (dir.path().join("file"), dir.path().join("target"));
+        fs::write(&target, "target").unwrap();
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        replace(&path, "first").unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "target", "a link is replaced, not followed");
+        let mut old = File::open(&path).unwrap();
+        replace_synced(&path, "second").unwrap();
+        let mut read = String::new();
+        io::Read::read_to_string(&mut old, &mut read).unwrap();
+        assert_eq!((read.as_str(), fs::read_to_string(&path).unwrap().as_str()), ("first", "second"));
+        assert_eq!(mode(&path), FILE);
+        assert!(replace(dir.path().join("missing/file"), "x").is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn existing_files_are_tightened_when_written() {
         let dir = tempfile::tempdir().unwrap();
         for (name, wide) in [("old", 0o644), ("script", 0o755)] {
             let path = dir.path().join(name);
@@ -166,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn tightening_follows_no_link_and_skips_shared_directories() {
+    fn tightening_skips_links_and_shared_directories() {
         let dir = tempfile::tempdir().unwrap();
         let (inside, outside) = (dir.path().join("inside"), dir.path().join("outside"));
         for directory in [&inside, &outside] {
@@ -182,7 +232,7 @@ mod tests {
         assert_eq!((mode(&outside), mode(&outside.join("file"))), (0o755, 0o666));
 
         fs::set_permissions(&outside, Permissions::from_mode(0o1777)).unwrap();
-        assert!(!tighten(&outside).unwrap(), "as /tmp is");
+        assert!(!tighten(&outside).unwrap(), "like /tmp");
         assert_eq!(mode(&outside), 0o1777);
         tighten_all(dir.path().join("missing")).unwrap();
     }

@@ -1,13 +1,13 @@
-//! Agents that a client brings, and the limits it sets.
-#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+//! Custom agents defined by a client, and usage limits of a session.
+#![allow(missing_docs, reason = "field names are those of the wire; the struct is documented")]
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::json::Json;
 
-/// An agent of the client's own: a prompt and a set of tools under a name. It can be chosen for the conversation, and
-/// work on tasks that the model hands on.
+/// An agent defined by a client: a prompt and a set of tools under a name. It can be selected for the
+/// conversation, and can work as a sub-agent.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -16,26 +16,26 @@ pub struct CustomAgent {
     pub display_name: Option<String>,
     pub description: Option<String>,
     pub prompt: String,
-    /// The tools that it may use; none means all.
+    /// The tools that it may use; `None` means all.
     pub tools: Option<Vec<String>>,
-    /// The model that it is asked with; none means the session's.
+    /// Its model; `None` means the session's model.
     pub model: Option<String>,
     pub reasoning_effort: Option<String>,
-    /// Whether the model may hand tasks on to it by itself; yes, unless said otherwise.
+    /// Whether the model may hand tasks off to it; `None` means yes.
     pub infer: Option<bool>,
     pub mcp_servers: Option<Json>,
     pub skills: Option<Vec<String>>,
 }
 
 impl CustomAgent {
-    /// What people call it.
+    /// Returns the name to show to people.
     #[must_use]
     pub fn display(&self) -> &str {
         self.display_name.as_deref().unwrap_or(&self.name)
     }
 }
 
-/// How much a session may use.
+/// Usage limits of a session.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

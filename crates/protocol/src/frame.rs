@@ -1,35 +1,35 @@
-//! Frames of the JSON-RPC door: a `Content-Length` header, a blank line, that many bytes of JSON.
+//! Framing of JSON-RPC messages: a `Content-Length` header, a blank line, that many bytes of JSON.
 //!
-//! The decoder is a pure function over a buffer, so that it can be fuzzed and used on any transport. It is generous in
-//! what it reads (any case, further headers) and strict in what it writes: exactly one header, because one of the
-//! official SDKs reads one header line and skips the next whatever it says.
+//! The decoder is a pure function over a buffer, so it can be fuzzed and used with any transport. It is
+//! lenient when reading (any case, additional headers) and strict when writing: exactly one header, because
+//! one of the official SDKs reads one header line and skips the next without looking at it.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// A header block larger than this is not a header block.
+/// Maximum size of a header block.
 const MAX_HEADER: usize = 8 * 1024;
 
-/// Why a stream cannot be read any further. There is no way to find the next frame after any of these, so the
-/// connection is closed.
+/// Error that makes a stream unreadable. The start of the next frame cannot be found after any of these, so
+/// the connection is closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// No blank line within the first 8 KiB.
     #[error("no end of the header within {MAX_HEADER} bytes: this is not a Content-Length framed stream")]
     HeaderTooLong,
-    /// A line in the header block that is none. The first line of an HTTP request is such a line: a browser must not be
-    /// taken for a client, however well the rest of what it sends looks like a frame.
+    /// A malformed line in the header block. The request line of HTTP is one: a browser must not be taken for
+    /// a client, even if the rest of its request looks like a frame.
     #[error("{0:?} is not a header: this is not a Content-Length framed stream")]
     NotAHeader(String),
     /// A header block without a length.
     #[error("a frame without a Content-Length header")]
     NoLength,
-    /// A header block with several lengths, of which nobody can say which is meant.
+    /// A header block with several lengths, which is ambiguous.
     #[error("a frame with more than one Content-Length header")]
     SeveralLengths,
     /// A length that is not a number.
     #[error("the Content-Length {0:?} is not a number of bytes")]
     BadLength(String),
-    /// More than the connection may send at once.
+    /// A frame larger than the limit.
     #[error("a frame of {len} bytes is larger than the limit of {max} bytes")]
     TooLarge {
         /// The announced length.
@@ -39,30 +39,30 @@ pub enum FrameError {
     },
 }
 
-/// Cuts a byte stream into frames.
+/// Splits a byte stream into frames.
 #[derive(Debug)]
 pub struct Decoder {
     max_body: usize,
-    /// The length of the body that is being waited for, once its header has been read.
+    /// Length of the body to read next, once its header was parsed.
     body: Option<usize>,
 }
 
 impl Decoder {
-    /// A decoder that refuses bodies over `max_body` bytes before any memory is set aside for them.
+    /// Creates a decoder that refuses bodies over `max_body` bytes before it reserves memory for them.
     #[must_use]
     pub fn new(max_body: usize) -> Self {
         Self { max_body, body: None }
     }
 
-    /// Changes the limit on bodies. A body that is under way keeps the limit that its header was held to.
+    /// Changes the limit on bodies. A body whose header was accepted keeps the previous limit.
     pub fn limit(&mut self, max_body: usize) {
         self.max_body = max_body;
     }
 
-    /// Takes the next whole frame out of `buffer`, or nothing when more bytes are needed.
+    /// Takes the next complete frame out of `buffer`, or returns `None` if more bytes are needed.
     ///
     /// # Errors
-    /// When the stream is not framed as it should be; see [`FrameError`].
+    /// When the stream is not framed correctly.
     pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
         let length = match self.body {
             Some(length) => length,
@@ -72,7 +72,7 @@ impl Decoder {
             },
         };
         if buffer.len() < length {
-            // Growing in steps keeps a lying header from reserving its claim at once.
+            // Growing in steps prevents a false header from reserving the announced length at once.
             buffer.reserve((length - buffer.len()).min(1 << 20));
             return Ok(None);
         }
@@ -94,7 +94,7 @@ impl Decoder {
     }
 }
 
-/// Where the header block ends, and how many bytes its end takes.
+/// Returns the end of the header block, and the length of its terminator.
 fn find_blank_line(bytes: &[u8]) -> Option<(usize, usize)> {
     let crlf = bytes.windows(4).position(|w| w == b"\r\n\r\n").map(|at| (at, 4));
     let lf = bytes.windows(2).position(|w| w == b"\n\n").map(|at| (at, 2));
@@ -108,7 +108,7 @@ fn content_length(header: &[u8]) -> Result<u64, FrameError> {
     let mut length = None;
     for line in header.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
         let line = String::from_utf8_lossy(line);
-        let (name, value) = parse_header(&line).ok_or_else(|| FrameError::NotAHeader(beginning(&line)))?;
+        let (name, value) = parse_header(&line).ok_or_else(|| FrameError::NotAHeader(shortened(&line)))?;
         if name.eq_ignore_ascii_case("content-length") && length.replace(parse_length(value)?).is_some() {
             return Err(FrameError::SeveralLengths);
         }
@@ -125,15 +125,15 @@ fn parse_header(line: &str) -> Option<(&str, &str)> {
 fn parse_length(value: &str) -> Result<u64, FrameError> {
     let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
     let number = if digits { value.parse().ok() } else { None };
-    number.ok_or_else(|| FrameError::BadLength(beginning(value)))
+    number.ok_or_else(|| FrameError::BadLength(shortened(value)))
 }
 
-/// As much of a line as belongs into a message.
-fn beginning(text: &str) -> String {
+/// Shortens a line for an error message.
+fn shortened(text: &str) -> String {
     text.trim().chars().take(40).collect()
 }
 
-/// Puts a body into a frame.
+/// Encodes a body as a frame.
 #[must_use]
 pub fn encode(body: &[u8]) -> Bytes {
     let header = format!("Content-Length: {}\r\n\r\n", body.len());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_clients_send() {
+    fn frames_of_all_clients_are_decoded() {
         let two = b"Content-Length: 2\r\n\r\n{}Content-Length: 4\r\n\r\nnull";
         assert_eq!(decode_all(&[two]).unwrap(), [b"{}".to_vec(), b"null".to_vec()]);
         let generous = b"content-type: application/json\r\nCONTENT-LENGTH:2\r\n\r\n{}";
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_cannot_be_a_frame() {
+    fn malformed_frames_are_refused() {
         let gigabyte = decode_all(&[b"Content-Length: 1073741824\r\n\r\n"]).unwrap_err();
         assert_eq!(gigabyte, FrameError::TooLarge { len: 1 << 30, max: 1 << 16 });
         assert_eq!(
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn http_is_not_taken_for_frames() {
+    fn http_requests_are_refused() {
         for first in ["POST / HTTP/1.1", "GET /a:b HTTP/1.1", "OPTIONS * HTTP/1.1", "Content-Length : 2"] {
             let request = format!("{first}\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{{}}");
             let error = decode_all(&[request.as_bytes()]).unwrap_err();
@@ -193,15 +193,28 @@ mod tests {
         }
     }
 
+    /// Generates bytes in which parts of frames are frequent.
+    fn chunk() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            Just(b"Content-Length: ".to_vec()),
+            Just(b"2".to_vec()),
+            Just(b"\r".to_vec()),
+            Just(b"\r\n\r\n".to_vec()),
+            Just(b"Content-Length: 2\r\n\r\n{".to_vec()),
+            Just(b"}".to_vec()),
+            proptest::collection::vec(any::<u8>(), 0..30),
+        ]
+    }
+
     proptest! {
         #[test]
-        fn survives_any_bytes(chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..8)) {
+        fn any_bytes_decode_the_same_across_any_chunks(chunks in proptest::collection::vec(chunk(), 0..40)) {
             let chunks: Vec<&[u8]> = chunks.iter().map(Vec::as_slice).collect();
-            let _ = decode_all(&chunks);
+            prop_assert_eq!(decode_all(&chunks), decode_all(&[&chunks.concat()]));
         }
 
         #[test]
-        fn what_is_encoded_is_decoded_however_it_is_cut(
+        fn encoded_frames_are_decoded_across_any_chunks(
             bodies in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..6),
             cut in 1usize..40,
         ) {

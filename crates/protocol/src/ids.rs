@@ -1,4 +1,4 @@
-//! Newtype ids, so that a request id can never be passed where a tool call id is meant.
+//! Id newtypes, so that a request id cannot be passed in place of a tool call id.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,43 +6,55 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Who gave a grant, set a rule or revoked one, in words for people: the door it came through, and the client there.
+/// The author of a prompt, a decision, a grant or a rule, as text for people: the API used, and the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Author(pub String);
 
 impl Author {
-    /// A client of the SDKs' protocol.
+    /// Returns the author for a client of the SDK protocol.
     #[must_use]
     pub fn sdk(client: ClientId) -> Self {
         Self(format!("SDK client {client}"))
     }
 
-    /// A client of the HTTP API. Whoever has the token is one person, as far as we know.
+    /// Returns the author for clients of the HTTP API. All holders of the token count as one author.
     #[must_use]
     pub fn http() -> Self {
         Self("HTTP API".into())
     }
 
-    /// A client of crush's API.
+    /// Returns the author for clients of crush's API.
     #[must_use]
     pub fn crush() -> Self {
         Self("crush".into())
     }
 
-    /// Baton itself, when it imports a session.
+    /// Returns the author for Baton itself, when it imports a session.
     #[must_use]
     pub fn import() -> Self {
         Self("import".into())
     }
 
-    /// Baton itself, when it forks a session.
+    /// Returns the author for Baton itself, when it forks a session.
     #[must_use]
     pub fn fork() -> Self {
         Self("fork".into())
     }
 
-    /// The person in front of `baton run`.
+    /// Returns the author for the user of `baton grants`.
+    #[must_use]
+    pub fn operator() -> Self {
+        Self("baton grants".into())
+    }
+
+    /// Returns the author for a client that approves without asking a person.
+    #[must_use]
+    pub fn unattended() -> Self {
+        Self("client that approves everything".into())
+    }
+
+    /// Returns the author for the user of `baton run`.
     #[must_use]
     pub fn terminal() -> Self {
         Self("baton run".into())
@@ -55,49 +67,49 @@ impl fmt::Display for Author {
     }
 }
 
-/// The name of a session, chosen by the client that creates it.
+/// The id of a session, chosen by the client that creates it.
 ///
-/// A session id becomes a directory name and part of a URL, so it is checked once, here, and is safe for both from
-/// then on.
+/// A session id becomes a directory name and part of a URL. It is validated once, here, and is safe for both
+/// from then on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct SessionId(String);
 
-/// Why a string is not a session id.
+/// Error for an invalid session id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSessionId {
-    /// Nothing at all.
+    /// The id is empty.
     #[error("a session id must not be empty")]
     Empty,
-    /// Longer than [`SessionId::MAX_LEN`].
+    /// The id is longer than [`SessionId::MAX_LEN`].
     #[error("a session id has at most {max} characters, this one has {len}", max = SessionId::MAX_LEN)]
     TooLong {
-        /// How long it is.
+        /// Its length.
         len: usize,
     },
-    /// A character that could leave the session's directory or confuse a URL.
+    /// The id contains a character that could escape the session's directory or break a URL.
     #[error(
         "the session id {id:?} contains {found:?}: use letters, digits and any of - _ . : @ + ~, not starting with a dot"
     )]
     Character {
         /// The whole id, as given.
         id: String,
-        /// The first character that is not allowed.
+        /// The first invalid character.
         found: char,
     },
 }
 
 impl SessionId {
-    /// The longest id accepted; file systems allow 255 bytes for a name.
+    /// Maximum length; file systems allow 255 bytes for a name.
     pub const MAX_LEN: usize = 128;
 
-    /// A fresh id for a session whose creator did not name it.
+    /// Generates an id for a session created without one.
     #[must_use]
     pub fn random() -> Self {
         Self(Uuid::new_v4().to_string())
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -166,7 +178,7 @@ macro_rules! text_id {
         pub struct $name(pub String);
 
         impl $name {
-            /// The id as text.
+            /// Returns the id as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -188,28 +200,29 @@ macro_rules! text_id {
 }
 
 uuid_id! {
-    /// One event of a session's history.
+    /// An event of a session's history.
     EventId
 }
 uuid_id! {
-    /// One accepted prompt; what `session.send` answers as `messageId`.
+    /// An accepted prompt; returned by `session.send` as `messageId`.
     PromptId
 }
 text_id! {
-    /// Something that waits for the outside: a permission, a client's tool, an answer of the user.
+    /// A request that waits for a client: a permission, a client tool, an answer of the user.
     RequestId
 }
 text_id! {
-    /// One tool call, named by the model that makes it. Unique within a session's current turn, not for ever.
+    /// A tool call, named by the model that makes it. Unique only within a session's current turn.
     ToolCallId
 }
 text_id! {
-    /// A sub-agent inside a session. Events of the main conversation carry none.
+    /// A sub-agent of a session. Events of the main conversation carry none.
     AgentId
 }
 
-/// One connection attached to sessions of this server. Never stored: a connection does not outlive the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A connection attached to sessions of this server. Never stored: connections do not outlive the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct ClientId(pub u64);
 
 impl fmt::Display for ClientId {
@@ -223,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn session_ids_are_safe_as_a_file_name() {
+    fn session_ids_are_valid_file_names() {
         for good in ["a", "550e8400-e29b-41d4-a716-446655440000", "team@repo:main+1", "x.y~z"] {
             assert_eq!(good.parse::<SessionId>().unwrap().as_str(), good);
         }
@@ -235,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_id_says_which_character() {
+    fn error_names_the_invalid_character() {
         let error = "a/b".parse::<SessionId>().unwrap_err().to_string();
         assert!(error.contains("'/'") && error.contains("\"a/b\""), "{error}");
     }

@@ -1,4 +1,4 @@
-//! JSON that is carried, not understood: arguments of tool calls, schemas, foreign fields.
+//! JSON that is passed through without interpretation: tool arguments, schemas, foreign fields.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,27 +7,27 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A JSON text on one line, kept exactly as its author wrote it apart from white space between tokens.
+/// A JSON text on one line, exactly as its author wrote it except for white space between tokens.
 ///
-/// A model's tool arguments are sent back to it in every later request. Parsing and writing them again would change
-/// the order of keys and the spelling of numbers, so the text itself is kept. Cloning is cheap.
+/// A model's tool arguments are sent back to it in every later request. Parsing and serialising them would
+/// change the order of keys and the spelling of numbers, so the text itself is stored. Cloning is cheap.
 #[derive(Clone)]
 pub struct Json(Arc<RawValue>);
 
 impl Json {
-    /// The JSON value `null`.
+    /// Returns the JSON value `null`.
     #[must_use]
     pub fn null() -> Self {
         Self(Arc::from(RawValue::NULL.to_owned()))
     }
 
-    /// The empty object `{}`.
+    /// Returns the empty object `{}`.
     #[must_use]
     pub fn empty_object() -> Self {
         Self::from_text("{}").unwrap_or_else(|_| Self::null())
     }
 
-    /// Takes a JSON text, dropping white space outside strings so that it fits on one line.
+    /// Parses a JSON text, dropping white space outside strings so that it fits on one line.
     ///
     /// # Errors
     /// When the text is not one JSON value.
@@ -36,7 +36,7 @@ impl Json {
         Self::from_raw(raw)
     }
 
-    /// Takes JSON that we wrote ourselves, without looking at it again.
+    /// Wraps JSON that we serialised ourselves, without validating it again.
     #[must_use]
     pub fn from_trusted(raw: Box<RawValue>) -> Self {
         Self(Arc::from(raw))
@@ -45,20 +45,20 @@ impl Json {
     /// Serialises a value.
     ///
     /// # Errors
-    /// When the value has no JSON form (a map with keys that are not strings).
+    /// When the value cannot be represented in JSON (a map whose keys are not strings).
     pub fn from_value<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Self> {
         Ok(Self(Arc::from(serde_json::value::to_raw_value(value)?)))
     }
 
-    /// Parses the text into a type.
+    /// Deserialises the text into a type.
     ///
     /// # Errors
-    /// When the text does not fit the type.
+    /// When the text does not match the type.
     pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.as_str())
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.get()
@@ -72,11 +72,11 @@ impl Json {
     }
 }
 
-/// How deep carried JSON may be nested. Skipping over a value needs no stack, so nothing else would stop a text that
-/// later overwhelms whoever parses it.
+/// Maximum nesting depth. Skipping over a value needs no stack, so without this limit a deeply nested text
+/// would overflow the stack of the first parser that reads it.
 const MAX_DEPTH: usize = 128;
 
-/// Drops white space outside strings; `None` when the value is nested too deep.
+/// Drops white space outside strings. Returns `None` if the value is nested too deep.
 fn compact(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let (mut in_string, mut escaped, mut depth) = (false, false, 0usize);
@@ -131,15 +131,15 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// Reads JSON where serde has read ahead, which it does to find the tag of an enum inside its fields. What it has read is
-/// kept as values, not as text, and the way to read a text is closed; so order is kept, but not how numbers were spelled.
+/// Deserialises JSON from serde's buffer, which serde uses to find the tag of an enum inside its fields. The
+/// buffer holds values instead of text, so the order of keys is preserved, but not the spelling of numbers.
 pub(crate) fn read_buffered<'de, D: Deserializer<'de>, T: FromValue>(deserializer: D) -> Result<T, D::Error> {
     T::Read::deserialize(deserializer).map(T::from_read)
 }
 
-/// What can be made of JSON that was read as values.
+/// Conversion from buffered values.
 pub(crate) trait FromValue {
-    /// How it is read.
+    /// The buffered form.
     type Read: DeserializeOwned;
 
     fn from_read(read: Self::Read) -> Self;
@@ -172,21 +172,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_key_order_and_number_spelling_on_one_line() {
+    fn key_order_and_number_spelling_are_preserved() {
         let json = Json::from_text("{ \"b\": 1.10,\n \"a\": \"x \\\" y\\n\" }").unwrap();
         assert_eq!(json.as_str(), r#"{"b":1.10,"a":"x \" y\n"}"#);
         assert_eq!(serde_json::to_string(&json).unwrap(), json.as_str());
     }
 
     #[test]
-    fn refuses_what_is_not_json() {
+    fn invalid_json_is_refused() {
         for bad in ["", "{", "{} {}", "nope"] {
             assert!(Json::from_text(bad).is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn refuses_what_is_nested_too_deep() {
+    fn deeply_nested_json_is_refused() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         assert!(Json::from_text(&nested(MAX_DEPTH)).is_ok());
         assert!(Json::from_text(&nested(MAX_DEPTH + 1)).is_err());

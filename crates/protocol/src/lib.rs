@@ -1,14 +1,15 @@
-//! The wire vocabulary of Baton: what travels between a client and a server, and what a session's history is
-//! made of.
+//! The wire vocabulary of Baton: the messages between clients and servers, and the events of a session's
+//! history.
 //!
-//! This crate is types and parsing only. It does no I/O, keeps no state and decides nothing: whether a request may
-//! be served is `baton-server`'s business, what a session does next is `baton-core`'s.
+//! This crate contains types and parsing only. It does no I/O, holds no state and decides nothing:
+//! the doors decide whether a request is served, `baton-core` what a session does next.
 //!
-//! Start at [`event`] for the history of a session, at [`rpc`] and [`frame`] for JSON-RPC, and at [`params`] for what
-//! clients send.
+//! Start at [`event`] for the history of a session, at [`rpc`] and [`frame`] for JSON-RPC, and at [`params`]
+//! for the parameters that clients send.
 
 pub mod agent;
 pub mod attachment;
+pub mod engine;
 pub mod event;
 pub mod frame;
 pub mod ids;
@@ -18,6 +19,7 @@ pub mod permission;
 pub mod provider;
 pub mod rpc;
 pub mod rules;
+pub mod sse;
 pub mod time;
 pub mod tool;
 

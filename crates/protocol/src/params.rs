@@ -1,8 +1,8 @@
-//! What clients send with the calls that make up a session's life.
+//! Parameters of the calls that create and drive sessions.
 //!
-//! Everything is optional and unknown fields are ignored: SDK versions differ by what they send, not by what it means.
-//! A field of the wrong type is an error that names the field.
-#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+//! Every field is optional and unknown fields are ignored: SDK versions differ in which fields they send, not
+//! in their meaning. A field of the wrong type is an error that names the field.
+#![allow(missing_docs, reason = "field names are those of the wire; the struct is documented")]
 
 use std::collections::BTreeMap;
 
@@ -18,26 +18,26 @@ use crate::provider::{ProviderConfig, ProviderModel};
 use crate::rpc::RpcError;
 use crate::tool::{Command, ToolSpec};
 
-/// Reads the parameters of a method.
+/// Parses the parameters of a method.
 ///
 /// # Errors
-/// An invalid-params error that says where and what is wrong.
+/// An invalid-params error that names the field and the problem.
 pub fn parse<T: DeserializeOwned>(method: &str, params: &Json) -> Result<T, RpcError> {
     let text = if params.as_str() == "null" { "{}" } else { params.as_str() };
     let mut reader = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let at = error.path().to_string();
-        let place = if at == "." { String::new() } else { format!(" `{at}`") };
-        RpcError::bad_params(format!("{method}: invalid parameter{place}: {}", error.inner()))
+        let field = if at == "." { String::new() } else { format!(" `{at}`") };
+        RpcError::bad_params(format!("{method}: invalid parameter{field}: {}", error.inner()))
     })
 }
 
-/// `session.create` and `session.resume`.
-#[derive(Debug, Clone, Default, Deserialize)]
+/// Parameters of `session.create` and `session.resume`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SessionParams {
-    /// Whether what is said here is kept with the session. Not on the wire: SDKs say it again when they resume; a door
-    /// whose clients never do sets it.
+    /// Whether these settings are stored with the session. Not on the wire: SDKs send them again when they
+    /// resume; APIs whose clients do not resume set this.
     #[serde(skip)]
     pub keep: bool,
     pub session_id: Option<SessionId>,
@@ -50,11 +50,11 @@ pub struct SessionParams {
     pub system_message: Option<SystemMessageConfig>,
     pub available_tools: Option<Vec<String>>,
     pub excluded_tools: Option<Vec<String>>,
-    /// Sent by the newest SDKs and by no older one.
+    /// Sent by the newest SDKs only.
     pub tool_filter_precedence: Option<String>,
     pub default_agent: Option<DefaultAgent>,
     pub custom_agents: Option<Vec<CustomAgent>>,
-    /// The custom agent that the conversation begins with.
+    /// The custom agent that the conversation starts with.
     pub agent: Option<String>,
     pub excluded_builtin_agents: Option<Vec<String>>,
     pub session_limits: Option<SessionLimits>,
@@ -71,33 +71,37 @@ pub struct SessionParams {
     pub request_exit_plan_mode: Option<bool>,
     pub request_auto_mode_switch: Option<bool>,
     pub hooks: Option<bool>,
+    /// MCP servers of the session, by name.
+    pub mcp_servers: Option<BTreeMap<String, Json>>,
+    /// Names of MCP servers that the session does not use, wherever they are configured.
+    pub disabled_mcp_servers: Option<Vec<String>>,
     pub working_directory: Option<String>,
     pub additional_directories: Option<Vec<String>>,
     #[serde(alias = "enableStreaming")]
     pub streaming: Option<bool>,
-    /// Whether the client is shown what sub-agents say while they say it; yes, unless said otherwise.
+    /// Whether the client receives streamed events of sub-agents; `None` means yes.
     pub include_sub_agent_streaming_events: Option<bool>,
     pub config_dir: Option<String>,
     pub instruction_directories: Option<Vec<String>>,
     pub git_hub_token: Option<String>,
-    /// Whether what files were before the session's own tools change them is kept.
+    /// Whether the session takes snapshots of files before its tools change them.
     pub enable_file_change_tracking: Option<bool>,
     /// Resume only: do not record the resume.
     pub disable_resume: Option<bool>,
-    /// Resume only: go on with what was pending when the last client left.
+    /// Resume only: continue the work that was pending when the last client left.
     pub continue_pending_work: Option<bool>,
 }
 
-/// How the endpoint that the server was started with is to be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+/// Options for the server's default endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CapiOptions {
-    /// Over a WebSocket, where a model offers that. Yes, if it is not said.
+    /// Whether to use a WebSocket where the model supports it; `None` means yes.
     pub enable_web_socket_responses: Option<bool>,
 }
 
-/// How the system prompt differs from the default.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+/// Changes to the default system prompt.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SystemMessageConfig {
     pub mode: SystemMessageMode,
@@ -105,28 +109,28 @@ pub struct SystemMessageConfig {
     pub sections: BTreeMap<String, SectionOverride>,
 }
 
-/// What happens to the default system prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+/// How the default system prompt is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SystemMessageMode {
-    /// It is kept and added to.
+    /// Text is appended to it.
     #[default]
     Append,
     /// It is replaced.
     Replace,
-    /// Its sections are changed one by one.
+    /// Single sections are changed.
     Customize,
 }
 
 /// A change of one section.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SectionOverride {
     pub action: SectionAction,
     pub content: Option<String>,
 }
 
-/// What to do with a section.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// The change of a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SectionAction {
     Replace,
@@ -134,28 +138,28 @@ pub enum SectionAction {
     Append,
     Prepend,
     Preserve,
-    /// The client is given the text and returns another.
+    /// The client receives the text and returns a replacement.
     Transform,
 }
 
-/// Settings of the agent that answers when no other is chosen.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+/// Settings of the default agent.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DefaultAgent {
     pub excluded_tools: Vec<String>,
 }
 
-/// When a conversation that grows too long for its model is summarised.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+/// When to compact a conversation that outgrows the model's context window.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InfiniteSessions {
     pub enabled: Option<bool>,
-    /// From which part of the window on, beside the turn that runs.
+    /// Part of the context window at which compaction starts in the background.
     pub background_compaction_threshold: Option<f64>,
 }
 
-/// When the output of a tool goes to a file instead of to the model.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+/// When to write the output of a tool to a file instead of passing it to the model.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LargeOutput {
     pub enabled: Option<bool>,
@@ -163,8 +167,8 @@ pub struct LargeOutput {
     pub output_dir: Option<String>,
 }
 
-/// `session.send`.
-#[derive(Debug, Clone, Deserialize)]
+/// Parameters of `session.send`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SendParams {
     pub session_id: SessionId,
@@ -190,19 +194,20 @@ impl From<SendParams> for Prompt {
             mode: params.mode.unwrap_or_default(),
             agent_mode: params.agent_mode,
             key: None,
+            by: None,
             request_headers: params.request_headers.unwrap_or_default(),
         }
     }
 }
 
-/// A call about one session that needs nothing else.
-#[derive(Debug, Clone, Deserialize)]
+/// Parameters of calls that need only a session id.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OnlySession {
     pub session_id: SessionId,
 }
 
-/// What is told about a session in lists.
+/// Properties of a session in lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionMetadata {
@@ -223,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_type_is_named() {
+    fn wrong_type_error_names_the_field() {
         let params = Json::from_text(r#"{"sessionId":"a","tools":[{"name":7}]}"#).unwrap();
         let error = parse::<SessionParams>("session.create", &params).unwrap_err();
         assert_eq!(error.code, crate::rpc::code::INVALID_PARAMS);
@@ -234,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn null_fields_and_unknown_fields_are_fine() {
+    fn null_and_unknown_fields_are_accepted() {
         let params = Json::from_text(r#"{"sessionId":"a","model":null,"somethingNew":{"x":1}}"#).unwrap();
         let parsed: SessionParams = parse("session.create", &params).unwrap();
         assert_eq!((parsed.session_id.unwrap().as_str(), parsed.model), ("a", None));

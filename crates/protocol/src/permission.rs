@@ -1,5 +1,5 @@
-//! Permissions: what a tool wants to do, and what is decided about it.
-#![allow(missing_docs, reason = "fields carry the names of the wire; the variant says what they are about")]
+//! Permission requests, decisions and grants.
+#![allow(missing_docs, reason = "field names are those of the wire; the variant is documented")]
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -7,7 +7,7 @@ use serde_with::skip_serializing_none;
 use crate::ids::ToolCallId;
 use crate::json::{Json, read_buffered};
 
-/// What a tool wants to do, for the person who decides.
+/// The action of a tool that needs permission, as shown to the user who decides.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
@@ -28,8 +28,10 @@ pub enum PermissionRequest {
         #[serde(default)]
         can_offer_session_approval: bool,
         warning: Option<String>,
-        /// The running shell that the text is typed into; none for a line of its own.
+        /// The running shell that receives the text as input; `None` for a separate command.
         input_to: Option<String>,
+        /// The setting of the repository's own configuration that can make a git command of the line run a program.
+        repository_runs: Option<String>,
     },
     /// Change a file.
     Write {
@@ -43,7 +45,7 @@ pub enum PermissionRequest {
     },
     /// Read a file or a directory.
     Read { tool_call_id: Option<ToolCallId>, path: String, intention: String },
-    /// Fetch something from the network.
+    /// Fetch from the network.
     Url { tool_call_id: Option<ToolCallId>, url: String, intention: String },
     /// Call a tool of an MCP server.
     Mcp {
@@ -56,9 +58,9 @@ pub enum PermissionRequest {
         #[serde(default)]
         read_only: bool,
     },
-    /// Remember something.
+    /// Store a fact in memory.
     Memory { tool_call_id: Option<ToolCallId>, fact: Option<String> },
-    /// Call a tool of a client.
+    /// Call a client tool.
     CustomTool {
         tool_call_id: Option<ToolCallId>,
         tool_name: String,
@@ -66,7 +68,7 @@ pub enum PermissionRequest {
         #[serde(default, deserialize_with = "read_buffered")]
         args: Option<Json>,
     },
-    /// A hook wants a person to decide.
+    /// A hook requires a user to decide.
     Hook {
         tool_call_id: Option<ToolCallId>,
         tool_name: String,
@@ -91,27 +93,30 @@ pub struct PossibleUrl {
     pub url: String,
 }
 
-/// What somebody decided, in either of the two vocabularies that clients have used. Parsed into [`Verdict`] at once.
+/// A decision of a client, in either of the two vocabularies that clients have used. Parsed into [`Verdict`]
+/// at once.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionDecision {
     pub kind: String,
     pub feedback: Option<String>,
-    /// For `approve-for-session` and `approve-for-location`: what exactly is granted.
+    /// For `approve-for-session` and `approve-for-location`: the exact grant.
     pub approval: Option<Approval>,
     /// For `approve-for-session` and `approve-permanently` of a URL.
     pub domain: Option<String>,
     pub location_key: Option<String>,
 }
 
-/// What was decided.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A parsed decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     ApproveOnce,
-    /// This, and what the grant covers, until the session is deleted. `None`: the default offer of the request.
+    /// Approves the request and grants what it covers for the lifetime of the session. `None`: the default
+    /// grant of the request.
     ApproveForSession(Option<Approval>),
-    /// The same for every session of a location that applies its grants.
+    /// Approves and grants for every session that applies the location's grants.
     ApproveForLocation {
         approval: Option<Approval>,
         location_key: String,
@@ -123,7 +128,7 @@ pub enum Verdict {
     DeniedByRules,
 }
 
-/// A decision in words nobody knows.
+/// Error for an unknown decision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown permission decision {0:?}: use approve-once, approve-for-session, approve-for-location, \
@@ -137,7 +142,8 @@ impl TryFrom<PermissionDecision> for Verdict {
     fn try_from(decision: PermissionDecision) -> Result<Self, Self::Error> {
         Ok(match decision.kind.as_str() {
             "approve-once" | "approved" => Self::ApproveOnce,
-            // A permanent grant is for a domain, and lasts as long as the session: only locations outlive sessions.
+            // A permanent grant covers a domain, and lasts as long as the session: only grants for locations
+            // outlive sessions.
             "approve-for-session" | "approved-for-session" | "approve-permanently" => {
                 let domain = decision.domain.map(|domain| Approval::Url { domain });
                 Self::ApproveForSession(decision.approval.or(domain))
@@ -158,8 +164,8 @@ impl TryFrom<PermissionDecision> for Verdict {
     }
 }
 
-/// What came of a permission request, as everybody is told. The names are older than the decisions' and strict in
-/// older SDKs, so they never change.
+/// The outcome of a permission request, as broadcast to clients. Older SDKs accept exactly these names, which
+/// differ from those of the decisions, so they never change.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
@@ -190,7 +196,7 @@ pub enum PermissionOutcome {
     },
 }
 
-/// A grant: approval that covers later requests too. What each covers is decided by the policy in `baton-core`.
+/// A grant: approval that covers later requests too. The policy in `baton-core` decides what each covers.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
@@ -201,19 +207,19 @@ pub enum Approval {
     Write {},
     /// Reading files.
     Read {},
-    /// This MCP server, or one tool of it.
+    /// An MCP server, or one of its tools.
     Mcp { server_name: String, tool_name: Option<String> },
     /// An origin: scheme, host and port.
     Url { domain: String },
-    /// Remembering things.
+    /// Storing facts in memory.
     Memory {},
-    /// This tool of a client.
+    /// A client tool.
     CustomTool { tool_name: String },
 }
 
 impl PermissionRequest {
-    /// The files that a request is about, one on each line of its path: an engine's change can touch several. None for
-    /// requests that are not about files.
+    /// Returns the files that a request is about, one for each line of its path: a change by an engine can
+    /// touch several. Empty for requests that are not about files.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         let names = match self {
             Self::Write { file_name: names, .. } | Self::Read { path: names, .. } => Some(names),
@@ -222,7 +228,7 @@ impl PermissionRequest {
         names.into_iter().flat_map(|names| names.split('\n'))
     }
 
-    /// The call that asks.
+    /// Returns the tool call that needs permission.
     #[must_use]
     pub fn tool_call_id(&self) -> Option<&ToolCallId> {
         match self {
@@ -237,7 +243,7 @@ impl PermissionRequest {
         }
     }
 
-    /// The same request, made by another call.
+    /// Returns the same request for another tool call.
     #[must_use]
     pub fn for_call(mut self, call: &ToolCallId) -> Self {
         match &mut self {
@@ -253,7 +259,7 @@ impl PermissionRequest {
         self
     }
 
-    /// The request as clients show it: shell lines go by another name there.
+    /// Converts the request to the vocabulary of prompts, in which shell commands have another name.
     #[must_use]
     pub fn as_prompt(&self) -> Json {
         let Self::Shell {
@@ -295,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn both_vocabularies_mean_the_same() {
+    fn both_vocabularies_are_equivalent() {
         for (old, new) in [
             ("approved", "approve-once"),
             ("denied-interactively-by-user", "reject"),
@@ -308,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_have_the_names_that_older_sdks_know() {
+    fn outcomes_have_the_names_of_older_sdks() {
         let text = serde_json::to_string(&PermissionOutcome::DeniedInteractivelyByUser {
             feedback: None,
             force_reject: None,

@@ -1,5 +1,5 @@
-//! Model endpoints that clients bring, and the models behind them. Never stored: they hold credentials.
-#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+//! Model endpoints configured by clients, and their models. Never stored: they contain credentials.
+#![allow(missing_docs, reason = "field names are those of the wire; the struct is documented")]
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::Json;
 
-/// A model endpoint that a client brings.
+/// A model endpoint configured by a client.
 ///
-/// A session has at most one without a name, and any number with one, whose models are listed beside them.
-#[derive(Clone, PartialEq, Default, Deserialize)]
+/// A session has at most one unnamed endpoint and any number of named ones, whose models are listed beside
+/// them.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProviderConfig {
     pub name: Option<String>,
@@ -21,7 +22,7 @@ pub struct ProviderConfig {
     pub base_url: String,
     pub api_key: Option<String>,
     pub bearer_token: Option<String>,
-    /// Whether the client is to be asked for a token before every request.
+    /// Whether to request a token from the client before every request.
     pub has_bearer_token_provider: Option<bool>,
     pub headers: Option<BTreeMap<String, String>>,
     pub model_id: Option<String>,
@@ -31,22 +32,22 @@ pub struct ProviderConfig {
     pub azure: Option<AzureConfig>,
 }
 
-/// What sort of endpoint it is.
+/// The kind of endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderKind {
-    /// OpenAI, and everybody who is compatible with it.
+    /// OpenAI and compatible endpoints.
     #[default]
     OpenAi,
-    /// OpenAI's models in Microsoft's cloud, with routes and keys of their own.
+    /// OpenAI models on Azure, with different routes and keys.
     Azure,
-    /// Anthropic, and everybody who is compatible with it.
+    /// Anthropic and compatible endpoints.
     Anthropic,
-    /// A recording, that is answered from without a network.
+    /// A recording that is replayed without a network.
     Replay,
 }
 
-/// Which of OpenAI's APIs is spoken.
+/// The OpenAI API to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WireApi {
@@ -55,7 +56,7 @@ pub enum WireApi {
     Responses,
 }
 
-/// What requests travel on.
+/// The transport of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderTransport {
@@ -64,15 +65,15 @@ pub enum ProviderTransport {
     WebSockets,
 }
 
-/// What Azure's endpoints need besides.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+/// Additional settings of Azure endpoints.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AzureConfig {
     pub api_version: Option<String>,
 }
 
-/// A model of a provider that has a name. It is chosen as `provider/id`.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+/// A model of a named provider. Selected as `provider/id`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProviderModel {
     pub id: String,
@@ -87,7 +88,7 @@ pub struct ProviderModel {
 }
 
 impl ProviderModel {
-    /// The name by which it is chosen.
+    /// Returns the name by which it is selected.
     #[must_use]
     pub fn selection(&self) -> String {
         format!("{}/{}", self.provider, self.id)
@@ -95,7 +96,7 @@ impl ProviderModel {
 }
 
 impl std::fmt::Debug for ProviderConfig {
-    /// Leaves credentials out: this may end up in a log.
+    /// Omits credentials: this may end up in a log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ProviderConfig")
             .field("name", &self.name)
@@ -113,13 +114,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_do_not_reach_logs() {
+    fn debug_output_omits_credentials() {
         let provider = ProviderConfig { api_key: Some("sk-secret".into()), ..ProviderConfig::default() };
         assert!(!format!("{provider:?}").contains("sk-secret"));
     }
 
     #[test]
-    fn a_kind_that_nobody_knows_is_an_error_and_not_ignored() {
+    fn unknown_provider_kind_is_an_error() {
         let parse = |text: &str| serde_json::from_str::<ProviderConfig>(text).map(|p| p.kind);
         assert_eq!(parse(r#"{"type":"anthropic","baseUrl":"x"}"#).unwrap(), Some(ProviderKind::Anthropic));
         assert!(parse(r#"{"type":"antropic","baseUrl":"x"}"#).unwrap_err().to_string().contains("antropic"));

@@ -5,31 +5,31 @@ use serde_json::value::RawValue;
 
 use crate::json::Json;
 
-/// Error codes of JSON-RPC, and the ones the protocol adds.
+/// Error codes of JSON-RPC and of the SDK protocol.
 pub mod code {
     /// The frame is not JSON.
     pub const PARSE_ERROR: i64 = -32700;
     /// The JSON is not a request.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// No such method.
+    /// The method does not exist.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The parameters do not fit the method.
+    /// The parameters do not match the method.
     pub const INVALID_PARAMS: i64 = -32602;
     /// The method failed.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// A call before a good `connect`.
+    /// A call before a successful `connect`.
     pub const AUTHENTICATION_REQUIRED: i64 = -32001;
     /// A wrong or missing connection token.
     pub const AUTHENTICATION_FAILED: i64 = -32002;
 }
 
-/// Why a call failed, as the caller is told.
+/// The error of a failed call, as sent to the caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
     /// One of [`code`].
     pub code: i64,
-    /// What happened and what to do, for people.
+    /// What failed and how to fix it, for people.
     pub message: String,
     /// Details for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,23 +37,23 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    /// An error with a code and a text.
+    /// Creates an error with a code and a text.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    /// The method ran and failed.
+    /// Creates the error of a method that failed.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(code::INTERNAL_ERROR, message)
     }
 
-    /// There is no such method.
+    /// Creates the error of an unknown method.
     #[must_use]
     pub fn unknown_method(method: &str) -> Self {
         Self::new(code::METHOD_NOT_FOUND, format!("Unhandled method {method}"))
     }
 
-    /// The parameters do not fit.
+    /// Creates the error of invalid parameters.
     pub fn bad_params(message: impl Into<String>) -> Self {
         Self::new(code::INVALID_PARAMS, message)
     }
@@ -62,30 +62,30 @@ impl RpcError {
 /// The id of a request, echoed with the JSON type it came with: some SDKs use numbers, others strings.
 pub type CallId = Json;
 
-/// One message read from the other side.
+/// A received message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Incoming {
-    /// A call that wants an answer.
+    /// A call that expects a response.
     Request {
-        /// To be echoed.
+        /// The id to echo.
         id: CallId,
-        /// Which method.
+        /// The method.
         method: String,
-        /// Its parameters; `null` when there are none.
+        /// Its parameters; `null` if absent.
         params: Json,
     },
-    /// A call that wants none.
+    /// A call without a response.
     Notification {
-        /// Which method.
+        /// The method.
         method: String,
-        /// Its parameters; `null` when there are none.
+        /// Its parameters; `null` if absent.
         params: Json,
     },
-    /// The answer to a call of ours.
+    /// The response to one of our calls.
     Response {
-        /// The number we gave it.
+        /// The id of our call.
         id: CallId,
-        /// What came of it.
+        /// Its result.
         outcome: Result<Json, RpcError>,
     },
 }
@@ -99,17 +99,18 @@ struct Parts {
     error: Option<RpcError>,
 }
 
-/// A frame that is not a message. When an id could be read, the sender can be told about that very call.
+/// A frame that is not a message. If its id could be parsed, the error can be sent as the response to that
+/// call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Malformed {
-    /// The id of the call, if it could be made out.
+    /// The id of the call, if it could be parsed.
     pub id: Option<CallId>,
-    /// What is wrong.
+    /// The error.
     pub error: RpcError,
 }
 
 impl Incoming {
-    /// Reads one frame's body.
+    /// Parses the body of a frame.
     ///
     /// # Errors
     /// When the body is not JSON, or not a message.
@@ -119,7 +120,7 @@ impl Incoming {
             .map_err(|e| fail(None, code::PARSE_ERROR, format!("the message is not UTF-8: {e}")))?;
         let raw: &RawValue = serde_json::from_str(text)
             .map_err(|e| fail(None, code::PARSE_ERROR, format!("the message is not JSON: {e}")))?;
-        // An array could be read as the fields of a message one after the other. Nobody means that; what they mean is a
+        // Serde would accept an array as the fields of a message in order. A client that sends one means a
         // batch, which this protocol does not have.
         if !raw.get().starts_with('{') {
             let why = "a JSON-RPC message is an object; batches are not supported".to_owned();
@@ -156,7 +157,7 @@ fn id_of(raw: &RawValue) -> Option<CallId> {
     serde_json::from_str::<OnlyId>(raw.get()).ok()?.id.filter(|id| id.as_str() != "null")
 }
 
-/// One message to the other side. `jsonrpc` comes first, as peers print it in their logs.
+/// A message to send. `jsonrpc` comes first, as peers print it in their logs.
 #[derive(Debug, Serialize)]
 pub struct Outgoing<'a, T: Serialize> {
     jsonrpc: &'static str,
@@ -173,7 +174,8 @@ pub struct Outgoing<'a, T: Serialize> {
 }
 
 impl<'a> Outgoing<'a, ()> {
-    /// The answer to a call. `result` is written even when it is `null`: one SDK refuses an answer with neither part.
+    /// Creates the response to a call. `result` is written even if it is `null`: one SDK rejects a response
+    /// with neither `result` nor `error`.
     #[must_use]
     pub fn response(id: &'a CallId, outcome: Result<&'a Json, &'a RpcError>) -> Self {
         let (result, error) = match outcome {
@@ -185,7 +187,7 @@ impl<'a> Outgoing<'a, ()> {
 }
 
 impl<'a, T: Serialize> Outgoing<'a, T> {
-    /// A message that wants no answer.
+    /// Creates a notification.
     pub fn notification(method: &'a str, params: T) -> Self {
         Self {
             jsonrpc: "2.0",
@@ -197,15 +199,15 @@ impl<'a, T: Serialize> Outgoing<'a, T> {
         }
     }
 
-    /// A call.
+    /// Creates a call.
     pub fn request(id: &'a CallId, method: &'a str, params: T) -> Self {
         Self { id: Some(id), ..Self::notification(method, params) }
     }
 
-    /// The message as a frame, ready to be written.
+    /// Encodes the message as a frame.
     ///
     /// # Errors
-    /// When the parameters have no JSON form.
+    /// When the parameters cannot be represented in JSON.
     pub fn to_frame(&self) -> serde_json::Result<bytes::Bytes> {
         Ok(crate::frame::encode(&serde_json::to_vec(self)?))
     }
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_requests_notifications_and_responses_apart() {
+    fn requests_notifications_and_responses_are_distinguished() {
         let request =
             Incoming::parse(br#"{"jsonrpc":"2.0","id":"a","method":"ping","params":{"message":null}}"#);
         let expected = Incoming::Request {
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_messages_name_their_fault_and_their_id() {
+    fn malformed_message_error_has_reason_and_id() {
         assert_eq!(Incoming::parse(b"{").unwrap_err().error.code, code::PARSE_ERROR);
         assert_eq!(Incoming::parse(b"\xff{}").unwrap_err().error.code, code::PARSE_ERROR);
         assert_eq!(Incoming::parse(b"{}").unwrap_err().error.code, code::INVALID_REQUEST);
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_void_answer_still_has_a_result() {
+    fn null_result_is_written() {
         let (id, null) = (json("1"), Json::null());
         let text = serde_json::to_string(&Outgoing::response(&id, Ok(&null))).unwrap();
         assert_eq!(text, r#"{"jsonrpc":"2.0","id":1,"result":null}"#);

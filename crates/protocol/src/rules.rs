@@ -1,23 +1,23 @@
-//! Standing rules of a session: what clients allow or deny before anything is asked. Data only; what a rule matches is
-//! decided by the policy in `baton-core`.
+//! Rules of a session: what clients allow or deny in advance. Data only; the policy in `baton-core` decides
+//! what a rule matches.
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::permission::Approval;
 
-/// The kind of request that a rule is about.
+/// The kind of request that a rule applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleKind {
-    /// Shell lines. Clients have two words for them.
+    /// Shell commands. Clients use two names for them.
     #[serde(alias = "commands")]
     Shell,
     /// Reading files and directories.
     Read,
     /// Changing files.
     Write,
-    /// Remembering facts.
+    /// Storing facts in memory.
     Memory,
     /// Fetching from the network.
     Url,
@@ -27,24 +27,24 @@ pub enum RuleKind {
     Mcp,
 }
 
-/// A rule as clients write it. Without an argument it is about every request of its kind.
+/// A rule as clients write it. Without an argument it applies to every request of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// The kind of request.
     pub kind: RuleKind,
-    /// The command, path, URL pattern, tool or server that it is about.
+    /// The command, path, URL pattern, tool or server that it applies to.
     #[serde(default)]
     pub argument: Option<String>,
 }
 
 impl Rule {
-    /// A rule about one thing, or about everything of its kind.
+    /// Creates a rule for one argument, or for every request of its kind.
     #[must_use]
     pub fn new(kind: RuleKind, argument: Option<&str>) -> Self {
         Self { kind, argument: argument.map(str::to_owned) }
     }
 
-    /// The rules that a grant amounts to when it is stored for a location.
+    /// Converts a grant into the rules to store for a location.
     #[must_use]
     pub fn of(approval: &Approval) -> Vec<Self> {
         vec![match approval {
@@ -64,16 +64,16 @@ impl Rule {
     }
 }
 
-/// All standing rules of a session.
+/// All rules of a session.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rules {
-    /// Requests that are allowed.
+    /// Allowed requests.
     pub approved: Vec<Rule>,
-    /// Requests that are denied, whatever else is allowed.
+    /// Denied requests; take precedence over everything that allows.
     pub denied: Vec<Rule>,
-    /// The grants of a location that were applied to the session.
+    /// The location grants that were applied to the session.
     pub location: Option<LocationRules>,
     /// Whether every read of a file or page is allowed.
     pub all_reads: bool,
@@ -84,7 +84,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether a rule is about single pages of a host, rather than about hosts.
+    /// Whether a rule applies to single pages of a host, rather than to hosts.
     #[must_use]
     pub fn are_about_pages(&self) -> bool {
         let location = self.location.iter().flat_map(|location| &location.rules);
@@ -97,7 +97,7 @@ impl Rules {
         })
     }
 
-    /// Whether anything is allowed by them.
+    /// Whether the rules allow anything.
     #[must_use]
     pub fn allow_something(&self) -> bool {
         let denied = self.denied.clone();
@@ -105,23 +105,23 @@ impl Rules {
     }
 }
 
-/// The grants that are kept for a location.
+/// The grants stored for a location.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocationRules {
     /// The key of the location: the root of a repository, or a directory.
     pub key: String,
-    /// What is allowed there.
+    /// Allowed requests.
     pub rules: Vec<Rule>,
 }
 
-/// Directories that may be read without asking. Paths are absolute, with links resolved by whoever sets them.
+/// Directories that may be read without asking. Paths are absolute; the caller has resolved links.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PathScope {
     /// The workspace, if a client named one; otherwise the working directory.
     pub primary: Option<String>,
-    /// Further directories.
+    /// Additional directories.
     pub directories: Vec<String>,
     /// Whether every path may be read.
     pub unrestricted: bool,
@@ -131,13 +131,13 @@ pub struct PathScope {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UrlScope {
-    /// Hosts, or URLs whose path covers what is below it.
+    /// Hosts, or URLs that cover all paths below theirs.
     pub allowed: Vec<String>,
     /// Whether every page may be fetched.
     pub unrestricted: bool,
 }
 
-/// A change of a session's rules. What is not named stays as it is.
+/// A change of a session's rules. Absent fields stay unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RulesEdit {
@@ -146,23 +146,24 @@ pub struct RulesEdit {
     /// The deny rules.
     pub denied: RuleListEdit,
     /// The applied location; `Some(None)` withdraws it.
+    #[serde(with = "::serde_with::rust::double_option", skip_serializing_if = "Option::is_none")]
     pub location: Option<Option<LocationRules>>,
     /// Whether every read is allowed.
     pub all_reads: Option<bool>,
-    /// The directories as a whole.
+    /// Replaces the directories.
     pub paths: Option<PathScope>,
-    /// One more directory.
+    /// Adds a directory.
     pub add_directory: Option<String>,
-    /// Another workspace.
+    /// Replaces the workspace.
     pub primary: Option<String>,
-    /// The pages as a whole.
+    /// Replaces the pages.
     pub urls: Option<UrlScope>,
     /// Whether every page may be fetched.
     pub unrestricted_urls: Option<bool>,
 }
 
 impl RulesEdit {
-    /// The change that leaves deny rules only.
+    /// Creates the change that removes everything but deny rules.
     #[must_use]
     pub fn disarming() -> Self {
         Self {
@@ -175,7 +176,7 @@ impl RulesEdit {
         }
     }
 
-    /// The rules after this change.
+    /// Returns the rules after this change.
     #[must_use]
     pub fn applied_to(self, rules: &Rules) -> Rules {
         let mut after = rules.clone();
@@ -194,22 +195,22 @@ impl RulesEdit {
     }
 }
 
-/// A change of a list of rules, in the order in which clients mean it.
+/// A change of a list of rules. The fields apply in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RuleListEdit {
-    /// Replaces the whole list first.
+    /// First, replaces the list.
     pub replace: Option<Vec<Rule>>,
-    /// Then adds these.
+    /// Then, adds these.
     pub add: Vec<Rule>,
-    /// Then removes these.
+    /// Then, removes these.
     pub remove: Vec<Rule>,
-    /// Or removes all.
+    /// Finally, removes all.
     pub remove_all: bool,
 }
 
 impl RuleListEdit {
-    /// Changes a list.
+    /// Applies the change to a list.
     pub fn apply(self, rules: &mut Vec<Rule>) {
         if let Some(replacement) = self.replace {
             *rules = replacement;
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_parse_in_both_vocabularies_and_unknown_kinds_are_refused() {
+    fn both_vocabularies_parse_and_unknown_kinds_are_refused() {
         let read = |text: &str| serde_json::from_str::<Rule>(text);
         let shell = read(r#"{"kind":"commands","argument":"ls"}"#).unwrap();
         assert_eq!(shell, Rule::new(RuleKind::Shell, Some("ls")));
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_edit_changes_nothing() {
+    fn empty_edit_changes_nothing() {
         let rules = Rules { all_reads: true, ..Rules::default() };
         assert_eq!(RulesEdit::default().applied_to(&rules), rules);
     }

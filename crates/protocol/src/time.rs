@@ -1,19 +1,20 @@
-//! Points in time, as the wire writes them.
+//! Timestamps in the format of the wire.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A moment in milliseconds since 1970, UTC. On the wire an ISO 8601 text with three decimals and a `Z`.
+/// A point in time in milliseconds since 1970, UTC. On the wire an ISO 8601 text with three decimals and a
+/// `Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The present, according to the machine. Only shells call this; the core is told the time.
+    /// Reads the system clock. The core never calls this; it receives the time with each input.
     #[must_use]
     pub fn now() -> Self {
         Self(jiff::Timestamp::now().as_millisecond())
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     #[must_use]
     pub fn as_millis(self) -> i64 {
         self.0
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_written_with_three_decimals_and_z() {
+    fn timestamp_has_three_decimals_and_z() {
         assert_eq!(Timestamp(1_794_774_653_223).to_string(), "2026-11-15T20:30:53.223Z");
         assert_eq!(Timestamp(1_794_774_653_000).to_string(), "2026-11-15T20:30:53.000Z");
         assert_eq!("2026-11-15T20:30:53.223Z".parse::<Timestamp>().unwrap(), Timestamp(1_794_774_653_223));

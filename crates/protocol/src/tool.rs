@@ -1,12 +1,12 @@
-//! Tools and commands as clients declare them, and what they return.
-#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+//! Tools and commands as declared by clients, and tool results.
+#![allow(missing_docs, reason = "field names are those of the wire; the struct is documented")]
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::json::Json;
 
-/// A tool that a client offers to the model.
+/// A tool that a client provides to the model.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,12 +20,12 @@ pub struct ToolSpec {
     pub overrides_built_in_tool: bool,
     #[serde(default)]
     pub skip_permission: bool,
-    /// Success of this tool ends the turn.
+    /// Whether a successful call ends the turn.
     #[serde(default)]
     pub is_terminal: bool,
 }
 
-/// A slash command that a client offers to the user.
+/// A slash command that a client provides to the user.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
@@ -33,21 +33,21 @@ pub struct Command {
     pub description: Option<String>,
 }
 
-/// How a tool call went.
+/// The outcome of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResultType {
     #[default]
     Success,
     Failure,
-    /// A person said no; the turn stops.
+    /// Denied by a user; the turn stops.
     Rejected,
     Denied,
     Timeout,
 }
 
 impl ResultType {
-    /// The name on the wire, which is also the error code of a call that did not succeed.
+    /// Returns the name on the wire, which is also the error code of a call that did not succeed.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl ResultType {
     }
 }
 
-/// Bytes that a tool returns for the model, such as an image.
+/// Binary data that a tool returns to the model, such as an image.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,39 +74,41 @@ pub struct BinaryResult {
     pub description: Option<String>,
 }
 
-/// What a tool call gave.
+/// The result of a tool call.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// What the model is told.
+    /// Text for the model.
     #[serde(default)]
     pub text_result_for_llm: String,
     #[serde(default)]
     pub result_type: ResultType,
-    /// Why it failed, for people; the model is told the text.
+    /// The error, for people; the model receives the text.
     pub error: Option<String>,
-    /// What people see in the session's log instead of the text.
+    /// Text that people see in the session's log instead of the model's text.
     pub session_log: Option<String>,
     pub tool_telemetry: Option<Json>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binary_results_for_llm: Vec<BinaryResult>,
     pub contents: Option<Json>,
+    /// Structured content of an MCP tool, as its server sent it.
+    pub structured_content: Option<Json>,
 }
 
 impl ToolResult {
-    /// A call that went well.
+    /// Creates the result of a successful call.
     pub fn success(text: impl Into<String>) -> Self {
         Self { text_result_for_llm: text.into(), ..Self::default() }
     }
 
-    /// A call that failed.
+    /// Creates the result of a failed call.
     pub fn failure(text: impl Into<String>) -> Self {
         Self { text_result_for_llm: text.into(), result_type: ResultType::Failure, ..Self::default() }
     }
 }
 
-/// A tool result as clients send it: an object, or just the text.
+/// A tool result as clients send it: an object, or only the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnyToolResult(pub ToolResult);
 
@@ -116,7 +118,8 @@ impl<'de> Deserialize<'de> for AnyToolResult {
         if let Ok(text) = json.parse::<String>() {
             return Ok(Self(ToolResult::success(text)));
         }
-        // A client may return any JSON; what is not a result object is a result by itself.
+        // A client may return any JSON value; a value that is not a result object becomes the text of a
+        // result.
         let shaped =
             json.parse::<ToolResult>().ok().filter(|_| json.as_str().contains("\"textResultForLlm\""));
         Ok(Self(shaped.unwrap_or_else(|| ToolResult::success(json.as_str()))))
@@ -128,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_may_be_text_object_or_any_json() {
+    fn result_can_be_text_object_or_any_json() {
         let read = |text: &str| serde_json::from_str::<AnyToolResult>(text).unwrap().0;
         assert_eq!(read("\"ok\""), ToolResult::success("ok"));
         let rejected = read(r#"{"textResultForLlm":"no","resultType":"rejected"}"#);

@@ -1,15 +1,11 @@
 //! Measures the store on this machine: `cargo run --release -p baton-store --example throughput [directory]
 //! [events]`.
 //!
-//! The directory should be on the disk in question (default: the temporary one); `events` is the length of
-//! the long session (default: 1,000,000).
+//! The directory should be on the disk to measure (default: the temporary directory); `events` is the length
+//! of the long session (default: 1,000,000).
 
-#![allow(clippy::disallowed_methods, reason = "tests may block")]
-#![allow(
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a measuring tool prints, and stops at any surprise"
-)]
+#![allow(clippy::disallowed_methods, reason = "a measuring tool may block")]
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a measuring tool prints, and panics on errors")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -72,7 +68,7 @@ fn resident_kilobytes() -> i64 {
     line.split_whitespace().nth(1).and_then(|kilobytes| kilobytes.parse().ok()).unwrap_or_default()
 }
 
-/// What a store costs before it is used, once it is opened, and after some use.
+/// Memory of a store before use, once opened, and after some use.
 async fn memory(root: &Path) {
     let start = resident_kilobytes();
     let store = SqliteStore::new(root.join("memory.db"), Durability::Full);
@@ -95,7 +91,7 @@ async fn memory(root: &Path) {
     store.close().await.unwrap();
 }
 
-/// What the disk can do at best: a small write, and waiting until it is safe.
+/// Upper bound of the disk: a small write and its fdatasync.
 fn raw_disk(root: &Path) {
     use std::io::Write;
     let mut file = std::fs::File::create(root.join("raw")).unwrap();
@@ -118,7 +114,7 @@ fn percentile(times: &mut [Duration], percent: usize) -> f64 {
     times[(times.len() - 1) * percent / 100].as_secs_f64() * 1000.0
 }
 
-/// Both take turns, because a shared disk is faster in one second than in the next.
+/// Store and plain SQLite alternate, because the speed of a shared disk changes from second to second.
 async fn throughput(root: &Path, durability: Durability, appenders: usize) {
     let store = Arc::new(SqliteStore::new(root.join(format!("{durability:?}-{appenders}.db")), durability));
     let mut plain = PlainSqlite::new(&root.join(format!("plain-{durability:?}-{appenders}.db")), durability);
@@ -168,7 +164,7 @@ async fn write(store: Arc<SqliteStore>, lease: Lease, mut head: Seq) -> (Lease, 
     (lease, head, times)
 }
 
-/// The least that SQLite could do for the same rows: one loop, one statement, no sessions, nobody to answer.
+/// The lower bound for the same rows: SQLite in one loop, one statement, no sessions, no replies.
 struct PlainSqlite {
     file: Connection,
     count: i64,
@@ -209,7 +205,7 @@ impl PlainSqlite {
     }
 }
 
-/// How long it takes to open a long and a short session, and to delete the long one under somebody's eyes.
+/// Time to open a long and a short session, and to delete the long one while another session appends.
 async fn opening(root: &Path, events: usize) {
     let store = Arc::new(SqliteStore::new(root.join("long.db"), Durability::Relaxed));
     println!();

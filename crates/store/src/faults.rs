@@ -1,8 +1,8 @@
-//! A store that fails on demand, around one that does not.
+//! A store that fails on demand, wrapped around one that does not.
 //!
-//! It counts calls, so a test can first run a scenario untouched, ask how many calls it made, and then run it
-//! again once for each of them with a fault right there: every place where storage can fail is tried, not a
-//! random few.
+//! It counts calls. A test can run a scenario without faults, read the number of calls, and repeat the scenario
+//! once for each call with a fault at that call: every point at which storage can fail is covered, instead of a
+//! random sample.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,28 +12,28 @@ use crate::{
     Append, Lease, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError, Summary, Take,
 };
 
-/// What goes wrong, and when. Calls are counted from 1, over all methods, in the order in which they are
-/// first polled.
+/// The planned fault. Calls are numbered from 1 across all methods, in the order in which they are first
+/// polled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     #[default]
     None,
-    /// This one call fails, and has no effect.
+    /// This call fails without effect.
     Before(u64),
-    /// This one call has its effect, but its caller is told that it failed: the acknowledgement is lost.
+    /// This call takes effect but returns an error: its acknowledgement is lost.
     After(u64),
-    /// This call and all later ones fail without effect, like on a broken disk, until the plan is changed.
+    /// This call and all later ones fail without effect, as on a broken disk, until the plan changes.
     From(u64),
-    /// All writes fail without effect, and reads do not, like on a full disk, until the plan is changed.
+    /// All writes fail without effect while reads succeed, as on a full disk, until the plan changes.
     Full,
 }
 
-/// What is being done, in the words of [`StoreError::Medium`].
+/// Values of `doing` in [`StoreError::Medium`].
 const WRITING: &str = "write to";
 const READING: &str = "read";
 
-/// A [`Store`] that passes calls on to another one, except those that are planned to fail.
+/// A [`Store`] that forwards calls to another one, except those that are planned to fail.
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
     plan: Mutex<Plan>,
@@ -46,22 +46,22 @@ struct Plan {
 }
 
 impl FaultyStore {
-    /// Wraps a store. Nothing fails yet.
+    /// Wraps a store. No fault is planned.
     pub fn new(inner: Arc<dyn Store>) -> Self {
         Self { inner, plan: Mutex::default() }
     }
 
-    /// Decides what goes wrong from now on; replaces what was decided before. Calls keep being counted.
+    /// Replaces the planned fault. The call count continues.
     pub fn plan(&self, fault: Fault) {
         self.lock().fault = fault;
     }
 
-    /// Lets everything succeed again.
+    /// Removes the planned fault.
     pub fn heal(&self) {
         self.plan(Fault::None);
     }
 
-    /// How many calls were made so far, failed ones included.
+    /// Returns the number of calls so far, including failed ones.
     pub fn calls(&self) -> u64 {
         self.lock().calls
     }
@@ -73,8 +73,8 @@ impl FaultyStore {
             (plan.calls, plan.fault)
         };
         let failed = || StoreError::Medium {
-            doing,
-            place: "a store with planned faults".to_owned(),
+            doing: doing.into(),
+            path: "a store with planned faults".to_owned(),
             cause: format!("call {number} was planned to fail ({fault:?})"),
         };
         match fault {
@@ -100,8 +100,8 @@ impl Store for FaultyStore {
         Box::pin(self.pass(WRITING, self.inner.acquire(session, owner, take)))
     }
 
-    fn append(&self, append: Append) -> Reply<'_, Seq> {
-        Box::pin(self.pass(WRITING, self.inner.append(append)))
+    fn append_shared(&self, append: Arc<Append>) -> Reply<'_, Seq> {
+        Box::pin(self.pass(WRITING, self.inner.append_shared(append)))
     }
 
     fn release(&self, lease: Lease) -> Reply<'_, ()> {

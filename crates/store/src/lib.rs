@@ -1,18 +1,18 @@
-//! Where sessions live: one trait, several homes.
+//! Storage for sessions: one trait and its implementations.
 //!
-//! A store keeps, for every session, one ordered sequence of records and a few facts beside it. It promises
-//! order, durability and exclusion, and **never knows what a record means**: bodies, metadata and snapshots
-//! are bytes to it.
+//! A store holds one ordered sequence of records for each session, with metadata and a snapshot beside it. It
+//! guarantees order, durability and exclusive writes, and **does not interpret records**: bodies, metadata and
+//! snapshots are opaque bytes.
 //!
-//! * [`memory::MemoryStore`]: for tests, with faults injected at any call ([`faults::FaultyStore`]).
-//! * [`sqlite::SqliteStore`]: the default; one file, one writer thread, group commit over all sessions.
+//! * [`memory::MemoryStore`]: for tests; [`faults::FaultyStore`] injects a fault at any call.
+//! * [`sqlite::SqliteStore`]: the default. One file, one writer thread, group commit across all sessions.
 //!
-//! Exclusion is by *lease and epoch*: every acquisition of a session gets a new epoch, every write names the
-//! epoch it was made under, and a write under an old one is refused in the same transaction that would have
-//! made it. So two servers can never both write a session, however late one of them learns that it has lost
-//! it.
+//! Writers exclude each other by *lease and epoch*: every acquisition of a session gets a new epoch, every
+//! write names the epoch of its lease, and the transaction that would apply a write with a stale epoch refuses
+//! it. Two servers can therefore never both write to a session, however late one of them learns that it lost
+//! the lease.
 //!
-//! All implementations pass the same suite, [`contract`].
+//! All implementations pass the same test suite, [`contract`].
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 pub mod contract;
@@ -20,23 +20,25 @@ pub mod faults;
 pub mod memory;
 pub mod sqlite;
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use baton_protocol::{SessionId, Timestamp};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// The place of a record in its session: 1, 2, 3, ... without gaps. Zero is the place before the first.
+/// The sequence number of a record in its session: 1, 2, 3, ... without gaps. Zero precedes the first record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
 
 impl Seq {
-    /// The place before the first record.
+    /// The position before the first record.
     pub const ZERO: Self = Self(0);
 
-    /// The place `count` further on.
+    /// Returns the sequence number `count` records later.
     #[must_use]
     pub fn plus(self, count: usize) -> Self {
         Self(self.0 + count as u64)
@@ -49,83 +51,83 @@ impl std::fmt::Display for Seq {
     }
 }
 
-/// Which acquisition of a session a write belongs to. Grows with every acquisition and never repeats in a
-/// store, not even when a session is deleted and another of the same name is made: else the old one's holder
-/// could write there.
+/// Identifies one acquisition of a session. Epochs only grow and are never reused in a store, not even after a
+/// session is deleted and another is created under the same id: the previous holder could otherwise write to
+/// the new session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
 
-/// One record, as it is read back.
+/// A stored record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its place.
+    /// Its sequence number.
     pub seq: Seq,
-    /// A label by which readers can skip records without parsing them. Opaque here.
+    /// A label that lets readers skip records without parsing them. Opaque to the store.
     pub kind: String,
-    /// The record itself.
+    /// The content. Opaque to the store.
     pub body: Bytes,
 }
 
-/// A record to be appended; its place follows from the session's head.
+/// A record to append. Its sequence number follows from the session's head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRecord {
-    /// See [`Record::kind`].
+    /// The label, as in [`Record::kind`].
     pub kind: String,
-    /// The record itself.
+    /// The content.
     pub body: Bytes,
 }
 
-/// Who holds a session: enough to tell whether that process still lives, and to name it to people.
+/// The process that holds a session: enough to check whether it is alive, and to name it in an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// Unique for each run of a server.
     pub server: String,
-    /// The machine.
+    /// Host name of the machine.
     pub host: String,
-    /// The machine's current boot; a pid means nothing in another one.
+    /// Boot id of the machine. Process ids are meaningless across reboots.
     pub boot: String,
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// When that process started, in the machine's own ticks; a pid is used again, this pair is not.
+    /// Start time of the process, in clock ticks since boot. Process ids are reused; this pair is not.
     pub started: u64,
 }
 
-/// The right to write one session, until somebody else acquires it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The right to write to one session, valid until the next acquisition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The session.
     pub session: SessionId,
-    /// Under which acquisition.
+    /// The epoch of this acquisition.
     pub epoch: Epoch,
 }
 
-/// Who holds a session, and whether it may be taken from them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The current holder of a session, and whether the session may be taken over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The process.
     pub owner: Owner,
-    /// Its acquisition.
+    /// The epoch of its acquisition.
     pub epoch: Epoch,
-    /// Whether it is in the middle of something; an idle session may be taken over.
+    /// Whether a turn or other work is in progress. An idle session may be taken over.
     pub busy: bool,
 }
 
-/// How to take a session.
+/// The condition under which a session is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// Only if nobody holds it.
+    /// Only if no process holds it.
     IfFree,
-    /// Also from whoever holds it under this epoch, in the middle of something or not: for a holder that is
-    /// known to be dead. Refused if the session has changed hands since.
+    /// Also from the holder with this epoch, busy or idle: for a holder that is known to be dead. Refused if
+    /// the session was acquired again since.
     From(Epoch),
-    /// Like [`Take::From`], but only while that holder is idle: for one that lives. Whoever looked at a
-    /// summary and saw an idle holder cannot know that it still is; the store can.
+    /// Like [`Take::From`], but only while that holder is idle: for a holder that is alive. A summary that
+    /// shows an idle holder may be stale by now; the store checks in the same transaction.
     FromIdle(Epoch),
 }
 
 impl Take {
-    /// Whether a session in these hands may be taken this way. The one rule that all stores share.
+    /// Whether a session with this holder may be acquired. All stores share this rule.
     #[must_use]
     pub fn allows(self, holder: Option<&Holder>) -> bool {
         let Some(holder) = holder else { return true };
@@ -137,193 +139,201 @@ impl Take {
     }
 }
 
-/// A session to be created, with its first records.
+/// A session to create, with its first records.
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// Its name.
+    /// Its id.
     pub session: SessionId,
-    /// Who creates it, and holds it from the start.
+    /// The process that creates the session and holds it from then on.
     pub owner: Owner,
-    /// When.
+    /// Time of creation.
     pub created: Timestamp,
     /// The first records.
     pub records: Vec<NewRecord>,
-    /// What lists show; opaque here.
+    /// Metadata for lists. Opaque to the store.
     pub meta: Bytes,
-    /// See [`Append::busy`].
+    /// Whether the session is busy, as in [`Append::busy`].
     pub busy: bool,
 }
 
-/// One write: records, and what changes with them. All of it happens, or nothing.
+/// One atomic write: records, and the session state that changes with them.
 #[derive(Clone, Debug)]
 pub struct Append {
     /// The right to write.
     pub lease: Lease,
-    /// The head that the writer knows. A difference means that the writer is wrong about the session.
+    /// The head as known to the writer. If it differs from the stored head, the write is refused.
     pub expected: Seq,
-    /// What is appended; may be empty, to change only what follows.
+    /// The records to append. May be empty, to change only the fields below.
     pub records: Vec<NewRecord>,
-    /// When.
+    /// Time of the write.
     pub modified: Timestamp,
     /// New metadata, if it changed.
     pub meta: Option<Bytes>,
-    /// A snapshot of whatever the writer folds the records into, valid right after these records. Lets
-    /// [`Store::acquire`] return a short tail instead of the whole history.
+    /// A snapshot of the state folded from all records up to and including these. With it, [`Store::acquire`]
+    /// returns a short tail instead of the whole history.
     pub snapshot: Option<Bytes>,
-    /// Whether the session is in the middle of something after this write.
+    /// Whether a turn or other work is in progress after this write.
     pub busy: bool,
 }
 
-/// A session, ready to be written.
+/// A session that was acquired for writing.
 #[derive(Clone, Debug)]
 pub struct Opened {
     /// The right to write.
     pub lease: Lease,
-    /// The last record's place.
+    /// Sequence number of the last record.
     pub head: Seq,
-    /// When it was created.
+    /// Time of creation.
     pub created: Timestamp,
-    /// When it was last written.
+    /// Time of the last write.
     pub modified: Timestamp,
-    /// What lists show.
+    /// Metadata for lists.
     pub meta: Bytes,
-    /// The newest snapshot, and the place after which the tail begins.
+    /// The newest snapshot, with the sequence number of the last record that it covers.
     pub snapshot: Option<(Seq, Bytes)>,
-    /// All records after the snapshot, or all there are.
+    /// All records after the snapshot, or all records if there is no snapshot.
     pub tail: Vec<Record>,
 }
 
-/// What is known about a session without opening it.
+/// Properties of a session that are known without acquiring it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Its name.
+    /// Its id.
     pub session: SessionId,
-    /// The last record's place.
+    /// Sequence number of the last record.
     pub head: Seq,
-    /// When it was created.
+    /// Time of creation.
     pub created: Timestamp,
-    /// When it was last written.
+    /// Time of the last write.
     pub modified: Timestamp,
-    /// What lists show.
+    /// Metadata for lists.
     pub meta: Bytes,
-    /// Who holds it, if anybody.
+    /// The current holder, if any.
     pub holder: Option<Holder>,
-    /// Bytes of all record bodies.
+    /// Total size of the record bodies in bytes.
     pub size: u64,
-    /// What of it cannot be read, in words, if anything: the rest is what could be, or nothing.
+    /// Describes which part of the row is unreadable, if any. The other fields then hold what could be read, or
+    /// defaults.
     pub damage: Option<String>,
 }
 
-/// Which records to read.
+/// A range of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// Up to `limit` records after `after`, in order.
     After {
-        /// Where to start, exclusive.
+        /// Exclusive start.
         after: Seq,
-        /// How many at most.
+        /// Maximum number of records.
         limit: usize,
     },
-    /// The `limit` records right before `before`, in order.
+    /// The last `limit` records before `before`, in order.
     Before {
-        /// Where to end, exclusive.
+        /// Exclusive end.
         before: Seq,
-        /// How many at most.
+        /// Maximum number of records.
         limit: usize,
     },
 }
 
-/// Why a store refused or failed.
-#[derive(Debug, Clone, thiserror::Error)]
+/// An error of a store: a refusal or a failure.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StoreError {
-    /// A session of that name exists.
+    /// A session with this id exists.
     #[error("a session named {0} exists already")]
     Exists(SessionId),
-    /// There is no such session.
+    /// No session has this id.
     #[error("Session not found: {0}")]
     NotFound(SessionId),
-    /// Somebody else holds it.
+    /// Another process holds the session.
     #[error("session {session} is in use by process {} on {}", holder.owner.pid, holder.owner.host)]
     Held {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// By whom.
+        /// Its holder.
         holder: Box<Holder>,
     },
-    /// The lease is over: somebody else has acquired the session, or it was released or deleted.
+    /// The lease is no longer valid: the session was acquired by another process, released or deleted.
     #[error(
         "session {0} was taken over by another server, released or deleted; what was not acknowledged is not \
          written"
     )]
     Fenced(SessionId),
-    /// The writer expected another head. A bug of the writer; nothing was written.
+    /// The writer expected a different head. A bug in the writer; nothing was written.
     #[error("session {session} has {actual} records where the writer expected {expected}")]
     OutOfStep {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// What the writer believed.
+        /// The head that the writer expected.
         expected: Seq,
-        /// What is.
+        /// The stored head.
         actual: Seq,
     },
-    /// The medium failed: disk full, read-only, damaged.
-    #[error("cannot {doing} the session store at {place}: {cause}")]
+    /// The storage medium failed: disk full, read-only, damaged.
+    #[error("cannot {doing} the session store at {path}: {cause}")]
     Medium {
-        /// What was being done, as a verb.
-        doing: &'static str,
-        /// Which store.
-        place: String,
-        /// What the system said, and what to do.
+        /// The failed operation, as a verb.
+        doing: Cow<'static, str>,
+        /// Path of the store.
+        path: String,
+        /// The error of the system, and how to fix it.
         cause: String,
     },
 }
 
-/// The answer of a store, to be awaited. Nothing happens before it is.
+/// The result of a store operation. The operation starts when the future is first polled.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// A home for sessions. When a write's future is ready with `Ok`, the write is durable to the degree the
-/// store was opened with; when it is `Err`, nothing of it was done, except that a [`StoreError::Medium`] may
-/// leave it open. A future that is dropped before it is ready leaves it open as well. Either way
-/// [`Append::expected`] makes the question decidable: the same append, tried again, is refused as out of step
-/// if the first one was done.
+/// Durable storage for sessions.
+///
+/// When the future of a write resolves to `Ok`, the write is durable to the degree the store was opened with.
+/// When it resolves to `Err`, nothing was written, with one exception: after [`StoreError::Medium`], and after
+/// a future was dropped before it resolved, the write may or may not have happened. [`Append::expected`]
+/// decides: if the first attempt was applied, a retry of the same append is refused as
+/// [`StoreError::OutOfStep`].
 pub trait Store: Send + Sync + 'static {
-    /// How many transactions were committed through this store, if it counts them: with many sessions at work far
-    /// fewer than writes.
+    /// Returns the number of transactions committed through this store, if it counts them. Under load from
+    /// many sessions far smaller than the number of writes.
     fn commits(&self) -> Option<u64> {
         None
     }
 
-    /// Makes a session and takes it.
+    /// Creates a session and acquires it.
     fn create(&self, new: NewSession) -> Reply<'_, Lease>;
 
-    /// Takes a session under a new epoch and reads what is needed to go on with it. The new holder counts as
-    /// idle until its first write says otherwise.
+    /// Acquires a session under a new epoch and reads the state needed to continue it. The new holder counts as
+    /// idle until its first write.
     fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened>;
 
-    /// Writes.
-    fn append(&self, append: Append) -> Reply<'_, Seq>;
+    /// Appends records to a session.
+    fn append(&self, append: Append) -> Reply<'_, Seq> {
+        self.append_shared(Arc::new(append))
+    }
 
-    /// Gives a session back. Does nothing if it was taken over meanwhile.
+    /// Appends records to a session, from a value that the caller keeps: a retry costs no copy of it.
+    fn append_shared(&self, append: Arc<Append>) -> Reply<'_, Seq>;
+
+    /// Releases a session. Does nothing if the lease is no longer valid.
     fn release(&self, lease: Lease) -> Reply<'_, ()>;
 
-    /// Reads records, whoever holds the session. Asking beyond either end is no error: there is just nothing
-    /// there.
+    /// Reads records; needs no lease. A span beyond either end of the history yields no records and no error.
     fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>>;
 
-    /// Tells about one session; `None` if there is none of that name.
+    /// Returns the summary of one session, or `None` if it does not exist.
     fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>>;
 
-    /// Tells about all sessions, last written first; those written at the same time by name. One that is damaged does
-    /// not hide the others; see [`Summary::damage`].
+    /// Returns the summaries of all sessions, most recently written first, then by id. A damaged session does
+    /// not hide the others; it is marked with [`Summary::damage`].
     fn list(&self) -> Reply<'_, Vec<Summary>>;
 
-    /// Removes a session and all its records, whoever holds it; the holder is fenced. `false` if there was
-    /// none.
+    /// Deletes a session and all its records, whether held or not; a holder is fenced. Returns `false` if the
+    /// session does not exist.
     fn delete(&self, session: &SessionId) -> Reply<'_, bool>;
 
-    /// The same, if the session may be taken so; otherwise [`StoreError::Held`] says who has it.
+    /// Deletes a session if `take` allows acquiring it; fails with [`StoreError::Held`] otherwise.
     fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool>;
 
-    /// Writes something that changes nothing, to know whether anything can be written.
+    /// Performs a write without effect, to check that the store is writable.
     fn probe(&self) -> Reply<'_, ()>;
 }

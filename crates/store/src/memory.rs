@@ -1,10 +1,10 @@
-//! Sessions in memory: for tests, and the model that other stores are compared with.
+//! Sessions in memory: for tests, and the reference that other stores are compared with.
 //!
-//! Meant to be obviously right rather than fast: one lock around plain collections, every rule in the order
-//! in which the trait states it. Nothing survives the process.
+//! Written to be obviously correct rather than fast: one lock around plain collections, and every rule in the
+//! order in which the trait states it. Nothing survives the process.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_protocol::{SessionId, Timestamp};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use crate::{
     StoreError, Summary, Take,
 };
 
-/// A [`Store`] that forgets everything when it is dropped.
+/// A [`Store`] whose content is lost when it is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryStore(Mutex<Sessions>);
 
@@ -74,7 +74,7 @@ impl Sessions {
         self.by_id.get(id).ok_or_else(|| StoreError::NotFound(id.clone()))
     }
 
-    /// The session, if this lease still gives the right to write it.
+    /// Returns the session if this lease is still valid.
     fn leased(&mut self, lease: &Lease) -> Result<&mut Session, StoreError> {
         self.by_id
             .get_mut(&lease.session)
@@ -158,7 +158,7 @@ impl Sessions {
 
     fn list(&self) -> Vec<Summary> {
         let mut all: Vec<_> = self.by_id.iter().map(|(id, session)| session.summary(id)).collect();
-        // The sort is stable and the map is in order of names, so names decide between equal times.
+        // The sort is stable and the map is ordered by id, so ids break ties between equal times.
         all.sort_by_key(|summary| std::cmp::Reverse(summary.modified));
         all
     }
@@ -180,8 +180,8 @@ impl Store for MemoryStore {
         Box::pin(async move { self.sessions().acquire(&session, owner, take) })
     }
 
-    fn append(&self, append: Append) -> Reply<'_, Seq> {
-        Box::pin(async move { self.sessions().append(append) })
+    fn append_shared(&self, append: Arc<Append>) -> Reply<'_, Seq> {
+        Box::pin(async move { self.sessions().append(Arc::unwrap_or_clone(append)) })
     }
 
     fn release(&self, lease: Lease) -> Reply<'_, ()> {

@@ -1,15 +1,16 @@
-//! Measures the HTTP door of a built program: `http_figures BATON [posters|subscribers]`. Started by `bench/run http`.
+//! Measures the HTTP API of a built program: `http_figures BATON [posters|subscribers]`. Started by
+//! `bench/run http`.
 //!
-//! Prints one line of JSON for each part. One thread does all of it, so that the program under test has the rest of the
-//! machine to itself.
+//! Prints one line of JSON for each part. Runs on one thread, to leave the rest of the machine to the
+//! measured program.
 
-#![allow(clippy::disallowed_methods, reason = "tests may block")]
+#![allow(clippy::disallowed_methods, reason = "a measuring tool may block")]
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a measuring tool prints, and stops at any surprise"
+    reason = "a measuring tool prints, and panics on errors"
 )]
 
 use std::path::Path;
@@ -31,7 +32,7 @@ const TURNS: usize = 6;
 const TURN: Duration = Duration::from_secs(1);
 const PROMPT: usize = 1024;
 const WORDS: usize = 200;
-/// How many answers are streamed. A shared machine stumbles now and then; the answer in the middle counts.
+/// Number of streamed answers. A shared machine stalls now and then; the median answer counts.
 const ANSWERS: usize = 5;
 
 #[tokio::main(flavor = "current_thread")]
@@ -72,15 +73,15 @@ impl House {
     }
 }
 
-/// Prompts from many at once, and plain SQLite with the same rows in the same batches, in turns: a shared disk is faster
-/// in one second than in the next.
+/// Many concurrent prompts, alternating with plain SQLite writing the same rows in the same batches: the
+/// speed of a shared disk changes from second to second.
 async fn posters(executable: &str) {
     let house = House::open(executable).await;
     let mut connections = Vec::new();
     for number in 0..POSTERS {
         let session = format!("session-{number}");
         house.http.create(&session, json!({})).await;
-        // Every session is busy, so that a prompt is accepted and waits: the rows of its turn would be others.
+        // Every session is busy, so that a prompt is only queued: its turn would write further rows.
         house.http.prompt(&session, "[[hold:gate]]").await;
         let body = json!({"text": "x".repeat(PROMPT)}).to_string();
         let path = format!("/api/sessions/{session}/prompts");
@@ -127,7 +128,7 @@ async fn post_for_a_while(mut stream: TcpStream, request: String) -> (TcpStream,
         let before = Instant::now();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut read = 0;
-        // The answer is short and ends with the one bracket that it has.
+        // The response is short and ends with its only closing brace.
         while read == 0 || buffer[read - 1] != b'}' {
             read += stream.read(&mut buffer[read..]).await.unwrap();
         }
@@ -137,14 +138,14 @@ async fn post_for_a_while(mut stream: TcpStream, request: String) -> (TcpStream,
     (stream, request, times)
 }
 
-/// How large the row of an accepted prompt is.
+/// Returns the size of the row of an accepted prompt.
 async fn row_bytes(http: &Http) -> usize {
     let page = http.get("/api/sessions/session-0/events?limit=1000").await.expect(200);
     let mut rows = page["events"].as_array().unwrap().iter().map(|entry| &entry["event"]);
     rows.rfind(|event| event["type"] == "baton.prompt_accepted").unwrap().to_string().len()
 }
 
-/// The least that SQLite could do for the same rows: one loop, one statement, no sessions, nobody to answer.
+/// The lower bound for the same rows: SQLite in one loop, one statement, no sessions, no replies.
 struct PlainSqlite {
     file: Connection,
     body: Vec<u8>,
@@ -184,7 +185,7 @@ impl PlainSqlite {
     }
 }
 
-/// Many readers of one session whose answer is streamed: when a piece reaches each, and what each costs.
+/// Many subscribers of one session with a streamed answer: latency and cost of each.
 async fn subscribers(executable: &str) {
     let house = House::open(executable).await;
     house.http.create("s", json!({})).await;
@@ -232,7 +233,7 @@ async fn subscribers(executable: &str) {
     );
 }
 
-/// Reads until all answers are there; returns how old each of its pieces was on arrival, in milliseconds.
+/// Reads until all answers are complete. Returns the age of each delta on arrival, in milliseconds.
 async fn read_answers(mut stream: TcpStream) -> Vec<f64> {
     let (mut text, mut times) = (Vec::new(), Vec::with_capacity(WORDS * ANSWERS));
     loop {
@@ -242,7 +243,7 @@ async fn read_answers(mut stream: TcpStream) -> Vec<f64> {
             if find(&text[..end], b"event: assistant.message_delta").is_some() {
                 times.push(now - written(&text[..end]));
             }
-            // The first answer in the history is the one from before.
+            // The first answer in the history is a previous one.
             let is_over =
                 find(&text[..end], b"event: session.idle").is_some() && times.len() >= WORDS * ANSWERS;
             text.drain(..end + 2);
@@ -253,14 +254,14 @@ async fn read_answers(mut stream: TcpStream) -> Vec<f64> {
     }
 }
 
-/// When an event was made, in milliseconds since 1970. Whole milliseconds, rounded down: ages come out too large, not too
-/// small.
+/// Returns the creation time of an event in milliseconds since 1970. Whole milliseconds, rounded down: ages
+/// come out too large, not too small.
 fn written(event: &[u8]) -> f64 {
     let at = find(event, b"\"timestamp\":\"").expect("a time") + 13;
     let text = std::str::from_utf8(&event[at..at + 24]).unwrap();
     let number = |from: usize, to: usize| text[from..to].parse::<i64>().unwrap();
     let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
-    // Days since 1970, by counting years from March, so that a leap day is the last day of a year.
+    // Days since 1970, counting years from March, so that a leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
     let seconds = days * 86_400 + number(11, 13) * 3600 + number(14, 16) * 60 + number(17, 19);

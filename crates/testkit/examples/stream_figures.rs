@@ -1,15 +1,15 @@
-//! Measures what Baton adds to a streamed answer: `stream_figures BATON`. Started by `bench/run stream`.
+//! Measures the latency that Baton adds to a streamed answer: `stream_figures BATON`. Started by `bench/run
+//! stream`.
 //!
-//! The model is a server of this program, in a thread of its own. Each piece of its answer is the moment at which it was
-//! written, in nanoseconds, so that whoever reads a piece can tell how long it was on its way. Prints one line of JSON
-//! for each part.
+//! The model is a server in a thread of this program. Each delta of its answer is the time at which it was
+//! written, in nanoseconds, so that a reader can compute its latency. Prints one line of JSON for each part.
 
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a measuring tool prints, and stops at any surprise"
+    reason = "a measuring tool prints, and panics on errors"
 )]
 
 use std::net::SocketAddr;
@@ -23,10 +23,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// A long answer, and one whose pieces are counted one by one.
+/// Length of the long answer, and of the answers whose deltas are timed.
 const LONG: usize = 2000;
 const TIMED: usize = 200;
-/// How many of the latter. A shared machine stumbles now and then; the answer in the middle counts.
+/// Number of timed answers. A shared machine stalls now and then; the median answer counts.
 const ANSWERS: usize = 5;
 const ROUNDS: usize = 9;
 const CLIENTS: [usize; 2] = [1, 50];
@@ -34,7 +34,8 @@ const CLIENTS: [usize; 2] = [1, 50];
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let program = std::env::args().nth(1).expect("the program to be measured");
-    // A thousand tokens a second is more than models do; all at once is what a cache in front of one may do.
+    // A thousand tokens a second is more than models produce; all at once is what a cache in front of one may
+    // do.
     for pause in [Duration::from_millis(1), Duration::ZERO] {
         overhead(&program, pause).await;
     }
@@ -43,7 +44,7 @@ async fn main() {
     }
 }
 
-/// The same stream, read by curl and by a client of Baton, in turns.
+/// The same stream, read by curl and by a client of Baton, alternating.
 async fn overhead(executable: &str, pause: Duration) {
     let model = serve_model(LONG, pause);
     let (_program, server) = start(executable, model).await;
@@ -56,7 +57,7 @@ async fn overhead(executable: &str, pause: Duration) {
         client.prompt("s").await;
         let ages = client.until_idle().await;
         assert_eq!(ages.len(), LONG, "pieces of the answer");
-        // The first round warms everything up.
+        // The first round is a warm-up.
         if round > 0 {
             alone.push((between - start).as_secs_f64() * 1000.0);
             through.push(between.elapsed().as_secs_f64() * 1000.0);
@@ -72,7 +73,7 @@ async fn overhead(executable: &str, pause: Duration) {
     );
 }
 
-/// How long a piece is on its way from the model to each of so many clients.
+/// Latency of a delta from the model to each of this many clients.
 async fn delivery(executable: &str, clients: usize) {
     let model = serve_model(TIMED, Duration::from_millis(10));
     let (_program, server) = start(executable, model).await;
@@ -123,7 +124,7 @@ async fn curl(model: SocketAddr) {
     assert!(status.await.expect("curl is there").success(), "curl reads the stream");
 }
 
-/// A client that reads frames as bytes: what parsing them costs is not what is measured.
+/// A client that reads frames as bytes, because the cost of parsing is not measured.
 struct Reader {
     stream: TcpStream,
     text: Vec<u8>,
@@ -155,8 +156,8 @@ impl Reader {
         self.stream.write_all(frame.as_bytes()).await.unwrap();
     }
 
-    /// Reads to the end of a turn; returns how old each piece of the answer was on arrival, in milliseconds. Looks into
-    /// what it has read only afterwards: meanwhile, other clients wait for this thread.
+    /// Reads to the end of a turn. Returns the age of each delta on arrival, in milliseconds. Parses only
+    /// afterwards, because other clients share this thread.
     async fn until_idle(&mut self) -> Vec<f64> {
         let mut arrivals = Vec::new();
         loop {
@@ -193,7 +194,7 @@ impl Reader {
     }
 }
 
-/// A model that says the time, piece by piece.
+/// A model whose answer is the current time, delta by delta.
 fn serve_model(pieces: usize, pause: Duration) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();

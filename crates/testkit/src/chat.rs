@@ -1,18 +1,18 @@
-//! A session, as a client uses it.
+//! A session from the point of view of a client.
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client};
+use crate::client::{CallResult, Client};
 
-/// A session that a client has made or resumed.
+/// A session that a client created or resumed.
 pub struct Chat<'a> {
-    /// Who uses it.
+    /// The client.
     pub client: &'a Client,
-    /// Its name.
+    /// The session id.
     pub id: String,
 }
 
-/// What happened from a prompt until the session was idle again.
+/// The events from a prompt until the session was idle again.
 #[derive(Debug, Clone)]
 pub struct Turn {
     /// The events, in order.
@@ -20,21 +20,21 @@ pub struct Turn {
 }
 
 impl<'a> Chat<'a> {
-    /// Makes a session. `params` may hold whatever `session.create` takes.
+    /// Creates a session. `params` may contain any parameter of `session.create`.
     pub async fn create(client: &'a Client, mut params: Value) -> Self {
         params["requestPermission"] = json!(true);
         let made = client.ok("session.create", params).await;
         Self { client, id: made["sessionId"].as_str().expect("a session id").to_owned() }
     }
 
-    /// Makes a session in which every tool may run.
+    /// Creates a session in which every tool call is approved.
     pub async fn trusting(client: &'a Client, params: Value) -> Self {
         let chat = Self::create(client, params).await;
         chat.ok("session.permissions.setApproveAll", json!({"enabled": true})).await;
         chat
     }
 
-    /// Comes back to a session.
+    /// Resumes a session.
     pub async fn resume(client: &'a Client, id: &str, mut params: Value) -> Self {
         params["sessionId"] = json!(id);
         params["requestPermission"] = json!(true);
@@ -45,12 +45,12 @@ impl<'a> Chat<'a> {
     /// Calls a method of the session.
     ///
     /// # Errors
-    /// With the error object that the server answers.
-    pub async fn call(&self, method: &str, params: Value) -> Answer {
+    /// With the error object of the response.
+    pub async fn call(&self, method: &str, params: Value) -> CallResult {
         self.client.call(method, self.with_id(params)).await
     }
 
-    /// Calls a method of the session that must work.
+    /// Calls a method of the session that must succeed.
     pub async fn ok(&self, method: &str, params: Value) -> Value {
         self.client.ok(method, self.with_id(params)).await
     }
@@ -60,7 +60,7 @@ impl<'a> Chat<'a> {
         params
     }
 
-    /// Sends a prompt and returns its name, once it is accepted.
+    /// Sends a prompt and returns its id once it is accepted.
     pub async fn send(&self, prompt: &str) -> String {
         let sent = self.ok("session.send", json!({"prompt": prompt})).await;
         sent["messageId"].as_str().expect("a message id").to_owned()
@@ -73,7 +73,7 @@ impl<'a> Chat<'a> {
         self.until_idle(from).await
     }
 
-    /// Waits until the session is idle; returns its events from the given place on.
+    /// Waits until the session is idle. Returns its events from the given frame on.
     pub async fn until_idle(&self, from: usize) -> Turn {
         let (end, _) = self.event("session.idle", from).await;
         let frames = self.client.frames();
@@ -81,44 +81,44 @@ impl<'a> Chat<'a> {
         Turn { events: events.cloned().collect() }
     }
 
-    /// Waits for an event of a type, at or after the given place.
+    /// Waits for an event of a type, at or after the given frame.
     pub async fn event(&self, kind: &str, from: usize) -> (usize, Value) {
         self.client.event(&self.id, kind, from).await
     }
 
-    /// The history as the server has it.
+    /// Returns the history from the server.
     pub async fn history(&self) -> Vec<Value> {
         let events = self.ok("session.getMessages", json!({})).await;
         events["events"].as_array().expect("events").clone()
     }
 
-    /// Whether everything is as it should be: a prompt is answered as the scripted model answers it.
+    /// Asserts that the session works: the scripted model answers a prompt.
     pub async fn assert_usable(&self) {
         let turn = self.turn("[[text:still here]]").await;
-        assert_eq!(turn.text(), "still here", "the session is not usable any more: {turn:?}");
+        assert_eq!(turn.text(), "still here", "the session is unusable: {turn:?}");
     }
 }
 
 impl Turn {
-    /// The events of a type.
+    /// Returns the events of a type.
     pub fn of(&self, kind: &str) -> Vec<&Value> {
         self.events.iter().filter(|event| event["type"] == kind).collect()
     }
 
-    /// The types of all events.
+    /// Returns the types of all events.
     #[must_use]
     pub fn kinds(&self) -> Vec<&str> {
         self.events.iter().filter_map(|event| event["type"].as_str()).collect()
     }
 
-    /// What the model said last.
+    /// Returns the last message of the model.
     #[must_use]
     pub fn text(&self) -> &str {
         let last = self.of("assistant.message").pop();
         last.and_then(|event| event["data"]["content"].as_str()).unwrap_or_default()
     }
 
-    /// The messages of all errors that were shown.
+    /// Returns the messages of all errors.
     #[must_use]
     pub fn errors(&self) -> Vec<&str> {
         self.of("session.error").iter().filter_map(|event| event["data"]["message"].as_str()).collect()

@@ -1,7 +1,7 @@
-//! A client as the official SDKs are: JSON-RPC in `Content-Length` frames, over a pipe or a socket.
+//! A client like the official SDKs: JSON-RPC in `Content-Length` frames, over a pipe or a socket.
 //!
-//! It keeps every frame that arrives, in order, so that a test can ask what came before what. The framing is written
-//! here once more, on purpose: a mistake in the server's own would otherwise go unnoticed on both sides.
+//! It records every received frame in order, so that a test can check what came before what. It has its own
+//! framing on purpose: with the server's code, a mistake in the framing would go unnoticed on both sides.
 
 use std::collections::HashMap;
 use std::io;
@@ -34,47 +34,47 @@ struct Shared {
 #[derive(Default)]
 struct Seen {
     frames: Vec<Value>,
-    /// Answers to our calls, by id, as places in `frames`.
+    /// Responses to our calls, by id, as indexes into `frames`.
     answers: HashMap<String, usize>,
     closed: bool,
 }
 
-/// What a call gave: a result, or the error object.
-pub type Answer = Result<Value, Value>;
+/// The outcome of a call: a result, or the error object.
+pub type CallResult = Result<Value, Value>;
 
 impl Client {
-    /// A client on any pair of streams.
+    /// Creates a client on any pair of streams.
     pub fn new(
         mut reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
         let shared = Arc::new(Shared::default());
-        let kept = Arc::clone(&shared);
+        let received = Arc::clone(&shared);
         let reading = tokio::spawn(async move {
             let (mut buffer, mut chunk) = (Vec::new(), vec![0; 256 * 1024]);
             while let Ok(length @ 1..) = reader.read(&mut chunk).await {
                 buffer.extend_from_slice(&chunk[..length]);
-                kept.take(&mut buffer);
+                received.take(&mut buffer);
             }
-            kept.change(|seen| seen.closed = true);
+            received.change(|seen| seen.closed = true);
         });
         let writer: Box<dyn AsyncWrite + Send + Unpin> = Box::new(writer);
         Self { writer: AsyncMutex::new(Some(writer)), shared, next_id: AtomicU64::new(1), reading }
     }
 
-    /// Calls a method and waits for the answer.
+    /// Calls a method and waits for the response.
     ///
     /// # Errors
-    /// With the error object that the server answers.
+    /// With the error object of the response.
     ///
     /// # Panics
-    /// When there is no answer in time.
-    pub async fn call(&self, method: &str, params: Value) -> Answer {
+    /// When there is no response within the time limit.
+    pub async fn call(&self, method: &str, params: Value) -> CallResult {
         let id = self.start(method, params).await;
         self.answer(id).await
     }
 
-    /// Calls a method that must work.
+    /// Calls a method that must succeed.
     pub async fn ok(&self, method: &str, params: Value) -> Value {
         self.call(method, params).await.unwrap_or_else(|error| panic!("{method} failed: {error}"))
     }
@@ -82,12 +82,12 @@ impl Client {
     /// Calls a method that must fail, and returns the error.
     pub async fn refused(&self, method: &str, params: Value) -> Value {
         match self.call(method, params.clone()).await {
-            Ok(result) => panic!("{method} {params} should have failed, and answered {result}"),
+            Ok(result) => panic!("{method} {params} should have failed, but returned {result}"),
             Err(error) => error,
         }
     }
 
-    /// Sends a call without waiting for its answer.
+    /// Sends a call without waiting for its response.
     pub async fn start(&self, method: &str, params: Value) -> u64 {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let call = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -95,16 +95,16 @@ impl Client {
         id
     }
 
-    /// Waits for the answer to a call.
-    pub async fn answer(&self, id: u64) -> Answer {
+    /// Waits for the response to a call.
+    pub async fn answer(&self, id: u64) -> CallResult {
         self.answer_to(&json!(id)).await
     }
 
-    /// Waits for the answer to a call with any id.
-    pub async fn answer_to(&self, id: &Value) -> Answer {
+    /// Waits for the response to a call with any id.
+    pub async fn answer_to(&self, id: &Value) -> CallResult {
         let key = id.to_string();
         let answer = self
-            .wait_for(&format!("an answer to call {id}"), |seen| {
+            .wait_for(&format!("a response to call {id}"), |seen| {
                 seen.answers.get(&key).map(|at| seen.frames[*at].clone())
             })
             .await;
@@ -114,7 +114,7 @@ impl Client {
         }
     }
 
-    /// Sends any message. A server that has gone away is noticed by whoever waits for an answer.
+    /// Sends any message. If the server is gone, waiting for the response fails.
     pub async fn send(&self, message: &Value) {
         let _ = self.send_bytes(&frame(message)).await;
     }
@@ -122,7 +122,7 @@ impl Client {
     /// Sends bytes as they are.
     ///
     /// # Errors
-    /// When the connection is gone.
+    /// When the connection is closed.
     pub async fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
         match &mut *self.writer.lock().await {
             Some(writer) => {
@@ -133,7 +133,7 @@ impl Client {
         }
     }
 
-    /// Closes our half; what the server still sends is read.
+    /// Closes the sending half; the server's remaining frames are still read.
     pub async fn hang_up(&self) {
         if let Some(mut writer) = self.writer.lock().await.take() {
             let _ = writer.shutdown().await;
@@ -145,7 +145,7 @@ impl Client {
         self.wait_for("the end of the connection", |seen| seen.closed.then_some(())).await;
     }
 
-    /// Waits until more than so many frames have arrived; `false` when the connection is over and there are no more.
+    /// Waits until more than this many frames have arrived. Returns `false` if the connection ends first.
     pub async fn more_than(&self, count: usize) -> bool {
         let look = |seen: &Seen| {
             let more = seen.frames.len() > count;
@@ -154,25 +154,26 @@ impl Client {
         self.wait_for("another frame", look).await
     }
 
-    /// Everything that has arrived, in order.
+    /// Returns all received frames, in order.
     #[must_use]
     pub fn frames(&self) -> Vec<Value> {
         self.shared.seen().frames.clone()
     }
 
-    /// How many frames have arrived.
+    /// Returns the number of received frames.
     #[must_use]
     pub fn count(&self) -> usize {
         self.shared.seen().frames.len()
     }
 
-    /// The events of a session that have arrived, in order.
+    /// Returns the received events of a session, in order.
     #[must_use]
     pub fn events(&self, session: &str) -> Vec<Value> {
         self.shared.seen().frames.iter().filter_map(|frame| event_of(frame, session)).cloned().collect()
     }
 
-    /// Waits for a frame at or after the given place, and returns its place and what `pick` makes of it.
+    /// Waits for a frame at or after the given index. Returns its index and the value that `pick` returns for
+    /// it.
     pub async fn find<T>(&self, what: &str, from: usize, pick: impl Fn(&Value) -> Option<T>) -> (usize, T) {
         self.wait_for(what, |seen| {
             seen.frames.iter().enumerate().skip(from).find_map(|(at, frame)| Some((at, pick(frame)?)))
@@ -180,14 +181,14 @@ impl Client {
         .await
     }
 
-    /// Waits for an event of a type, at or after the given place.
+    /// Waits for an event of a type, at or after the given index.
     pub async fn event(&self, session: &str, kind: &str, from: usize) -> (usize, Value) {
         let what = format!("{kind} in {session}");
         let wanted = |frame: &Value| event_of(frame, session).filter(|event| event["type"] == kind).cloned();
         self.find(&what, from, wanted).await
     }
 
-    /// Waits for a call of the server to us, and returns its id and parameters.
+    /// Waits for a call from the server. Returns its id and parameters.
     pub async fn asked(&self, method: &str, from: usize) -> (Value, Value) {
         let wanted = |frame: &Value| {
             let is_it = frame["method"] == method && frame.get("id").is_some();
@@ -214,18 +215,18 @@ impl Client {
         };
         match tokio::time::timeout(LIMIT, wait).await {
             Ok(Some(found)) => found,
-            Ok(None) => panic!("the connection ended before {what}; it got {}", self.digest()),
-            Err(_) => panic!("waited {LIMIT:?} for {what} in vain; it got {}", self.digest()),
+            Ok(None) => panic!("the connection ended before {what}; received {}", self.digest()),
+            Err(_) => panic!("timed out after {LIMIT:?} waiting for {what}; received {}", self.digest()),
         }
     }
 
-    /// The last frames, shortened, for messages of failing tests.
+    /// Returns the last frames, shortened, for messages of failing tests.
     #[must_use]
     pub fn digest(&self) -> String {
         let seen = self.shared.seen();
         let short = |frame: &Value| frame.to_string().chars().take(300).collect::<String>();
         let last: Vec<String> = seen.frames.iter().rev().take(12).rev().map(short).collect();
-        format!("{} frames, the last of them:\n{}", seen.frames.len(), last.join("\n"))
+        format!("{} frames, the last ones:\n{}", seen.frames.len(), last.join("\n"))
     }
 }
 
@@ -245,7 +246,7 @@ impl Shared {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Takes all whole frames out of the buffer.
+    /// Takes all complete frames out of the buffer.
     fn take(&self, buffer: &mut Vec<u8>) {
         self.change(|seen| {
             let mut at = 0;
@@ -253,7 +254,7 @@ impl Shared {
                 let message: Value = serde_json::from_slice(body).expect("a frame with JSON in it");
                 if message.get("method").is_none() && !message["id"].is_null() {
                     let before = seen.answers.insert(message["id"].to_string(), seen.frames.len());
-                    assert!(before.is_none(), "a call was answered twice: {message}");
+                    assert!(before.is_none(), "second response to a call: {message}");
                 }
                 seen.frames.push(message);
                 at += end;
@@ -263,7 +264,8 @@ impl Shared {
     }
 }
 
-/// The body of the first frame, and where the frame ends. As strict as the strictest SDK: one header, no other.
+/// Returns the body of the first frame, and the end of the frame. As strict as the strictest SDK: exactly one
+/// header.
 fn next_frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     let header = std::str::from_utf8(&bytes[..head]).expect("a header in ASCII");
@@ -273,13 +275,13 @@ fn next_frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
     (bytes.len() >= end).then(|| (&bytes[head + 4..end], end))
 }
 
-/// A message as a frame.
+/// Encodes a message as a frame.
 #[must_use]
 pub fn frame(message: &Value) -> Vec<u8> {
     frame_of(message.to_string().as_bytes())
 }
 
-/// Any bytes as a frame.
+/// Encodes bytes as a frame.
 #[must_use]
 pub fn frame_of(body: &[u8]) -> Vec<u8> {
     let mut frame = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
@@ -287,7 +289,7 @@ pub fn frame_of(body: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The event in a frame, if it is one of this session.
+/// Returns the event in a frame, if it is one of this session.
 #[must_use]
 pub fn event_of<'a>(frame: &'a Value, session: &str) -> Option<&'a Value> {
     let is_it = frame["method"] == "session.event" && frame["params"]["sessionId"] == session;

@@ -1,15 +1,16 @@
-//! What the measuring examples share. No test needs it: tests do not look at the clock.
+//! Helpers of the measuring examples. Not for tests: tests do not measure time.
 
-/// Where `wanted` is in `text`. Fast: whoever measures shares the machine with what is measured.
+/// Returns the position of `wanted` in `text`. Fast, because the measuring program shares the machine with
+/// the measured one.
 #[must_use]
 pub fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     memchr::memmem::find(text, wanted)
 }
 
-/// The sample that so many per cent do not exceed. Sorts the samples.
+/// Returns a percentile. Sorts the samples.
 ///
 /// # Panics
-/// When there are none.
+/// When there are no samples.
 pub fn percentile(samples: &mut [f64], percent: f64) -> f64 {
     samples.sort_by(f64::total_cmp);
     samples[((samples.len() - 1) as f64 * percent / 100.0) as usize]

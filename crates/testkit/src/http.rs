@@ -1,9 +1,11 @@
-//! A client of the HTTP door. It sends exactly what a test tells it to, one connection for each request, and reads event
-//! streams as a browser does.
+//! A client of the HTTP API. It sends exactly what a test specifies, with one connection for each request,
+//! and reads event streams.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use baton_protocol::sse;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UnixStream};
@@ -15,38 +17,38 @@ use crate::program::{Program, Running};
 pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
-/// A connection to a door, of any kind.
+/// A connection of any kind.
 pub type Connection = Box<dyn Duplex>;
 
-/// Where a door is.
+/// The address of the server.
 #[derive(Debug, Clone)]
-enum Place {
+enum Address {
     Tcp(SocketAddr),
     Socket(PathBuf),
 }
 
-/// A client.
+/// The client.
 #[derive(Debug, Clone)]
 pub struct Http {
-    place: Place,
+    address: Address,
     token: Option<String>,
 }
 
-/// An answer, whole.
+/// A complete response.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// The status, such as 200.
     pub status: u16,
-    /// The head, as it came.
+    /// The head, as received.
     pub head: String,
     /// The body, as text.
     pub body: String,
 }
 
-/// One event of a stream.
+/// An event of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Streamed {
-    /// Its place in the session's sequence; none if it is ephemeral.
+    /// Its sequence number; `None` if it is ephemeral.
     pub id: Option<u64>,
     /// Its type.
     pub kind: String,
@@ -55,27 +57,27 @@ pub struct Streamed {
 }
 
 impl Response {
-    /// The body, which must be JSON.
+    /// Parses the body, which must be JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
-    /// A header's value.
+    /// Returns the value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
         pairs.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The body of an answer with this status.
+    /// Returns the body of a response with this status.
     #[must_use]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
         if self.body.is_empty() { Value::Null } else { self.json() }
     }
 
-    /// The code of an error with this status.
+    /// Returns the code of an error with this status.
     #[must_use]
     pub fn refused(&self, status: u16) -> String {
         self.expect(status)["error"]["code"].as_str().unwrap_or_else(|| panic!("{self:?}")).to_owned()
@@ -83,42 +85,44 @@ impl Response {
 }
 
 impl Http {
-    /// A client of a server's port, with the token of its home.
+    /// Creates a client for a server's port, with the token of its home.
     #[must_use]
     pub fn new(program: &Program, server: &Running) -> Self {
         Self { token: Some(program.token()), ..Self::anonymous(server) }
     }
 
-    /// A client of a server's port, without a token.
+    /// Creates a client for a server's port, without a token.
     #[must_use]
     pub fn anonymous(server: &Running) -> Self {
-        Self { place: Place::Tcp(server.http.expect("a server with an HTTP door")), token: None }
+        Self { address: Address::Tcp(server.http.expect("a server that listens for HTTP")), token: None }
     }
 
-    /// A client of a socket file.
+    /// Creates a client for a socket file.
     #[must_use]
     pub fn socket(path: impl Into<PathBuf>) -> Self {
-        Self { place: Place::Socket(path.into()), token: None }
+        Self { address: Address::Socket(path.into()), token: None }
     }
 
-    /// The same with another token.
+    /// Replaces the token.
     #[must_use]
     pub fn with_token(mut self, token: &str) -> Self {
         self.token = Some(token.to_owned());
         self
     }
 
-    /// A bare connection.
+    /// Opens a bare connection.
     pub async fn dial(&self) -> Connection {
-        match &self.place {
-            Place::Tcp(address) => {
+        match &self.address {
+            Address::Tcp(address) => {
                 Box::new(TcpStream::connect(address).await.expect("it accepts connections"))
             }
-            Place::Socket(path) => Box::new(UnixStream::connect(path).await.expect("it accepts connections")),
+            Address::Socket(path) => {
+                Box::new(UnixStream::connect(path).await.expect("it accepts connections"))
+            }
         }
     }
 
-    /// The head of a request, without the empty line that ends it.
+    /// Formats the head of a request, without the empty line that ends it.
     #[must_use]
     pub fn head(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
         let mut head = format!("{method} {path} HTTP/1.1\r\n");
@@ -134,7 +138,7 @@ impl Http {
         head
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the whole response.
     pub async fn send(
         &self,
         method: &str,
@@ -153,38 +157,38 @@ impl Http {
         self.exchange(request.as_bytes()).await
     }
 
-    /// Sends bytes and reads one answer.
+    /// Sends bytes and reads one response.
     pub async fn exchange(&self, request: &[u8]) -> Response {
         let mut connection = self.dial().await;
-        // A server that has had enough of a request hangs up while we still write.
+        // A server that refuses a request may close the connection while we still write.
         let _ = connection.write_all(request).await;
         read_response(connection).await
     }
 
-    /// Reads.
+    /// Sends a GET request.
     pub async fn get(&self, path: &str) -> Response {
         self.send("GET", path, &[], None).await
     }
 
-    /// Does something.
+    /// Sends a POST request.
     pub async fn post(&self, path: &str, body: Value) -> Response {
         self.send("POST", path, &[], Some(&body)).await
     }
 
-    /// Makes a session of this name.
+    /// Creates a session with this id.
     pub async fn create(&self, id: &str, mut more: Value) {
         more["id"] = id.into();
         let _ = self.post("/api/sessions", more).await.expect(201);
     }
 
-    /// Sends a prompt; returns its name.
+    /// Sends a prompt and returns its id.
     pub async fn prompt(&self, session: &str, text: &str) -> String {
         let path = format!("/api/sessions/{session}/prompts");
         let sent = self.post(&path, serde_json::json!({"text": text})).await.expect(202);
         sent["promptId"].as_str().expect("a prompt id").to_owned()
     }
 
-    /// Waits until a prompt has an outcome.
+    /// Waits for the outcome of a prompt.
     pub async fn outcome(&self, session: &str, prompt: &str) -> String {
         let mut events = self.events(session, 0).await;
         let settled = events.until(|streamed| {
@@ -194,7 +198,7 @@ impl Http {
         settled.await.event["data"]["outcome"].as_str().expect("an outcome").to_owned()
     }
 
-    /// Waits until something waits for an answer in a session, and returns it.
+    /// Waits for a pending request in a session, and returns it.
     pub async fn pending(&self, session: &str) -> Value {
         let mut events = self.events(session, 0).await;
         loop {
@@ -202,11 +206,11 @@ impl Http {
             if let Some(first) = listed["requests"].get(0) {
                 return first.clone();
             }
-            events.next().await.expect("the stream goes on");
+            events.next().await.expect("the stream continues");
         }
     }
 
-    /// Opens a stream of a session's events after this place.
+    /// Opens a stream of a session's events after this sequence number.
     pub async fn events(&self, session: &str, after: u64) -> Events {
         let path = format!("/api/sessions/{session}/events");
         let cursor = after.to_string();
@@ -218,44 +222,43 @@ impl Http {
         let head = read_head(&mut reader).await;
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         assert!(head.to_lowercase().contains("content-type: text/event-stream"), "{head}");
-        Events { reader, text: String::new() }
+        Events { reader, parser: sse::Parser::new(usize::MAX), events: VecDeque::new() }
     }
 }
 
 /// A stream of events.
 pub struct Events {
     reader: BufReader<Connection>,
-    text: String,
+    parser: sse::Parser,
+    events: VecDeque<sse::Event>,
 }
 
 impl Events {
-    /// The next event; none when the stream is over.
+    /// Returns the next event, or `None` at the end of the stream.
     ///
     /// # Panics
-    /// When nothing comes in time.
+    /// When no event arrives within the time limit.
     pub async fn next(&mut self) -> Option<Streamed> {
         loop {
-            if let Some((block, rest)) = self.text.split_once("\n\n") {
-                let streamed = parse(block);
-                self.text = rest.to_owned();
-                match streamed {
-                    Some(streamed) => return Some(streamed),
-                    None => continue,
-                }
+            if let Some(event) = self.events.pop_front() {
+                return Some(event.into());
             }
-            // The answer has no length: it ends with its connection.
-            let read = tokio::time::timeout(LIMIT, self.reader.read_line(&mut self.text)).await;
-            let read = read.unwrap_or_else(|_| panic!("the stream says nothing; so far {:?}", self.text));
-            if !matches!(read, Ok(1..)) {
+            // The response has no length: it ends with its connection.
+            let read = tokio::time::timeout(LIMIT, self.reader.fill_buf()).await;
+            let Ok(bytes) = read.expect("no event within the time limit") else { return None };
+            if bytes.is_empty() {
                 return None;
             }
+            self.parser.push(bytes, |event| self.events.push_back(event)).expect("no limit");
+            let length = bytes.len();
+            self.reader.consume(length);
         }
     }
 
     /// Waits for an event.
     pub async fn until(&mut self, wanted: impl Fn(&Streamed) -> bool) -> Streamed {
         loop {
-            let streamed = self.next().await.expect("the stream goes on until then");
+            let streamed = self.next().await.expect("the stream ended before the event");
             if wanted(&streamed) {
                 return streamed;
             }
@@ -268,15 +271,15 @@ impl Events {
     }
 }
 
-/// One block of a stream; a comment is none.
-fn parse(block: &str) -> Option<Streamed> {
-    let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    let data = field("data")?;
-    Some(Streamed {
-        id: field("id").map(|id| id.parse().expect("a number")),
-        kind: field("event").expect("a type").to_owned(),
-        event: serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}")),
-    })
+impl From<sse::Event> for Streamed {
+    fn from(sse::Event { id, name, data }: sse::Event) -> Self {
+        assert!(!name.is_empty(), "an event without a type: {data}");
+        Self {
+            id: id.map(|id| id.parse().expect("a number")),
+            kind: name,
+            event: serde_json::from_str(&data).unwrap_or_else(|error| panic!("{error}: {data}")),
+        }
+    }
 }
 
 async fn read_head(reader: &mut (impl AsyncRead + Unpin)) -> String {
@@ -289,11 +292,11 @@ async fn read_head(reader: &mut (impl AsyncRead + Unpin)) -> String {
             }
         }
     };
-    tokio::time::timeout(LIMIT, read).await.expect("an answer in time");
+    tokio::time::timeout(LIMIT, read).await.expect("a response within the time limit");
     String::from_utf8(head).expect("UTF-8")
 }
 
-/// A chunk of a chunked body; none at its end.
+/// Reads a chunk of a chunked body; returns `None` at its end.
 async fn read_chunk(reader: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
     let mut size = String::new();
     while !size.ends_with("\r\n") {
@@ -306,7 +309,7 @@ async fn read_chunk(reader: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
     (size > 0).then_some(chunk)
 }
 
-/// Reads an answer to its end. No answer at all has the status 0.
+/// Reads a response to its end. Without any response, the status is 0.
 pub async fn read_response(connection: Connection) -> Response {
     let mut reader = BufReader::new(connection);
     let head = read_head(&mut reader).await;
@@ -325,7 +328,7 @@ pub async fn read_response(connection: Connection) -> Response {
             let _ = reader.read_to_end(&mut body).await;
         }
     };
-    tokio::time::timeout(LIMIT, read).await.expect("the whole answer in time");
+    tokio::time::timeout(LIMIT, read).await.expect("the whole response within the time limit");
     response.body = String::from_utf8(body).expect("UTF-8");
     response
 }

@@ -1,20 +1,15 @@
-//! What tests of Baton need and users never see. A dev-dependency only.
+//! Test support for Baton. A dev-dependency only.
 //!
-//! * [`model_server`]: a model provider that says what the test wants it to say.
-//! * [`program`]: the built program, with a home of its own.
-//! * [`client`], [`chat`]: an SDK-like client, and a session as it uses one.
-//! * [`http`]: a client of the HTTP door that can also misbehave.
-//! * [`processes`]: what a test has started, and whether it still runs.
-//! * [`figures`]: what the measuring examples share.
-//! * [`terminal`]: a terminal that a test sits at.
+//! * [`model_server`]: a scripted model provider.
+//! * [`program`]: the built program, with a temporary home.
+//! * [`client`], [`chat`]: a client like the SDKs, and a session as it sees one.
+//! * [`http`]: a client of the HTTP API that can also misbehave.
+//! * [`processes`]: finds the processes that a test started.
+//! * [`figures`]: helpers of the measuring examples.
+//! * [`terminal`]: a pseudo-terminal for interactive tests.
 
 #![allow(clippy::disallowed_methods, reason = "tests may block")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that cannot go on should say so loudly and at once"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests report by panicking")]
 
 pub mod chat;
 pub mod client;

@@ -1,4 +1,4 @@
-//! A terminal that a test sits at.
+//! A pseudo-terminal for interactive tests.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use crate::program::Running;
 
-/// The test's end of a terminal, with a program at the other end.
+/// The test's end of a pseudo-terminal, with a program at the other end.
 pub struct Terminal {
     /// The program.
     pub running: Running,
@@ -22,11 +22,11 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a command whose input, output and errors are a terminal, which is also its controlling one: so Ctrl-C is a
-    /// key, not a signal that the test sends.
+    /// Starts a command with a terminal as input, output and controlling terminal: Ctrl-C is then a key, not
+    /// a signal that the test sends.
     ///
     /// # Errors
-    /// When the machine has no terminals to give.
+    /// When no pseudo-terminal is available.
     pub fn start(command: &Command) -> io::Result<Self> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
@@ -47,7 +47,7 @@ impl Terminal {
         Ok(Self { running, keyboard: File::from(master), screen })
     }
 
-    /// Presses keys.
+    /// Sends keys.
     ///
     /// # Errors
     /// When the program is gone.
@@ -55,21 +55,21 @@ impl Terminal {
         self.keyboard.write_all(keys.as_bytes())
     }
 
-    /// Everything that was ever on the screen.
+    /// Returns everything written to the screen so far.
     #[must_use]
     pub fn screen(&self) -> String {
         self.screen.lock().unwrap().clone()
     }
 
-    /// Waits until something is on the screen.
+    /// Waits until the screen contains this text.
     ///
     /// # Panics
-    /// When it does not come.
+    /// When it does not within the time limit.
     pub async fn until(&self, text: &str) {
-        let begun = Instant::now();
+        let started = Instant::now();
         while !self.screen().contains(text) {
             assert!(
-                begun.elapsed() < Duration::from_secs(10),
+                started.elapsed() < Duration::from_secs(10),
                 "{text:?} is not on the screen:\n{}",
                 self.screen()
             );
@@ -78,7 +78,7 @@ impl Terminal {
     }
 }
 
-/// The same command, started through a small program that makes its input the controlling terminal.
+/// Wraps the command in a small program that makes its input the controlling terminal.
 fn with_controlling_terminal(command: &Command) -> Command {
     let original = command.as_std();
     let mut wrapped = Command::new("setsid");
@@ -91,7 +91,7 @@ fn with_controlling_terminal(command: &Command) -> Command {
     wrapped
 }
 
-/// Reads in a thread: it ends when the program and all its children have closed the terminal.
+/// Reads in a thread, which ends when the program and all its children have closed the terminal.
 fn read_on(master: OwnedFd, screen: Arc<Mutex<String>>) -> io::Result<()> {
     let mut master = File::from(master);
     let read = move || {

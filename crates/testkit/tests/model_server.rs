@@ -1,7 +1,7 @@
-//! The scripted server, as a client in any language sees it.
+//! The scripted server from the point of view of a client in any language.
 
 #![allow(clippy::disallowed_methods, reason = "tests may block")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+#![allow(clippy::unwrap_used, reason = "tests report by panicking")]
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
-/// Sends a request and returns the response up to the end of its body, as it came.
+/// Sends a request and returns the response up to the end of its body, unparsed.
 async fn http(address: SocketAddr, method: &str, path: &str, body: &Value) -> String {
     let body = body.to_string();
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -52,7 +52,7 @@ async fn queued_replies_come_before_scripts() {
 }
 
 #[tokio::test]
-async fn requests_are_recorded_and_shown() {
+async fn requests_are_recorded_and_listed() {
     let server = ModelServer::start().await;
     chat(&server, "hi").await;
     let recorded = &server.requests()[0];
@@ -66,7 +66,7 @@ async fn requests_are_recorded_and_shown() {
 }
 
 #[tokio::test]
-async fn a_hold_lasts_until_it_is_released() {
+async fn hold_lasts_until_released() {
     let server = ModelServer::start().await;
     let release = async {
         server.wait_for_hold("gate").await;
@@ -78,7 +78,7 @@ async fn a_hold_lasts_until_it_is_released() {
 }
 
 #[tokio::test]
-async fn a_stream_is_chat_completions() {
+async fn stream_has_the_format_of_chat_completions() {
     let server = ModelServer::start().await;
     let path = "/anything/chat/completions?x=1";
     let body = http(server.address(), "POST", path, &prompt(r#"[[tool:bash {"a":1}]]"#, true)).await;
@@ -96,7 +96,7 @@ async fn a_stream_is_chat_completions() {
 }
 
 #[tokio::test]
-async fn the_program_says_where_it_listens() {
+async fn program_prints_its_address() {
     let directory = std::env::temp_dir().join(format!("baton-scripted-model-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let port_file = directory.join("port");

@@ -1,4 +1,4 @@
-// The core behaviours, once for each published version of the Node SDK.
+// The core behaviour, with each tested version of the Node SDK.
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -10,7 +10,7 @@ import { SDKS } from "./sdks.mjs";
 import { ask, call, systemMessage, toolNames, toolResults, Watch, World } from "./support.mjs";
 
 for (const sdk of SDKS) {
-    /** A test with a world of its own. */
+    /** Declares a test with a new world. */
     const check = (name, body, options = {}) =>
         test(name, { timeout: 30_000, ...options }, async () => {
             const world = await World.open(sdk);
@@ -28,7 +28,7 @@ for (const sdk of SDKS) {
         });
 
     describe(`@github/copilot-sdk ${sdk.name}`, { concurrency: 2 }, () => {
-        check("a session is created and disconnected", async (world) => {
+        check("session is created and disconnected", async (world) => {
             const session = await world.create(await world.client(), { model: "claude-sonnet-4.5" });
             const [first] = await sdk.history(session);
             assert.equal(first.type, "session.start");
@@ -38,13 +38,13 @@ for (const sdk of SDKS) {
             await assert.rejects(() => sdk.history(session), /Session not found/);
         });
 
-        check("a client stops without complaint", async (world) => {
+        check("client stops without errors", async (world) => {
             const client = await world.client();
             await ask(await world.create(client), "[[text:hello]]");
             assert.deepEqual(await client.stop(), []);
         });
 
-        check("a conversation has a memory, also in another process", async (world) => {
+        check("new process resumes a session with its conversation", async (world) => {
             const session = await world.create(await world.client());
             assert.equal(await ask(session, "What is 1+1? [[text:It is 2]]"), "It is 2");
             const again = await world.resume(await world.client(), session.sessionId);
@@ -64,7 +64,7 @@ for (const sdk of SDKS) {
             await assert.rejects(() => world.resume(client, session.sessionId), /Session not found/);
         });
 
-        check("the model is sent what the client configured", async (world) => {
+        check("settings of the client reach the model", async (world) => {
             const session = await world.create(await world.client(), {
                 systemMessage: { mode: "replace", content: "You are Testy McTestface." },
                 availableTools: ["view", "edit"],
@@ -75,7 +75,7 @@ for (const sdk of SDKS) {
             assert.deepEqual(toolNames(request).sort(), ["edit", "view"]);
         });
 
-        check("a tool of the client is called", async (world) => {
+        check("client tool is called", async (world) => {
             const session = await world.create(await world.client(), {
                 tools: [lookup(({ value }) => `found ${value}`)],
             });
@@ -83,7 +83,7 @@ for (const sdk of SDKS) {
             assert.deepEqual(toolResults((await world.model.requests())[1]), ["found tea"]);
         });
 
-        check("the error of a tool does not leak", async (world) => {
+        check("exception of a client tool is not sent to the model", async (world) => {
             const fails = lookup(() => {
                 throw new Error("password=hunter2");
             });
@@ -92,7 +92,7 @@ for (const sdk of SDKS) {
             assert.ok(!JSON.stringify(await world.model.requests()).includes("hunter2"));
         });
 
-        check("what is approved happens", async (world) => {
+        check("approved action is executed", async (world) => {
             const asked = [];
             const session = await world.create(await world.client(), {
                 onPermissionRequest: (request) => asked.push(request.kind) && { kind: "approve-once" },
@@ -103,18 +103,18 @@ for (const sdk of SDKS) {
             assert.deepEqual(asked, ["write"]);
         });
 
-        check("what is rejected does not happen", async (world) => {
+        check("rejected action is not executed", async (world) => {
             const session = await world.create(await world.client(), { onPermissionRequest: () => ({ kind: "reject" }) });
             const seen = new Watch(session);
             const path = join(world.work, "hello.txt");
-            await session.send({ prompt: `${call("create", { path, file_text: "hello" })}[[text:regardless]]` });
+            await session.send({ prompt: `${call("create", { path, file_text: "hello" })}[[text:not said]]` });
             await seen.first("session.idle");
             assert.ok(!existsSync(path));
             assert.equal(seen.of("permission.completed")[0].data.result.kind, "denied-interactively-by-user");
             assert.equal((await world.model.requests()).length, 1);
         });
 
-        check("the user is asked", async (world) => {
+        check("choice of the user is returned", async (world) => {
             const session = await world.create(await world.client(), {
                 onUserInputRequest: ({ choices }) => ({ answer: choices[1], wasFreeform: false }),
             });
@@ -122,7 +122,7 @@ for (const sdk of SDKS) {
             assert.deepEqual(toolResults((await world.model.requests())[1]), ["User selected: Coffee"]);
         });
 
-        check("the pieces of a streamed answer make the message", async (world) => {
+        check("pieces of a streamed answer add up to the message", async (world) => {
             const session = await world.create(await world.client(), { streaming: true });
             const seen = new Watch(session);
             await session.send({ prompt: "[[text:one two three]]" });
@@ -133,7 +133,7 @@ for (const sdk of SDKS) {
             assert.deepEqual(new Set(pieces.map((piece) => piece.data.messageId)), new Set([message.data.messageId]));
         });
 
-        check("a command is aborted and the session goes on", async (world) => {
+        check("abort ends a command and the session continues", async (world) => {
             const session = await world.create(await world.client());
             const seen = new Watch(session);
             await session.send({ prompt: call("bash", { command: "sleep 100", description: "sleep" }) });
@@ -144,7 +144,7 @@ for (const sdk of SDKS) {
             assert.equal((await sdk.history(session)).filter((event) => event.type === "abort").length, 1);
         });
 
-        check("two clients see the same turn", async (world) => {
+        check("both clients see the same order of events", async (world) => {
             const { port } = await world.server();
             const [one, two] = [await world.clientAt(port), await world.clientAt(port)];
             const mine = await world.create(one, { tools: [lookup(() => "found")] });
@@ -160,12 +160,12 @@ for (const sdk of SDKS) {
             assert.deepEqual(turns[0], turns[1]);
         });
 
-        check("nothing that was acknowledged is lost when the server is killed", async (world) => {
+        check("history and acknowledged prompts survive a killed server", async (world) => {
             const server = await world.server();
             const session = await world.create(await world.clientAt(server.port));
             await ask(session, "before [[text:hello]]");
             const before = (await sdk.history(session)).map((event) => event.id);
-            await session.send({ prompt: "remember this [[hold:for ever]]" });
+            await session.send({ prompt: "remember this [[hold:forever]]" });
             await server.kill();
             const again = await world.resume(await world.clientAt((await world.server()).port), session.sessionId);
             assert.equal(await ask(again, "after [[text:here]]"), "here");
@@ -175,40 +175,40 @@ for (const sdk of SDKS) {
             assert.deepEqual(prompts.map((prompt) => prompt.split(" ")[0]), ["before", "remember", "after"]);
         });
 
-        check("who leaves takes its tools along", async (world) => {
+        check("tools are removed when their client leaves", async (world) => {
             const { port } = await world.server();
             const [one, two] = [await world.clientAt(port), await world.clientAt(port)];
             const mine = await world.create(one);
             await world.resume(two, mine.sessionId, { tools: [lookup(() => "found")] });
             await ask(mine, `${call("lookup")}[[text:Done]]`);
-            const seen = new Watch(mine); // Since the end of a turn, so that the news of tools that came are history.
+            const seen = new Watch(mine); // After the turn, so that the notification about the added tools is not recorded.
             await two.forceStop();
             await seen.first("session.tools_updated");
             await ask(mine, `${call("lookup")}[[text:Done]]`);
             const last = (await world.model.requests()).at(-1);
             assert.ok(!toolNames(last).includes("lookup"));
-            const [found, gone] = toolResults(last);
+            const [found, removed] = toolResults(last);
             assert.equal(found, "found");
-            assert.match(gone, /does not exist/);
+            assert.match(removed, /does not exist/);
         });
 
-        check("a client starts a server on a port", async (world) => {
+        check("client starts a server on a port", async (world) => {
             const session = await world.create(await world.tcpClient());
             assert.equal(await ask(session, "[[text:hello]]"), "hello");
         });
 
-        for (const end of ["the client leaves", "the server is killed"]) {
+        for (const end of ["the client left", "the server was killed"]) {
             check(
-                `an open tool call is answered by the next client when ${end}`,
+                `next client answers an open tool call after ${end}`,
                 async (world) => {
-                    const token = "a token that both sides know";
+                    const token = "shared token";
                     let server = await world.server(token);
                     const first = await world.clientAt(server.port, token);
                     const session = await world.create(first, { tools: [lookup(() => new Promise(() => {}))] });
                     const before = new Watch(session);
                     await session.send({ prompt: `${call("lookup")}[[text:Done]]` });
                     const { requestId } = (await before.first("external_tool.requested")).data;
-                    if (end === "the client leaves") {
+                    if (end === "the client left") {
                         await first.forceStop();
                     } else {
                         await server.kill();
@@ -217,24 +217,24 @@ for (const sdk of SDKS) {
                     const next = await world.clientAt(server.port, token);
                     const again = await world.resume(next, session.sessionId, { continuePendingWork: true });
                     const seen = new Watch(again);
-                    const late = { requestId, result: "LATE BUT THERE" };
-                    assert.ok((await again.rpc.tools.handlePendingToolCall(late)).success);
+                    const answer = { requestId, result: "FROM THE NEXT CLIENT" };
+                    assert.ok((await again.rpc.tools.handlePendingToolCall(answer)).success);
                     await seen.first("session.idle");
-                    assert.deepEqual(toolResults((await world.model.requests())[1]), ["LATE BUT THERE"]);
+                    assert.deepEqual(toolResults((await world.model.requests())[1]), ["FROM THE NEXT CLIENT"]);
                 },
-                { skip: !sdk.continuesPendingWork && "this SDK cannot ask for it" },
+                { skip: !sdk.continuesPendingWork && "not supported by this SDK" },
             );
         }
 
         check(
-            "without the right token nobody comes in",
+            "wrong or missing token is refused",
             async (world) => {
                 const { port } = await world.server("a token");
                 for (const token of ["wrong", undefined]) {
                     await assert.rejects(() => world.clientAt(port, token), /AUTHENTICATION_FAILED/);
                 }
             },
-            { skip: !sdk.continuesPendingWork && "this SDK sends no token" },
+            { skip: !sdk.continuesPendingWork && "not supported by this SDK" },
         );
     });
 }

@@ -1,4 +1,4 @@
-// One face for both generations of the SDK, so that every test is written once.
+// One interface to both generations of the SDK, so that every test is written once.
 
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";

@@ -1,4 +1,4 @@
-// What the tests share: the programs they start, and ways to wait for events instead of sleeping.
+// Helpers of the tests: the programs under test, and functions that wait for events instead of sleeping.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,21 +10,22 @@ import { fileURLToPath } from "node:url";
 
 export const REPOSITORY = join(dirname(fileURLToPath(import.meta.url)), "../../..");
 
-const PATIENCE = 15_000;
+/** How long to wait for an event, in milliseconds. Only failing tests wait that long. */
+const TIMEOUT = 15_000;
 
 export const program = (name) => join(process.env.BATON_BIN_DIR ?? join(REPOSITORY, "target/debug"), name);
 
-async function started(name, args, options) {
+async function spawnProgram(name, args, options) {
     const child = spawn(program(name), args, { stdio: ["ignore", "pipe", "inherit"], ...options });
     const [line] = await once(createInterface({ input: child.stdout }), "line");
     return { child, line };
 }
 
-/** A scripted model in a process of its own. What it says is written in the prompts: `[[text:hello]]`. */
+/** A scripted model in a separate process. Prompts contain its answers: `[[text:hello]]`. */
 export class Model {
     static async start() {
         const model = new Model();
-        const { child, line } = await started("baton-scripted-model", []);
+        const { child, line } = await spawnProgram("baton-scripted-model", []);
         Object.assign(model, { child, url: `http://${line.split(" ")[1]}` });
         return model;
     }
@@ -33,14 +34,14 @@ export class Model {
         return fetch(`${this.url}/_release/${hold}`, { method: "POST" });
     }
 
-    /** The bodies of all chat requests so far. */
+    /** Returns the bodies of all chat requests so far. */
     async requests() {
         const all = await (await fetch(`${this.url}/_requests`)).json();
         return all.filter((request) => request.path.endsWith("/chat/completions")).map((request) => request.body);
     }
 }
 
-/** Everything that one test has to itself: a model, a home, a work directory, clients and servers. */
+/** The private environment of one test: a model, a home, a working directory, clients and servers. */
 export class World {
     clients = [];
     servers = [];
@@ -60,18 +61,18 @@ export class World {
     }
 
     async client() {
-        return this.#entered(this.sdk.stdio(program("baton"), this.env, this.work));
+        return this.#started(this.sdk.stdio(program("baton"), this.env, this.work));
     }
 
     async tcpClient() {
-        return this.#entered(this.sdk.tcp(program("baton"), this.env, this.work));
+        return this.#started(this.sdk.tcp(program("baton"), this.env, this.work));
     }
 
     async clientAt(port, token) {
-        return this.#entered(this.sdk.at(port, token));
+        return this.#started(this.sdk.at(port, token));
     }
 
-    async #entered(client) {
+    async #started(client) {
         this.clients.push(client);
         await client.start();
         return client;
@@ -79,7 +80,7 @@ export class World {
 
     async server(token) {
         const env = token ? { ...this.env, COPILOT_CONNECTION_TOKEN: token } : this.env;
-        const { child, line } = await started("baton", ["--headless", "--log-level", "info"], { env, cwd: this.work });
+        const { child, line } = await spawnProgram("baton", ["--headless", "--log-level", "info"], { env, cwd: this.work });
         this.servers.push(child);
         return { port: Number(line.split(" ").at(-1)), kill: () => end(child, "SIGKILL") };
     }
@@ -107,15 +108,15 @@ async function end(child, signal) {
     await exited;
 }
 
-/** Everything that a session tells one client from now on. */
+/** Records all events of a session that one client receives. */
 export class Watch {
     events = [];
-    #waiting = new Set();
+    #listeners = new Set();
 
     constructor(session) {
         session.on((event) => {
             this.events.push(event);
-            for (const look of this.#waiting) look();
+            for (const listener of this.#listeners) listener();
         });
     }
 
@@ -127,33 +128,33 @@ export class Watch {
         return this.events.map((event) => event.type);
     }
 
-    /** The first event of a type, as soon as it is there. */
+    /** Waits for the first event of a type. */
     first(type, where = () => true) {
         return new Promise((resolve, reject) => {
-            const look = () => {
+            const listener = () => {
                 const found = this.of(type).find(where);
                 if (!found) return;
                 clearTimeout(limit);
-                this.#waiting.delete(look);
+                this.#listeners.delete(listener);
                 resolve(found);
             };
             const limit = setTimeout(
-                () => reject(new Error(`waited in vain for ${type}; saw ${this.types.join(", ")}`)),
-                PATIENCE,
+                () => reject(new Error(`timed out waiting for ${type}; saw ${this.types.join(", ")}`)),
+                TIMEOUT,
             );
-            this.#waiting.add(look);
-            look();
+            this.#listeners.add(listener);
+            listener();
         });
     }
 }
 
-/** Sends a prompt, waits for the end of its turn, and returns what the assistant said last. */
+/** Sends a prompt, waits for the end of its turn, and returns the assistant's last message. */
 export async function ask(session, prompt, options = {}) {
-    const reply = await session.sendAndWait({ prompt, ...options }, PATIENCE);
+    const reply = await session.sendAndWait({ prompt, ...options }, TIMEOUT);
     return reply?.data.content;
 }
 
-/** The directive that makes the model call a tool. */
+/** Returns the directive that makes the model call a tool. */
 export const call = (name, args = {}) => `[[tool:${name} ${JSON.stringify(args)}]]`;
 
 export const toolResults = (request) =>

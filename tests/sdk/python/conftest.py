@@ -1,4 +1,4 @@
-"""The fixtures: a private place, a scripted model, and clients of whichever SDK version is on the path."""
+"""Fixtures: a temporary home, a scripted model, and clients of the SDK version that is on the path."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 import adapters
 import pytest
 import pytest_asyncio
-from support import PATIENCE, Model, Server, Watch, processes_of, program, until
+from support import TIMEOUT, Model, Server, Watch, processes_of, program, until
 
-#: The real programs are large, and installed by a group of tests of their own.
+#: The real programs are large, and installed by a separate test group.
 collect_ignore = [] if "BATON_ENGINES" in os.environ else ["engines"]
 
 
@@ -37,7 +37,7 @@ def model():
 
 @dataclass
 class World:
-    """Everything that one test has to itself."""
+    """The private environment of one test: home, working directory, model, clients and servers."""
 
     sdk: adapters.Sdk
     model: Model
@@ -62,15 +62,15 @@ class World:
         return client
 
     async def client(self, **env: str) -> Any:
-        """A client with a server of its own, through pipes."""
+        """Starts a client that starts its own server and uses pipes."""
         return await self._started(self.sdk.stdio(program("baton"), env=self.env | env, cwd=str(self.work)))
 
     async def tcp_client(self) -> Any:
-        """A client with a server of its own, through a port."""
+        """Starts a client that starts its own server and uses a port."""
         return await self._started(self.sdk.tcp(program("baton"), env=self.env, cwd=str(self.work)))
 
     async def client_at(self, port: int, token: str | None = None) -> Any:
-        """A client of a server that runs already."""
+        """Starts a client of a running server."""
         return await self._started(self.sdk.at(port, token))
 
     def server(self, token: str | None = None) -> Server:
@@ -78,18 +78,18 @@ class World:
         self.servers.append(server)
         return server
 
-    def permit(self, meaning: str = "approve", noted: list[Any] | None = None):
-        """A permission handler that always answers the same, and notes what it was asked."""
+    def permit(self, meaning: str = "approve", requests: list[Any] | None = None):
+        """Returns a permission handler that always makes the same decision, and appends requests to a list."""
 
         def handler(request: Any, _invocation: Any) -> Any:
-            if noted is not None:
-                noted.append(request.to_dict())
+            if requests is not None:
+                requests.append(request.to_dict())
             return self.sdk.decision(meaning)
 
         return handler
 
     def never(self, *_: Any) -> asyncio.Future[Any]:
-        """A handler that never decides. Somebody has to hold on to its future, or it is collected."""
+        """A handler that never decides. The future is stored, because it would be garbage-collected otherwise."""
         self._undecided.append(asyncio.get_running_loop().create_future())
         return self._undecided[-1]
 
@@ -102,8 +102,8 @@ class World:
         return await client.resume_session(session_id, **options)
 
     async def ask(self, session: Any, prompt: str, **options: Any) -> str:
-        """Sends a prompt, waits for the end of its turn, and returns what the assistant said last."""
-        reply = await session.send_and_wait(prompt, timeout=PATIENCE, **options)
+        """Sends a prompt, waits for the end of its turn, and returns the assistant's last message."""
+        reply = await session.send_and_wait(prompt, timeout=TIMEOUT, **options)
         return self.sdk.event(reply)["content"] if reply else ""
 
     async def history(self, session: Any) -> list[adapters.Event]:
@@ -115,8 +115,8 @@ class World:
     def kill(self, pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
-    async def leave(self, client: Any) -> None:
-        """Ends a client as a crash of its program would: without a word to the server."""
+    async def drop_client(self, client: Any) -> None:
+        """Ends a client as a crash of its program would: without notifying the server."""
         self.clients.remove(client)
         await client.force_stop()
 
@@ -125,15 +125,15 @@ class World:
         await client.stop()
 
     async def close(self) -> None:
-        """Ends all servers politely, and sees that they leave nothing behind.
+        """Shuts down all servers, and checks that they leave no process.
 
-        The servers first, then their clients: older SDKs wait two seconds for a server that still runs.
+        Servers go first, then their clients: older SDKs wait two seconds for a server that still runs.
         """
         for pid, command in processes_of(self.home).items():
             if command.startswith(program("baton")):
                 os.kill(pid, signal.SIGTERM)
         await until(lambda: not processes_of(self.home), "the end of all processes")
-        logging.disable()  # Clients complain that their servers are gone.
+        logging.disable()  # Clients log that their servers are gone.
         for client in self.clients:
             await client.force_stop()
         logging.disable(logging.NOTSET)
@@ -142,16 +142,16 @@ class World:
             server.process.stdout.close()
 
 
-#: What went wrong inside of an SDK while it took in an event.
-LOST = pytest.StashKey[list[str]]()
+#: Errors of the SDK while it handled an event.
+SDK_ERRORS = pytest.StashKey[list[str]]()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """An event that an SDK cannot parse is lost without a word to whoever waits for it. Here it fails the test."""
+    """Fails a test if the SDK could not parse an event: the SDK itself drops such an event silently."""
     result = yield
-    lost = item.stash.get(LOST, [])
-    assert not lost, "\n".join(lost)
+    errors = item.stash.get(SDK_ERRORS, [])
+    assert not errors, "\n".join(errors)
     return result
 
 
@@ -160,12 +160,14 @@ async def world(request, sdk, model, tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "work").mkdir()
     world = World(sdk, model, tmp_path / "home", tmp_path / "work")
-    lost = request.node.stash[LOST] = []
+    errors = request.node.stash[SDK_ERRORS] = []
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, context: lost.append(str(context)) if "session.event" in str(context) else None)
+    loop.set_exception_handler(
+        lambda _, context: errors.append(str(context)) if "session.event" in str(context) else None
+    )
     yield world
     try:
-        # Nothing that a test started survives it: no server, and no command of a session.
+        # No process of a test may survive it: no server, and no command of a session.
         await world.close()
     finally:
         for pid in processes_of(world.home):

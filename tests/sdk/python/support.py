@@ -1,4 +1,4 @@
-"""What the tests share: the programs they start, and ways to wait for events instead of sleeping."""
+"""Helpers of the tests: the programs under test, and functions that wait for events instead of sleeping."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from copilot.tools import Tool, ToolResult
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
-#: How long anything may take that should happen at once. Only failing tests ever wait that long.
-PATIENCE = float(os.environ.get("BATON_PATIENCE", "15"))
+#: How long to wait for an event. Only failing tests wait that long.
+TIMEOUT = float(os.environ.get("BATON_PATIENCE", "15"))
 
 
 def program(name: str) -> str:
-    """A program of this repository, as `scripts/test` has built it."""
+    """Returns a program that `scripts/test` has built."""
     directory = os.environ.get("BATON_BIN_DIR", str(REPOSITORY / "target" / "debug"))
     path = Path(directory) / name
     assert path.exists(), f"{path} is missing: run scripts/test, or build it and set BATON_BIN_DIR"
@@ -31,7 +31,7 @@ def program(name: str) -> str:
 
 
 class Model:
-    """A scripted model in a process of its own. What it says is written in the prompts: `[[text:hello]]`."""
+    """A scripted model in a separate process. Prompts contain its answers: `[[text:hello]]`."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen([program("baton-scripted-model")], stdout=subprocess.PIPE, text=True)
@@ -44,29 +44,29 @@ class Model:
 
     def _http(self, method: str, path: str) -> Any:
         request = urllib.request.Request(self.url + path, method=method)
-        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
             return json.load(response)
 
     def release(self, hold: str) -> None:
-        """Lets go on what waits at `[[hold:NAME]]`."""
+        """Continues answers that wait at `[[hold:NAME]]`."""
         self._http("POST", f"/_release/{hold}")
 
     def exchanges(self) -> list[dict[str, Any]]:
-        """All questions so far, with path and headers."""
+        """Returns all model requests so far, with path and headers."""
         wires = ("/chat/completions", "/responses", "/messages")
         return [r for r in self._http("GET", "/_requests") if r["path"].split("?")[0].endswith(wires)]
 
     def requests(self) -> list[dict[str, Any]]:
-        """The bodies of all questions so far."""
+        """Returns the bodies of all model requests so far."""
         return [exchange["body"] for exchange in self.exchanges()]
 
-    async def asked(self, count: int) -> None:
-        """Waits until there have been so many questions. Another process cannot tell us, so this polls."""
+    async def wait_for_requests(self, count: int) -> None:
+        """Waits until there were `count` requests. Polls, because the model is another process."""
         await until(lambda: len(self.requests()) >= count, f"{count} requests to the model")
 
 
 class Server:
-    """A server of our own, on a port, that several clients can share and that a test can kill."""
+    """A server on a port, which several clients can share and a test can kill."""
 
     def __init__(self, env: dict[str, str], cwd: Path, token: str | None = None) -> None:
         env = env | ({"COPILOT_CONNECTION_TOKEN": token} if token else {})
@@ -77,22 +77,22 @@ class Server:
         self.port = int(self.process.stdout.readline().split()[-1])
 
     def kill(self) -> None:
-        """As a power cut would end it."""
+        """Kills the server without a chance to clean up."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
 
 class Watch:
-    """Everything that a session tells one client from now on."""
+    """Records all events of a session that one client receives."""
 
     def __init__(self, sdk: Sdk, session: Any = None) -> None:
         self.sdk = sdk
         self.events: list[Event] = []
         self._changed = asyncio.Event()
         if session is not None:
-            session.on(self.note)
+            session.on(self.on_event)
 
-    def note(self, raw: Any) -> None:
+    def on_event(self, raw: Any) -> None:
         self.events.append(self.sdk.event(raw))
         self._changed.set()
 
@@ -104,11 +104,11 @@ class Watch:
         return [event.type for event in self.events]
 
     async def first(self, type: str, where: Callable[[Event], bool] = lambda _: True) -> Event:
-        """The first event of a type, as soon as it is there."""
+        """Waits for the first event of a type."""
         return (await self.some(type, 1, where))[0]
 
     async def some(self, type: str, count: int, where: Callable[[Event], bool] = lambda _: True) -> list[Event]:
-        """The events of a type, as soon as there are so many."""
+        """Waits until there are `count` events of a type, and returns them."""
 
         async def wait() -> list[Event]:
             while len(found := [event for event in self.of(type) if where(event)]) < count:
@@ -117,31 +117,31 @@ class Watch:
             return found
 
         try:
-            return await asyncio.wait_for(wait(), PATIENCE)
+            return await asyncio.wait_for(wait(), TIMEOUT)
         except TimeoutError:
-            raise AssertionError(f"waited in vain for {count} of {type}; saw {self.types}") from None
+            raise AssertionError(f"timed out waiting for {count} of {type}; saw {self.types}") from None
 
     async def idle(self, times: int = 1) -> None:
-        """Waits until the session has come to rest so many times."""
+        """Waits until the session was idle `times` times."""
         await self.some("session.idle", times)
 
     @property
-    def said(self) -> str:
-        """The last thing that the assistant said."""
+    def last_message(self) -> str:
+        """The assistant's last message that has text."""
         messages = [event["content"] for event in self.of("assistant.message") if event["content"]]
         return messages[-1] if messages else ""
 
 
-async def until(is_so: Callable[[], Any], what: str) -> None:
-    """Polls for something that nobody announces."""
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
+async def until(condition: Callable[[], Any], what: str) -> None:
+    """Polls a condition for which there is no event."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, f"timed out waiting for {what}"
         await asyncio.sleep(0.01)
 
 
 def tool(name: str, handler: Callable[[dict[str, Any]], Any], **options: Any) -> Tool:
-    """A tool of the client, with one optional argument, whose handler takes arguments and gives a text."""
+    """Creates a client tool with one optional argument. Its handler takes the arguments and returns a text."""
 
     async def run(invocation: Any) -> ToolResult:
         result = handler(invocation.arguments or {})
@@ -153,17 +153,17 @@ def tool(name: str, handler: Callable[[dict[str, Any]], Any], **options: Any) ->
 
 
 def call(name: str, **arguments: Any) -> str:
-    """The directive that makes the model call a tool."""
+    """Returns the directive that makes the model call a tool."""
     return f"[[tool:{name} {json.dumps(arguments)}]]"
 
 
 def calls(*named: tuple[str, dict[str, Any]]) -> str:
-    """The directive that makes the model call several tools at once."""
+    """Returns the directive that makes the model call several tools at once."""
     return "[[tools:" + ";;".join(f"{name} {json.dumps(arguments)}" for name, arguments in named) + "]]"
 
 
 def text_of(message: dict[str, Any]) -> str:
-    """The text of a message to the model, in whichever form it was sent."""
+    """Returns the text of a message to the model, which is a string or a list of parts."""
     content = message["content"] or ""
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
 
@@ -185,7 +185,7 @@ def types_of(events: Iterable[Event]) -> list[str]:
 
 
 def processes_of(home: Path) -> dict[int, str]:
-    """The running processes that were started, at any remove, with this home: process id and command line."""
+    """Returns the running processes, direct or indirect, that were started with this home: ids and command lines."""
     mark = f"COPILOT_HOME={home}".encode()
     found = {}
     for directory in Path("/proc").glob("[0-9]*"):
@@ -194,5 +194,5 @@ def processes_of(home: Path) -> dict[int, str]:
                 command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
                 found[int(directory.name)] = command
         except OSError:
-            continue  # It ended while we looked, or it is not ours to look at.
+            continue  # It has exited in the meantime, or belongs to another user.
     return {pid: command for pid, command in found.items() if command}  # A zombie has no command line.

@@ -1,4 +1,4 @@
-"""The built-in tools, from the model's call to the result that the model is given."""
+"""The built-in tools, from the model's call to the result that the model gets."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from support import call, processes_of, tool_results, until
 
 
 async def use(world, client, name: str, **arguments) -> str:
-    """Has the model call one tool, and returns what it was told."""
+    """Makes the model call a tool. Returns the result that the model gets."""
     session = await world.create(client)
     await world.ask(session, call(name, **arguments) + "[[text:Done]]")
     return tool_results(world.model.requests()[-1])[-1]
 
 
-async def test_bash_gives_output_and_exit_code(world, client):
-    told = await use(world, client, "bash", command="echo out; echo err >&2; exit 3", description="try")
-    assert set(told.split("\n")[:2]) == {"out", "err"}
-    assert "exit code 3" in told
+async def test_bash_returns_output_and_exit_code(world, client):
+    result = await use(world, client, "bash", command="echo out; echo err >&2; exit 3", description="try")
+    assert set(result.split("\n")[:2]) == {"out", "err"}
+    assert "exit code 3" in result
 
 
-async def test_bash_works_in_the_session_s_directory_and_sees_no_secrets(world):
+async def test_bash_runs_in_the_session_directory_without_secrets(world):
     client = await world.client(COPILOT_SDK_AUTH_TOKEN="secret-token", OPENAI_API_KEY="secret-key")
-    told = await use(world, client, "bash", command="pwd; env", description="look around")
-    assert told.startswith(f"{world.work}\n")
-    assert "secret-" not in told
+    result = await use(world, client, "bash", command="pwd; env", description="look around")
+    assert result.startswith(f"{world.work}\n")
+    assert "secret-" not in result
 
 
-async def test_the_middle_of_a_long_output_goes_to_a_file(world, client):
-    told = await use(world, client, "bash", command="seq 1 20000", description="count")
-    assert len(told) < 60_000
-    assert told.startswith("1\n2\n")
-    assert "\n10000\n" not in told
-    assert "\n20000\n" in told
-    path = next(word for word in told.split() if word.startswith(str(world.home)))
+async def test_middle_of_long_output_is_written_to_a_file(world, client):
+    result = await use(world, client, "bash", command="seq 1 20000", description="count")
+    assert len(result) < 60_000
+    assert result.startswith("1\n2\n")
+    assert "\n10000\n" not in result
+    assert "\n20000\n" in result
+    path = next(word for word in result.split() if word.startswith(str(world.home)))
     assert "\n10000\n" in Path(path.rstrip("].")).read_text()
 
 
-async def test_a_background_command_is_written_to(world, client):
+async def test_write_bash_writes_to_a_background_command(world, client):
     session = await world.create(client)
     start = call("bash", command="read line; echo got $line", description="wait", mode="async", shellId="tea")
     write = call("write_bash", shellId="tea", input="green{enter}", delay=10)
@@ -50,7 +50,7 @@ async def test_a_background_command_is_written_to(world, client):
     assert "got green" in wrote
 
 
-async def test_a_background_command_is_stopped(world, client):
+async def test_stop_bash_ends_a_background_command(world, client):
     session = await world.create(client)
     start = call("bash", command="sleep 100", description="wait", mode="async", shellId="nap")
     await world.ask(session, start + call("stop_bash", shellId="nap") + "[[text:Done]]")
@@ -58,33 +58,33 @@ async def test_a_background_command_is_stopped(world, client):
     await until(lambda: "sleep 100" not in processes_of(world.home).values(), "the end of the command")
 
 
-async def test_view_numbers_the_lines(world, client):
+async def test_view_numbers_lines(world, client):
     (world.work / "poem.txt").write_text("roses\nviolets\n")
-    told = await use(world, client, "view", path=str(world.work / "poem.txt"))
-    assert told.startswith("1. roses\n2. violets")
+    result = await use(world, client, "view", path=str(world.work / "poem.txt"))
+    assert result.startswith("1. roses\n2. violets")
 
 
 async def test_create_writes_a_file(world, client):
     path = world.work / "new" / "hello.txt"
-    told = await use(world, client, "create", path=str(path), file_text="hello world")
+    result = await use(world, client, "create", path=str(path), file_text="hello world")
     assert path.read_text() == "hello world"
-    assert told == f"Created file {path} with 11 characters"
+    assert result == f"Created file {path} with 11 characters"
 
 
 async def test_edit_changes_a_file(world, client):
     path = world.work / "hello.txt"
     path.write_text("hello world")
-    told = await use(world, client, "edit", path=str(path), old_str="world", new_str="moon")
+    result = await use(world, client, "edit", path=str(path), old_str="world", new_str="moon")
     assert path.read_text() == "hello moon"
-    assert told == f"File {path} updated with changes."
+    assert result == f"File {path} updated with changes."
 
 
 async def test_grep_finds_lines(world, client):
     (world.work / "a.txt").write_text("apple\nberry\n")
     (world.work / "b.txt").write_text("cherry\n")
-    told = await use(world, client, "grep", pattern="[ab]err", output_mode="content", **{"-n": True})
-    assert "a.txt:2:berry" in told
-    assert "cherry" not in told
+    result = await use(world, client, "grep", pattern="[ab]err", output_mode="content", **{"-n": True})
+    assert "a.txt:2:berry" in result
+    assert "cherry" not in result
 
 
 async def test_glob_finds_files(world, client):
@@ -94,7 +94,7 @@ async def test_glob_finds_files(world, client):
     assert await use(world, client, "glob", pattern="**/*.ts") == "./src/index.ts"
 
 
-async def test_sql_keeps_todos(world, client):
+async def test_sql_stores_todos(world, client):
     session = await world.create(client)
     seen = world.watch(session)
     insert = call("sql", query="INSERT INTO todos (id, title) VALUES ('a', 'Test it')", description="note")
@@ -127,7 +127,7 @@ def website():
 
 
 async def test_web_fetch_reads_a_page(world, client, website):
-    told = await use(world, client, "web_fetch", url=website)
-    assert "# Weather" in told
-    assert "It rains." in told
-    assert "no()" not in told
+    result = await use(world, client, "web_fetch", url=website)
+    assert "# Weather" in result
+    assert "It rains." in result
+    assert "no()" not in result

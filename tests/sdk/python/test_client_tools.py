@@ -1,4 +1,4 @@
-"""Tools that live in the client."""
+"""Client tools."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from copilot.tools import ToolResult
 from support import call, calls, tool, tool_names, tool_results
 
 
-async def test_a_tool_of_the_client_is_called(world, client):
+async def test_client_tool_is_called(world, client):
     asked: list[dict] = []
 
     def secret(arguments):
@@ -25,8 +25,8 @@ async def test_a_tool_of_the_client_is_called(world, client):
     assert tool_results(second) == ["54321"]
 
 
-async def test_tools_of_one_answer_run_side_by_side(world, client):
-    both = asyncio.Barrier(2)  # Neither passes before the other has come.
+async def test_tool_calls_of_one_answer_run_concurrently(world, client):
+    both = asyncio.Barrier(2)  # Each call waits for the other one.
 
     def meet(name):
         async def run(_arguments):
@@ -40,7 +40,7 @@ async def test_tools_of_one_answer_run_side_by_side(world, client):
     assert tool_results(world.model.requests()[1]) == ["left met", "right met"]
 
 
-async def test_the_error_of_a_tool_does_not_leak(world, client):
+async def test_exception_of_a_client_tool_is_not_sent_to_the_model(world, client):
     def fails(_arguments):
         raise RuntimeError("password=hunter2")
 
@@ -53,7 +53,7 @@ async def test_the_error_of_a_tool_does_not_leak(world, client):
     assert len(tool_results(world.model.requests()[1])) == 1
 
 
-async def test_a_tool_may_say_that_it_failed(world, client):
+async def test_client_tool_can_report_failure(world, client):
     def fails(_arguments):
         return ToolResult(text_result_for_llm="The lamp is broken", result_type="failure")
 
@@ -64,7 +64,7 @@ async def test_a_tool_may_say_that_it_failed(world, client):
     assert tool_results(world.model.requests()[1]) == ["The lamp is broken"]
 
 
-async def test_a_client_replaces_a_built_in_tool(world, client):
+async def test_client_tool_replaces_a_built_in_tool(world, client):
     mine = tool("grep", lambda _: "my own grep", overrides_built_in_tool=True)
     session = await world.create(client, tools=[mine])
     await world.ask(session, call("grep", value="x") + "[[text:Done]]")
@@ -73,19 +73,19 @@ async def test_a_client_replaces_a_built_in_tool(world, client):
     assert tool_results(second) == ["my own grep"]
 
 
-async def test_a_tool_that_does_not_exist_is_not_the_end(world, client):
+async def test_turn_continues_after_a_call_of_an_unknown_tool(world, client):
     session = await world.create(client)
     assert await world.ask(session, call("no_such_tool") + "[[text:I was wrong]]") == "I was wrong"
     assert "no_such_tool" in tool_results(world.model.requests()[1])[0]
 
 
-async def test_a_tool_call_without_sense_is_not_the_end(world, client):
+async def test_turn_continues_after_malformed_arguments(world, client):
     session = await world.create(client)
     assert await world.ask(session, "[[tool:view {oops]][[text:I was wrong]]") == "I was wrong"
     assert len(tool_results(world.model.requests()[1])) == 1
 
 
-async def test_a_tool_may_use_the_session_while_it_runs(world, client):
+async def test_client_tool_can_use_its_session(world, client):
     session = None
 
     async def look(_arguments):

@@ -1,4 +1,4 @@
-"""What the model is really sent: the three modes of system messages, attachments, and the client's own providers."""
+"""Requests to the model: the three modes of system messages, attachments, providers of the client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PIXEL = (
 )
 
 
-async def test_a_system_message_is_appended(world, client):
+async def test_system_message_is_appended(world, client):
     suffix = "End each response with the phrase 'Have a nice day!'"
     session = await world.create(client, system_message={"mode": "append", "content": suffix})
     await world.ask(session, "What is your full name? [[text:Baton]]")
@@ -20,14 +20,14 @@ async def test_a_system_message_is_appended(world, client):
     assert sent.endswith(suffix)
 
 
-async def test_a_system_message_is_replaced(world, client):
+async def test_system_message_is_replaced(world, client):
     replacement = "You are an assistant called Testy McTestface. Reply succinctly."
     session = await world.create(client, system_message={"mode": "replace", "content": replacement})
     await world.ask(session, "What is your full name? [[text:Testy]]")
     assert system_message(world.model.requests()[0]) == replacement
 
 
-async def test_a_system_message_is_customized(world, client):
+async def test_system_message_is_customized(world, client):
     tone, appended = "Respond in a warm, professional tone.", "Always mention quarterly earnings."
     sections = {"tone": {"action": "replace", "content": tone}, "code_change_rules": {"action": "remove"}}
     customized = {"mode": "customize", "sections": sections, "content": appended}
@@ -38,26 +38,26 @@ async def test_a_system_message_is_customized(world, client):
     assert "<code_change_instructions>" not in sent
     assert tone in sent
     assert sent.endswith(appended)
-    assert "GitHub" in sent  # What nobody changed is still there.
+    assert "GitHub" in sent  # Other sections are unchanged.
 
 
-async def test_a_section_is_rewritten_by_the_client(world, client):
-    given: list[str] = []
+async def test_client_rewrites_a_section(world, client):
+    received: list[str] = []
 
     def rewrite(text: str) -> str:
-        given.append(text)
+        received.append(text)
         return "Speak like a pirate."
 
     config = {"mode": "customize", "sections": {"tone": {"action": rewrite}}}
     session = await world.create(client, system_message=config)
     await world.ask(session, "Who are you? [[text:Arr]]")
     sent = system_message(world.model.requests()[0])
-    assert given[0].strip()
-    assert given[0] not in sent
+    assert received[0].strip()
+    assert received[0] not in sent
     assert "Speak like a pirate." in sent
 
 
-async def test_an_image_is_attached_as_a_blob(world, client):
+async def test_image_is_attached_as_a_blob(world, client):
     session = await world.create(client)
     blob = {"type": "blob", "data": PIXEL, "mimeType": "image/png", "displayName": "test-pixel.png"}
     await world.ask(session, "Describe this image [[text:A pixel]]", attachments=[blob])
@@ -67,7 +67,7 @@ async def test_an_image_is_attached_as_a_blob(world, client):
     assert images == [f"data:image/png;base64,{PIXEL}"]
 
 
-async def test_an_image_is_looked_at(world, client):
+async def test_viewed_image_is_sent_to_the_model(world, client):
     path = world.work / "test-pixel.png"
     path.write_bytes(base64.b64decode(PIXEL))
     session = await world.create(client)
@@ -99,11 +99,20 @@ async def test_files_directories_and_selections_are_attached(world, client):
     assert f"{world.work}/notes.txt (2 lines)" in sent
     assert f"{world.work} (1 items)" in sent
     assert "notes.txt (line 2)\n```\ntwo\n```" in sent
-    kept = next(event for event in await world.history(session) if event.type == "user.message")
-    assert [attachment["type"] for attachment in kept["attachments"]] == ["file", "directory", "selection"]
+    stored = next(event for event in await world.history(session) if event.type == "user.message")
+    assert [attachment["type"] for attachment in stored["attachments"]] == ["file", "directory", "selection"]
 
 
-async def test_a_provider_of_the_client_is_asked(world, client):
+async def test_attachments_without_display_names_are_named_in_events(world, client):
+    (world.work / "notes.txt").write_text("one\n")
+    session = await world.create(client)
+    attachments = [{"type": "file", "path": str(world.work / "notes.txt")}, {"type": "directory", "path": str(world.work)}]
+    assert await world.ask(session, "[[text:I see]]", attachments=attachments) == "I see"
+    stored = next(event for event in await world.history(session) if event.type == "user.message")
+    assert [attachment["displayName"] for attachment in stored["attachments"]] == ["notes.txt", world.work.name]
+
+
+async def test_provider_of_the_client_is_used(world, client):
     provider = {"type": "openai", "base_url": f"{world.model.url}/mine/v1", "api_key": "key-of-the-client"}
     session = await world.create(client, provider=provider, model="my-model")
     assert await world.ask(session, "[[text:hello]]") == "hello"
@@ -114,7 +123,7 @@ async def test_a_provider_of_the_client_is_asked(world, client):
     assert not [path for path in world.home.rglob("*") if path.is_file() and b"key-of-the-client" in path.read_bytes()]
 
 
-async def test_an_azure_provider_is_asked_in_its_own_way(world, client):
+async def test_azure_provider_uses_deployment_url_and_key_header(world, client):
     provider = {
         "type": "azure",
         "base_url": world.model.url,
@@ -128,7 +137,7 @@ async def test_an_azure_provider_is_asked_in_its_own_way(world, client):
     assert exchange["headers"]["api-key"] == "key-of-the-client"
 
 
-async def test_a_resumed_session_may_bring_a_provider(world, client):
+async def test_provider_can_be_set_on_resume(world, client):
     session = await world.create(client)
     await world.ask(session, "[[text:asked by default]]")
     provider = {"type": "openai", "base_url": f"{world.model.url}/mine/v1", "api_key": "key-of-the-client"}

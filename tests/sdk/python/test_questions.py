@@ -1,11 +1,11 @@
-"""The agent asks its user."""
+"""Questions of the agent to the user."""
 
 from __future__ import annotations
 
 from support import call, tool_names, tool_results
 
 
-async def test_the_user_chooses(world, client):
+async def test_choice_of_the_user_is_returned(world, client):
     asked: list[dict] = []
 
     def answer(request, _invocation):
@@ -19,7 +19,7 @@ async def test_the_user_chooses(world, client):
     assert tool_results(world.model.requests()[1]) == ["User selected: Tea"]
 
 
-async def test_the_user_writes(world, client):
+async def test_freeform_answer_of_the_user_is_returned(world, client):
     session = await world.create(
         client, on_user_input_request=lambda *_: {"answer": "Rain water", "wasFreeform": True}
     )
@@ -28,7 +28,7 @@ async def test_the_user_writes(world, client):
     assert tool_results(world.model.requests()[1]) == ["User responded: Rain water"]
 
 
-async def test_a_handler_that_fails_does_not_stop_the_turn(world, client):
+async def test_turn_continues_after_a_failed_handler(world, client):
     def fails(*_):
         raise RuntimeError("the terminal is gone")
 
@@ -37,6 +37,6 @@ async def test_a_handler_that_fails_does_not_stop_the_turn(world, client):
     assert "could not be asked" in tool_results(world.model.requests()[1])[0]
 
 
-async def test_without_a_user_there_is_no_such_tool(world, client):
+async def test_ask_user_is_not_offered_without_a_handler(world, client):
     await world.ask(await world.create(client), "[[text:hello]]")
     assert "ask_user" not in tool_names(world.model.requests()[0])

@@ -1,4 +1,4 @@
-"""A model that wants to be asked less often: the turn goes on with another, if the client agrees."""
+"""Rate limits: a fallback model continues the turn if the client agrees."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import adapters
 import pytest
 
-pytestmark = pytest.mark.skipif(not adapters.is_newest(), reason="older SDKs cannot be asked")
+pytestmark = pytest.mark.skipif(not adapters.is_newest(), reason="not supported by older SDKs")
 
-#: Fails once, and asks for more patience than anybody has.
+#: Fails once, with a retry delay that is too long to wait.
 LIMITED = "[[error:429*1:retry=3600]]"
 
 
 def two_models(world) -> dict[str, Any]:
-    """A session's two providers, with a model each."""
+    """Returns settings with two providers, each with one model."""
     providers = [{"name": name, "type": "openai", "base_url": f"{world.model.url}/{name}/v1"} for name in ("one", "two")]
     models = [{"id": "model", "provider": name, "wire_model": f"model-of-{name}"} for name in ("one", "two")]
     return {"providers": providers, "models": models, "model": "one/model"}
@@ -34,11 +34,11 @@ def answering(answer: str, asked: list[Any] | None = None):
 
 
 @pytest.mark.parametrize("answer", ["yes", "yes_always"])
-async def test_another_model_answers_if_the_client_agrees(world, client, answer):
+async def test_fallback_model_answers_if_the_client_agrees(world, client, answer):
     asked: list[Any] = []
     session = await world.create(client, on_auto_mode_switch_request=answering(answer, asked), **two_models(world))
     seen = world.watch(session)
-    assert await world.ask(session, LIMITED + "[[text:from another]]") == "from another"
+    assert await world.ask(session, LIMITED + "[[text:from the fallback]]") == "from the fallback"
     assert asked == [{"errorCode": "scripted", "retryAfterSeconds": 3600}]
     assert asked_models(world) == ["model-of-one", "model-of-two"]
     requested, completed = await seen.first("auto_mode_switch.requested"), await seen.first("auto_mode_switch.completed")
@@ -49,13 +49,13 @@ async def test_another_model_answers_if_the_client_agrees(world, client, answer)
     assert change["cause"] == "rate_limit_auto_switch"
     assert not seen.of("session.error")
 
-    # Whoever always agrees is not asked again.
+    # After "yes_always" the client is not asked again.
     assert await world.ask(session, LIMITED + "[[text:back again]]") == "back again"
     assert len(asked) == {"yes": 2, "yes_always": 1}[answer]
     assert asked_models(world)[2:] == ["model-of-two", "model-of-one"]
 
 
-async def test_the_error_is_told_if_the_client_does_not_agree(world, client):
+async def test_error_is_reported_if_the_client_declines(world, client):
     session = await world.create(client, on_auto_mode_switch_request=answering("no"), **two_models(world))
     seen = world.watch(session)
     await session.send(LIMITED + "[[text:never said]]")
@@ -66,14 +66,14 @@ async def test_the_error_is_told_if_the_client_does_not_agree(world, client):
     assert await world.ask(session, "[[text:later]]") == "later"
 
 
-async def test_a_client_that_cannot_be_asked_is_told_the_error(world, client):
+async def test_error_is_reported_to_a_client_without_handler(world, client):
     session = await world.create(client, **two_models(world))
     seen = world.watch(session)
     await session.send(LIMITED + "[[text:never said]]")
     assert (await seen.first("session.error"))["errorType"] == "rate_limit"
 
 
-async def test_the_question_survives_the_server(world):
+async def test_switch_request_survives_a_killed_server(world):
     server = world.server()
     first = await world.client_at(server.port)
     original = await world.create(first, on_auto_mode_switch_request=world.never, **two_models(world))
@@ -84,9 +84,9 @@ async def test_the_question_survives_the_server(world):
 
     second = await world.client_at(world.server().port)
     options = two_models(world) | {"on_auto_mode_switch_request": answering("yes"), "continue_pending_work": True}
-    del options["model"]  # It has one.
+    del options["model"]  # The session has one.
     session = await world.resume(second, original.session_id, **options)
-    await world.model.asked(2)
+    await world.model.wait_for_requests(2)
     assert await world.ask(session, "[[text:and more]]") == "and more"
     said = [event["content"] for event in await world.history(session) if event.type == "assistant.message"]
     assert said == ["after all", "and more"]

@@ -1,4 +1,4 @@
-"""Going back: the conversation, and the files that the session's own tools changed."""
+"""Rewind of the conversation and of the files that the session's tools changed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import adapters
 import pytest
 from support import call
 
-pytestmark = pytest.mark.skipif(not adapters.is_newest(), reason="older SDKs do not track files")
+pytestmark = pytest.mark.skipif(not adapters.is_newest(), reason="not supported by older SDKs")
 
 
-async def test_files_and_conversation_go_back_together(world):
+async def test_rewind_restores_files_and_conversation(world):
     from copilot.generated import rpc
 
     old = world.work / "old.txt"
@@ -18,10 +18,10 @@ async def test_files_and_conversation_go_back_together(world):
     await world.ask(session, "[[text:nothing changed]]")
     await world.ask(session, call("edit", path=str(old), old_str="was", new_str="is"))
     await world.ask(session, call("create", path=str(world.work / "new.txt"), file_text="new\n"))
-    told = await session.rpc.history.list_rewind_points()
-    assert told.file_change_tracking_enabled
-    assert [point.file_count for point in told.points] == [2, 2, 1]
-    point = told.points[1].event_id
+    rewind = await session.rpc.history.list_rewind_points()
+    assert rewind.file_change_tracking_enabled
+    assert [point.file_count for point in rewind.points] == [2, 2, 1]
+    point = rewind.points[1].event_id
     preview = await session.rpc.history.preview_rewind(rpc.HistoryPreviewRewindRequest(event_id=point))
     assert [file.change_type.value for file in preview.files] == ["created", "modified"]
     mode = rpc.HistoryRewindMode.CONVERSATION_AND_FILES

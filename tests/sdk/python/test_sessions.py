@@ -1,4 +1,4 @@
-"""A session from its first to its last day: create, talk, resume, list, look up, delete."""
+"""Sessions: create, prompt, resume, list, look up, delete."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from support import Watch, tool_names, types_of
 
 
-async def test_a_session_is_created_and_disconnected(world, client):
+async def test_session_is_created_and_disconnected(world, client):
     session = await world.create(client, model="claude-sonnet-4.5")
     first = (await world.history(session))[0]
     assert first.type == "session.start"
@@ -20,7 +20,7 @@ async def test_a_session_is_created_and_disconnected(world, client):
         await world.history(session)
 
 
-async def test_a_conversation_has_a_memory(world, client):
+async def test_model_gets_the_conversation_so_far(world, client):
     session = await world.create(client)
     assert await world.ask(session, "What is 1+1? [[text:It is 2]]") == "It is 2"
     assert await world.ask(session, "And twice that? [[text:That is 4]]") == "That is 4"
@@ -31,7 +31,7 @@ async def test_a_conversation_has_a_memory(world, client):
     assert "And twice that?" in second[2]["content"]
 
 
-async def test_sessions_that_start_together_are_apart(world, client):
+async def test_concurrent_sessions_are_independent(world, client):
     sessions = await asyncio.gather(*(world.create(client) for _ in range(3)))
     assert len({session.session_id for session in sessions}) == 3
     said = await asyncio.gather(*(world.ask(s, f"[[text:I am {n}]]") for n, s in enumerate(sessions)))
@@ -45,7 +45,7 @@ async def test_sessions_that_start_together_are_apart(world, client):
             await world.history(session)
 
 
-async def test_the_same_client_resumes(world, client):
+async def test_same_client_resumes_a_session(world, client):
     session = await world.create(client)
     await world.ask(session, "What is 1+1? [[text:It is 2]]")
     again = await world.resume(client, session.session_id)
@@ -55,13 +55,13 @@ async def test_the_same_client_resumes(world, client):
     assert "What is 1+1?" in str(world.model.requests()[1]["messages"])
 
 
-@pytest.mark.parametrize("first_server", ["still runs", "is gone"])
-async def test_another_process_resumes(world, client, first_server):
+@pytest.mark.parametrize("first_server", ["running", "stopped"])
+async def test_new_process_resumes_a_session(world, client, first_server):
     session = await world.create(client)
     await world.ask(session, "What is 1+1? [[text:It is 2]]")
     before = await world.history(session)
-    if first_server == "is gone":
-        await world.leave(client)
+    if first_server == "stopped":
+        await world.drop_client(client)
     again = await world.resume(await world.client(), session.session_id)
     after = await world.history(again)
     assert [event.id for event in after[: len(before)]] == [event.id for event in before]
@@ -70,10 +70,10 @@ async def test_another_process_resumes(world, client, first_server):
     assert "It is 2" in str(world.model.requests()[1]["messages"])
 
 
-async def test_what_never_was_cannot_be_resumed(world, client):
+async def test_unknown_session_cannot_be_resumed(world, client):
     with pytest.raises(Exception, match="Session not found"):
         await world.resume(client, "non-existent-session-id")
-    await world.ask(await world.create(client), "[[text:and the client goes on]]")
+    await world.ask(await world.create(client), "[[text:the client is still usable]]")
 
 
 async def test_sessions_are_listed(world, client):
@@ -89,12 +89,12 @@ async def test_sessions_are_listed(world, client):
         assert entry["context"]["cwd"] == str(world.work)
 
 
-async def test_a_deleted_session_is_gone(world, client):
-    kept, deleted = await world.create(client), await world.create(client)
-    for session in (kept, deleted):
+async def test_deleted_session_cannot_be_found(world, client):
+    remaining, deleted = await world.create(client), await world.create(client)
+    for session in (remaining, deleted):
         await world.ask(session, "Hello [[text:hello]]")
     await client.delete_session(deleted.session_id)
-    assert [world.sdk.metadata(s)["sessionId"] for s in await client.list_sessions()] == [kept.session_id]
+    assert [world.sdk.metadata(s)["sessionId"] for s in await client.list_sessions()] == [remaining.session_id]
     assert await client.get_session_metadata(deleted.session_id) is None
     with pytest.raises(Exception, match="Session not found"):
         await world.resume(client, deleted.session_id)
@@ -102,7 +102,7 @@ async def test_a_deleted_session_is_gone(world, client):
         await client.delete_session(deleted.session_id)
 
 
-async def test_one_session_is_looked_up(world, client):
+async def test_session_metadata_is_returned(world, client):
     session = await world.create(client)
     await world.ask(session, "Say hello [[text:hello]]")
     found = world.sdk.metadata(await client.get_session_metadata(session.session_id))
@@ -111,41 +111,41 @@ async def test_one_session_is_looked_up(world, client):
     assert await client.get_session_metadata("non-existent-session-id") is None
 
 
-async def test_the_last_session_is_the_one_that_was_used_last(world, client):
+async def test_last_session_is_the_most_recently_used(world, client):
     first, second = await world.create(client), await world.create(client)
     for session in (first, second, first):
         await world.ask(session, "Say hello [[text:hello]]")
     assert await client.get_last_session_id() == first.session_id
 
 
-async def test_events_of_the_creation_itself_are_delivered(world, client):
+async def test_events_during_creation_are_delivered(world, client):
     early = Watch(world.sdk)
-    session = await world.create(client, on_event=early.note)
+    session = await world.create(client, on_event=early.on_event)
     assert "session.start" in early.types
     assert early.of("session.start")[0]["sessionId"] == session.session_id
 
 
-async def test_a_turn_is_told_in_order(world, client):
+async def test_events_of_a_turn_are_in_order(world, client):
     session = await world.create(client)
     seen = world.watch(session)
     await session.send("What is 100+200? [[text:It is 300]]")
     await seen.idle()
-    told = ["user.message", "assistant.turn_start", "assistant.message", "assistant.turn_end", "session.idle"]
-    assert [type for type in seen.types if type in told] == told
-    assert seen.said == "It is 300"
+    expected = ["user.message", "assistant.turn_start", "assistant.message", "assistant.turn_end", "session.idle"]
+    assert [type for type in seen.types if type in expected] == expected
+    assert seen.last_message == "It is 300"
     durable = types_of(await world.history(session))
     assert "session.idle" not in durable
-    assert [type for type in durable if type in told] == told[:-1]
+    assert [type for type in durable if type in expected] == expected[:-1]
 
 
-async def test_a_session_with_a_configuration_directory_of_its_own(world, client):
+async def test_session_uses_its_configuration_directory(world, client):
     directory = world.home / "custom-config"
     session = await world.create(client, **world.sdk.config_directory(str(directory)))
     assert await world.ask(session, "What is 1+1? [[text:It is 2]]") == "It is 2"
     assert (directory / "session-state" / session.session_id).is_dir()
 
 
-async def test_what_a_client_logs_is_told_at_its_level(world, client):
+async def test_log_messages_have_their_level(world, client):
     session = await world.create(client)
     seen = world.watch(session)
     await session.log("Info message")
@@ -162,11 +162,11 @@ async def test_what_a_client_logs_is_told_at_its_level(world, client):
         ("session.info", "Ephemeral message"),
     ]
     assert (logged[1]["warningType"], logged[2]["errorType"]) == ("notification", "notification")
-    kept = [e["message"] for e in await world.history(session) if e.type in {"session.info", "session.error"}]
-    assert kept == ["Info message", "Error message"]
+    stored = [e["message"] for e in await world.history(session) if e.type in {"session.info", "session.error"}]
+    assert stored == ["Info message", "Error message"]
 
 
-async def test_the_model_is_changed_with_its_effort(world, client):
+async def test_set_model_changes_model_and_effort(world, client):
     session = await world.create(client)
     seen = world.watch(session)
     await session.set_model("gpt-4.1", reasoning_effort="high")
@@ -177,16 +177,16 @@ async def test_the_model_is_changed_with_its_effort(world, client):
     assert (request["model"], request["reasoning_effort"]) == ("gpt-4.1", "high")
 
 
-async def test_prompts_wait_their_turn(world, client):
+async def test_prompts_are_queued(world, client):
     session = await world.create(client)
     seen = world.watch(session)
     await session.send("first [[hold:gate]][[text:one]]")
-    await world.model.asked(1)
+    await world.model.wait_for_requests(1)
     await session.send("second [[text:two]]")
     world.model.release("gate")
     await seen.first("assistant.message", lambda event: event["content"] == "two")
-    talk = [(e.type, e["content"]) for e in seen.of("user.message", "assistant.message")]
-    assert [(type, content.split()[0]) for type, content in talk] == [
+    messages = [(e.type, e["content"]) for e in seen.of("user.message", "assistant.message")]
+    assert [(type, content.split()[0]) for type, content in messages] == [
         ("user.message", "first"),
         ("assistant.message", "one"),
         ("user.message", "second"),
@@ -194,13 +194,13 @@ async def test_prompts_wait_their_turn(world, client):
     ]
 
 
-async def test_tools_can_be_narrowed_down(world, client):
+async def test_available_tools_limits_the_tools(world, client):
     session = await world.create(client, available_tools=["view", "edit"])
     await world.ask(session, "What is 1+1? [[text:2]]")
     assert sorted(tool_names(world.model.requests()[0])) == ["edit", "view"]
 
 
-async def test_tools_can_be_left_out(world, client):
+async def test_excluded_tools_are_not_offered(world, client):
     session = await world.create(client, excluded_tools=["view"])
     await world.ask(session, "What is 1+1? [[text:2]]")
     names = tool_names(world.model.requests()[0])

@@ -1,4 +1,4 @@
-"""Several clients of one session: everybody sees everything, and everybody's tools are there."""
+"""Several clients of one session: all see the same events, and the tools of all are available."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def pair(world):
     return [await world.client_at(server.port) for _ in range(2)]
 
 
-async def test_both_see_the_call_of_a_tool(world, pair):
+async def test_both_clients_see_a_tool_call(world, pair):
     magic = tool("magic_number", lambda arguments: f"MAGIC_{arguments['value']}_42")
     one = await world.create(pair[0], tools=[magic])
     two = await world.resume(pair[1], one.session_id)
@@ -28,7 +28,7 @@ async def test_both_see_the_call_of_a_tool(world, pair):
 
 
 @pytest.mark.parametrize("meaning, kind", [("approve", "approved"), ("reject", "denied-interactively-by-user")])
-async def test_one_decides_and_both_see_it(world, pair, meaning, kind):
+async def test_both_clients_see_a_permission_decision(world, pair, meaning, kind):
     path = world.work / "protected.txt"
     path.write_text("protected")
     one = await world.create(pair[0], on_permission_request=world.permit(meaning))
@@ -42,13 +42,13 @@ async def test_one_decides_and_both_see_it(world, pair, meaning, kind):
     assert path.read_text() == ("changed" if meaning == "approve" else "protected")
 
 
-async def test_the_other_one_decides(world, pair):
+async def test_second_client_answers_permission_request(world, pair):
     one = await world.create(pair[0], on_permission_request=world.never)
     await world.resume(pair[1], one.session_id)
     assert await world.ask(one, call("create", path=str(world.work / "x"), file_text="x") + "[[text:Done]]") == "Done"
 
 
-async def test_both_bring_tools(world, pair):
+async def test_tools_of_both_clients_are_available(world, pair):
     one = await world.create(pair[0], tools=[tool("city_lookup", lambda a: f"CITY_FOR_{a['value']}")])
     currency = tool("currency_lookup", lambda a: f"CURRENCY_FOR_{a['value']}")
     two = await world.resume(pair[1], one.session_id, tools=[currency])
@@ -62,25 +62,25 @@ async def test_both_bring_tools(world, pair):
 
 
 @pytest.mark.parametrize("round", range(50 if adapters.is_newest() else 5))
-async def test_who_leaves_takes_its_tools_along(world, pair, round):
-    """The official suite leaves this one out as flaky. Here it is 50 of 50, because the one who stays is told."""
+async def test_tools_are_removed_when_their_client_leaves(world, pair, round):
+    """The official suite skips this as flaky. Here it is reliable, because the remaining client is notified."""
     one = await world.create(pair[0], tools=[tool("stable_tool", lambda a: f"STABLE_{a['value']}")])
     ephemeral = tool("ephemeral_tool", lambda a: f"EPHEMERAL_{a['value']}")
     await world.resume(pair[1], one.session_id, tools=[ephemeral])
     await world.ask(one, call("stable_tool", value="1") + call("ephemeral_tool", value="2") + "[[text:Done]]")
     assert tool_results(world.model.requests()[-1]) == ["STABLE_1", "EPHEMERAL_2"]
-    seen = world.watch(one)  # Since the end of a turn, so that the news of tools that came are history.
-    await world.leave(pair[1])
+    seen = world.watch(one)  # After the turn, so that the notification about the added tools is not recorded.
+    await world.drop_client(pair[1])
     await seen.first("session.tools_updated")
     await world.ask(one, call("stable_tool", value="3") + call("ephemeral_tool", value="4") + "[[text:Done]]")
     offered = tool_names(world.model.requests()[-1])
     assert "stable_tool" in offered and "ephemeral_tool" not in offered
-    *_, stable, gone = tool_results(world.model.requests()[-1])
+    *_, stable, removed = tool_results(world.model.requests()[-1])
     assert stable == "STABLE_3"
-    assert "EPHEMERAL" not in gone and "does not exist" in gone
+    assert "EPHEMERAL" not in removed and "does not exist" in removed
 
 
-async def test_both_see_the_same_events_in_the_same_order(world, pair):
+async def test_both_clients_see_the_same_order_of_events(world, pair):
     one = await world.create(pair[0], streaming=True)
     two = await world.resume(pair[1], one.session_id, streaming=True)
     views = [world.watch(one), world.watch(two)]
@@ -94,31 +94,31 @@ async def test_both_see_the_same_events_in_the_same_order(world, pair):
     assert turns[0] == turns[1]
 
 
-async def test_whoever_leaves_does_not_end_the_turn(world, pair):
+async def test_turn_continues_when_its_client_leaves(world, pair):
     one = await world.create(pair[0])
     two = await world.resume(pair[1], one.session_id)
     seen = world.watch(two)
     await one.send("[[hold:gate]][[text:finished without you]]")
-    await world.model.asked(1)
-    await world.leave(pair[0])
+    await world.model.wait_for_requests(1)
+    await world.drop_client(pair[0])
     world.model.release("gate")
     await seen.idle()
-    assert seen.said == "finished without you"
+    assert seen.last_message == "finished without you"
 
 
-async def test_one_disconnects_and_the_other_goes_on(world, pair):
+async def test_session_stays_open_for_the_remaining_client(world, pair):
     one = await world.create(pair[0])
     two = await world.resume(pair[1], one.session_id)
     await one.disconnect()
     assert await world.ask(two, "[[text:still here]]") == "still here"
 
 
-async def test_what_one_aborts_is_aborted_for_both(world, pair):
+async def test_abort_ends_the_turn_for_both_clients(world, pair):
     one = await world.create(pair[0])
     two = await world.resume(pair[1], one.session_id)
     seen = world.watch(one)
-    await one.send("[[hold:for ever]]")
-    await world.model.asked(1)
+    await one.send("[[hold:forever]]")
+    await world.model.wait_for_requests(1)
     await two.abort()
     await seen.first("abort")
     await seen.idle()

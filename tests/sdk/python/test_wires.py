@@ -1,4 +1,4 @@
-"""Every wire API that Baton speaks to models, driven end to end: the SDK at one end, a scripted provider at the other."""
+"""All wire APIs to model providers, end to end: from the SDK to a scripted provider."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import adapters
 import pytest
 from support import call, text_of, tool
 
-#: Providers are a matter between Baton and the model: what an older SDK sends for one is no different.
-pytestmark = pytest.mark.skipif(not adapters.is_newest(), reason="the newest SDK is enough")
+#: Older SDKs send the same provider settings.
+pytestmark = pytest.mark.skipif(not adapters.is_newest(), reason="same behaviour in all SDKs")
 
-#: One pixel.
+#: A PNG image of one pixel.
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 @dataclass(frozen=True)
 class Wire:
-    """A provider as a session is given it, and what must then be seen at the other end."""
+    """The settings of a provider, and the expected requests."""
 
     name: str
     provider: dict[str, Any]
-    #: Where requests are expected, with the query.
+    #: The expected path of requests, with the query.
     path: str
-    #: The header that shows who asks.
+    #: The expected header with the key.
     credential: tuple[str, str]
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ WIRES = [
 ]
 
 every_wire = pytest.mark.parametrize("wire", WIRES, ids=str)
-#: Azure has the APIs of OpenAI at other addresses.
+#: Without Azure, which has the APIs of OpenAI at other URLs.
 every_api = pytest.mark.parametrize("wire", [wire for wire in WIRES if wire.provider["type"] != "azure"], ids=str)
 
 
@@ -71,7 +71,7 @@ async def with_provider(world, client, wire: Wire, **options: Any) -> Any:
 
 
 def results_in(body: dict[str, Any]) -> list[str]:
-    """What tools returned, in the words of any wire."""
+    """Returns the tool results of a request in any wire format."""
     found = []
     for message in body.get("messages") or body["input"]:
         if message.get("role") == "tool":
@@ -85,24 +85,24 @@ def results_in(body: dict[str, Any]) -> list[str]:
 
 @every_wire
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
-async def test_a_turn_with_everything_in_it(world, client, wire, streaming):
-    told = []
-    lamp = tool("lamp", lambda arguments: told.append(arguments) or "it is on")
+async def test_turn_with_reasoning_tool_call_and_image(world, client, wire, streaming):
+    received = []
+    lamp = tool("lamp", lambda arguments: received.append(arguments) or "it is on")
     session = await with_provider(world, client, wire, tools=[lamp], streaming=streaming)
     seen = world.watch(session)
     prompt = "[[think:Where is it?]][[text:Let me see. ]]" + call("lamp", value="größer") + "[[text:There it is.]]"
     picture = {"type": "blob", "data": PIXEL, "mimeType": "image/png", "displayName": "pixel.png"}
     assert await world.ask(session, prompt, attachments=[picture]) == "There it is."
 
-    # The client's tool was called once, with what the model wrote.
-    assert told == [{"value": "größer"}]
+    # The client tool was called once, with the model's arguments.
+    assert received == [{"value": "größer"}]
     first, second = seen.of("assistant.message")
     assert first["reasoningText"] == "Where is it?"
     assert first["content"] == "Let me see. "
-    assert [(request["name"], request["arguments"]) for request in first["toolRequests"]] == [("lamp", told[0])]
+    assert [(request["name"], request["arguments"]) for request in first["toolRequests"]] == [("lamp", received[0])]
     assert not second["toolRequests"]
 
-    # The provider was asked where and as its documentation wants it, and told everything.
+    # The requests to the provider are complete.
     asked, answered = world.model.exchanges()
     assert {asked["path"], answered["path"]} == {wire.path}
     name, secret = wire.credential
@@ -114,22 +114,22 @@ async def test_a_turn_with_everything_in_it(world, client, wire, streaming):
     assert PIXEL in str(asked["body"])
     assert results_in(answered["body"]) == ["it is on"]
 
-    # What it cost, in one vocabulary.
+    # Usage has the same form for all wire APIs.
     usage = seen.of("assistant.usage")[0]
     assert (usage["inputTokens"], usage["outputTokens"], usage["cacheReadTokens"]) == (100, 20, 40)
     assert usage["isByok"] and usage["model"] == "the-model"
     assert usage["transport"] == transport.rstrip("s")
     assert wire.path.split("?")[0].endswith(usage["apiEndpoint"].removeprefix("ws:"))
 
-    # Pieces come if they were asked for, and are the message.
-    pieces = [piece["deltaContent"] for piece in seen.of("assistant.message_delta")]
-    assert "".join(pieces) == ("Let me see. There it is." if streaming else "")
-    thoughts = [piece["deltaContent"] for piece in seen.of("assistant.reasoning_delta")]
+    # With streaming, the deltas add up to the message.
+    deltas = [delta["deltaContent"] for delta in seen.of("assistant.message_delta")]
+    assert "".join(deltas) == ("Let me see. There it is." if streaming else "")
+    thoughts = [delta["deltaContent"] for delta in seen.of("assistant.reasoning_delta")]
     assert "".join(thoughts) == ("Where is it?" if streaming else "")
 
 
 @every_wire
-async def test_an_error_says_who_what_and_what_to_do(world, client, wire):
+async def test_error_names_provider_reason_and_advice(world, client, wire):
     session = await with_provider(world, client, wire)
     seen = world.watch(session)
     expected = [
@@ -141,34 +141,34 @@ async def test_an_error_says_who_what_and_what_to_do(world, client, wire):
         await session.send(f"[[error:{status}:retry=3600]]")
         error = (await seen.some("session.error", times))[-1]
         assert (error["errorType"], error["statusCode"]) == (type, status)
-        for words in [world.model.url.removeprefix("http://"), f"({status} ", f"scripted failure {status}", advice]:
-            assert words in error["message"]
+        for part in [world.model.url.removeprefix("http://"), f"({status} ", f"scripted failure {status}", advice]:
+            assert part in error["message"]
         assert "sk-secret" not in error["message"]
         await seen.idle(times)
-        assert len(world.model.exchanges()) == times, "what will not change is not tried again"
+        assert len(world.model.exchanges()) == times, "a permanent error must not be retried"
     assert await world.ask(session, "[[text:never mind]]") == "never mind"
 
 
 @every_api
-async def test_half_an_answer_is_tried_again_as_another_message(world, client, wire):
+async def test_interrupted_answer_is_retried_as_a_new_message(world, client, wire):
     session = await with_provider(world, client, wire, streaming=True)
     seen = world.watch(session)
     assert await world.ask(session, "[[drop*1]][[text:whole]]") == "whole"
-    pieces = seen.of("assistant.message_delta")
-    assert [piece["deltaContent"] for piece in pieces] == ["half ", "an ", "whole"]
-    assert pieces[0]["messageId"] != pieces[-1]["messageId"] == (await seen.first("assistant.message"))["messageId"]
+    deltas = seen.of("assistant.message_delta")
+    assert [delta["deltaContent"] for delta in deltas] == ["half ", "an ", "whole"]
+    assert deltas[0]["messageId"] != deltas[-1]["messageId"] == (await seen.first("assistant.message"))["messageId"]
 
 
 @pytest.mark.parametrize("wire", [wire for wire in WIRES if wire.name in ("messages", "responses")], ids=str)
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
-async def test_citations_come_with_the_message(world, client, wire, streaming):
+async def test_message_has_citations(world, client, wire, streaming):
     session = await with_provider(world, client, wire, streaming=streaming, enable_citations=True)
     document = {"type": "blob", "data": "JVBERi0=", "mimeType": "application/pdf", "displayName": "source.pdf"}
     prompt = "[[text:They say 😀: ]][[cited:Grün.]][[text: So it is.]]"
     assert await world.ask(session, prompt, attachments=[document]) == "They say 😀: Grün. So it is."
     message = next(event for event in await world.history(session) if event.type == "assistant.message")
     (source,), (span,) = message["citations"]["sources"], message["citations"]["spans"]
-    # In units of UTF-16, of which the smiling face has two.
+    # In UTF-16 units: the emoji has two.
     assert (span["startIndex"], span["endIndex"]) == (13, 18)
     (reference,) = span["references"]
     assert reference["sourceId"] == source["id"] and source["title"] == "The source"

@@ -1,51 +1,51 @@
-//! Standing instructions: what a repository or a client wants every session to know.
+//! Custom instructions of repositories and clients for every session.
 
 use std::path::{Path, PathBuf};
 
 use crate::untrusted::{Directory, Excerpt, Unreadable};
 
-/// One file of instructions.
+/// A file of instructions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
-    /// Where it was found.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What it says.
+    /// Content.
     pub text: String,
 }
 
-/// A file that holds instructions and is not used.
+/// A file of instructions that is not used.
 #[derive(Debug)]
 pub struct Refused {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Reason.
     pub why: Unreadable,
 }
 
-/// What was found in a directory.
+/// Instructions that apply in a directory.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// What the model is told, in this order.
+    /// Files that are used, in the order of the prompt.
     pub instructions: Vec<Instruction>,
-    /// What it is not told, though it is there.
+    /// Files that are not used.
     pub refused: Vec<Refused>,
 }
 
-/// Files that hold instructions at the root of a repository.
+/// Files of instructions at the root of a repository.
 const AT_ROOT: [&str; 3] = [".github/copilot-instructions.md", "AGENTS.md", "CLAUDE.md"];
-/// Where instructions for some of the files are.
+/// Directory of instructions for some of the files.
 const SCOPED: &str = ".github/instructions";
 
-/// Instructions longer than this in all are cut: they would crowd out the conversation.
+/// Limit on all instructions together: more would crowd out the conversation.
 const MAX_BYTES: usize = 64 * 1024;
-/// A directory with more entries than this is not one of instructions.
+/// Number of directory entries that are read.
 const MAX_ENTRIES: usize = 1000;
 
-/// Reads the instructions that apply in `cwd`, a directory of the repository at `git_root`, and those of further
-/// directories that a client names (`<dir>/.github/instructions/*.instructions.md`). What cannot be read is passed over:
+/// Reads the instructions that apply in `cwd`, a directory of the repository at `git_root`, and those in further
+/// directories that a client names (`<dir>/.github/instructions/*.instructions.md`). Unreadable files are skipped:
 /// instructions are advice, and must not keep a session from starting. Blocks.
 ///
-/// The directories are [untrusted](crate::untrusted): a file of theirs that is no regular file, or is outside, is refused.
+/// The directories are [untrusted](crate::untrusted): files that are not regular, or are outside, are refused.
 #[must_use]
 pub fn find(cwd: &Path, git_root: Option<&Path>, further: &[PathBuf]) -> Found {
     let root = git_root.unwrap_or(cwd);
@@ -69,7 +69,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// `shown` is the directory by the name that people know.
+    /// Reads a file of instructions. `shown` is the path of the directory as the user knows it.
     fn read(&mut self, shown: &Path, directory: &Directory, name: &Path) {
         let path = shown.join(name);
         let read = directory.read(name, self.left);
@@ -102,7 +102,7 @@ impl Reading {
     }
 }
 
-/// The instructions as a section of the system prompt.
+/// Renders instructions as a section of the system prompt.
 #[must_use]
 pub fn render(instructions: &[Instruction]) -> String {
     if instructions.is_empty() {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_applies_and_nothing_else() {
+    fn instructions_are_found_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = dir.path().join(name);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_used_inside_the_repository_only() {
+    fn links_out_of_the_repository_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let link = |target: &str, name: &str| symlink(target, dir.path().join(name)).unwrap();
         std::fs::write(dir.path().join("AGENTS.md"), "Use tabs.").unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_and_silent_files_are_refused() {
+    fn devices_and_fifos_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         symlink("/dev/zero", dir.path().join("AGENTS.md")).unwrap();
         let fifo = dir.path().join("CLAUDE.md");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn long_instructions_say_that_they_are_cut() {
+    fn long_instructions_are_marked_as_cut() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("AGENTS.md"), "é".repeat(MAX_BYTES)).unwrap();
         std::fs::write(dir.path().join("CLAUDE.md"), "more").unwrap();

@@ -1,4 +1,4 @@
-//! What the model is told: the system prompt, and the form in which a user's prompt reaches it.
+//! The system prompt, and the user message that a prompt becomes.
 
 pub mod instructions;
 pub mod system;

@@ -1,7 +1,7 @@
-//! The form in which a user's prompt reaches the model: the date, the prompt, and what is attached to it.
+//! The user message that a prompt becomes: date, prompt and attachments.
 //!
-//! Images are not here: they stay with the message as attachments and become parts of it in the
-//! [transcript](crate::transcript).
+//! Images are not handled here: they stay with the message as attachments, and the [transcript](crate::transcript)
+//! makes them parts of it.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use baton_protocol::attachment::{Attachment, KnownAttachment, LineRange, Selecti
 
 use crate::untrusted::{self, Directory};
 
-/// The lines of a larger file are not counted.
+/// Lines of larger files are not counted.
 const MAX_COUNTED: usize = 16 << 20;
-/// The entries of a larger directory are not counted.
+/// Entries of larger directories are not counted.
 const MAX_ENTRIES: usize = 100_000;
 
-/// Puts a prompt into the form that the model is given. `tagged` is what [`tagged_files`] says of the attached files.
+/// Composes the user message for a prompt. `tagged` is the block of [`tagged_files`].
 #[must_use]
 pub fn compose(
     prompt: &str,
@@ -24,22 +24,22 @@ pub fn compose(
     now: Option<Timestamp>,
     tools_gone: &[String],
 ) -> String {
-    let mut before = selections(attachments);
-    before.extend(now.map(|now| format!("<current_datetime>{now}</current_datetime>")));
+    let mut blocks = selections(attachments);
+    blocks.extend(now.map(|now| format!("<current_datetime>{now}</current_datetime>")));
     if !tools_gone.is_empty() {
-        before.push(tools_changed(tools_gone));
+        blocks.push(tools_changed(tools_gone));
     }
-    before.push(prompt.to_owned());
-    let blocks = [tagged, github_references(attachments), others(attachments)];
-    let blocks: Vec<String> = blocks.into_iter().flatten().collect();
-    if !blocks.is_empty() {
-        before.push(
+    blocks.push(prompt.to_owned());
+    let attached = [tagged, github_references(attachments), others(attachments)];
+    let attached: Vec<String> = attached.into_iter().flatten().collect();
+    if !attached.is_empty() {
+        blocks.push(
             "<reminder>What follows was attached by the user. Look at it if the request needs it.</reminder>"
                 .into(),
         );
-        before.extend(blocks);
+        blocks.extend(attached);
     }
-    before.join("\n\n")
+    blocks.join("\n\n")
 }
 
 fn known(attachments: &[Attachment]) -> impl Iterator<Item = &KnownAttachment> {
@@ -61,7 +61,9 @@ fn selections(attachments: &[Attachment]) -> Vec<String> {
 }
 
 fn ide_selection(name: &str, text: &str, selection: Option<Selection>) -> String {
-    let lines = match selection.map(|s| (s.start.line + 1, s.end.line + 1)) {
+    // An empty range is that of a client that did not send one.
+    let range = selection.filter(|selection| selection.start != selection.end);
+    let lines = match range.map(|s| (s.start.line.saturating_add(1), s.end.line.saturating_add(1))) {
         Some((start, end)) if start == end => format!(" (line {start})"),
         Some((start, end)) => format!(" (lines {start}-{end})"),
         None => String::new(),
@@ -80,7 +82,7 @@ pub fn has_files(attachments: &[Attachment]) -> bool {
     })
 }
 
-/// Names the attached files and directories, with their sizes. Blocks.
+/// Lists the attached files and directories with their sizes. Blocks.
 #[must_use]
 pub fn tagged_files(attachments: &[Attachment], cwd: &Path) -> Option<String> {
     let lines: Vec<String> = known(attachments)
@@ -136,7 +138,7 @@ fn github_references(attachments: &[Attachment]) -> Option<String> {
     (!lines.is_empty()).then(|| format!("<github_references>\n{}\n</github_references>", lines.join("\n")))
 }
 
-/// Attachments of kinds that this version has no form for are given as they came.
+/// Passes on attachments of unknown kinds as JSON.
 fn others(attachments: &[Attachment]) -> Option<String> {
     let lines: Vec<&str> = attachments
         .iter()
@@ -169,13 +171,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_prompt_has_the_date_before_it() {
+    fn date_precedes_the_prompt() {
         let text = compose_json("Hello", "[]", Path::new("/"));
         assert_eq!(text, "<current_datetime>2026-11-15T20:30:53.223Z</current_datetime>\n\nHello");
     }
 
     #[test]
-    fn files_and_directories_are_named_with_their_size() {
+    fn files_and_directories_are_listed_with_their_size() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.txt"), "one\ntwo\nthree").unwrap();
         std::fs::create_dir(dir.path().join("d")).unwrap();
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_goes_before_the_prompt_and_references_after_it() {
+    fn selection_precedes_the_prompt_and_references_follow_it() {
         let text = compose_json(
             "Explain",
             r#"[{"type":"selection","filePath":"/x/a.cs","displayName":"a.cs","text":"int i;",
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_left_are_named() {
+    fn removed_tools_are_listed() {
         let text = compose("Go", &[], None, Some(Timestamp(0)), &["a".into(), "b".into()]);
         assert!(
             text.contains("no longer available: a, b\n") && text.ends_with("</tools_changed_notice>\n\nGo")

@@ -1,7 +1,7 @@
-//! `task`, `read_agent` and `list_agents`: how the model hands tasks on, and hears what came of them.
+//! `task`, `read_agent` and `list_agents`: the model starts sub-agents and reads their results.
 //!
-//! What the tools are and how their arguments are read is here. The agents themselves are the session's: they must end
-//! with its turn, and what they do is its history.
+//! Specifications and arguments only. The session runs the sub-agents: they end with its turn, and their work is part of
+//! its history.
 
 use baton_protocol::tool::{ToolResult, ToolSpec};
 use baton_protocol::{AgentId, Json};
@@ -11,54 +11,51 @@ use serde_json::json;
 use super::{Refusal, arguments, schema, spec};
 use crate::agents::AgentKind;
 
-/// The tool that hands a task on.
+/// Name of the tool that starts a sub-agent.
 pub const TASK: &str = "task";
-/// The tool that reads what came of one.
+/// Name of the tool that reads a sub-agent's result.
 pub const READ_AGENT: &str = "read_agent";
-/// The tool that lists them.
+/// Name of the tool that lists sub-agents.
 pub const LIST_AGENTS: &str = "list_agents";
 
-/// A task, as the model hands it on.
+/// Arguments of `task`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Task {
-    /// What kind of agent is to do it.
+    /// Kind of sub-agent.
     pub agent_type: String,
-    /// A short name for it.
+    /// Short name.
     #[serde(default)]
     pub name: Option<String>,
-    /// The task in a few words.
+    /// Short description.
     #[serde(default)]
     pub description: String,
     /// The task.
     pub prompt: String,
-    /// Whether to wait for it.
+    /// Whether the model waits for the result.
     #[serde(default)]
     pub mode: TaskMode,
-    /// Another model than the agent's own.
+    /// Model to use instead of the kind's.
     #[serde(default)]
     pub model: Option<String>,
 }
 
-/// Whether a task is waited for.
+/// Whether the model waits for a sub-agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskMode {
-    /// It is.
+    /// The call returns the result.
     #[default]
     Sync,
-    /// It is not; the model is told when it is done.
+    /// The call returns at once; the model is notified of the end.
     Background,
 }
 
 impl Task {
-    /// Reads the arguments of a call, and finds the agent that is meant.
+    /// Parses the arguments of a call, and finds the kind of sub-agent.
     ///
     /// # Errors
-    /// With the result that tells the model what is wrong.
-    #[expect(
-        clippy::result_large_err,
-        reason = "it is read once for each task, and its readers want a result"
-    )]
+    /// A result that explains the mistake to the model.
+    #[expect(clippy::result_large_err, reason = "parsed once for each task; callers need a tool result")]
     pub fn read<'a>(arguments: &Json, kinds: &'a [AgentKind]) -> Result<(Self, &'a AgentKind), ToolResult> {
         let task: Self = arguments::read(TASK, arguments)?;
         if task.prompt.trim().is_empty() {
@@ -76,10 +73,10 @@ impl Task {
     }
 }
 
-/// A question about one agent.
+/// Arguments of `read_agent`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ReadAgent {
-    /// Which.
+    /// Id of the sub-agent.
     pub agent_id: AgentId,
     /// Whether to wait until it has ended.
     #[serde(default)]
@@ -87,20 +84,17 @@ pub struct ReadAgent {
 }
 
 impl ReadAgent {
-    /// Reads the arguments of a call.
+    /// Parses the arguments of a call.
     ///
     /// # Errors
-    /// With the result that tells the model what is wrong.
-    #[expect(
-        clippy::result_large_err,
-        reason = "it is read once for each call, and its readers want a result"
-    )]
+    /// A result that explains the mistake to the model.
+    #[expect(clippy::result_large_err, reason = "parsed once for each call; callers need a tool result")]
     pub fn read(arguments: &Json) -> Result<Self, ToolResult> {
         Ok(arguments::read(READ_AGENT, arguments)?)
     }
 }
 
-/// The tools, as the model is told, where these agents can be chosen. None where there is no agent.
+/// Returns the specifications of the tools, if there are kinds to choose from.
 #[must_use]
 pub fn specs(kinds: &[AgentKind]) -> Vec<ToolSpec> {
     if kinds.is_empty() { Vec::new() } else { vec![task(kinds), read_agent(), list_agents()] }
@@ -171,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_read_and_bad_ones_explained() {
+    fn invalid_task_arguments_are_explained() {
         let (task, kind) = read(r#"{"agent_type":"explore","description":"d","prompt":"Look."}"#).unwrap();
         assert_eq!((task.mode, kind.as_str()), (TaskMode::Sync, "explore"));
         let json = r#"{"agent_type":"task","prompt":"x","mode":"background","name":"n"}"#;
@@ -182,13 +176,13 @@ mod tests {
             (r#"{"agent_type":"nobody","prompt":"x"}"#, "general-purpose"),
             (r#"{"agent_type":"explore","prompt":"x","mode":"sideways"}"#, "mode"),
         ] {
-            let told = read(bad).unwrap_err();
-            assert!(told.contains(hint), "{told}");
+            let error = read(bad).unwrap_err();
+            assert!(error.contains(hint), "{error}");
         }
     }
 
     #[test]
-    fn the_model_can_choose_exactly_the_agents_that_there_are() {
+    fn schema_lists_the_available_kinds() {
         let specs = specs(&built_in()[..2]);
         let schema: serde_json::Value = specs[0].parameters.as_ref().unwrap().parse().unwrap();
         assert_eq!(schema["properties"]["agent_type"]["enum"], json!(["explore", "task"]));

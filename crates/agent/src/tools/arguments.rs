@@ -1,4 +1,4 @@
-//! What a model sent as arguments, read into a type; or a sentence that helps it do better.
+//! Parsing of the arguments that a model sends, with errors that help it to correct them.
 
 use std::time::Duration;
 
@@ -8,10 +8,9 @@ use serde::{Deserialize, Deserializer};
 
 use super::Refusal;
 
-/// Reads the arguments of a call of `tool`.
+/// Parses the arguments of a call of `tool`.
 ///
-/// Models make two mistakes often enough to be understood: no arguments at all, and an object inside a
-/// string.
+/// Two common mistakes of models are accepted: no arguments at all, and an object inside a string.
 pub(crate) fn read<T: DeserializeOwned>(tool: &str, arguments: &Json) -> Result<T, Refusal> {
     let unquoted = arguments.parse::<String>().ok();
     let text = match unquoted.as_deref().unwrap_or(arguments.as_str()).trim() {
@@ -28,23 +27,23 @@ pub(crate) fn read<T: DeserializeOwned>(tool: &str, arguments: &Json) -> Result<
     Ok(parsed)
 }
 
-/// A column of one line of JSON helps nobody who cannot see the line.
+/// Removes the position: the model does not see its arguments as one line.
 fn without_position(message: &str) -> &str {
     message.rfind(" at line ").map_or(message, |end| &message[..end])
 }
 
-/// A number as models write it: a number, or a string of digits.
+/// A number, or a string of digits, which models send too.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Loose {
+enum LooseNumber {
     Number(f64),
     Text(String),
 }
 
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    let number = match Loose::deserialize(deserializer) {
-        Ok(Loose::Number(number)) => Some(number),
-        Ok(Loose::Text(text)) => text.trim().parse().ok(),
+    let number = match LooseNumber::deserialize(deserializer) {
+        Ok(LooseNumber::Number(number)) => Some(number),
+        Ok(LooseNumber::Text(text)) => text.trim().parse().ok(),
         Err(_) => None,
     };
     number
@@ -52,7 +51,7 @@ fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
         .ok_or_else(|| serde::de::Error::custom("expected a number that is not negative"))
 }
 
-/// A time to wait, at most ten minutes: a turn that waits longer looks dead to everybody.
+/// A time to wait, at most ten minutes: a turn that waits longer looks dead.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Seconds(pub(crate) Duration);
 
@@ -62,13 +61,13 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-/// How many of something.
+/// A non-negative integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count(pub(crate) usize);
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The cast saturates, which is what a limit of 1e300 means.
+        // The cast saturates, as a limit of 1e300 should.
         Ok(Self(number(deserializer)? as usize))
     }
 }
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn common_mistakes_of_models_are_understood() {
+    fn common_mistakes_are_accepted() {
         let plain = sample(r#"{"path":"a","delay":5,"limit":3}"#).unwrap();
         assert_eq!(plain.delay, Some(Seconds(Duration::from_secs(5))));
         assert_eq!(sample(r#"{"path":"a","delay":"5","limit":" 3 "}"#).unwrap(), plain);
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_explained() {
+    fn invalid_arguments_are_explained() {
         for (json, hint) in [
             ("null", "missing field `path`"),
             ("\"\"", "missing field `path`"),
@@ -117,8 +116,8 @@ mod tests {
             ("7", "invalid type"),
             (r#""{\"path\":\"a\"} {}""#, "more than one JSON value"),
         ] {
-            let told = sample(json).unwrap_err();
-            assert!(told.contains("'sample'") && told.contains(hint), "{json}: {told}");
+            let error = sample(json).unwrap_err();
+            assert!(error.contains("'sample'") && error.contains(hint), "{json}: {error}");
         }
     }
 }

@@ -1,7 +1,6 @@
-//! `ask_user`: what the model may ask a person, and how the answer is told to it.
+//! `ask_user`: the model asks the user a question.
 //!
-//! The asking itself is not done here: a question that waits must survive a crash, so it belongs to the
-//! session.
+//! Arguments and result only. The session asks: a pending question must survive a crash.
 
 use baton_protocol::Json;
 use baton_protocol::tool::{ToolResult, ToolSpec};
@@ -13,28 +12,25 @@ use super::{Refusal, arguments, schema, spec};
 /// The name of the tool.
 pub const NAME: &str = "ask_user";
 
-/// A question to a person.
+/// A question to the user.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Question {
-    /// What is asked.
+    /// The question.
     pub question: String,
-    /// Answers to choose from; none means any text.
+    /// Answers to choose from; `None` means any text.
     #[serde(default, alias = "options")]
     pub choices: Option<Vec<String>>,
-    /// Whether other answers than the choices are welcome.
+    /// Whether the user may answer with any text.
     #[serde(default, alias = "allowFreeform")]
     pub allow_freeform: Option<bool>,
 }
 
 impl Question {
-    /// Reads the arguments of a call.
+    /// Parses the arguments of a call.
     ///
     /// # Errors
-    /// With the result that tells the model what is wrong.
-    #[expect(
-        clippy::result_large_err,
-        reason = "it is read once for each question, and its readers want a result"
-    )]
+    /// A result that explains the mistake to the model.
+    #[expect(clippy::result_large_err, reason = "parsed once for each question; callers need a tool result")]
     pub fn read(arguments: &Json) -> Result<Self, ToolResult> {
         let question: Self = arguments::read(NAME, arguments)?;
         if question.question.trim().is_empty() {
@@ -44,17 +40,17 @@ impl Question {
     }
 }
 
-/// What a person answered.
+/// The user's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// One of the choices.
     Selected(String),
-    /// Their own words.
+    /// Any text.
     Freeform(String),
 }
 
 impl Answer {
-    /// What the model is told.
+    /// Returns the result of the call.
     #[must_use]
     pub fn result(&self) -> ToolResult {
         ToolResult::success(match self {
@@ -64,7 +60,7 @@ impl Answer {
     }
 }
 
-/// The tool, as the model is told.
+/// Returns the specification that the model is given.
 #[must_use]
 pub fn ask_user_spec() -> ToolSpec {
     spec(
@@ -94,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_read_and_bad_ones_explained() {
+    fn invalid_questions_are_explained() {
         let question =
             read(r#"{"question":"Pick","choices":["Red","Blue"],"allow_freeform":false}"#).unwrap();
         assert_eq!(question.choices.unwrap(), ["Red", "Blue"]);
@@ -105,13 +101,13 @@ mod tests {
             (r#"{"question":" "}"#, "empty"),
             (r#"{"question":"x","choices":"y"}"#, "choices"),
         ] {
-            let told = read(bad).unwrap_err();
-            assert!(told.contains(hint), "{told}");
+            let error = read(bad).unwrap_err();
+            assert!(error.contains(hint), "{error}");
         }
     }
 
     #[test]
-    fn answers_are_told_in_the_words_that_models_know() {
+    fn results_have_the_official_wording() {
         assert_eq!(Answer::Selected("Red".into()).result().text_result_for_llm, "User selected: Red");
         assert_eq!(Answer::Freeform("no".into()).result().text_result_for_llm, "User responded: no");
     }

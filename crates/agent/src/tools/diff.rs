@@ -1,4 +1,4 @@
-//! Unified diffs for the person who decides about a change.
+//! Unified diffs for permission requests.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use similar::{ChangeTag, TextDiff};
 
 use super::text::clip;
 
-/// A diff longer than this is cut: nobody reads it, and it is stored with the request.
+/// Longest diff, in bytes. It is stored with the request, and readers need no more.
 const MAX_DIFF: usize = 64 * 1024;
 
-/// The change of `path` from `old` (`None`: it does not exist) to `new`, as `git diff` would show it.
+/// Returns the change of `path` from `old` (`None`: it does not exist) to `new` in the format of `git diff`.
 #[must_use]
 pub fn unified(path: &Path, old: Option<&str>, new: &str) -> String {
     let path = path.display().to_string();
@@ -19,8 +19,7 @@ pub fn unified(path: &Path, old: Option<&str>, new: &str) -> String {
     let from = if old.is_some() { format!("a/{name}") } else { "/dev/null".to_owned() };
     text += if old.is_some() { "index 0000000..0000000 100644\n" } else { "new file mode 100644\n" };
 
-    // Two large files without a common line would keep the algorithm busy for minutes; late is worse than
-    // coarse.
+    // Two large files without a common line would take minutes; a coarse diff is better than a late one.
     let diff = TextDiff::configure().timeout(Duration::from_millis(500)).diff_lines(old.unwrap_or(""), new);
     text += &diff.unified_diff().header(&from, &format!("b/{name}")).to_string();
     if text.len() > MAX_DIFF {
@@ -30,7 +29,7 @@ pub fn unified(path: &Path, old: Option<&str>, new: &str) -> String {
     text
 }
 
-/// How many lines came and went from `old` to `new`.
+/// Returns how many lines were added and removed from `old` to `new`.
 #[must_use]
 pub fn line_counts(old: &str, new: &str) -> (u64, u64) {
     let diff = TextDiff::configure().timeout(Duration::from_millis(500)).diff_lines(old, new);
@@ -43,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_shows_its_surroundings() {
+    fn diff_has_context_lines() {
         let diff = unified(
             Path::new("/w/a.txt"),
             Some("Hello World\nGoodbye World\n"),
@@ -57,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_comes_from_nothing() {
+    fn new_file_is_diffed_against_dev_null() {
         let diff = unified(Path::new("/w/new.txt"), None, "one\ntwo");
         assert_eq!(
             diff,
@@ -67,13 +66,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_come_and_go_are_counted() {
+    fn added_and_removed_lines_are_counted() {
         assert_eq!(line_counts("a\nb\n", "a\nc\nd\n"), (2, 1));
         assert_eq!((line_counts("", "x"), line_counts("x", "x")), ((1, 0), (0, 0)));
     }
 
     #[test]
-    fn a_huge_diff_is_cut() {
+    fn diff_over_the_limit_is_cut() {
         let diff = unified(Path::new("/w/big"), None, &"ä line\n".repeat(100_000));
         assert!(diff.len() < MAX_DIFF + 100 && diff.contains("more bytes"), "{}", diff.len());
     }

@@ -1,7 +1,7 @@
-//! `exit_plan_mode`: how the model asks for its plan to be approved.
+//! `exit_plan_mode`: the model asks the user to approve its plan.
 //!
-//! What the tool is and how its arguments are read is here. The asking is the session's: a plan that waits for approval
-//! must survive a crash, and what an approval changes is the session's mode.
+//! Specification and arguments only. The session asks: a pending plan must survive a crash, and an approval changes the
+//! session's mode.
 
 use baton_protocol::Json;
 use baton_protocol::event::{PlanAction, ProposedPlan};
@@ -14,8 +14,8 @@ use super::{Refusal, arguments, schema, spec};
 /// The name of the tool.
 pub const NAME: &str = "exit_plan_mode";
 
-/// How long a plan file may be, in bytes. It is kept with the question and shown to everybody: a plan that nobody could
-/// read to its end is not one to approve.
+/// Largest plan file, in bytes. It is stored with the request and shown to all clients, and a plan that is too long to
+/// read cannot be approved.
 const LONGEST_PLAN: usize = 256 << 10;
 
 #[derive(Deserialize)]
@@ -27,23 +27,23 @@ struct Arguments {
     recommended_action: Option<PlanAction>,
 }
 
-/// Reads the arguments of a call, with the plan file that goes with it. A model that names no ways to go on leaves all of
-/// them to the user; one that recommends none recommends the first.
+/// Parses the arguments of a call and combines them with the plan file. Without actions, the user can choose from all;
+/// without a recommendation, the first action is recommended.
 ///
 /// # Errors
-/// With the result that tells the model what is wrong.
-#[expect(clippy::result_large_err, reason = "it is read once for each plan, and its readers want a result")]
+/// A result that explains the mistake to the model.
+#[expect(clippy::result_large_err, reason = "parsed once for each plan; callers need a tool result")]
 pub fn read(arguments: &Json, plan_content: String) -> Result<ProposedPlan, ToolResult> {
     let Arguments { summary, mut actions, recommended_action } = arguments::read(NAME, arguments)?;
     if summary.trim().is_empty() {
         return Err(Refusal::arguments(NAME, "summary: must not be empty").into());
     }
     if plan_content.len() > LONGEST_PLAN {
-        let told = format!(
+        let text = format!(
             "plan.md has {} bytes. At most {LONGEST_PLAN} can be put to the user: shorten it.",
             plan_content.len()
         );
-        return Err(ToolResult::failure(told));
+        return Err(ToolResult::failure(text));
     }
     if actions.is_empty() {
         actions.extend(PlanAction::ALL);
@@ -55,7 +55,7 @@ pub fn read(arguments: &Json, plan_content: String) -> Result<ProposedPlan, Tool
     Ok(ProposedPlan { summary, plan_content, actions, recommended_action })
 }
 
-/// The tool, as the model is told.
+/// Returns the specification that the model is given.
 #[must_use]
 pub fn exit_plan_mode_spec() -> ToolSpec {
     let names = PlanAction::ALL.map(PlanAction::as_str);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_are_read_and_bad_ones_explained() {
+    fn invalid_plans_are_explained() {
         let full = r#"{"summary":"s","actions":["autopilot","exit_only"],"recommendedAction":"exit_only"}"#;
         let proposed = plan(full).unwrap();
         assert_eq!(proposed.actions, [PlanAction::Autopilot, PlanAction::ExitOnly]);
@@ -111,13 +111,13 @@ mod tests {
                 "one of the actions",
             ),
         ] {
-            let told = plan(bad).unwrap_err();
-            assert!(told.contains(hint), "{told}");
+            let error = plan(bad).unwrap_err();
+            assert!(error.contains(hint), "{error}");
         }
     }
 
     #[test]
-    fn a_plan_that_is_too_long_to_read_is_not_asked_for() {
+    fn plan_over_the_limit_is_refused() {
         let arguments = Json::from_text(r#"{"summary":"s"}"#).unwrap();
         assert!(read(&arguments, "x".repeat(LONGEST_PLAN)).is_ok());
         let refused = read(&arguments, "x".repeat(LONGEST_PLAN + 1)).unwrap_err();

@@ -1,10 +1,10 @@
 //! Built-in tools.
 //!
-//! A tool says what it is ([`Tool::spec`]), what it would do with given arguments, so that somebody can be
-//! asked ([`Tool::prepare`]), and does it ([`Tool::run`]). Whether it may is decided elsewhere.
+//! A tool describes itself ([`Tool::spec`]), describes the effect of a call for a permission request
+//! ([`Tool::prepare`]), and executes the call ([`Tool::run`]). The policy decides whether it may.
 //!
-//! Arguments come from a model and may be any JSON. What is wrong with them is told to the model in a result;
-//! nothing here fails in any other way, and nothing panics.
+//! Arguments come from a model and may be any JSON. Errors are results for the model; nothing here fails in any other way,
+//! and nothing panics.
 
 pub mod agents;
 mod arguments;
@@ -15,6 +15,7 @@ pub mod exit_plan_mode;
 mod files;
 pub mod paths;
 mod refusal;
+pub mod report_intent;
 mod schema;
 mod search;
 pub mod shell;
@@ -42,87 +43,87 @@ pub use paths::NamedPaths;
 use refusal::Refusal;
 pub use toolbox::Toolbox;
 
-/// What a tool may use of the session it works for.
+/// The session that a call belongs to, as far as tools need it.
 #[derive(Clone)]
 pub struct ToolContext {
-    /// The directory the session works in; relative paths are relative to it.
+    /// Working directory of the session; relative paths start here.
     pub cwd: PathBuf,
-    /// The session's own directory for files that outlive a call.
+    /// The session's directory for files that outlive a call.
     pub session_dir: PathBuf,
-    /// Baton's home, without links: searches pass it by, unless it is what they were asked for.
+    /// Real path of Baton's home: searches skip it, unless it was requested.
     pub home: Option<PathBuf>,
-    /// Whether rules of the session are about paths of web pages, so that a redirect to another path is another request.
+    /// Whether rules of the session name paths of web pages, so that a redirect to another path needs a new request.
     pub exact_pages: bool,
-    /// Shells of this session, its database, its HTTP client.
+    /// Resources that the calls of the session share.
     pub services: Arc<Services>,
-    /// The call being made.
+    /// Id of the call.
     pub call: ToolCallId,
-    /// Ends the call: the tool stops what it does, with all its processes, and returns. A command that has
-    /// gone to the background listens to the token of the call that started it for as long as it runs.
+    /// Cancels the call: the tool ends its processes and returns. A background command obeys the token of the call that
+    /// started it as long as it runs.
     pub cancel: CancellationToken,
-    /// Receives new output while the tool runs, for people who watch.
+    /// Receives new output while the tool runs.
     pub progress: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-/// What the tools of one session share.
+/// Resources that the tools of one session share.
 pub struct Services {
-    /// The commands that the session has started.
+    /// Commands that the session started.
     pub shells: shell::Shells,
-    /// The session's own database.
+    /// The session's database.
     pub database: sql::Database,
-    /// The way to the network.
+    /// Access to the network.
     pub web: Arc<dyn web::Fetch>,
-    /// Where the paths lead that calls have asked for.
+    /// Real paths that the requests of calls named.
     pub paths: NamedPaths,
-    /// Names that were found to lead into the private network.
+    /// Host names that resolve to private addresses.
     pub private_hosts: web::PrivateHosts,
 }
 
-/// What a tool would do.
+/// The effect of a call, before it is executed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Prepared {
-    /// Nothing that anybody needs to be asked about.
+    /// The call needs no permission.
     Harmless,
-    /// This, if allowed.
+    /// The call needs this permission.
     Needs(PermissionRequest),
-    /// This, if somebody allows this very request: no grant covers it.
+    /// The call needs this permission each time: no grant covers it.
     NeedsEachTime(PermissionRequest),
-    /// Nothing: the arguments are no good, and the model is told so.
+    /// The arguments are invalid; the result explains why.
     Refused(ToolResult),
 }
 
-/// A result, to be awaited.
+/// A boxed future.
 pub type Working<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A built-in tool.
 pub trait Tool: Send + Sync {
-    /// Its name, description and JSON Schema, as the model is told.
+    /// Returns name, description and JSON Schema for the model.
     fn spec(&self) -> ToolSpec;
 
-    /// Says what it would do with these arguments.
+    /// Describes the effect of a call with these arguments.
     fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared>;
 
-    /// The files that it may change, as far as its arguments tell; so that somebody can keep what they were.
+    /// Returns the files that a call may change, as far as its arguments show, so that snapshots can be taken.
     fn touches(&self, _context: &ToolContext, _arguments: &Json) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Does it.
+    /// Executes a call.
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult>;
 }
 
-/// What the model is told of a call that was cancelled while it ran.
+/// Text for the model about a call that was cancelled while it ran.
 pub const INTERRUPTED: &str = "The execution of this tool, or a previous tool was interrupted.";
 
-/// The result of a call that was cancelled while it ran.
+/// Returns the result of a call that was cancelled while it ran.
 #[must_use]
 pub fn interrupted() -> ToolResult {
     Refusal::interrupted().into()
 }
 
 impl From<Result<PermissionRequest, Refusal>> for Prepared {
-    fn from(wanted: Result<PermissionRequest, Refusal>) -> Self {
-        wanted.map_or_else(Self::from, Self::Needs)
+    fn from(request: Result<PermissionRequest, Refusal>) -> Self {
+        request.map_or_else(Self::from, Self::Needs)
     }
 }
 
@@ -132,7 +133,7 @@ impl From<Refusal> for Prepared {
     }
 }
 
-/// A specification of a built-in tool.
+/// Creates the specification of a built-in tool.
 fn spec(name: &str, description: &str, parameters: serde_json::Value) -> ToolSpec {
     ToolSpec {
         name: name.into(),
@@ -144,13 +145,13 @@ fn spec(name: &str, description: &str, parameters: serde_json::Value) -> ToolSpe
     }
 }
 
-/// A result that may be a refusal, whichever it is.
+/// Converts an error into a result for the model.
 fn either(result: Result<ToolResult, Refusal>) -> ToolResult {
     result.unwrap_or_else(Into::into)
 }
 
-/// Runs `work` where it may block, but waits for it only until the call is cancelled: reading may hang in the
-/// kernel, where nothing can be done about it but to leave.
+/// Runs `work` on a blocking thread, but waits for it only until the call is cancelled: a read that hangs in the kernel
+/// cannot be ended.
 async fn reading<T: Send + 'static>(
     context: &ToolContext,
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
@@ -161,17 +162,16 @@ async fn reading<T: Send + 'static>(
     }
 }
 
-/// Runs `work` where it may block. Work that panics is reported, not passed on: one call must not end the
-/// session.
+/// Runs `work` on a blocking thread. A panic becomes an error: one call must not end the session.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|_| Err(Refusal::new("The tool failed from within. This is a bug of the server.")))
+        .unwrap_or_else(|_| Err(Refusal::new("Internal error in the tool; see the server log.")))
 }
 
-/// Locks, whatever happened to whoever held the lock before: what these locks guard is whole at any time.
+/// Locks a mutex, poisoned or not: the data behind the mutexes of this crate is consistent between any two statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
-//! Paths as a model writes them, made absolute and real, so that what a person allows is what is touched.
+//! Paths from a model, made absolute and real, so that a tool touches exactly the file that was approved.
 //!
-//! A request names the real path (`Target::ask`), with all links followed. The call that runs later works on that very
-//! path (`Target::recall`) and follows no link: what has become of the model's own path meanwhile does not matter.
+//! A request names the real path (`Target::resolve`), with all links followed. The call that runs later works on that
+//! path (`Target::recall`) and follows no link: changes of the model's path in the meantime do not matter.
 #![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::VecDeque;
@@ -13,9 +13,9 @@ use baton_protocol::ToolCallId;
 
 use super::{Refusal, ToolContext, beneath, lock};
 
-/// The absolute path that `path` means in `cwd`, without `.` and `..`.
+/// Returns the absolute path of `path` in `cwd`, without `.` and `..`.
 ///
-/// `..` is taken by its spelling, not through links. `~` means nothing here, as in every program but a shell.
+/// `..` is resolved lexically, not through links. `~` has no meaning, as in every program but a shell.
 pub(crate) fn absolute(cwd: &Path, path: &str) -> PathBuf {
     let mut plain = PathBuf::from("/");
     for part in cwd.join(path).components() {
@@ -31,7 +31,7 @@ pub(crate) fn absolute(cwd: &Path, path: &str) -> PathBuf {
 }
 
 /// Returns the real path that `path` means to a program that works in `cwd`, with all links followed. `None` where programs
-/// disagree: some take `..` by its spelling and some through links, some know `~`, URLs or trim spaces. Blocks.
+/// disagree: some resolve `..` lexically and some through links, some know `~` or URLs, or trim spaces. Blocks.
 #[must_use]
 pub fn real(cwd: &Path, path: &str) -> Option<PathBuf> {
     let is_plain = !path.is_empty()
@@ -39,12 +39,12 @@ pub fn real(cwd: &Path, path: &str) -> Option<PathBuf> {
         && !path.starts_with('~')
         && !path.contains("://")
         && !path.contains(char::is_control);
-    let by_spelling = beneath::resolve(&absolute(cwd, path));
-    (is_plain && by_spelling == through_links(cwd, path)).then_some(by_spelling)
+    let lexical = beneath::resolve(&absolute(cwd, path));
+    (is_plain && lexical == through_links(cwd, path)).then_some(lexical)
 }
 
-/// The path as the kernel finds it, name by name.
-fn through_links(cwd: &Path, path: &str) -> PathBuf {
+/// Resolves a path as the kernel does, name by name. Blocks.
+pub(crate) fn through_links(cwd: &Path, path: &str) -> PathBuf {
     let mut here = PathBuf::from("/");
     for part in cwd.join(path).components() {
         match part {
@@ -61,37 +61,37 @@ fn through_links(cwd: &Path, path: &str) -> PathBuf {
 /// A path that a call is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// As the model wrote it, absolute: results are told in these terms.
+    /// The model's path, made absolute; used in results.
     pub(crate) written: PathBuf,
-    /// Where it leads, without links: this is what is shown to people, and opened.
+    /// The real path; shown in requests, and opened.
     pub(crate) real: PathBuf,
 }
 
 impl Target {
-    /// Finds out where a path leads, for a request about it. Blocks.
-    pub(crate) fn ask(context: &ToolContext, written: PathBuf) -> Self {
+    /// Resolves a path for a request, and records the result for the call. Blocks.
+    pub(crate) fn resolve(context: &ToolContext, written: PathBuf) -> Self {
         let real = beneath::resolve(&written);
-        context.services.paths.note(&context.call, &written, &real);
+        context.services.paths.record(&context.call, &written, &real);
         Self { written, real }
     }
 
-    /// The target that the request of this call was about. Blocks.
+    /// Returns the target that the request of this call named. Blocks.
     pub(crate) fn recall(context: &ToolContext, written: PathBuf) -> Result<Self, Refusal> {
         let real = match context.services.paths.find(&context.call, &written) {
-            Some(Noted::As(real)) => real,
-            Some(Noted::Differently) => {
+            Some(Resolved::To(real)) => real,
+            Some(Resolved::Ambiguously) => {
                 let text =
                     format!("{} led to two places while it was asked for. Call again.", written.display());
                 return Err(Refusal::new(text).in_short("Path has changed"));
             }
-            // Asked for before a restart. Then only the working directory itself may be reached through a link: one
-            // on the rest of the way is found when the path is opened.
+            // Requested before a restart. Then only the working directory itself may be reached through a link; a link
+            // on the rest of the path is refused when it is opened.
             None => within_real(&context.cwd, &written),
         };
         Ok(Self { written, real })
     }
 
-    /// Whether it is in the working directory or in the session's own one, and not Baton's. Blocks.
+    /// Whether the path is in the working directory or the session's directory, and not in Baton's home. Blocks.
     pub(crate) fn is_own(&self, context: &ToolContext) -> bool {
         let territory = Territory {
             cwd: beneath::resolve(&context.cwd),
@@ -101,7 +101,7 @@ impl Target {
         territory.read(&self.real) == Standing::Covered
     }
 
-    /// The intention of a request about this, which says so if a link leads there.
+    /// Returns the intention for a request, which mentions a link that leads to the target.
     pub(crate) fn intention(&self, context: &ToolContext, what: &str) -> String {
         match self.real == within_real(&context.cwd, &self.written) {
             true => what.to_owned(),
@@ -110,7 +110,7 @@ impl Target {
     }
 }
 
-/// The path, with the links of the working directory's own path followed and no others.
+/// Returns the path with the links in the working directory's own path followed, and no others.
 fn within_real(cwd: &Path, path: &Path) -> PathBuf {
     match path.strip_prefix(absolute(cwd, "")) {
         Ok(rest) if rest.as_os_str().is_empty() => beneath::resolve(cwd),
@@ -119,38 +119,41 @@ fn within_real(cwd: &Path, path: &Path) -> PathBuf {
     }
 }
 
-/// The real paths that requests of recent calls have named.
+/// The real paths that the requests of recent calls named.
 #[derive(Debug, Default)]
-pub struct NamedPaths(Mutex<VecDeque<(ToolCallId, PathBuf, Noted)>>);
+pub struct NamedPaths(Mutex<VecDeque<(ToolCallId, PathBuf, Resolved)>>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Noted {
-    As(PathBuf),
-    /// Two requests of the same call have named two; whichever was allowed cannot be told.
-    Differently,
+enum Resolved {
+    To(PathBuf),
+    /// Two requests of one call named different paths; which of them was approved is unknown.
+    Ambiguously,
 }
 
 impl NamedPaths {
-    /// More than calls that wait at once.
+    /// More than the number of calls that can be pending.
     const CAPACITY: usize = 4096;
 
-    fn note(&self, call: &ToolCallId, written: &Path, real: &Path) {
-        let mut noted = lock(&self.0);
-        let known = noted.iter_mut().find(|(c, w, _)| c == call && w == written);
+    fn record(&self, call: &ToolCallId, written: &Path, real: &Path) {
+        let mut resolved = lock(&self.0);
+        let known = resolved.iter_mut().find(|(c, w, _)| c == call && w == written);
         if let Some((_, _, known)) = known {
-            if *known != Noted::As(real.to_owned()) {
-                *known = Noted::Differently;
+            if *known != Resolved::To(real.to_owned()) {
+                *known = Resolved::Ambiguously;
             }
             return;
         }
-        if noted.len() == Self::CAPACITY {
-            noted.pop_front();
+        if resolved.len() == Self::CAPACITY {
+            resolved.pop_front();
         }
-        noted.push_back((call.clone(), written.to_owned(), Noted::As(real.to_owned())));
+        resolved.push_back((call.clone(), written.to_owned(), Resolved::To(real.to_owned())));
     }
 
-    fn find(&self, call: &ToolCallId, written: &Path) -> Option<Noted> {
-        lock(&self.0).iter().find(|(c, w, _)| c == call && w == written).map(|(_, _, noted)| noted.clone())
+    fn find(&self, call: &ToolCallId, written: &Path) -> Option<Resolved> {
+        lock(&self.0)
+            .iter()
+            .find(|(c, w, _)| c == call && w == written)
+            .map(|(_, _, resolved)| resolved.clone())
     }
 }
 
@@ -162,7 +165,7 @@ mod tests {
     use crate::tools::testing::Bench;
 
     #[test]
-    fn paths_become_absolute_and_plain() {
+    fn paths_become_absolute_without_dots() {
         for (path, expected) in [
             ("a.txt", "/work/dir/a.txt"),
             ("/etc/passwd", "/etc/passwd"),
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_programs_read_differently_is_not_known() {
+    fn ambiguous_path_has_no_real_path() {
         let dir = tempfile::tempdir().unwrap();
         let cwd = dir.path().canonicalize().unwrap();
         std::fs::create_dir(cwd.join("sub")).unwrap();
@@ -191,13 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_where_a_link_leads_and_the_call_goes_there() {
+    fn call_uses_the_real_path_of_its_request() {
         let bench = Bench::new();
         let outside = tempfile::tempdir().unwrap();
         let real = outside.path().canonicalize().unwrap();
         symlink(&real, bench.path("link")).unwrap();
         symlink(&bench.context.cwd, bench.path("here")).unwrap();
-        let ask = |path: &str| Target::ask(&bench.context, absolute(&bench.context.cwd, path));
+        let ask = |path: &str| Target::resolve(&bench.context, absolute(&bench.context.cwd, path));
         let target = ask("link/new.txt");
         assert_eq!(target.real, real.join("new.txt"));
         assert!(target.intention(&bench.context, "Read").contains(&bench.path("link/new.txt")));
@@ -206,19 +209,19 @@ mod tests {
 
         std::fs::remove_file(bench.path("link")).unwrap();
         let recalled = Target::recall(&bench.context, target.written.clone()).unwrap();
-        assert_eq!(recalled, target, "what was shown counts, not what the link is now");
+        assert_eq!(recalled, target, "the path of the request counts, not the present link");
         ask("link/new.txt");
-        assert!(Target::recall(&bench.context, target.written).is_err(), "asked for twice, with two answers");
+        assert!(Target::recall(&bench.context, target.written).is_err(), "two requests, two paths");
     }
 
     #[test]
-    fn a_working_directory_may_be_reached_through_a_link() {
+    fn working_directory_may_be_a_link() {
         let mut bench = Bench::new();
         let real = bench.context.cwd.clone();
         symlink(&real, real.with_file_name("alias")).unwrap();
         bench.context.cwd = real.with_file_name("alias");
         let written = absolute(&bench.context.cwd, "a.txt");
         assert_eq!(Target::recall(&bench.context, written.clone()).unwrap().real, real.join("a.txt"));
-        assert_eq!(Target::ask(&bench.context, written).intention(&bench.context, "Read"), "Read");
+        assert_eq!(Target::resolve(&bench.context, written).intention(&bench.context, "Read"), "Read");
     }
 }

@@ -1,10 +1,10 @@
-//! Why a call gives nothing.
+//! Errors of tool calls.
 
 use baton_protocol::tool::ToolResult;
 
 use super::INTERRUPTED;
 
-/// Why a call gives nothing: what the model is told, and people in short.
+/// Error of a tool call: a text for the model, and a short one for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     text: String,
@@ -12,22 +12,22 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// With what the model is told: what is wrong, and what to do about it.
+    /// Creates an error. `text` tells the model what is wrong and what to do about it.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), short: None }
     }
 
-    /// And what people read in the log instead.
+    /// Sets the short text for people.
     pub(crate) fn in_short(self, short: &'static str) -> Self {
         Self { short: Some(short), ..self }
     }
 
-    /// The arguments are no good.
+    /// Creates the error for invalid arguments.
     pub(crate) fn arguments(tool: &str, what: &str) -> Self {
         Self::new(format!("Invalid arguments for the tool '{tool}': {what}. Correct them and call it again."))
     }
 
-    /// The call was cancelled while it ran.
+    /// Creates the error for a cancelled call.
     pub(crate) fn interrupted() -> Self {
         Self::new(INTERRUPTED)
     }

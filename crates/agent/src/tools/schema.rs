@@ -1,8 +1,8 @@
-//! JSON Schemas of arguments, in few words.
+//! Short constructors for the JSON Schemas of arguments.
 
 use serde_json::{Value, json};
 
-/// An object with these properties.
+/// Returns the schema of an object with these properties.
 pub(crate) fn object(properties: &Value, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required })
 }
@@ -19,16 +19,16 @@ pub(crate) fn boolean(description: &str) -> Value {
     json!({ "type": "boolean", "description": description })
 }
 
-/// One of these words.
-pub(crate) fn choice(words: &[&str], description: &str) -> Value {
-    json!({ "type": "string", "enum": words, "description": description })
+/// Returns the schema of a string that is one of these values.
+pub(crate) fn choice(values: &[&str], description: &str) -> Value {
+    json!({ "type": "string", "enum": values, "description": description })
 }
 
 pub(crate) fn array(items: &str, description: &str) -> Value {
     json!({ "type": "array", "items": { "type": items }, "description": description })
 }
 
-/// A string, or several.
+/// Returns the schema of a string or an array of strings.
 pub(crate) fn strings(description: &str) -> Value {
     let several = json!({ "type": "array", "items": { "type": "string" } });
     json!({ "anyOf": [{ "type": "string" }, several], "description": description })

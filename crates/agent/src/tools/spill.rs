@@ -1,4 +1,4 @@
-//! Large outputs: the model gets a preview and the path of a file that has the whole.
+//! Large outputs: the model gets a preview and the path of a file with the whole text.
 #![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::io;
@@ -10,21 +10,21 @@ use uuid::Uuid;
 use super::beneath::{Directory, Unusable};
 use super::text::size;
 
-/// From how many bytes on an output is large, unless a session says otherwise.
+/// Default size in bytes above which an output is large.
 pub const DEFAULT_LIMIT: usize = 51_200;
 
 const PREVIEW_CHARS: usize = 500;
 
-/// A text that is too large for the model: where it should be stored, and what the model is told instead.
+/// Replacement for a text that is too large for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spilled {
-    /// The file that should hold the whole text.
+    /// File for the whole text.
     pub path: PathBuf,
-    /// What the model is told.
+    /// Text for the model.
     pub message: String,
 }
 
-/// Decides whether `text` is too large. Writes nothing, because a session's files may live with a client.
+/// Plans the replacement of `text`, if it is too large. Writes nothing, because a client may hold the session's files.
 #[must_use]
 pub fn plan(text: &str, limit: usize, dir: &Path) -> Option<Spilled> {
     (text.len() > limit).then(|| {
@@ -34,8 +34,7 @@ pub fn plan(text: &str, limit: usize, dir: &Path) -> Option<Spilled> {
     })
 }
 
-/// Applies the rule: gives back what the model is told of `text`, after storing the whole under `dir` if it
-/// is large. Blocks.
+/// Returns the text for the model, after storing `text` in `dir` if it is too large. Blocks.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -47,7 +46,7 @@ pub fn apply(text: String, limit: usize, dir: &Path) -> io::Result<String> {
     Ok(spilled.message)
 }
 
-/// A fresh name for a stored output.
+/// Returns a unique name for a stored output.
 pub(crate) fn file_name() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}-copilot-tool-output-{}.txt", now.as_millis(), Uuid::new_v4().simple())
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_texts_are_left_alone() {
+    fn small_text_is_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let text = "x".repeat(DEFAULT_LIMIT);
         assert_eq!(apply(text.clone(), DEFAULT_LIMIT, dir.path()).unwrap(), text);
@@ -79,11 +78,11 @@ mod tests {
     }
 
     #[test]
-    fn a_large_text_is_stored_and_the_model_told_where() {
+    fn large_text_is_stored_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("temp");
         let text = "ü".to_owned() + &"x".repeat(99_998);
-        let told = apply(text.clone(), DEFAULT_LIMIT, &dir).unwrap();
+        let message = apply(text.clone(), DEFAULT_LIMIT, &dir).unwrap();
 
         let file = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
@@ -94,7 +93,7 @@ mod tests {
             file.display(),
             "x".repeat(499)
         );
-        assert_eq!(told, expected);
+        assert_eq!(message, expected);
         let name = file.file_name().unwrap().to_str().unwrap();
         let (ms, id) = name.split_once("-copilot-tool-output-").unwrap();
         assert!(

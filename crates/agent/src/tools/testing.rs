@@ -1,23 +1,25 @@
-//! A place to try tools in: a temporary directory, and services that reach nothing outside it.
+//! Test environment for tools: a temporary directory, and services that reach nothing outside it.
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
+use baton_process::Ledger;
 use baton_protocol::Json;
 use baton_protocol::tool::ToolResult;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use super::shell::{MemoryProcessLog, ShellSettings, Shells};
+use super::shell::{ShellSettings, Shells};
 use super::sql::Database;
 use super::web::{Fetch, NoNetwork, PrivateHosts};
 use super::{NamedPaths, Prepared, Services, Tool, ToolContext};
 
 pub(crate) struct Bench {
     pub(crate) context: ToolContext,
-    pub(crate) processes: Arc<MemoryProcessLog>,
+    pub(crate) ledger: Ledger,
     // Last, so that it is removed after everything that may write to it.
     _dir: TempDir,
 }
@@ -33,9 +35,9 @@ impl Bench {
         let (cwd, session_dir) = (root.join("work"), root.join("session"));
         std::fs::create_dir(&cwd).unwrap();
         std::fs::create_dir(&session_dir).unwrap();
-        let processes = Arc::new(MemoryProcessLog::default());
+        let ledger = Ledger::default();
         let environment = vec![(OsString::from("PATH"), OsString::from("/usr/local/bin:/usr/bin:/bin"))];
-        let settings = ShellSettings { environment, processes: Arc::clone(&processes) as _ };
+        let settings = ShellSettings { environment, ledger: ledger.clone(), tasks: TaskTracker::new() };
         let services = Services {
             shells: Shells::new(settings),
             database: Database::new(session_dir.join("session.db"), Arc::new(|| {})),
@@ -53,7 +55,7 @@ impl Bench {
             cancel: CancellationToken::new(),
             progress: Arc::new(|_| {}),
         };
-        Self { context, processes, _dir: dir }
+        Self { context, ledger, _dir: dir }
     }
 
     pub(crate) fn path(&self, relative: &str) -> String {

@@ -1,16 +1,16 @@
-//! Bytes of unknown origin, made fit to be read.
+//! Text from arbitrary bytes.
 
-/// Text of any bytes. What is not UTF-8, and NUL, which databases refuse in text, becomes U+FFFD.
+/// Decodes bytes. Invalid UTF-8, and NUL, which databases refuse in text, become U+FFFD.
 pub(crate) fn readable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace('\0', "\u{fffd}")
 }
 
-/// The first `limit` bytes at most, cut between characters.
+/// Returns at most the first `limit` bytes, cut between characters.
 pub(crate) fn clip(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
-/// The bytes without an incomplete character at the end, where a stream was cut.
+/// Removes an incomplete character at the end, where a stream was cut.
 pub(crate) fn without_partial_end(bytes: &[u8]) -> &[u8] {
     // A character has at most four bytes, so only one of the last three can start an incomplete one.
     let starts = (bytes.len().saturating_sub(3)..bytes.len()).rev();
@@ -27,18 +27,18 @@ pub(crate) fn without_partial_end(bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// The bytes without the rest of a character at the start, where a stream was cut.
+/// Removes the rest of a character at the start, where a stream was cut.
 pub(crate) fn without_partial_start(bytes: &[u8]) -> &[u8] {
     let rest = bytes.iter().take(3).take_while(|byte| (0x80..=0xBF).contains(*byte)).count();
     &bytes[rest..]
 }
 
-/// Whether `word` is one of the words of `list`.
+/// Whether `word` is in the space-separated `list`.
 pub(crate) fn listed(list: &str, word: &str) -> bool {
     list.split_ascii_whitespace().any(|known| known == word)
 }
 
-/// A number of bytes as people say it.
+/// Formats a number of bytes for people.
 pub(crate) fn size(bytes: u64) -> String {
     // Precision is lost from 2^53 on, which no file reaches.
     let bytes = bytes as f64;
@@ -57,9 +57,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However a text is cut, both halves are whole characters, and no more than one character is lost.
+        /// However a text is cut, both halves are valid, and at most one character is lost.
         #[test]
-        fn a_cut_never_shows(text in "\\PC{1,12}", at in 0usize..48) {
+        fn cut_loses_at_most_one_character(text in "\\PC{1,12}", at in 0usize..48) {
             let bytes = text.as_bytes();
             let (left, right) = bytes.split_at(at.min(bytes.len()));
             let (left, right) = (without_partial_end(left), without_partial_start(right));
@@ -74,8 +74,8 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_said_as_people_say_them() {
-        let said = [0, 1023, 100_000, 5 << 20, 3 << 30].map(size);
-        assert_eq!(said, ["0 bytes", "1023 bytes", "97.7 KB", "5.0 MB", "3.0 GB"]);
+    fn sizes_have_units() {
+        let sizes = [0, 1023, 100_000, 5 << 20, 3 << 30].map(size);
+        assert_eq!(sizes, ["0 bytes", "1023 bytes", "97.7 KB", "5.0 MB", "3.0 GB"]);
     }
 }

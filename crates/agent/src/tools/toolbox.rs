@@ -11,8 +11,8 @@ use super::shell::{Bash, ListBash, ReadBash, StopBash, WriteBash};
 use super::sql::Sql;
 use super::web::WebFetch;
 
-/// The built-in tools, in the order in which models are told of them. The order never changes: it is part of
-/// what providers cache.
+/// The built-in tools, in the order in which models get them. The order never changes, because providers cache the
+/// request up to the first difference.
 #[derive(Clone)]
 pub struct Toolbox(Vec<(ToolSpec, Arc<dyn Tool>)>);
 
@@ -26,7 +26,7 @@ impl Default for Toolbox {
             Arc::new(ListBash),
             Arc::new(View),
             Arc::new(Create),
-            Arc::new(Edit),
+            Arc::new(Edit::default()),
             Arc::new(WebFetch),
             Arc::new(Sql),
             Arc::new(Grep),
@@ -37,12 +37,12 @@ impl Default for Toolbox {
 }
 
 impl Toolbox {
-    /// All tools, in their order.
+    /// Returns all specifications in order.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
         self.0.iter().map(|(spec, _)| spec)
     }
 
-    /// The tool of this name.
+    /// Finds a tool by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.0.iter().find(|(spec, _)| spec.name == name).map(|(_, tool)| Arc::clone(tool))
@@ -60,7 +60,7 @@ mod tests {
     use crate::tools::testing::Bench;
 
     #[test]
-    fn the_order_is_stable_and_every_tool_is_found() {
+    fn order_is_stable_and_every_tool_is_found() {
         let toolbox = Toolbox::default();
         let names: Vec<&str> = toolbox.specs().map(|spec| spec.name.as_str()).collect();
         assert_eq!(
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// Any JSON that a model could come up with, with the names of real arguments in it.
+    /// Generates JSON with the names of real arguments.
     fn any_json() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -141,10 +141,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever the arguments, every tool says what it would do or what is wrong, and nothing else
-        /// happens. Tools that only read are run, too.
+        /// For any arguments, every tool describes its effect or the mistake, and nothing else happens. Read-only
+        /// tools are run, too.
         #[test]
-        fn arguments_may_be_anything(arguments in any_json()) {
+        fn any_arguments_are_handled(arguments in any_json()) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Files in hostile directories: links, pipes, devices, limits.
+//! Hostile directories: links, pipes, devices, limits.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -35,7 +35,7 @@ fn text_cut_within_a_character_ends_before_it() {
 }
 
 #[test]
-fn links_are_followed_inside_and_not_out() {
+fn links_are_followed_inside_only() {
     let (outside, _) = directory();
     fs::write(outside.path().join("secret"), "s").unwrap();
     let (at, directory) = directory();
@@ -83,7 +83,7 @@ fn fifos_devices_and_directories_are_not_read() {
 }
 
 #[test]
-fn a_directory_that_becomes_a_link_is_not_followed() {
+fn directory_replaced_by_a_link_is_not_followed() {
     let (outside, _) = directory();
     fs::create_dir(outside.path().join("sub")).unwrap();
     fs::write(outside.path().join("sub/a"), "s").unwrap();

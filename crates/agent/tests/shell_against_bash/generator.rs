@@ -1,6 +1,6 @@
-//! Lines that try to run more than they show.
+//! Generated lines that try to run hidden commands.
 
-/// A small generator of numbers (xorshift), so that a seed means the same lines everywhere.
+/// Random numbers (xorshift): a seed gives the same lines everywhere.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -24,9 +24,9 @@ impl Random {
     }
 }
 
-/// Lines that were holes once, in this or in another policy. `pwn` is what an attacker wants to run.
+/// Attacks that succeeded once, against this or another policy. `pwn` is the command that the attacker wants to run.
 #[rustfmt::skip]
-pub(crate) const HOLES: &[&str] = &[
+pub(crate) const ATTACKS: &[&str] = &[
     "echo ${_@P}", "echo '$(pwn)' ${_@P}", "echo ${x@P}", "echo ${x[_]}", "echo a[$y]", "echo ${y[$y]}", "echo $[y]",
     "echo $[a[$(pwn)]]", "echo \"`echo \\\"$(pwn)\\\"`\"", "echo \"`pwn`\"", "echo `pwn`", "echo $(pwn)", "echo \"$(pwn)\"",
     "echo $((a[$(pwn)]))", "printf -v 'a[$(pwn)]' x", "printf -va[$y] x", "printf %n 'a[$(pwn)]'", "printf '%d' 'a[$(pwn)]'",
@@ -55,7 +55,7 @@ pub(crate) const HOLES: &[&str] = &[
     "echo \"ä\\\"; pwn; echo \\\"ä\"", "echo a >&2 pwn", "echo a 2>&1pwn", "echo a >&1 >written", "echo 2>&1 | pwn",
 ];
 
-/// What lines are made of.
+/// Elements of lines.
 #[rustfmt::skip]
 const PIECES: &[&str] = &[
     " ", " ", " ", " ", "\t", "\n", "\\\n", ";", "&", "&&", "||", "|", "|&", ";;", "(", ")", "{", "}", "<", ">", ">>", "<<", "<<<",
@@ -95,7 +95,7 @@ const WORDS: &[&str] = &[
 
 const JOINTS: &[&str] = &[" && ", " || ", "; ", " | ", "\n", " &&\n", " |\n ", ";", "|", "&&", " ;\n\n"];
 
-/// One line: well formed for the most part, or made of pieces, or one of the holes with some pieces changed.
+/// Generates a line: mostly well formed, else random pieces, or a modified attack.
 pub(crate) fn line(random: &mut Random) -> String {
     match random.below(10) {
         0..=4 => well_formed(random),
@@ -105,7 +105,7 @@ pub(crate) fn line(random: &mut Random) -> String {
             line
         }
         7..=8 => {
-            let mut line = random.one(HOLES).to_owned();
+            let mut line = random.one(ATTACKS).to_owned();
             mutate(random, &mut line);
             line
         }
@@ -131,10 +131,10 @@ fn well_formed(random: &mut Random) -> String {
 /// Inserts, removes and replaces some pieces.
 fn mutate(random: &mut Random, line: &mut String) {
     for _ in 0..1 + random.below(3) {
-        let places: Vec<usize> = line.char_indices().map(|(at, _)| at).chain([line.len()]).collect();
-        let at = places[random.below(places.len())];
-        let end = places[random.below(places.len())].clamp(at, line.len().min(at + 6));
-        let end = places.iter().copied().filter(|place| *place <= end).max().unwrap_or(at).max(at);
+        let positions: Vec<usize> = line.char_indices().map(|(at, _)| at).chain([line.len()]).collect();
+        let at = positions[random.below(positions.len())];
+        let end = positions[random.below(positions.len())].clamp(at, line.len().min(at + 6));
+        let end = positions.iter().copied().filter(|position| *position <= end).max().unwrap_or(at).max(at);
         match random.below(4) {
             0 => line.replace_range(at..end, ""),
             1 => line.replace_range(at..end, random.one(PIECES)),

@@ -1,18 +1,18 @@
-//! The policy for shell lines, held against bash itself.
+//! The shell policy checked against bash itself.
 //!
-//! Bash is asked what it makes of generated lines, and the policy must have known. Three laws:
-//! 1. A line that identifiers cover runs the commands that the policy saw, and nothing else.
-//! 2. A command that a line runs is never one that the policy says the line cannot run: deny rules would miss it.
+//! Bash runs generated lines, and the policy must have predicted the effects. Three laws:
+//! 1. A line that grants cover runs only the commands that the policy found in it.
+//! 2. No line runs a command that the policy excluded: deny rules would miss it.
 //! 3. A line that the policy calls read-only changes no file.
 //!
-//! The run in the test suite is short, and the same every time. For hours, by hand:
+//! The run in the test suite is short and deterministic. A long run, by hand:
 //! `BATON_FUZZ_SECONDS=3600 BATON_FUZZ_SEED=1 cargo test --release -p baton-agent --test shell_against_bash generated -- --nocapture`
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "helpers of tests are tests"
+    reason = "helpers of tests"
 )]
 
 mod generator;
@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 use baton_core::policy::Match;
 use baton_core::policy::shell::Line;
 
-use generator::{HOLES, Random};
+use generator::{ATTACKS, Random};
 use recorder::Record;
 
-/// What a person has granted: harmless names, and one wide grant.
+/// Grants: harmless names, and one broad grant.
 const GRANTS: [&str; 16] = [
     "echo",
     "ls",
@@ -49,7 +49,7 @@ const GRANTS: [&str; 16] = [
     "make:*",
 ];
 
-/// Lines that are given to one bash.
+/// Lines for one bash process.
 const BATCH: usize = 500;
 /// Lines of a run in the test suite.
 const LINES: usize = 4_000;
@@ -58,7 +58,7 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The files in a directory and what is in them.
+/// Returns the files in a directory with their contents.
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(directory).unwrap().flatten();
     entries
@@ -66,7 +66,7 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// A directory with something to run in it, and something to lose.
+/// Creates a directory with a script to run and a file to lose.
 fn scratch() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("pwn"), "touch written\n").unwrap();
@@ -74,36 +74,36 @@ fn scratch() -> tempfile::TempDir {
     directory
 }
 
-/// The first word of a command as bash shows it.
+/// Returns the first word of a command as bash prints it.
 fn first_word(command: &str) -> &str {
     command.split([' ', '\t', '\n']).next().unwrap_or(command)
 }
 
-/// What is wrong with what a line did, if anything.
+/// Returns the law that a line violated, if any.
 fn violation(line: &Line, record: &Record) -> Option<String> {
     let Line::Commands(commands) = line else { return None };
     let programs: Vec<&str> = commands.programs().collect();
     if line.is_covered_by(&GRANTS) {
         if record.commands.len() > programs.len() {
-            return Some("it ran more commands than the policy saw".to_owned());
+            return Some("it ran more commands than the policy found".to_owned());
         }
         let run = record.commands.iter().map(|command| first_word(command));
-        let looked_for = record.programs.iter().map(String::as_str);
-        if let Some(other) = run.chain(looked_for).find(|name| !programs.contains(name)) {
-            return Some(format!("it ran {other:?}, which the policy did not see"));
+        let searched = record.programs.iter().map(String::as_str);
+        if let Some(other) = run.chain(searched).find(|name| !programs.contains(name)) {
+            return Some(format!("it ran {other:?}, which the policy did not find"));
         }
     }
     let missed = record.programs.iter().find(|name| line.is_named_by(name) == Match::No);
-    missed.map(|name| format!("it ran {name:?}, which the policy says that it cannot"))
+    missed.map(|name| format!("it ran {name:?}, which the policy excluded"))
 }
 
-/// Runs lines that the policy understands, and returns how many were covered.
+/// Runs the lines that the policy can parse, and returns how many are covered by grants.
 fn check(lines: &[String]) -> usize {
     let parsed: Vec<(&str, Line)> = lines.iter().map(|line| (line.as_str(), Line::parse(line))).collect();
-    let understood: Vec<&(&str, Line)> =
+    let parseable: Vec<&(&str, Line)> =
         parsed.iter().filter(|(_, line)| matches!(line, Line::Commands(_))).collect();
     let (readers, others): (Vec<_>, Vec<_>) =
-        understood.into_iter().partition(|(_, line)| line.is_read_only());
+        parseable.into_iter().partition(|(_, line)| line.is_read_only());
     for group in [readers.as_slice(), others.as_slice()] {
         let directory = scratch();
         let before = files(directory.path());
@@ -132,7 +132,7 @@ fn blame(lines: &[&str]) -> ! {
 }
 
 #[test]
-fn generated_lines_run_nothing_that_the_policy_did_not_see() {
+fn generated_lines_obey_the_laws() {
     let seed = setting("BATON_FUZZ_SEED").unwrap_or(42);
     let end = setting("BATON_FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
     println!("seed {seed}");
@@ -149,21 +149,21 @@ fn generated_lines_run_nothing_that_the_policy_did_not_see() {
 }
 
 #[test]
-fn known_holes_are_closed() {
-    let lines: Vec<String> = HOLES.iter().map(|line| (*line).to_owned()).collect();
+fn known_attacks_obey_the_laws() {
+    let lines: Vec<String> = ATTACKS.iter().map(|line| (*line).to_owned()).collect();
     check(&lines);
 }
 
-/// Shows that the recorder sees what it is there for. If it did not, the other tests would show nothing.
+/// Checks the recorder itself: without it the other tests would prove nothing.
 #[test]
 #[rustfmt::skip]
-fn recorder_sees_what_dangerous_lines_run() {
+fn recorder_sees_commands_of_dangerous_lines() {
     // In every bash.
     let always = [
         "echo $(pwn)", "echo \"`echo \\\"$(pwn)\\\"`\"", "echo $[a[$(pwn)]]", "[[ $y -eq 1 ]]", "let 'a[$(pwn)]=1'",
         "echo $\\\n(pwn)", "echo a & pwn", "(pwn)", "eval pwn", "$z a", "echo a | pwn", "f() { pwn; }; f",
     ];
-    // In bash 5.2, but not in all others: builtins that evaluate what was quoted.
+    // In bash 5.2, but not in all versions: builtins that evaluate quoted text.
     let sometimes = [
         "echo '$(pwn)' ${_@P}", "printf -v 'a[$(pwn)]' x", "test -v 'a[$(pwn)]'", "[ -v 'a[$(pwn)]' ]", "RANDOM='a[$(pwn)]'",
         "read 'a[$(pwn)]' <<< x", "mapfile -C pwn -c 1 x <<< a", "printf $v $y x", "test $v $y",

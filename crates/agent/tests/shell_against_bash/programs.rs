@@ -1,9 +1,8 @@
-//! The catalogue's readers, held against the programs of this machine.
+//! The read-only programs of the catalogue checked on this machine.
 //!
-//! Bash cannot say what a program does with its options, so they are run: with options that the program itself
-//! lists, in every mixture that a grant for its name covers. None may change a file. By hand only, because programs
-//! differ from machine to machine; under `strace -f -e trace=execve,creat,rename,unlink` it also shows what they
-//! run.
+//! Bash does not know the effects of a program's options, so the programs are run with options from their own help, in
+//! combinations that a grant for the name covers. None may change a file. By hand only, because programs differ between
+//! machines; `strace -f -e trace=execve,creat,rename,unlink` also shows what they run.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,7 +12,7 @@ use baton_core::policy::shell::Line;
 use crate::generator::Random;
 use crate::{files, scratch, setting};
 
-/// Readers by name that take options. Those that only sleep or ask the terminal are left out.
+/// Read-only programs with options. Those that only sleep or query the terminal are left out.
 const READERS: &str = "ls cat head wc basename dirname realpath readlink id groups uname nproc printenv stat du df \
     cut tr nl seq cmp comm join paste fold fmt expand unexpand rev tac od expr cksum md5sum sha256sum b2sum grep jq which \
     uptime sort uniq diff tree file rg date find sed printf test";
@@ -21,7 +20,7 @@ const READERS: &str = "ls cat head wc basename dirname realpath readlink id grou
 const WORDS: [&str; 12] =
     ["a", "pwn", "out", "1", "'%s'", "-", "--", "'x y'", "+1", "--output=out", "-oout", "5p"];
 
-/// The options that a program lists in its own help.
+/// Returns the options in a program's help.
 fn options(program: &str) -> Vec<String> {
     let help = Command::new(program).arg("--help").stdin(Stdio::null()).output();
     let text = help.map(|help| [help.stdout, help.stderr].concat()).unwrap_or_default();
@@ -43,8 +42,8 @@ fn run(directory: &Path, line: &str) {
 }
 
 #[test]
-#[ignore = "runs the programs of this machine with their own options; by hand"]
-fn readers_change_no_file() {
+#[ignore = "runs programs of this machine with their own options; by hand"]
+fn read_only_programs_change_no_file() {
     let rounds = setting("BATON_FUZZ_ROUNDS").unwrap_or(200);
     let mut random = Random::new(setting("BATON_FUZZ_SEED").unwrap_or(42));
     let mut runs = 0;

@@ -1,9 +1,8 @@
 //! A bash in which every command is recorded and no program is found.
 //!
-//! `PATH` leads nowhere, so that whatever is not a builtin ends in `command_not_found_handle`. A `DEBUG` trap
+//! `PATH` is empty, so that every command but a builtin ends in `command_not_found_handle`. A `DEBUG` trap
 //! records the text of each simple command before it runs, in subshells and substitutions as well. Lines are
-//! evaluated in a subshell each, by `eval`, which takes the same way through bash as the text of `bash -c`. Nothing
-//! but bash is needed.
+//! evaluated in a subshell each, by `eval`, which bash parses like the text of `bash -c`. Nothing but bash is needed.
 
 use std::io::Write;
 use std::path::Path;
@@ -25,23 +24,23 @@ while IFS= builtin read -r -d '' line_under_test; do
 done
 "#;
 
-/// What a line did.
+/// The effects of a line.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// The texts of the simple commands that were run.
+    /// Texts of the simple commands that ran.
     pub(crate) commands: Vec<String>,
-    /// The programs that were looked for.
+    /// Programs that bash searched for.
     pub(crate) programs: Vec<String>,
 }
 
-/// Runs lines in `directory`, and says what each of them did. Lines with a NUL cannot be given to bash.
+/// Runs lines in `directory`, and returns the effects of each. Lines must not contain NUL.
 pub(crate) fn run(directory: &Path, lines: &[&str]) -> Vec<Record> {
     let mut bash = Command::new("bash")
         .args(["--norc", "--noprofile", "-c", DRIVER])
         .current_dir(directory)
         .env_clear()
         .envs([("HOME", "/nonexistent"), ("LC_ALL", "C.UTF-8")])
-        // Values that do harm where they are evaluated, split or taken for options.
+        // Values that do harm where they are evaluated, split or parsed as options.
         .envs([("x", "$(pwn)"), ("y", "a[$(pwn)]"), ("z", "pwn"), ("v", "-v"), ("w", "%n")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -62,7 +61,7 @@ pub(crate) fn run(directory: &Path, lines: &[&str]) -> Vec<Record> {
             (b'C', Some(_)) if text == "eval -- \"$line_under_test\"" => {}
             (b'C', Some(record)) => record.commands.push(text),
             (b'X', Some(record)) => record.programs.push(text),
-            _ => panic!("an entry of no line: {text}"),
+            _ => panic!("entry without a line: {text}"),
         }
     }
     assert_eq!(records.len(), lines.len(), "bash lost lines");

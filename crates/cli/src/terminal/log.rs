@@ -1,27 +1,42 @@
-//! Where the log goes: standard error, one line for each entry, without a character that a terminal obeys. What is
-//! logged holds names, paths and errors of others.
+//! The log on standard error: one line for each entry, without control characters. Entries hold names, paths and errors
+//! that come from models, clients and files.
 
 use std::io::{self, Write};
 
-use super::visible::Untrusted;
+use super::visible::{self, Layout, Untrusted};
+use crate::logging::LogFormat;
 
-/// Writes entries of the log. Each write is one entry, as the subscriber makes them.
-pub(crate) struct LogWriter;
+/// Writes log entries. The subscriber makes one write for each entry.
+pub(crate) struct LogWriter<W> {
+    out: W,
+    format: LogFormat,
+}
 
-impl Write for LogWriter {
+impl<W> LogWriter<W> {
+    pub(crate) fn new(out: W, format: LogFormat) -> Self {
+        Self { out, format }
+    }
+}
+
+impl<W: Write> Write for LogWriter<W> {
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
-        io::stderr().write_all(safe(entry).as_bytes())?;
+        self.out.write_all(escaped(entry, self.format).as_bytes())?;
         Ok(entry.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        self.out.flush()
     }
 }
 
-fn safe(entry: &[u8]) -> String {
+/// Formats an entry as one line. In JSON, escapes keep its meaning.
+fn escaped(entry: &[u8], format: LogFormat) -> String {
     let text = String::from_utf8_lossy(entry);
-    format!("{}\n", Untrusted(text.strip_suffix('\n').unwrap_or(&text)))
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    match format {
+        LogFormat::Text => format!("{}\n", Untrusted(text)),
+        LogFormat::Json => visible::json(text, Layout::OneLine) + "\n",
+    }
 }
 
 #[cfg(test)]
@@ -29,10 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_one_line_without_controls() {
+    fn entry_is_one_line_without_control_characters() {
         assert_eq!(
-            safe(b"WARN title=\x1b[2Ka\nINFO forged\xff\n"),
+            escaped(b"WARN title=\x1b[2Ka\nINFO forged\xff\n", LogFormat::Text),
             "WARN title=\\x1b[2Ka\\nINFO forged\u{fffd}\n"
+        );
+        assert_eq!(
+            escaped("{\"title\":\"\u{9b}2K\u{202e}\"}\n".as_bytes(), LogFormat::Json),
+            "{\"title\":\"\\u009b2K\\u202e\"}\n"
         );
     }
 }

@@ -1,83 +1,74 @@
-//! Printing, and what belongs to it. The only place that writes to standard output and error.
+//! Terminal input and output. The only module that writes to standard output and error.
 //!
-//! Nothing gets past [`visible`]: whatever the other modules hand over is taken to hold untrusted text, because most of it
-//! does (a title, a path, a server's error, an answer). A line stays one line, and text of several lines is printed as
-//! such. Colours are added here, afterwards; an escape sequence in a text is always somebody else's.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is where printing lives")]
-#![allow(clippy::disallowed_methods, reason = "runs on the main thread, or on a thread of its own")]
+//! All text is escaped by [`visible`], because most of it is untrusted: a title, a path, a server's error, an answer. A line
+//! stays one line, and prose keeps its line breaks. Styles are added here, after escaping, so an escape sequence in a text
+//! never comes from Baton.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the only module that prints")]
+#![allow(clippy::disallowed_methods, reason = "runs on the main thread or on a separate one")]
 
+mod answer;
+mod columns;
+mod generated;
+mod input;
 mod log;
+mod markdown;
 mod question;
+mod table;
 mod visible;
 
 use std::io::{IsTerminal, Read, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
-use clap_complete::Shell;
-use tokio::sync::mpsc;
+use self::visible::{Layout, Untrusted};
+use crate::logging::LogFormat;
 
-use self::visible::{Layout, Prose, Untrusted};
-use crate::args::Cli;
-
+pub(crate) use self::answer::AnswerPrinter;
+pub(crate) use self::columns::{cut as shortened, cut_start as shortened_start};
+pub(crate) use self::generated::{completions, manual};
+pub(crate) use self::input::{Keyboard, Typed, ask, piped_input};
+#[cfg(test)]
 pub(crate) use self::log::LogWriter;
 pub(crate) use self::question::Question;
+pub(crate) use self::table::table;
 
-/// A line on standard output, flushed: somebody may be waiting for it.
+/// Prints a line to standard output and flushes it, because a program may wait for it.
 pub(crate) fn line(text: &str) {
     print(&format!("{}\n", Untrusted(text)));
 }
 
-/// A line on standard output that stands back.
+/// Prints a dim line to standard output.
 pub(crate) fn dim_line(text: &str) {
     print(&format!("{}\n", dim(Untrusted(text), std::io::stdout().is_terminal())));
 }
 
-/// A line on standard output whose end stands back.
+/// Prints a line to standard output, with a dim end.
 pub(crate) fn line_with_aside(text: &str, aside: &str) {
     let aside = dim(Untrusted(aside), std::io::stdout().is_terminal());
     print(&format!("{}  {aside}\n", Untrusted(text)));
 }
 
-/// Text of several lines on standard output, each behind a prefix.
+/// Prints text to standard output, with a prefix before each line.
 pub(crate) fn paragraph(prefix: &str, text: &str) {
     print(&visible::prose_lines(text).map(|line| format!("{prefix}{line}\n")).collect::<String>());
 }
 
-/// A JSON document on standard output, on one line.
+/// Prints a JSON document to standard output, on one line.
 pub(crate) fn json_line(document: &str) {
     print(&(visible::json(document, Layout::OneLine) + "\n"));
 }
 
-/// A JSON document on standard output, laid out for people.
+/// Prints a JSON document to standard output, with its line breaks.
 pub(crate) fn json(document: &str) {
     print(&(visible::json(document, Layout::Lines) + "\n"));
 }
 
-/// An answer on standard output, as it comes.
-#[derive(Debug, Default)]
-pub(crate) struct Answer(Prose);
-
-impl Answer {
-    /// Prints the next piece.
-    pub(crate) fn piece(&mut self, text: &str) {
-        print(&self.0.piece(text));
-    }
-
-    /// Ends the line that the pieces have begun.
-    pub(crate) fn end_line(&mut self) {
-        print(&format!("{}\n", self.0.finish()));
-    }
-}
-
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    // A reader that has gone away is no reason to fail.
+    // A closed output is no reason to fail.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Standard output for JSON lines: their very bytes, unless a person would see them.
+/// Returns standard output for JSON lines: unchanged into files and pipes, escaped on a terminal.
 pub(crate) fn json_output() -> Box<dyn Write> {
     let out = std::io::stdout();
     if out.is_terminal() {
@@ -87,7 +78,22 @@ pub(crate) fn json_output() -> Box<dyn Write> {
     }
 }
 
-/// Prints JSON line by line.
+/// Standard output for text that was escaped with [`escaped`].
+pub(crate) fn escaped_output() -> Box<dyn Write> {
+    Box::new(std::io::BufWriter::new(std::io::stdout()))
+}
+
+/// Whether standard output is a terminal.
+pub(crate) fn output_is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// Escapes control and invisible characters of prose. Line breaks stay.
+pub(crate) fn escaped(text: &str) -> String {
+    visible::prose_lines(text).collect::<Vec<_>>().join("\n")
+}
+
+/// Prints JSON line by line, escaped.
 struct JsonLines {
     line: Vec<u8>,
 }
@@ -107,18 +113,30 @@ impl Write for JsonLines {
     }
 }
 
-/// A note for people, on standard error, on one line.
+/// Creates a writer of log entries to standard error.
+pub(crate) fn log_writer(format: LogFormat) -> impl Write {
+    log::LogWriter::new(std::io::stderr(), format)
+}
+
+/// Prints a dim note for people to standard error, on one line.
 pub(crate) fn note(text: &str) {
-    complain(&dim(Untrusted(text), std::io::stderr().is_terminal()));
+    write_stderr(&dim(Untrusted(text), std::io::stderr().is_terminal()));
 }
 
-/// What went wrong. Further lines are indented, so that none passes for ours.
+/// Prints a dim line of a tool's output to standard error, cut to the width of the terminal.
+pub(crate) fn output_line(text: &str) {
+    const MAX_WIDTH: usize = 500;
+    let width = width_of(std::io::stderr()).unwrap_or(MAX_WIDTH);
+    let text = columns::cut(&Untrusted(text).to_string(), width.saturating_sub(5).max(20));
+    write_stderr(&styled("2", format!("  │ {text}"), std::io::stderr().is_terminal()));
+}
+
+/// Prints an error to standard error. Further lines are indented, so that none looks like an error of its own.
 pub(crate) fn error(text: &str) {
-    complain(&format!("baton: {}", visible::prose_lines(text).collect::<Vec<_>>().join("\n       ")));
+    write_stderr(&format!("baton: {}", visible::prose_lines(text).collect::<Vec<_>>().join("\n       ")));
 }
 
-/// A link that carries a secret: shown to a person at a terminal, and written into no file or pipe. Returns whether it
-/// was shown.
+/// Prints a note that contains a secret, but only to a terminal: not into files and pipes. Returns whether it was printed.
 pub(crate) fn secret_note(text: &str) -> bool {
     let shown = std::io::stderr().is_terminal();
     if shown {
@@ -127,16 +145,30 @@ pub(crate) fn secret_note(text: &str) -> bool {
     shown
 }
 
-/// A question, on standard error, with how it can be answered on a line of its own.
-pub(crate) fn pose(question: &Question, hint: &str) {
-    complain(&format!("{}\n{}", in_full(question), Untrusted(hint)));
+/// Prints a question to standard error, and the possible answers on the next line.
+pub(crate) fn print_question(question: &Question, hint: &str) {
+    write_stderr(&format!("{}\n{}", render(question), Untrusted(hint)));
 }
 
-/// The question for standard error. Its headline is bold: text cannot be, so no answer of a model looks like it.
-fn in_full(question: &Question) -> String {
+/// Prints a question to standard error, and the possible answers on the next line, behind which the user types.
+pub(crate) fn print_open_question(question: &Question, hint: &str) {
+    let _ = std::io::stderr().write_all(format!("{}\n{} ", render(question), Untrusted(hint)).as_bytes());
+}
+
+/// Prints the beginning of a line to standard error.
+pub(crate) fn print_open_line(text: &str) {
+    let _ = std::io::stderr().write_all(format!("{} ", Untrusted(text)).as_bytes());
+}
+
+/// Ends a line that was begun on standard error.
+pub(crate) fn end_open_line() {
+    write_stderr("");
+}
+
+/// Renders a question for standard error. Its headline is bold; untrusted text cannot be, so none can imitate it.
+fn render(question: &Question) -> String {
     let terminal = std::io::stderr().is_terminal();
-    let width = rustix::termios::tcgetwinsize(std::io::stderr()).ok().filter(|_| terminal);
-    let width = width.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
+    let width = width_of(std::io::stderr()).filter(|_| terminal);
     let mut lines = question.lines(width);
     if let Some(headline) = lines.first_mut() {
         *headline = styled("1", format!("? {headline}"), terminal);
@@ -144,13 +176,20 @@ fn in_full(question: &Question) -> String {
     lines.join("\n")
 }
 
-/// A line on standard error, in one piece, so that nothing comes between. Not `eprintln`: that panics when nobody reads.
-fn complain(text: &str) {
+/// The number of columns of a terminal; none if the stream is no terminal, or its size is not known.
+fn width_of(stream: impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
+}
+
+/// Writes a line to standard error in one call, so that no other output is mixed in. Not `eprintln`, which panics when
+/// standard error is closed.
+fn write_stderr(text: &str) {
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// Help, the version, or what is wrong with the flags.
-pub(crate) fn wrong_usage(error: &clap::Error) -> ExitCode {
+/// Prints help, the version, or an error in the flags, and returns the exit code.
+pub(crate) fn print_usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if error.exit_code() != 0 && std::env::args().any(|arg| arg == "--stdio") {
         wait_for_caller();
@@ -158,8 +197,8 @@ pub(crate) fn wrong_usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// An SDK writes to the program it has started before it looks whether it still runs. Gone too soon, we would leave it
-/// with a broken pipe instead of our message; so stay until it has written, or for a moment.
+/// Waits until the SDK has written, for at most a second. An SDK writes to the program before it checks whether it still
+/// runs; if the program were gone by then, the SDK would report a broken pipe instead of the message.
 fn wait_for_caller() {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -168,120 +207,20 @@ fn wait_for_caller() {
     let _ = receiver.recv_timeout(std::time::Duration::from_secs(1));
 }
 
-/// Text that stands back, where that can be shown.
+/// Dims text, if it goes to a terminal.
 fn dim(text: Untrusted<'_>, terminal: bool) -> String {
     styled("2", text.to_string(), terminal)
 }
 
-/// Text that is safe already, in a style.
+/// Styles text that is already escaped, if it goes to a terminal.
 fn styled(style: &str, text: String, terminal: bool) -> String {
-    if terminal && std::env::var_os("NO_COLOR").is_none() {
-        format!("\x1b[{style}m{text}\x1b[0m")
-    } else {
-        text
-    }
+    if terminal && has_styles() { format!("\x1b[{style}m{text}\x1b[0m") } else { text }
 }
 
-/// Asks a question that is answered with a line. `None` when nobody can be asked.
-pub(crate) fn ask(question: &str) -> Option<String> {
-    ask_for_line(|| Untrusted(question).to_string())
-}
-
-/// `asked` is safe to print.
-fn ask_for_line(asked: impl FnOnce() -> String) -> Option<String> {
-    if !std::io::stdin().is_terminal() {
-        return None;
-    }
-    let _ = write!(std::io::stderr(), "{} ", asked()).and_then(|()| std::io::stderr().flush());
-    let mut answer = String::new();
-    match std::io::stdin().read_line(&mut answer) {
-        Ok(read) if read > 0 => Some(answer.trim().to_owned()),
-        _ => None,
-    }
-}
-
-/// Asks beside what else goes on. A thread of its own, which nobody waits for: there is no way to call back a read from a
-/// terminal, and a program that is told to end must not hang in one.
-pub(crate) async fn ask_aside(question: Question, hint: &'static str) -> Option<String> {
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || sender.send(ask_for_line(|| format!("{}\n{hint}", in_full(&question)))));
-    receiver.await.ok().flatten()
-}
-
-/// What was typed.
-pub(crate) enum Typed {
-    Line(String),
-    /// There is nothing more to come.
-    End,
-}
-
-/// Lines from standard input, beside what else goes on. Read in a thread of its own, which nobody waits for: there is no
-/// way to call back a read.
-pub(crate) struct Keyboard {
-    lines: Option<mpsc::UnboundedReceiver<String>>,
-}
-
-impl Keyboard {
-    /// Nobody types.
-    pub(crate) fn none() -> Self {
-        Self { lines: None }
-    }
-
-    pub(crate) fn listen() -> Self {
-        let (sender, lines) = mpsc::unbounded_channel();
-        std::thread::spawn(move || {
-            let lines = std::io::stdin().lines().map_while(Result::ok);
-            for line in lines {
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { lines: Some(lines) }
-    }
-
-    /// Whether a person may be typing.
-    pub(crate) fn is_terminal(&self) -> bool {
-        std::io::stdin().is_terminal()
-    }
-
-    /// Whether more can come.
-    pub(crate) fn is_open(&self) -> bool {
-        self.lines.is_some()
-    }
-
-    /// The next line. The end is said once; after it, nothing comes.
-    pub(crate) async fn next(&mut self) -> Typed {
-        let Some(lines) = &mut self.lines else { return std::future::pending().await };
-        match lines.recv().await {
-            Some(line) => Typed::Line(line),
-            None => {
-                self.lines = None;
-                Typed::End
-            }
-        }
-    }
-}
-
-/// A completion script.
-pub(crate) fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
-    // Written down first: the generator panics when whoever reads has had enough.
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "baton", &mut script);
-    print(&String::from_utf8_lossy(&script));
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The manual: one page on standard output, or all pages in a directory.
-pub(crate) fn manual(directory: Option<&Path>) -> anyhow::Result<ExitCode> {
-    match directory {
-        None => clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?,
-        Some(directory) => {
-            std::fs::create_dir_all(directory)?;
-            clap_mangen::generate_to(Cli::command(), directory)?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+/// Whether the user wants styles.
+fn has_styles() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 #[cfg(test)]

@@ -1,103 +1,102 @@
-//! A question as a person at a terminal sees it: what is asked, and exactly what it is about.
+//! Questions as the user sees them: a headline, and the exact text that it is about.
 //!
-//! Everything untrusted stands behind a bar that it cannot get in front of: each line has one, and so has each row that
-//! a long line takes. The headline says how many lines there are and how many characters are shown as escapes, so that
-//! an escape cannot be mistaken for text that only looks like one.
+//! Untrusted text cannot leave its place: every line, and every row of a wrapped line, begins with a bar. The headline counts
+//! the lines and the escaped characters, so that an escape can be told from text that only looks like one.
 
 use super::visible::{self, Form, Untrusted};
 
-/// Begins each line of an exhibit.
+/// Prefix of each line of untrusted text.
 const BAR: &str = "  │ ";
-/// Begins each further row of a line that is wider than the terminal.
-const BAR_AGAIN: &str = "  ┊ ";
-/// In a narrower terminal rows are this wide all the same.
-const NARROWEST: usize = 16;
-/// The longest text that is shown within the headline, in characters.
-const LONGEST_INLINE: usize = 60;
+/// Prefix of each further row of a wrapped line.
+const BAR_CONTINUED: &str = "  ┊ ";
+/// Minimum width of a row, whatever the width of the terminal.
+const MIN_WIDTH: usize = 16;
+/// Limit of characters for text inside the headline.
+const INLINE_LIMIT: usize = 60;
 
-/// See the module.
+/// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Question {
-    asks: Asks,
-    exhibits: Vec<Exhibit>,
-    /// Numbered choices, and which of them is recommended.
+    headline: Headline,
+    sections: Vec<Section>,
+    /// Numbered choices.
     choices: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Asks {
-    /// A question in our own words.
+enum Headline {
+    /// Fixed text.
     Plain(&'static str),
-    /// Whether something may be done to an object: "running", "this command", `ls`.
+    /// Whether an action is allowed on an object: "running", "command", `ls`.
     Allow { doing: &'static str, what: &'static str, object: String },
 }
 
-/// Untrusted text that a question is about.
+/// Untrusted text under a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Exhibit {
+struct Section {
     label: &'static str,
     text: String,
     form: Form,
 }
 
 impl Question {
-    /// A question in our own words.
-    pub(crate) fn plain(words: &'static str) -> Self {
-        Self { asks: Asks::Plain(words), exhibits: Vec::new(), choices: Vec::new() }
+    /// Creates a question with a fixed headline.
+    pub(crate) fn plain(text: &'static str) -> Self {
+        Self { headline: Headline::Plain(text), sections: Vec::new(), choices: Vec::new() }
     }
 
-    /// Asks whether something is allowed, as in "allow running `ls`?", or "allow running this command?" where the object
-    /// does not fit into a line.
+    /// Asks for permission: "allow running `ls`?", or "allow running this command?" if the object does not fit into the
+    /// headline.
     pub(crate) fn allow(doing: &'static str, what: &'static str, object: &str) -> Self {
-        let asks = Asks::Allow { doing, what, object: object.to_owned() };
-        Self { asks, exhibits: Vec::new(), choices: Vec::new() }
+        let headline = Headline::Allow { doing, what, object: object.to_owned() };
+        Self { headline, sections: Vec::new(), choices: Vec::new() }
     }
 
-    /// Adds a text of which every character counts. An empty one says nothing and is left out.
+    /// Adds text of which every character matters. Empty text is left out.
     pub(crate) fn exact(self, label: &'static str, text: &str) -> Self {
-        self.exhibit(label, text, Form::Exact)
+        self.section(label, text, Form::Exact)
     }
 
     /// Adds a diff.
     pub(crate) fn diff(self, label: &'static str, text: &str) -> Self {
-        self.exhibit(label, text, Form::Diff)
+        self.section(label, text, Form::Diff)
     }
 
-    /// Adds text to read.
+    /// Adds prose.
     pub(crate) fn prose(self, label: &'static str, text: &str) -> Self {
-        self.exhibit(label, text, Form::Prose)
+        self.section(label, text, Form::Prose)
     }
 
-    /// Adds choices, to be picked by their numbers.
+    /// Adds numbered choices.
     pub(crate) fn choices(mut self, choices: impl IntoIterator<Item = String>) -> Self {
         self.choices.extend(choices);
         self
     }
 
-    fn exhibit(mut self, label: &'static str, text: &str, form: Form) -> Self {
+    fn section(mut self, label: &'static str, text: &str, form: Form) -> Self {
         if !text.is_empty() {
-            self.exhibits.push(Exhibit { label, text: text.to_owned(), form });
+            self.sections.push(Section { label, text: text.to_owned(), form });
         }
         self
     }
 
-    /// The question in lines, the first of which is the headline. `width` is the terminal's.
+    /// Lays out the question in lines, the headline first, for a terminal of this width.
     pub(crate) fn lines(&self, width: Option<usize>) -> Vec<String> {
         let mut lines = Vec::new();
-        match &self.asks {
-            Asks::Plain(words) => lines.push((*words).to_owned()),
-            Asks::Allow { doing, object, .. } if fits_inline(object) => {
+        match &self.headline {
+            Headline::Plain(text) => lines.push((*text).to_owned()),
+            Headline::Allow { doing, object, .. } if fits_inline(object) => {
                 lines.push(format!("allow {doing} `{object}`?"));
             }
-            Asks::Allow { doing, what, object } => {
+            Headline::Allow { doing, what, object } => {
                 let (body, about) = body(object, Form::Exact, width);
                 lines.push(format!("allow {doing} this {what}? ({about})"));
                 lines.extend(body);
             }
         }
-        for exhibit in &self.exhibits {
-            let (body, about) = body(&exhibit.text, exhibit.form, width);
-            lines.push(format!("  {} ({about}):", exhibit.label));
+        for section in &self.sections {
+            let (body, about) = body(&section.text, section.form, width);
+            lines.push(format!("  {} ({about}):", section.label));
             lines.extend(body);
         }
         let choices = self.choices.iter().enumerate();
@@ -106,17 +105,17 @@ impl Question {
     }
 }
 
-/// Whether a text can stand between backticks without any doubt where it ends and what it is.
+/// Whether a text can be shown in backticks unambiguously.
 fn fits_inline(text: &str) -> bool {
     !text.is_empty()
-        && text.chars().count() <= LONGEST_INLINE
+        && text.chars().count() <= INLINE_LIMIT
         && !text.contains(['`', '\n'])
         && visible::line(text, Form::Exact).1 == 0
 }
 
-/// The rows of a text, each behind a bar, and how large it is in words.
+/// Returns the rows of a text, each behind a bar, and a summary of its size.
 fn body(text: &str, form: Form, width: Option<usize>) -> (Vec<String>, String) {
-    // A line break at the very end ends the last line of prose and diffs; in a command it is one more thing to see.
+    // A final line break ends the last line of prose and diffs; in exact text it is shown as an empty line.
     let text = if form == Form::Exact { text } else { text.strip_suffix('\n').unwrap_or(text) };
     let (mut rows, mut escaped, mut count) = (Vec::new(), 0, 0);
     for line in text.split('\n') {
@@ -125,7 +124,7 @@ fn body(text: &str, form: Form, width: Option<usize>) -> (Vec<String>, String) {
         let mut bar = BAR;
         for row in wrap(&shown, width) {
             rows.push(format!("{bar}{row}"));
-            bar = BAR_AGAIN;
+            bar = BAR_CONTINUED;
         }
     }
     let mut about = if count == 1 { "1 line".to_owned() } else { format!("{count} lines") };
@@ -137,11 +136,11 @@ fn body(text: &str, form: Form, width: Option<usize>) -> (Vec<String>, String) {
     (rows, about)
 }
 
-/// A line in rows that fit. How wide a character is, terminals disagree about; whatever is not ASCII is taken to be wide,
-/// so that a row never reaches the edge and continues without its bar.
+/// Wraps a line into rows. Terminals disagree about the width of characters, so all but ASCII count as wide: a row must
+/// never be wrapped by the terminal, which would add no bar.
 fn wrap(line: &str, width: Option<usize>) -> Vec<String> {
     let Some(width) = width else { return vec![line.to_owned()] };
-    let room = width.saturating_sub(BAR.chars().count() + 1).max(NARROWEST);
+    let room = width.saturating_sub(BAR.chars().count() + 1).max(MIN_WIDTH);
     let (mut rows, mut row, mut used) = (Vec::new(), String::new(), 0);
     for c in line.chars() {
         let wide = match c {
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_a_command_is_counted_and_barred() {
+    fn every_line_of_a_command_is_counted_and_has_a_bar() {
         let lines = command("echo a\n\n? allow running `ls`? [y]es\n").lines(None);
         assert_eq!(
             lines,
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_characters_are_shown_and_counted() {
+    fn invisible_characters_are_escaped_and_counted() {
         let lines = command("ls \x1b[2K\r# \u{202e}fr- mr ").lines(Some(80));
         assert_eq!(
             lines,
@@ -209,18 +208,18 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_shown_whole_and_never_leave_the_bar() {
+    fn long_lines_are_wrapped_behind_the_bar_and_complete() {
         let text = format!("echo {}; rm -rf ~ # 你好", " ".repeat(200));
         let lines = command(&text).lines(Some(40));
         let rows = &lines[1..];
         assert!(
-            rows[0].starts_with(BAR) && rows[1..].iter().all(|row| row.starts_with(BAR_AGAIN)),
+            rows[0].starts_with(BAR) && rows[1..].iter().all(|row| row.starts_with(BAR_CONTINUED)),
             "{rows:?}"
         );
         assert!(rows.iter().all(|row| row.chars().count() < 40), "{rows:?}");
         let joined: String = rows.iter().map(|row| row.chars().skip(4).collect::<String>()).collect();
         assert_eq!(joined, text);
-        assert!(!command("x").lines(Some(0)).is_empty(), "a terminal without a size is no reason to fail");
+        assert!(!command("x").lines(Some(0)).is_empty(), "a terminal without a size");
     }
 
     #[test]

@@ -1,24 +1,23 @@
-//! Makes untrusted text safe to show: every character that a terminal obeys, or that a person cannot see, becomes an
-//! escape such as `\x1b` or `\u{202e}`.
+//! Escapes untrusted text: control characters and invisible characters become escapes such as `\x1b` or `\u{202e}`.
 //!
-//! It works on single characters. A sequence that arrives in pieces needs no memory: its first character, ESC, is shown
-//! instead of sent, and the rest is plain text. The one pair that belongs together is CR LF; see [`Prose`].
+//! Escaping works on single characters. A control sequence that is split over several parts needs no state: its first
+//! character, ESC, is escaped, and the rest is plain text. Only CR LF is a pair; [`Prose`] handles it.
 
 use std::fmt::{self, Display, Formatter, Write};
 
-/// How exactly a text has to be shown.
+/// How strictly a text is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Text that is read. The joiners and variation selectors that scripts and emoji are written with stay.
+    /// Text to read. Keeps joiners and variation selectors, which some scripts and emoji need.
     Prose,
-    /// A diff: tabs stay, because they are its layout; whitespace at the end of a line is escaped.
+    /// A diff. Keeps tabs, which are its layout; escapes trailing whitespace.
     Diff,
-    /// A command, path, URL, name or argument, of which every character counts: tabs, whitespace at the end of a line
-    /// and every space other than U+0020 are escaped too.
+    /// A command, path, URL, name or argument, of which every character matters. Also escapes tabs, trailing whitespace and
+    /// every space other than U+0020.
     Exact,
 }
 
-/// Untrusted text on one line: line breaks are escaped, like everything that is not plainly visible.
+/// Untrusted text, displayed on one line: line breaks are escaped too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Untrusted<'a>(pub(crate) &'a str);
 
@@ -30,7 +29,7 @@ impl Display for Untrusted<'_> {
     }
 }
 
-/// One line of a text (without its line break), and how many of its characters are escaped.
+/// Escapes one line of a text (without its line break), and counts the escaped characters.
 pub(crate) fn line(text: &str, form: Form) -> (String, usize) {
     let ends = match form {
         Form::Prose => text.len(),
@@ -49,14 +48,14 @@ pub(crate) fn line(text: &str, form: Form) -> (String, usize) {
     (shown, escaped)
 }
 
-/// A document that is JSON, with the same meaning and without a character that a terminal obeys. Inside of strings there
-/// is an escape for each; outside there can be none but line breaks, which stay where `layout` says that they are meant.
+/// Escapes control characters in a JSON document without changing its meaning. They can occur only in strings, which have
+/// escapes for them; outside of strings there can be line breaks, which `layout` keeps or joins.
 pub(crate) fn json(text: &str, layout: Layout) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\n' if layout == Layout::Lines => safe.push(c),
-            // Between two tokens, where one is as good as the other.
+            // Between tokens, where all whitespace is the same.
             '\n' | '\r' | '\t' => safe.push(' '),
             c if is_shown(c, Form::Prose) => safe.push(c),
             c => {
@@ -69,23 +68,23 @@ pub(crate) fn json(text: &str, layout: Layout) -> String {
     safe
 }
 
-/// Whether a JSON document has line breaks of its own.
+/// Whether a JSON document keeps its line breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     OneLine,
     Lines,
 }
 
-/// Text that arrives in pieces. Line breaks and tabs stay.
+/// Escapes prose that arrives in parts. Keeps line breaks and tabs.
 #[derive(Debug, Default)]
 pub(crate) struct Prose {
-    /// The last piece ended in a CR: part of a line break if an LF follows, an escape if not.
+    /// The last character was a CR: part of a line break if an LF follows, else escaped.
     carriage_return: bool,
 }
 
 impl Prose {
-    /// The next piece, as it can be shown.
-    pub(crate) fn piece(&mut self, text: &str) -> String {
+    /// Escapes the next part.
+    pub(crate) fn next(&mut self, text: &str) -> String {
         let mut shown = String::with_capacity(text.len());
         for c in text.chars() {
             let follows_cr = std::mem::take(&mut self.carriage_return);
@@ -95,14 +94,14 @@ impl Prose {
                     if follows_cr {
                         shown.push_str("\\r");
                     }
-                    self.take(c, &mut shown);
+                    self.escape_char(c, &mut shown);
                 }
             }
         }
         shown
     }
 
-    fn take(&mut self, c: char, shown: &mut String) {
+    fn escape_char(&mut self, c: char, shown: &mut String) {
         if c == '\r' {
             self.carriage_return = true;
         } else if c == '\t' || is_shown(c, Form::Prose) {
@@ -112,13 +111,13 @@ impl Prose {
         }
     }
 
-    /// What is left when no more pieces come.
+    /// Returns what is left at the end of the text.
     pub(crate) fn finish(&mut self) -> &'static str {
         if std::mem::take(&mut self.carriage_return) { "\\r" } else { "" }
     }
 }
 
-/// Whole prose, line by line. CR LF is a line break; any other CR is escaped.
+/// Escapes prose line by line. CR LF is a line break; any other CR is escaped.
 pub(crate) fn prose_lines(text: &str) -> impl Iterator<Item = String> {
     text.split('\n').map(|text| line(text.strip_suffix('\r').unwrap_or(text), Form::Prose).0)
 }
@@ -133,7 +132,7 @@ fn escape(c: char, out: &mut impl Write) -> fmt::Result {
     }
 }
 
-/// Whether a character is plainly visible, in its place and nowhere else.
+/// Whether a character is visible and stays in its place.
 fn is_shown(c: char, form: Form) -> bool {
     !c.is_control()
         && !is_reordering(c)
@@ -142,12 +141,13 @@ fn is_shown(c: char, form: Form) -> bool {
         && (form != Form::Exact || !is_unusual_space(c))
 }
 
-/// Marks, embeddings, overrides and isolates of bidirectional text.
+/// Whether a character changes the direction of text: a mark, embedding, override or isolate.
 fn is_reordering(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
 }
 
-/// Characters without a glyph, line and paragraph separators, tags, and what Unicode ignores by default.
+/// Whether a character is invisible: without a glyph, a line or paragraph separator, a tag, or ignored by Unicode by
+/// default.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -156,7 +156,7 @@ fn is_invisible(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Joiners and variation selectors: invisible by themselves, needed to write Persian, Hindi and emoji.
+/// Whether a character is a joiner or variation selector: invisible, but needed for Persian, Hindi and emoji.
 fn is_writing_aid(c: char) -> bool {
     matches!(c, '\u{200c}'..='\u{200d}' | '\u{fe00}'..='\u{fe0f}')
 }
@@ -169,7 +169,7 @@ fn is_unusual_space(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// Everything that a terminal obeys or a person cannot see, as the standards list it.
+    /// Returns the control, reordering and invisible characters, as the standards list them.
     fn dangerous() -> impl Iterator<Item = char> {
         let ranges = [
             0x00..=0x1f,
@@ -194,7 +194,7 @@ mod tests {
                 let kept = c == '\t' && form != Form::Exact;
                 assert_eq!(line(&text, form).0.contains(c), kept, "{c:?} {form:?}");
             }
-            let streamed = Prose::default().piece(&text);
+            let streamed = Prose::default().next(&text);
             assert_eq!(streamed.contains(c), matches!(c, '\n' | '\t'), "{c:?}");
         }
         assert_eq!(
@@ -204,17 +204,17 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_stays_as_it_is() {
+    fn ordinary_text_is_not_escaped() {
         for text in ["plain", "Grüße, 你好, שלום, مرحبا", "می‌خواهم", "👩‍💻 ❤️", "a\\x1b", "│ ▸ €"]
         {
             assert_eq!(Untrusted(text).to_string(), text);
             assert_eq!(line(text, Form::Prose), (text.to_owned(), 0));
-            assert_eq!(Prose::default().piece(text), text);
+            assert_eq!(Prose::default().next(text), text);
         }
     }
 
     #[test]
-    fn exact_text_hides_no_space() {
+    fn exact_text_escapes_unusual_and_trailing_spaces() {
         assert_eq!(line("rm\u{a0}-r\tx \t", Form::Exact), ("rm\\u{a0}-r\\tx\\x20\\t".into(), 4));
         assert_eq!(line("+\tx  ", Form::Diff), ("+\tx\\x20\\x20".into(), 2));
         assert_eq!(line("a\u{200d}b", Form::Exact).0, "a\\u{200d}b");
@@ -222,10 +222,10 @@ mod tests {
     }
 
     #[test]
-    fn pieces_read_the_same_wherever_they_are_cut() {
+    fn streamed_prose_is_escaped_alike_wherever_it_is_cut() {
         let text = "one\r\ntwo\x1b[2J\rthree\u{202e}\t\r\r\nfour\r";
-        let whole = |prose: &mut Prose, pieces: [&str; 2]| {
-            pieces.iter().map(|piece| prose.piece(piece)).collect::<String>() + prose.finish()
+        let whole = |prose: &mut Prose, parts: [&str; 2]| {
+            parts.iter().map(|part| prose.next(part)).collect::<String>() + prose.finish()
         };
         let expected = "one\ntwo\\x1b[2J\\rthree\\u{202e}\t\\r\nfour\\r";
         for (cut, _) in text.char_indices() {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_its_meaning_and_loses_its_controls() {
+    fn json_keeps_its_meaning_without_control_characters() {
         let all: Vec<char> = (0..=0x10_ffff_u32).filter_map(char::from_u32).collect();
         for some in all.chunks(4096) {
             let some: String = some.iter().collect();
@@ -244,7 +244,7 @@ mod tests {
             assert_eq!(read["text"], some);
         }
         for c in dangerous() {
-            // Valid or not: what is stored may be damaged.
+            // Also in invalid JSON: stored events may be damaged.
             assert!(!json(&format!("\"{c}\""), Layout::OneLine).contains(c), "{c:?}");
         }
         assert_eq!(json("{\n}", Layout::Lines), "{\n}");

@@ -1,4 +1,4 @@
-//! `baton attach`: a session of a running server, watched and steered from a terminal.
+//! `baton attach`: watching and steering a session from a terminal or a script.
 
 use std::process::Stdio;
 
@@ -11,27 +11,27 @@ use tokio::io::AsyncWriteExt;
 
 use crate::{baton, scripted};
 
-/// A server, as somebody at this machine has started it.
-struct Desk {
+/// A server with a session `s`.
+struct AttachTest {
     program: Program,
     model: ModelServer,
     server: Running,
     http: Http,
 }
 
-impl Desk {
+impl AttachTest {
     async fn new() -> Self {
         let (program, model) = scripted().await;
         let server = program.serve_http(&[]).await;
         let http = Http::new(&program, &server);
-        let desk = Self { program, model, server, http };
-        let setup = json!({"questions": true, "cwd": desk.program.work()});
-        desk.http.create("s", setup).await;
-        desk
+        let test = Self { program, model, server, http };
+        let setup = json!({"questions": true, "cwd": test.program.work()});
+        test.http.create("s", setup).await;
+        test
     }
 
-    /// Somebody sits down and attaches.
-    async fn sit_down(&self, arguments: &[&str]) -> Terminal {
+    /// Runs `baton attach` on a terminal.
+    async fn attach(&self, arguments: &[&str]) -> Terminal {
         let command = self.program.command(&[&["attach"], arguments].concat());
         let terminal = Terminal::start(&command).unwrap();
         terminal.until("Ctrl-C").await;
@@ -46,45 +46,49 @@ impl Desk {
 }
 
 #[tokio::test]
-async fn a_person_sees_what_was_and_what_is_and_prompts() {
-    let desk = Desk::new().await;
-    let prompt = desk.http.prompt("s", "[[text:long ago]]").await;
-    desk.http.outcome("s", &prompt).await;
-    let mut terminal = desk.sit_down(&[]).await;
+async fn attach_shows_history_and_live_events_and_sends_prompts() {
+    let test = AttachTest::new().await;
+    let prompt = test.http.prompt("s", "[[text:long ago]]").await;
+    test.http.outcome("s", &prompt).await;
+    let mut terminal = test.attach(&[]).await;
     terminal.until("> [[text:long ago]]").await;
     terminal.until("\r\nlong ago\r\n").await;
-    desk.http.prompt("s", "[[text:from elsewhere]]").await;
+    test.http.prompt("s", "[[text:from elsewhere]]").await;
     terminal.until("\r\nfrom elsewhere\r\n").await;
     terminal.press("[[slow:3:5]]\r").unwrap();
     terminal.until("word1 word2 word3").await;
-    desk.http.prompt("s", "[[text:the end]]").await;
+    test.http.prompt("s", "[[text:the end]]").await;
     terminal.until("\r\nthe end\r\n").await;
     let screen = terminal.screen();
-    assert_eq!(screen.matches("word1").count(), 1, "streamed and whole, but once: {screen}");
-    assert_eq!(screen.matches("[[slow:3:5]]").count(), 1, "as typed, not again: {screen}");
+    assert_eq!(
+        screen.matches("word1").count(),
+        1,
+        "printed once, although streamed and repeated in full: {screen}"
+    );
+    assert_eq!(screen.matches("[[slow:3:5]]").count(), 1, "the typed prompt is not repeated: {screen}");
     terminal.press("\u{4}").unwrap();
     assert!(terminal.running.ended().await.success(), "Ctrl-D leaves");
 }
 
 #[tokio::test]
-async fn a_person_answers_permissions_and_questions() {
-    let desk = Desk::new().await;
-    let mut terminal = desk.sit_down(&["s"]).await;
+async fn attach_answers_permissions_and_questions() {
+    let test = AttachTest::new().await;
+    let mut terminal = test.attach(&["s"]).await;
     terminal.press("[[tool:bash {\"command\":\"echo one > made\"}]][[text:written]]\r").unwrap();
     terminal.until("allow running `echo one > made`?").await;
     terminal.press("what?\r").unwrap();
-    terminal.until("that is no answer").await;
-    assert!(!desk.program.work().join("made").exists());
+    terminal.until("not an answer").await;
+    assert!(!test.program.work().join("made").exists());
     terminal.press("y\r").unwrap();
     terminal.until("\r\nwritten\r\n").await;
-    assert!(desk.program.work().join("made").exists());
+    assert!(test.program.work().join("made").exists());
 
     terminal.press("[[tool:bash {\"command\":\"rm made\"}]]\r").unwrap();
     terminal.until("allow running `rm made`?").await;
     terminal.press("n, it is needed\r").unwrap();
     terminal.until("it is needed").await;
-    desk.model.wait_for_requests(4).await;
-    assert!(desk.program.work().join("made").exists());
+    test.model.wait_for_requests(4).await;
+    assert!(test.program.work().join("made").exists());
 
     let ask = r#"[[tool:ask_user {"question":"which colour?","choices":["red","blue"]}]]"#;
     terminal.press(&format!("{ask}\r")).unwrap();
@@ -94,37 +98,37 @@ async fn a_person_answers_permissions_and_questions() {
 }
 
 #[tokio::test]
-async fn a_person_approves_a_plan() {
-    let desk = Desk::new().await;
-    let _ = desk.http.send("PATCH", "/api/sessions/s", &[], Some(&json!({"mode": "plan"}))).await.expect(200);
-    let mut terminal = desk.sit_down(&["s"]).await;
+async fn attach_approves_a_plan() {
+    let test = AttachTest::new().await;
+    let _ = test.http.send("PATCH", "/api/sessions/s", &[], Some(&json!({"mode": "plan"}))).await.expect(200);
+    let mut terminal = test.attach(&["s"]).await;
     let propose = r#"[[tool:exit_plan_mode {"summary":"greet","actions":["autopilot","interactive"]}]]"#;
     terminal.press(&format!("{propose}\r")).unwrap();
     terminal.until("is this plan good?").await;
-    terminal.until("2. carry it out, and ask where needed").await;
+    terminal.until("2. carry it out, asking for permissions").await;
     terminal.press("2\r").unwrap();
     terminal.until("You are now in interactive mode").await;
 }
 
 #[tokio::test]
-async fn what_is_answered_elsewhere_is_not_asked_any_longer() {
-    let desk = Desk::new().await;
-    let terminal = desk.sit_down(&["s"]).await;
-    let prompt = desk.http.prompt("s", r#"[[tool:bash {"command":"echo one > made"}]]"#).await;
+async fn request_answered_elsewhere_is_withdrawn_from_the_terminal() {
+    let test = AttachTest::new().await;
+    let terminal = test.attach(&["s"]).await;
+    let prompt = test.http.prompt("s", r#"[[tool:bash {"command":"echo one > made"}]]"#).await;
     terminal.until("allow running").await;
-    let request = desk.http.pending("s").await["requestId"].as_str().unwrap().to_owned();
+    let request = test.http.pending("s").await["requestId"].as_str().unwrap().to_owned();
     let yes = json!({"kind": "permission", "decision": "approve"});
-    let _ = desk.http.post(&format!("/api/sessions/s/requests/{request}"), yes).await.expect(200);
-    terminal.until("that is settled").await;
-    assert_eq!(desk.http.outcome("s", &prompt).await, "completed");
+    let _ = test.http.post(&format!("/api/sessions/s/requests/{request}"), yes).await.expect(200);
+    terminal.until("answered elsewhere").await;
+    assert_eq!(test.http.outcome("s", &prompt).await, "completed");
 }
 
 #[tokio::test]
-async fn ctrl_c_cancels_and_then_leaves() {
-    let desk = Desk::new().await;
-    let mut terminal = desk.sit_down(&["s"]).await;
+async fn first_ctrl_c_cancels_and_the_next_leaves() {
+    let test = AttachTest::new().await;
+    let mut terminal = test.attach(&["s"]).await;
     terminal.press("[[text:half an]][[hold:never]]\r").unwrap();
-    desk.model.wait_for_hold("never").await;
+    test.model.wait_for_hold("never").await;
     terminal.press("\u{3}").unwrap();
     terminal.until("press Ctrl-C again to leave").await;
     // The turn is over, so the next Ctrl-C has nothing to cancel.
@@ -135,13 +139,13 @@ async fn ctrl_c_cancels_and_then_leaves() {
 }
 
 #[tokio::test]
-async fn a_prompt_typed_during_a_turn_steers_it() {
-    let desk = Desk::new().await;
-    let mut terminal = desk.sit_down(&["s"]).await;
+async fn prompt_typed_during_a_turn_steers_it() {
+    let test = AttachTest::new().await;
+    let mut terminal = test.attach(&["s"]).await;
     terminal.press("[[hold:gate]][[tool:view {\"path\":\".\"}]][[text:first]]\r").unwrap();
-    desk.model.wait_for_hold("gate").await;
+    test.model.wait_for_hold("gate").await;
     terminal.press("[[text:steered]]\r").unwrap();
-    let mut events = desk.http.events("s", 0).await;
+    let mut events = test.http.events("s", 0).await;
     let accepted = |text: &str| {
         let text = text.to_owned();
         move |e: &baton_testkit::http::Streamed| {
@@ -150,25 +154,25 @@ async fn a_prompt_typed_during_a_turn_steers_it() {
     };
     let steering = events.until(accepted("[[text:steered]]")).await;
     assert_eq!(steering.event["data"]["prompt"]["mode"], "immediate");
-    desk.model.release("gate");
+    test.model.release("gate");
     terminal.until("allow reading").await;
     terminal.press("y\r").unwrap();
     terminal.until("\r\nsteered\r\n").await;
 }
 
 #[tokio::test]
-async fn nothing_is_missed_when_the_server_dies_and_comes_back_elsewhere() {
-    let mut desk = Desk::new().await;
-    let mut terminal = desk.sit_down(&["s"]).await;
+async fn attach_reconnects_to_a_restarted_server_without_missing_events() {
+    let mut test = AttachTest::new().await;
+    let mut terminal = test.attach(&["s"]).await;
     terminal.press("[[tool:bash {\"command\":\"echo one > made\"}]][[text:after the crash]]\r").unwrap();
     terminal.until("allow running").await;
-    desk.server.kill().await;
-    terminal.until("the connection is lost").await;
-    desk.restart().await;
-    // The question is still there, under the same name, and the same line answers it.
+    test.server.kill().await;
+    terminal.until("connection lost").await;
+    test.restart().await;
+    // The request is still pending with the same id, and the same line answers it.
     terminal.press("y\r").unwrap();
     terminal.until("\r\nafter the crash\r\n").await;
-    desk.http.prompt("s", "[[text:and on]]").await;
+    test.http.prompt("s", "[[text:and on]]").await;
     terminal.until("\r\nand on\r\n").await;
     let screen = terminal.screen();
     for once in ["after the crash\r\n", "and on\r\n"] {
@@ -177,20 +181,20 @@ async fn nothing_is_missed_when_the_server_dies_and_comes_back_elsewhere() {
 }
 
 #[tokio::test]
-async fn who_only_watches_changes_nothing() {
-    let desk = Desk::new().await;
-    let mut terminal = desk.sit_down(&["s", "--read-only"]).await;
-    let prompt = desk.http.prompt("s", r#"[[tool:bash {"command":"echo one > made"}]]"#).await;
+async fn read_only_client_changes_nothing() {
+    let test = AttachTest::new().await;
+    let mut terminal = test.attach(&["s", "--read-only"]).await;
+    let prompt = test.http.prompt("s", r#"[[tool:bash {"command":"echo one > made"}]]"#).await;
     terminal.until("waiting for an answer").await;
     terminal.press("y\r").unwrap();
     terminal.press("\u{3}").unwrap();
     assert!(terminal.running.ended().await.success());
     let path = format!("/api/sessions/s/prompts/{prompt}");
-    assert_eq!(desk.http.get(&path).await.expect(200)["state"], "running");
-    assert!(!desk.program.work().join("made").exists());
+    assert_eq!(test.http.get(&path).await.expect(200)["state"], "running");
+    assert!(!test.program.work().join("made").exists());
 }
 
-/// Runs `attach` with this on standard input.
+/// Runs `baton attach` with this standard input.
 async fn piped(program: &Program, arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
     let mut command = program.command(&[&["attach"], arguments].concat());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -205,39 +209,36 @@ async fn piped(program: &Program, arguments: &[&str], input: &str) -> (Option<i3
 }
 
 #[tokio::test]
-async fn a_script_sends_a_prompt_and_follows_it_to_its_end() {
-    let desk = Desk::new().await;
-    let (code, out, err) = piped(&desk.program, &["s"], "[[text:for a script]]\n").await;
+async fn piped_prompt_is_followed_to_its_outcome() {
+    let test = AttachTest::new().await;
+    let (code, out, err) = piped(&test.program, &["s"], "[[text:for a script]]\n").await;
     assert_eq!((code, out.contains("for a script\n")), (Some(0), true), "{out} {err}");
-    let (code, out, _) = piped(&desk.program, &["s", "--json", "--history", "0"], "[[text:as JSON]]\n").await;
+    let (code, out, _) = piped(&test.program, &["s", "--json", "--history", "0"], "[[text:as JSON]]\n").await;
     assert_eq!(code, Some(0));
     let events: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let said = events.iter().find(|event| event["type"] == "assistant.message").unwrap();
     assert_eq!(said["data"]["content"], "as JSON");
-    assert!(
-        events.iter().all(|event| event["data"]["content"] != "for a script"),
-        "no history was asked for"
-    );
-    let (code, _, _) = piped(&desk.program, &["s"], "[[error:400]]\n").await;
-    assert_eq!(code, Some(1), "a prompt that failed is a command that failed");
-    let (code, _, _) = piped(&desk.program, &["--new"], "[[text:new]]\n").await;
+    assert!(events.iter().all(|event| event["data"]["content"] != "for a script"), "--history 0");
+    let (code, _, _) = piped(&test.program, &["s"], "[[error:400]]\n").await;
+    assert_eq!(code, Some(1), "a failed prompt fails the command");
+    let (code, _, _) = piped(&test.program, &["--new"], "[[text:new]]\n").await;
     assert_eq!(code, Some(0));
-    assert_eq!(desk.http.get("/api/sessions").await.expect(200)["sessions"].as_array().unwrap().len(), 2);
+    assert_eq!(test.http.get("/api/sessions").await.expect(200)["sessions"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]
-async fn a_server_is_found_by_its_home_its_address_or_its_socket() {
+async fn server_is_found_by_home_url_or_socket() {
     let program = baton();
     let (code, _, err) = piped(&program, &[], "").await;
     assert_eq!(code, Some(1));
-    assert!(err.contains("no server runs") && err.contains("baton serve"), "{err}");
+    assert!(err.contains("no running server") && err.contains("baton serve"), "{err}");
 
     let rpc_only = program.serve_with(&["serve", "--demo", "--port", "0"]).await;
     let (_, _, err) = piped(&program, &[], "").await;
-    assert!(err.contains("has no HTTP door"), "{err}");
+    assert!(err.contains("has no HTTP address"), "{err}");
     drop(rpc_only);
 
-    // With nothing said, there is a socket file for this.
+    // Without an address, the server opens a socket file.
     let server = program.serve_with(&["serve", "--demo"]).await;
     let (code, out, err) = piped(&program, &["--new"], "hello\n").await;
     assert_eq!((code, out.is_empty()), (Some(0), false), "{out} {err}");

@@ -1,12 +1,13 @@
-//! What people and clients do beside a conversation: commands, checkpoints, pastes, a question aside, settings, accounts.
+//! Methods beside the conversation: slash commands, checkpoints, pastes, ephemeral queries, settings, accounts.
 
 use baton_testkit::chat::Chat;
 use serde_json::{Value, json};
 
+use crate::directories::contents;
 use crate::scripted;
 
 #[tokio::test]
-async fn the_servers_own_commands_are_listed_and_run() {
+async fn built_in_commands_are_listed_and_run() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -24,8 +25,8 @@ async fn the_servers_own_commands_are_listed_and_run() {
     let run = |name: &str, input: &str| json!({"name": name, "input": input});
     assert_eq!(chat.ok("session.commands.invoke", run("/Model", "other-model")).await["kind"], "completed");
     assert_eq!(chat.ok("session.model.getCurrent", json!({})).await["modelId"], "other-model");
-    let told = chat.ok("session.commands.invoke", run("model", "")).await;
-    assert!(told["text"].as_str().unwrap().contains("other-model"), "{told}");
+    let shown = chat.ok("session.commands.invoke", run("model", "")).await;
+    assert!(shown["text"].as_str().unwrap().contains("other-model"), "{shown}");
     chat.ok("session.commands.invoke", run("rename", "mine")).await;
     assert_eq!(chat.ok("session.name.get", json!({})).await["name"], "mine");
     chat.ok("session.commands.invoke", run("allow-all", "on")).await;
@@ -35,153 +36,8 @@ async fn the_servers_own_commands_are_listed_and_run() {
     }
 }
 
-/// What waits, as the server tells it: kind and text.
-async fn waiting(chat: &Chat<'_>) -> Vec<(String, String)> {
-    let pending = chat.ok("session.queue.pendingItems", json!({})).await;
-    let text = |item: &Value, name: &str| item[name].as_str().unwrap().to_owned();
-    let items = pending["items"].as_array().unwrap();
-    items.iter().map(|item| (text(item, "kind"), text(item, "displayText"))).collect()
-}
-
-fn command(text: &str) -> (String, String) {
-    ("command".into(), text.into())
-}
-
 #[tokio::test]
-async fn a_queued_command_has_its_turn_among_the_prompts() {
-    let (program, model) = scripted().await;
-    let server = program.serve().await;
-    let client = server.connect().await;
-    let chat = Chat::create(&client, json!({})).await;
-    chat.send("[[hold:a]][[text:first]]").await;
-    model.wait_for_hold("a").await;
-    assert_eq!(chat.ok("session.commands.enqueue", json!({"command": "/model other"})).await["queued"], true);
-    chat.ok("session.commands.enqueue", json!({"command": "/nonsense"})).await;
-    chat.send("[[text:second]]").await;
-    let message = ("message".to_owned(), "[[text:second]]".to_owned());
-    assert_eq!(waiting(&chat).await, [command("/model other"), command("/nonsense"), message]);
-    let from = client.count();
-    model.release("a");
-    let turn = chat.until_idle(from).await;
-    assert_eq!(turn.text(), "second");
-    let models: Vec<&Value> =
-        turn.of("assistant.message").iter().map(|event| &event["data"]["model"]).collect();
-    assert_eq!(models[1], "other", "the command was run between the two turns");
-    assert!(turn.of("session.warning")[0]["data"]["message"].as_str().unwrap().contains("/nonsense"));
-    assert_eq!(chat.history().await.iter().filter(|event| event["type"] == "user.message").count(), 2);
-}
-
-/// Whoever looks at the queue first and at the history after it always finds an accepted prompt.
-#[tokio::test]
-async fn a_prompt_is_in_the_queue_until_it_is_in_the_history() {
-    let (program, _model) = scripted().await;
-    let server = program.serve().await;
-    let client = server.connect().await;
-    let chat = Chat::create(&client, json!({"hooks": true})).await;
-    let from = client.count();
-    chat.send("[[text:hello]]").await;
-    // The client is asked about the prompt before it enters the conversation, and takes its time.
-    client.asked("hooks.invoke", from).await;
-    assert_eq!(waiting(&chat).await, [("message".to_owned(), "[[text:hello]]".to_owned())]);
-    assert!(!chat.history().await.iter().any(|event| event["type"] == "user.message"));
-}
-
-#[tokio::test]
-async fn a_queued_command_of_a_host_survives_a_kill_under_its_name() {
-    let (program, _model) = scripted().await;
-    let mut server = program.serve().await;
-    let (id, request) = {
-        let client = server.connect().await;
-        let chat = Chat::create(&client, json!({})).await;
-        chat.ok("session.eventLog.registerInterest", json!({"eventType": "command.queued"})).await;
-        chat.ok("session.commands.enqueue", json!({"command": "/deploy now"})).await;
-        let (_, asked) = chat.event("command.queued", 0).await;
-        assert_eq!(asked["data"]["command"], "/deploy now");
-        chat.ok("session.commands.enqueue", json!({"command": "/test"})).await;
-        assert_eq!(waiting(&chat).await, [command("/test")], "what is being run does not wait");
-        (chat.id.clone(), asked["data"]["requestId"].clone())
-    };
-    server.kill().await;
-    let server = program.serve().await;
-    let client = server.connect().await;
-    let chat = Chat::resume(&client, &id, json!({"continuePendingWork": true})).await;
-    chat.ok("session.eventLog.registerInterest", json!({"eventType": "command.queued"})).await;
-    let (_, asked) = chat.event("command.queued", 0).await;
-    assert_eq!(asked["data"]["requestId"], request);
-    let answer = json!({"requestId": request, "result": {"handled": true, "stopProcessingQueue": true}});
-    let respond = "session.commands.respondToQueuedCommand";
-    assert_eq!(chat.ok(respond, answer.clone()).await["success"], true);
-    assert_eq!(chat.ok(respond, answer).await["success"], false, "the first answer counts");
-    chat.event("command.completed", 0).await;
-    assert_eq!(waiting(&chat).await, [command("/test")], "the client stopped what was behind it");
-    chat.ok("session.abort", json!({})).await;
-    assert!(waiting(&chat).await.is_empty());
-    chat.assert_usable().await;
-}
-
-#[tokio::test]
-async fn a_queued_command_whose_runner_has_left_is_listed_and_can_be_taken_back() {
-    let (program, _model) = scripted().await;
-    let server = program.serve().await;
-    let (client, owner) = (server.connect().await, server.connect().await);
-    let chat = Chat::create(&client, json!({})).await;
-    let commands = json!([{"name": "deploy", "description": "Ships it"}]);
-    let owned = Chat::resume(&owner, &chat.id, json!({"commands": commands})).await;
-    chat.ok("session.commands.enqueue", json!({"command": "/deploy"})).await;
-    let (_, asked) = owned.event("command.execute", 0).await;
-    let request = asked["data"]["requestId"].clone();
-    let unknown = json!({"requestId": request, "error": "Unknown command: deploy"});
-    chat.ok("session.commands.handlePendingCommand", unknown).await;
-    assert!(waiting(&chat).await.is_empty(), "its owner runs it");
-    assert_eq!(chat.ok("session.queue.removeAt", json!({"id": request})).await["removed"], false);
-    let from = client.count();
-    owned.ok("session.detach", json!({})).await;
-    chat.event("commands.changed", from).await;
-    assert_eq!(waiting(&chat).await, [command("/deploy")]);
-    assert_eq!(chat.ok("session.queue.removeAt", json!({"id": request})).await["removed"], true);
-    chat.until_idle(from).await;
-    chat.assert_usable().await;
-}
-
-#[tokio::test]
-async fn what_waits_is_rearranged() {
-    let (program, model) = scripted().await;
-    let server = program.serve().await;
-    let client = server.connect().await;
-    let chat = Chat::create(&client, json!({})).await;
-    chat.send("[[hold:a]]").await;
-    model.wait_for_hold("a").await;
-    let sent = [chat.send("one").await, chat.send("two").await];
-    let moved = json!({"id": sent[1], "toPosition": -3});
-    assert_eq!(chat.ok("session.queue.moveItem", moved.clone()).await["changed"], true);
-    assert_eq!(chat.ok("session.queue.moveItem", moved).await["changed"], false);
-    let insert = json!({"position": 1, "message": {"prompt": "between"}});
-    let between = chat.ok("session.queue.insertAt", insert).await["id"].clone();
-    let copy = chat.ok("session.queue.duplicateAt", json!({"id": between})).await["id"].clone();
-    let words = json!({"id": copy, "prompt": "other words"});
-    assert_eq!(chat.ok("session.queue.updateText", words.clone()).await["updated"], true);
-    assert_eq!(chat.ok("session.queue.updateText", words).await["updated"], false);
-    let texts = async || waiting(&chat).await.into_iter().map(|(_, text)| text).collect::<Vec<_>>();
-    assert_eq!(texts().await, ["two", "between", "other words", "one"]);
-    assert_eq!(chat.ok("session.queue.sendNow", json!({"id": between})).await["steered"], true);
-    assert_eq!(chat.ok("session.queue.removeAt", json!({"id": copy})).await["removed"], true);
-    assert_eq!(chat.ok("session.queue.removeAt", json!({"id": "never"})).await["removed"], false);
-    chat.call("session.queue.moveItem", json!({"id": "never", "toPosition": 0})).await.unwrap_err();
-    chat.ok("session.queue.setDrainPaused", json!({"paused": true})).await;
-    chat.call("session.queue.setDrainPaused", json!({"paused": true})).await.unwrap_err();
-    let from = client.count();
-    model.release("a");
-    chat.until_idle(from).await;
-    assert_eq!(texts().await, ["two", "one"], "what waits is held back");
-    let from = client.count();
-    chat.ok("session.queue.setDrainPaused", json!({"paused": false})).await;
-    let turn = chat.until_idle(from).await;
-    let said: Vec<_> = turn.of("user.message").iter().map(|event| event["data"]["content"].clone()).collect();
-    assert_eq!(said, ["two", "one"]);
-}
-
-#[tokio::test]
-async fn a_question_aside_is_answered_and_leaves_no_trace() {
+async fn ephemeral_query_is_answered_and_leaves_no_history() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -192,16 +48,16 @@ async fn a_question_aside_is_answered_and_leaves_no_trace() {
     assert_eq!(answer["answer"], "a plum");
     assert_eq!(chat.history().await.len(), before);
     let asked = model.requests().pop().unwrap().body;
-    assert!(asked.to_string().contains("remember the plum"), "the model has all that was said in view");
-    assert!(asked["tools"].is_null(), "an answer that leaves no trace does nothing either: {asked}");
+    assert!(asked.to_string().contains("remember the plum"), "the model gets the conversation");
+    assert!(asked["tools"].is_null(), "the query has no tools: {asked}");
     let turn = chat.turn("go on").await;
     assert_eq!(turn.errors(), Vec::<&str>::new());
     let asked = model.requests().pop().unwrap().body.to_string();
-    assert!(!asked.contains("a plum"), "what was asked aside is not part of the conversation");
+    assert!(!asked.contains("a plum"), "the query is not part of the conversation");
 }
 
 #[tokio::test]
-async fn pastes_checkpoints_and_changes_of_the_workspace() {
+async fn workspace_has_pastes_checkpoints_and_diffs() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -248,7 +104,7 @@ async fn pastes_checkpoints_and_changes_of_the_workspace() {
 }
 
 #[tokio::test]
-async fn settings_of_the_user_hold_for_sessions_and_outlive_the_server() {
+async fn user_settings_apply_to_sessions_and_survive_a_restart() {
     let (program, _model) = scripted().await;
     let mut server = program.serve().await;
     let client = server.connect().await;
@@ -269,7 +125,7 @@ async fn settings_of_the_user_hold_for_sessions_and_outlive_the_server() {
 }
 
 #[tokio::test]
-async fn one_method_for_all_ways_to_a_session() {
+async fn sessions_open_creates_attaches_and_resumes() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let (client, other) = (server.connect().await, server.connect().await);
@@ -300,7 +156,7 @@ async fn one_method_for_all_ways_to_a_session() {
 }
 
 #[tokio::test]
-async fn accounts_come_and_go_and_secrets_are_not_seen() {
+async fn accounts_log_in_and_out_and_secrets_are_redacted() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -311,7 +167,7 @@ async fn accounts_come_and_go_and_secrets_are_not_seen() {
     }
     let current = client.ok("account.getCurrentAuth", json!({})).await["authInfo"].clone();
     assert_eq!((&current["type"], &current["login"]), (&json!("user"), &json!("bob")));
-    assert_eq!(client.ok("account.getAllUsers", json!({})).await, json!([]), "none is stored");
+    assert_eq!(client.ok("account.getAllUsers", json!({})).await, json!([]), "accounts are not stored");
     assert_eq!(client.ok("account.logout", json!({"authInfo": current})).await["hasMoreUsers"], true);
     assert_eq!(client.ok("account.logout", json!({})).await["hasMoreUsers"], false);
 
@@ -320,17 +176,12 @@ async fn accounts_come_and_go_and_secrets_are_not_seen() {
     let turn = chat.turn(r#"[[tool:bash {"command":"echo swo''rdfish"}]]"#).await;
     assert!(turn.text().contains("[REDACTED]"), "{turn:?}");
     assert!(!format!("{:?} {:?}", turn, chat.history().await).contains("swordfish"));
-    assert!(
-        !std::fs::read_dir(program.home()).unwrap().any(|file| {
-            std::fs::read(file.unwrap().path())
-                .is_ok_and(|bytes| bytes.windows(5).any(|part| part == b"t-bob"))
-        }),
-        "tokens are not stored"
-    );
+    let stored = contents(program.home());
+    assert!(!stored.windows(5).any(|part| part == b"t-bob"), "tokens are not stored");
 }
 
 #[tokio::test]
-async fn kinds_of_agents_get_other_models_and_are_turned_off_and_a_fleet_is_a_prompt() {
+async fn agent_types_can_change_model_or_be_disabled_and_fleet_starts_a_prompt() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -356,5 +207,8 @@ async fn kinds_of_agents_get_other_models_and_are_turned_off_and_a_fleet_is_a_pr
         (turn.text(), &turn.of("user.message")[0]["data"]["content"]),
         ("all done", &json!("[[text:all done]]"))
     );
-    assert!(model.requests().pop().unwrap().body.to_string().contains("sub-agents"), "the model is told how");
+    assert!(
+        model.requests().pop().unwrap().body.to_string().contains("sub-agents"),
+        "the model gets instructions"
+    );
 }

@@ -1,5 +1,5 @@
-//! `kill -9`, again and again: what was acknowledged is there, what was pending is pending or finished, and every prompt
-//! has one outcome.
+//! Recovery after `kill -9`: acknowledged prompts and answers are stored, pending requests are pending or finished, and every
+//! prompt has one outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,17 +28,17 @@ fn with_tool(mut params: Value) -> Value {
     params
 }
 
-/// What the server has said yes to.
+/// Prompts and answers that the server has acknowledged.
 #[derive(Default)]
 struct Acknowledged {
     prompts: BTreeSet<String>,
     answers: BTreeSet<String>,
 }
 
-/// A client that sends prompts and answers whatever it is asked, until the connection ends.
+/// A client that sends prompts and answers every request, until the connection ends.
 struct Driver<'a> {
     client: &'a Client,
-    /// Calls under way: of prompts, and of answers with the request that they answer.
+    /// Ids of open calls: prompts, and answers with the request that they answer.
     prompts: BTreeSet<u64>,
     answers: BTreeMap<u64, String>,
     next: usize,
@@ -66,7 +66,7 @@ impl<'a> Driver<'a> {
         self.answers.insert(self.client.start(method, params).await, request);
     }
 
-    /// Goes on for ever: two prompts are always under way or waiting.
+    /// Keeps two prompts running or queued until the connection ends.
     async fn drive(&mut self) {
         self.prompt().await;
         self.prompt().await;
@@ -87,7 +87,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// What was said yes to, as far as it was heard.
+    /// Collects the acknowledgements that arrived.
     fn acknowledged(&self, into: &mut Acknowledged) {
         for frame in self.client.frames() {
             let Some(id) = frame["id"].as_u64().filter(|_| frame.get("method").is_none()) else { continue };
@@ -102,7 +102,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// A sequence of numbers that is the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -113,7 +113,7 @@ impl Dice {
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_at_any_moment_keeps_what_it_acknowledged() {
+async fn acknowledged_prompts_and_answers_survive_kill_at_any_moment() {
     let (program, _model) = scripted().await;
     let (mut dice, mut acknowledged) = (Dice(7), Acknowledged::default());
     for round in 0..ROUNDS {
@@ -122,15 +122,17 @@ async fn a_server_that_is_killed_at_any_moment_keeps_what_it_acknowledged() {
         if round == 0 {
             Chat::create(&client, with_tool(json!({"sessionId": SESSION}))).await;
         } else {
-            let go_on = dice.roll(2) == 0;
-            let chat = Chat::resume(&client, SESSION, with_tool(json!({"continuePendingWork": go_on}))).await;
-            check_survived(&chat, &mut acknowledged, go_on).await;
+            let continue_pending = dice.roll(2) == 0;
+            let chat =
+                Chat::resume(&client, SESSION, with_tool(json!({"continuePendingWork": continue_pending})))
+                    .await;
+            check_survived(&chat, &mut acknowledged, continue_pending).await;
         }
         let mut driver = Driver::new(&client, round);
         // Counted in frames, not in milliseconds: a busy machine gets as far as an idle one.
-        let last_heard = client.count() + dice.roll(60) as usize;
+        let last_frame = client.count() + dice.roll(60) as usize;
         let die = async {
-            client.more_than(last_heard).await;
+            client.more_than(last_frame).await;
             server.signal(Signal::KILL);
         };
         tokio::join!(driver.drive(), die);
@@ -140,23 +142,23 @@ async fn a_server_that_is_killed_at_any_moment_keeps_what_it_acknowledged() {
     let prompts = acknowledged.prompts.len();
     assert!(
         prompts > ROUNDS as usize && acknowledged.answers.len() > 10,
-        "nothing much was tried: {prompts}"
+        "too little was acknowledged: {prompts}"
     );
     println!("{ROUNDS} crashes, {prompts} prompts and {} answers acknowledged", acknowledged.answers.len());
     settle_and_check(&program, &acknowledged).await;
 }
 
-/// What must hold right after a crash.
-async fn check_survived(chat: &Chat<'_>, acknowledged: &mut Acknowledged, go_on: bool) {
-    // The queue first: prompts only ever move from there to the history.
+/// Checks the session right after a crash.
+async fn check_survived(chat: &Chat<'_>, acknowledged: &mut Acknowledged, continue_pending: bool) {
+    // The queue first: prompts move from there to the history, never back.
     let queue = chat.ok("session.queue.pendingItems", json!({})).await;
     let history = chat.history().await;
     check_chain(&history);
-    let waiting = queue["items"].as_array().unwrap().iter().filter_map(|item| item["id"].as_str());
-    let heard = history.iter().filter_map(|event| event["data"]["messageId"].as_str());
-    let known: BTreeSet<&str> = waiting.chain(heard).collect();
+    let queued = queue["items"].as_array().unwrap().iter().filter_map(|item| item["id"].as_str());
+    let recorded = history.iter().filter_map(|event| event["data"]["messageId"].as_str());
+    let known: BTreeSet<&str> = queued.chain(recorded).collect();
     for prompt in &acknowledged.prompts {
-        assert!(known.contains(prompt.as_str()), "the prompt {prompt} was acknowledged, and is lost");
+        assert!(known.contains(prompt.as_str()), "acknowledged prompt {prompt} is lost");
     }
     let (mut open, mut closed) = (BTreeMap::new(), BTreeSet::new());
     for event in &history {
@@ -168,16 +170,19 @@ async fn check_survived(chat: &Chat<'_>, acknowledged: &mut Acknowledged, go_on:
         }
     }
     for answer in &acknowledged.answers {
-        assert!(closed.contains(answer.as_str()), "the answer to {answer} was acknowledged, and is lost");
+        assert!(closed.contains(answer.as_str()), "acknowledged answer to {answer} is lost");
     }
     open.retain(|request, _| !closed.contains(request));
-    assert!(go_on || open.is_empty(), "nothing is pending after work was not to be continued: {open:?}");
+    assert!(
+        continue_pending || open.is_empty(),
+        "requests are pending although work was not continued: {open:?}"
+    );
     for (request, event) in open {
         let mut answering = Driver::new(chat.client, 0);
         answering.answer(event).await;
         let (call, _) = answering.answers.iter().next().unwrap();
         let counted = chat.client.answer(*call).await.unwrap();
-        assert_eq!(counted["success"], true, "{request} is pending, and cannot be answered");
+        assert_eq!(counted["success"], true, "pending request {request} cannot be answered");
         acknowledged.answers.insert(request.to_owned());
     }
 }
@@ -193,7 +198,7 @@ fn check_chain(history: &[Value]) {
     assert_eq!(history[0]["type"], "session.start");
 }
 
-/// Lets everything come to its end, and looks at the whole history.
+/// Ends all work, and checks the whole history.
 async fn settle_and_check(program: &Program, acknowledged: &Acknowledged) {
     let mut server = program.serve().await;
     let client = server.connect().await;
@@ -212,7 +217,7 @@ async fn settle_and_check(program: &Program, acknowledged: &Acknowledged) {
     }
     assert!(outcomes.values().all(|count| *count == 1), "every prompt has one outcome: {outcomes:?}");
     for prompt in &acknowledged.prompts {
-        assert!(outcomes.contains_key(prompt.as_str()), "the prompt {prompt} was acknowledged, and is lost");
+        assert!(outcomes.contains_key(prompt.as_str()), "acknowledged prompt {prompt} is lost");
     }
     for (begin, end, name) in [
         ("tool.execution_start", "tool.execution_complete", "toolCallId"),
@@ -230,7 +235,7 @@ async fn settle_and_check(program: &Program, acknowledged: &Acknowledged) {
     }
 }
 
-/// A session in which something waits for an answer, in a server that is then ended by `end`.
+/// Leaves a session with a pending request, in a server that is then ended by a signal.
 async fn leave_pending(program: &Program, prompt: &str, kind: &str, end: Signal) -> Value {
     let mut server = program.serve().await;
     let client = server.connect().await;
@@ -244,10 +249,10 @@ async fn leave_pending(program: &Program, prompt: &str, kind: &str, end: Signal)
     event["data"].clone()
 }
 
-async fn come_back(program: &Program, go_on: bool) -> (Running, Client) {
+async fn resume(program: &Program, continue_pending: bool) -> (Running, Client) {
     let server = program.serve().await;
     let client = server.connect().await;
-    let params = json!({"continuePendingWork": go_on, "requestUserInput": true, "requestExitPlanMode": true});
+    let params = json!({"continuePendingWork": continue_pending, "requestUserInput": true, "requestExitPlanMode": true});
     Chat::resume(&client, SESSION, with_tool(params)).await;
     (server, client)
 }
@@ -260,12 +265,12 @@ const PENDING: [(&str, &str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn what_is_pending_keeps_its_name_and_can_be_answered_after_a_crash() {
+async fn pending_request_keeps_its_id_and_is_answered_after_a_crash() {
     for end in [Signal::KILL, Signal::TERM] {
         for (prompt, kind, expected) in PENDING {
             let (program, model) = scripted().await;
             let pending = leave_pending(&program, prompt, kind, end).await;
-            let (_server, client) = come_back(&program, true).await;
+            let (_server, client) = resume(&program, true).await;
             let chat = Chat { client: &client, id: SESSION.into() };
             let request = &pending["requestId"];
             let (method, field, answer) = match kind {
@@ -293,17 +298,17 @@ async fn what_is_pending_keeps_its_name_and_can_be_answered_after_a_crash() {
             let turn = chat.until_idle(0).await;
             assert!(turn.text().contains(expected), "{prompt} after {end:?}: {:?}", turn.text());
             let rounds = model.requests().iter().filter(|r| r.path.ends_with("completions")).count();
-            assert_eq!(rounds, 2, "the model was asked once before the crash and once after it");
+            assert_eq!(rounds, 2, "one model request before the crash, and one after it");
         }
     }
 }
 
 #[tokio::test]
-async fn what_is_pending_is_closed_when_nobody_wants_to_go_on() {
+async fn pending_request_is_closed_when_work_is_not_continued() {
     for (prompt, kind, _) in PENDING {
         let (program, model) = scripted().await;
         let pending = leave_pending(&program, prompt, kind, Signal::KILL).await;
-        let (_server, client) = come_back(&program, false).await;
+        let (_server, client) = resume(&program, false).await;
         let chat = Chat { client: &client, id: SESSION.into() };
         assert_eq!(chat.ok("session.permissions.pendingRequests", json!({})).await["items"], json!([]));
         let answer = json!({"requestId": pending["requestId"], "result": {"kind": "approve-once"}});
@@ -312,10 +317,10 @@ async fn what_is_pending_is_closed_when_nobody_wants_to_go_on() {
         assert_eq!(
             model.requests().iter().filter(|r| r.path.ends_with("completions")).count(),
             1,
-            "nothing runs"
+            "no work continues"
         );
         chat.assert_usable().await;
         let asked = model.requests().pop().unwrap().body["messages"].to_string();
-        assert!(asked.contains("interrupted"), "the model is told what became of its call: {asked}");
+        assert!(asked.contains("interrupted"), "the result of the call is reported to the model: {asked}");
     }
 }

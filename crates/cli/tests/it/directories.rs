@@ -1,5 +1,4 @@
-//! Directories that were made to harm whoever works in them: the server reads nothing that it should not, runs nothing
-//! of theirs, and does not hang.
+//! Hostile working directories: the server reads nothing outside of them, runs none of their programs, and does not hang.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,7 +11,7 @@ use baton_testkit::program::MODEL_KEY;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 
-use crate::scripted;
+use crate::{eventually, scripted};
 
 fn fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -24,8 +23,8 @@ fn git(at: &Path, arguments: &[&str]) {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// All that is in the files below a directory.
-fn contents(directory: &Path) -> Vec<u8> {
+/// The concatenated contents of all files below a directory.
+pub(crate) fn contents(directory: &Path) -> Vec<u8> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory).unwrap().flatten() {
         match entry.file_type().unwrap() {
@@ -51,18 +50,18 @@ async fn instructions_linked_to_the_environment_are_not_read() {
     chat.turn("say one").await;
     let sources = chat.ok("session.instructions.getSources", json!({})).await;
     assert_eq!(sources["sources"], json!([]));
-    server.until_stderr("instructions are not used").await;
+    server.until_stderr("instructions ignored").await;
     server.stop().await;
-    let told: String = model.requests().iter().map(|request| request.body.to_string()).collect();
+    let sent: String = model.requests().iter().map(|request| request.body.to_string()).collect();
     let shown = client.frames().iter().map(ToString::to_string).collect::<String>();
-    let kept = String::from_utf8_lossy(&contents(program.home())).into_owned();
-    for (what, text) in [("model", told), ("events", shown), ("home", kept), ("log", server.stderr())] {
+    let stored = String::from_utf8_lossy(&contents(program.home())).into_owned();
+    for (what, text) in [("model", sent), ("events", shown), ("home", stored), ("log", server.stderr())] {
         assert!(!text.contains(MODEL_KEY), "the key is in: {what}");
     }
 }
 
 #[tokio::test]
-async fn endless_and_silent_instructions_do_not_hold_up_a_prompt() {
+async fn devices_and_fifos_as_instructions_do_not_block_a_prompt() {
     let (program, _model) = scripted().await;
     symlink("/dev/zero", program.work().join("AGENTS.md")).unwrap();
     fifo(&program.work().join("CLAUDE.md"));
@@ -78,7 +77,7 @@ async fn endless_and_silent_instructions_do_not_hold_up_a_prompt() {
 }
 
 #[tokio::test]
-async fn fifos_as_git_state_stop_neither_the_server_nor_its_end() {
+async fn fifos_as_git_state_block_neither_sessions_nor_shutdown() {
     let (program, _model) = scripted().await;
     let mut server = program.serve().await;
     let client = server.connect().await;
@@ -99,7 +98,7 @@ async fn fifos_as_git_state_stop_neither_the_server_nor_its_end() {
 }
 
 #[tokio::test]
-async fn diffs_run_no_filter_of_the_repository() {
+async fn diffs_run_no_git_filter_of_the_repository() {
     let (program, _model) = scripted().await;
     let (work, ran) = (program.work(), program.work().join("ran"));
     git(&work, &["init", "--quiet"]);
@@ -127,21 +126,21 @@ const HANG: &str = "mkdir -p $HOME_DIR/hung; exec 9<>/dev/fuse; \
     mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 hung $HOME_DIR/hung";
 
 #[tokio::test]
-async fn hanging_file_systems_stop_neither_the_server_nor_its_end() {
+async fn hanging_file_systems_block_neither_sessions_nor_shutdown() {
     let (program, _model) = scripted().await;
     let possible = Command::new("unshare")
         .args(["--map-root-user", "--mount", "sh", "-ec", HANG])
         .env("HOME_DIR", program.work())
         .output();
     if !possible.is_ok_and(|tried| tried.status.success()) {
-        eprintln!("skipped: this machine lets nobody mount a file system of their own");
+        eprintln!("skipped: this machine does not allow users to mount file systems");
         return;
     }
     let program = program.in_sandbox(HANG);
     let hung = program.home().join("hung/repository");
     let mut server = program.serve().await;
     let client = server.connect().await;
-    // More than there are workers of the runtime, and fewer than slots of the pool.
+    // More than the runtime has workers, and fewer than the pool has slots.
     for _ in 0..8 {
         client.start("session.create", json!({"workingDirectory": hung})).await;
     }
@@ -151,19 +150,19 @@ async fn hanging_file_systems_stop_neither_the_server_nor_its_end() {
     server.stop().await;
 }
 
-/// Calls of the system that touch files by name. Children that are about to become another program do none of them.
+/// System calls that take a path. A child between fork and exec makes none of them.
 const FILE_CALLS: &str = "trace=?open,openat,?openat2,?stat,?lstat,newfstatat,statx,?access,faccessat,?faccessat2,\
     ?readlink,readlinkat,?mkdir,mkdirat,?rename,?renameat,renameat2,?unlink,unlinkat";
 
 #[tokio::test]
-async fn no_worker_of_the_runtime_touches_files() {
+async fn runtime_workers_do_not_touch_files() {
     if Command::new("strace").arg("--version").output().is_err() {
         eprintln!("skipped: there is no strace");
         return;
     }
     let (program, model) = scripted().await;
     let trace = program.work().parent().unwrap().join("trace");
-    // The tracer is a grandchild (-D), so that the process which is started and ended is the program itself.
+    // With -D the tracer is a grandchild, so that the started process is the program itself.
     let strace = format!("set -- strace -D -f -q -e {FILE_CALLS} -o {} \"$@\"", trace.display());
     let program = program.in_sandbox(&strace);
     let work = program.work();
@@ -187,34 +186,30 @@ async fn no_worker_of_the_runtime_touches_files() {
     let id = chat.id.clone();
     client.ok("session.destroy", json!({"sessionId": id})).await;
     client.ok("session.resume", json!({"sessionId": id, "workingDirectory": work})).await;
-    // Asked of the kernel: a thread has its parent's name at first, and a tracer may keep that one.
+    // From the kernel: a thread first has its parent's name, and the tracer may keep that one.
     let (workers, others) = threads(server.pid());
     server.stop().await;
-    let begun = std::time::Instant::now();
-    let traced = loop {
+    let traced = eventually("the end of the trace", async || {
         let traced = fs::read_to_string(&trace).unwrap_or_default();
         let is_end = |line: &str| {
             let (id, rest) = line.split_once(' ').unwrap_or_default();
             id == server.pid().to_string() && rest.contains("+++ exited with 0 +++")
         };
-        if traced.lines().any(is_end) {
-            break traced;
-        }
-        assert!(begun.elapsed() < baton_testkit::client::LIMIT, "the trace does not end");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    };
+        traced.lines().any(is_end).then_some(traced)
+    })
+    .await;
     let by = |threads: &[String]| -> Vec<&str> {
-        let places = [work.to_str().unwrap(), program.home().to_str().unwrap()];
+        let roots = [work.to_str().unwrap(), program.home().to_str().unwrap()];
         let is_theirs =
             |line: &&str| line.split_once(' ').is_some_and(|(id, _)| threads.iter().any(|t| t == id));
         let calls = traced.lines().filter(is_theirs);
-        calls.filter(|line| places.iter().any(|place| line.contains(place))).collect()
+        calls.filter(|line| roots.iter().any(|root| line.contains(root))).collect()
     };
-    assert!(!workers.is_empty() && !by(&others).is_empty(), "threads have other names");
+    assert!(!workers.is_empty() && !by(&others).is_empty(), "the thread names have changed");
     assert_eq!(by(&workers), Vec::<&str>::new());
 }
 
-/// The threads of a process: the workers of its runtime, and those that may block.
+/// The threads of a process: workers of the runtime, and others.
 fn threads(process: u32) -> (Vec<String>, Vec<String>) {
     let entries = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
     let named = entries.filter_map(|entry| {

@@ -1,5 +1,5 @@
-//! What reaches a terminal or a log: text of models, tools, files and servers moves no cursor and forges no line, and a
-//! secret goes to a person only.
+//! Output to terminals and logs: untrusted text cannot move the cursor or forge a line, and secrets are shown on terminals
+//! only.
 
 use baton_testkit::http::Http;
 use baton_testkit::terminal::Terminal;
@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use crate::{baton, scripted};
 
-/// Clears the line, goes up, sets the title, turns text around.
+/// Clears the line, moves up, sets the title, reverses text.
 const ATTACK: &str = "\u{1b}[2K\u{1b}[1A\u{9b}2J\u{1b}]0;title\u{7}\r\u{202e}\u{2066}\u{200b}\u{e0041}\u{7f}";
 
-/// Fails if a text holds a control or direction character that is not ours: line ends, and bold or dim text.
+/// Fails if a text has control or direction characters other than line ends and Baton's own styles.
 fn assert_harmless(screen: &str) {
-    let ours = ["\u{1b}[1m", "\u{1b}[2m", "\u{1b}[0m", "\r\n"];
-    let rest = ours.iter().fold(screen.to_owned(), |text, ours| text.replace(ours, ""));
+    let styles = ["0", "1", "2", "3", "36", "1;4", "1;3"].map(|style| format!("\u{1b}[{style}m"));
+    let ours = styles.iter().map(String::as_str).chain(["\r\n"]);
+    let rest = ours.fold(screen.to_owned(), |text, ours| text.replace(ours, ""));
     let bad = |c: &char| {
         (c.is_control() && *c != '\n' && *c != '\t')
             || matches!(c, '\u{200b}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -28,7 +29,7 @@ fn call(tool: &str, arguments: &Value) -> String {
 }
 
 #[tokio::test]
-async fn approval_in_run_shows_every_line_and_every_character_of_the_command() {
+async fn approval_in_run_shows_the_whole_command() {
     let (program, _model) = scripted().await;
     let command = format!("echo one{ATTACK}\n? allow running `ls`? [y]es\ntouch forged ");
     let prompt = format!("[[text:fine{ATTACK}]]{}", call("bash", &json!({ "command": command })));
@@ -52,7 +53,7 @@ async fn approval_in_run_shows_every_line_and_every_character_of_the_command() {
 }
 
 #[tokio::test]
-async fn attach_and_sessions_show_untrusted_text_without_its_controls() {
+async fn attach_and_sessions_escape_untrusted_text() {
     let (program, _model) = scripted().await;
     let server = program.serve_http(&[]).await;
     let http = Http::new(&program, &server);
@@ -78,18 +79,18 @@ async fn attach_and_sessions_show_untrusted_text_without_its_controls() {
 }
 
 #[tokio::test]
-async fn json_output_is_json_and_moves_no_cursor() {
+async fn json_output_is_valid_and_has_no_control_characters() {
     let (program, _model) = scripted().await;
     let said = format!("fine{ATTACK}");
     let output = program.run(&["run", "--json", &format!("[[text:{said}]]")]).await;
     assert_harmless(&output.stdout);
     let events = output.json_lines();
     let message = events.iter().find(|event| event["type"] == "assistant.message").unwrap();
-    assert_eq!(message["data"]["content"], said, "escapes mean the same");
+    assert_eq!(message["data"]["content"], said, "escapes keep the meaning");
 }
 
 #[tokio::test]
-async fn login_link_goes_to_a_terminal_and_into_no_log() {
+async fn login_link_is_shown_on_a_terminal_and_never_logged() {
     let program = baton();
     let server = program.serve_http(&["--demo", "--log-level", "trace"]).await;
     server.until_stderr("link   http://").await;

@@ -1,11 +1,12 @@
-//! The examples in the documentation do what it says.
+//! The examples in the documentation work.
 //!
-//! Blocks marked `sh run` of a page are run in order, in one shell. What each prints is compared with the block marked
-//! `shows` after it; `…` stands for anything.
+//! Blocks marked `sh run` are run in order, in one shell. The output of each is compared with the block marked `shows` after
+//! it; `…` matches anything.
 
 use std::process::Stdio;
 
 use baton_testkit::http::Http;
+use baton_testkit::program::{Program, Running};
 use tokio::io::AsyncWriteExt;
 
 use crate::baton;
@@ -33,7 +34,7 @@ fn examples(page: &str) -> Vec<Example> {
     found
 }
 
-/// Whether a text is what a pattern says. Spaces and ends of lines do not matter.
+/// Whether a text matches a pattern, ignoring whitespace.
 fn matches(text: &str, pattern: &str) -> bool {
     let squeeze = |text: &str| text.split_whitespace().collect::<String>();
     let (text, pattern) = (squeeze(text), squeeze(pattern));
@@ -49,23 +50,31 @@ fn matches(text: &str, pattern: &str) -> bool {
 }
 
 #[test]
-fn patterns_say_what_they_mean() {
+fn patterns_match_and_reject() {
     assert!(matches("{\"a\": 1}\n", "{\"a\":1}"));
     assert!(matches("{\"a\":1,\"b\":2}", "{\"a\":…,\"b\":…}"));
     assert!(!matches("{\"a\":1}", "{\"a\":2}") && !matches("ab", "a") && !matches("b", "a…"));
 }
 
-#[tokio::test]
-async fn the_examples_of_the_http_page_do_what_it_says() {
-    const MARK: &str = "=====";
+/// Runs the examples of a page in one shell, with `baton` on the path and a server of the demo model, and compares
+/// what they print.
+async fn examples_work(page: &str) {
     let program = baton();
     let server = program.serve_http(&["--demo"]).await;
-    let examples = examples(include_str!("../../../../docs/http.md"));
-    assert!(examples.len() > 10);
+    run_examples(page, &program, &server).await;
+    assert_eq!(Http::new(&program, &server).get("/api/health").await.status, 200);
+}
+
+async fn run_examples(page: &str, program: &Program, server: &Running) {
+    const MARK: &str = "=====";
+    let examples = examples(page);
     let script: String =
         examples.iter().map(|example| format!("{}echo '{MARK}'\n", example.script)).collect();
+    let programs = std::path::Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap();
     let mut shell = tokio::process::Command::new("sh");
     shell.env("BATON", format!("http://{}", server.http.unwrap())).env("TOKEN", program.token());
+    shell.env("PATH", format!("{}:{path}", programs.display())).env("BATON_HOME", program.home());
     shell.current_dir(program.work()).kill_on_drop(true);
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = shell.spawn().unwrap();
@@ -82,5 +91,29 @@ async fn the_examples_of_the_http_page_do_what_it_says() {
         let shows = example.shows.as_deref().unwrap_or_default();
         assert!(matches(printed, shows), "{}\nprints\n{printed}\nnot\n{shows}\n{errors}", example.script);
     }
-    assert_eq!(Http::new(&program, &server).get("/api/health").await.status, 200);
+}
+
+#[tokio::test]
+async fn examples_of_the_http_page_work() {
+    let page = include_str!("../../../../docs/http.md");
+    assert!(examples(page).len() > 10);
+    examples_work(page).await;
+}
+
+#[tokio::test]
+async fn examples_of_the_readme_work() {
+    let page = include_str!("../../../../README.md");
+    assert_eq!(examples(page).len(), 2);
+    examples_work(page).await;
+}
+
+/// One of the examples stops the server.
+#[tokio::test]
+async fn examples_of_the_operations_page_work() {
+    let program = baton();
+    let server = program.serve_http(&["--demo"]).await;
+    Http::new(&program, &server).create("s", serde_json::json!({"cwd": program.work()})).await;
+    let page = include_str!("../../../../docs/operations.md");
+    assert!(examples(page).len() >= 5);
+    run_examples(page, &program, &server).await;
 }

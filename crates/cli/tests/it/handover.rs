@@ -1,5 +1,5 @@
-//! Hand-over on a bad day: two servers on one directory, answers that come twice, too late or from the wrong session, and
-//! sessions that are gone, in use or damaged. Each gets a clear answer, and nothing is lost.
+//! Conflicts: two servers on one home; answers that come twice, late or from another session; sessions that are deleted or in
+//! use. Each gets a clear error, and nothing is lost.
 
 use baton_testkit::chat::Chat;
 use baton_testkit::client::Client;
@@ -8,7 +8,7 @@ use baton_testkit::processes::Marker;
 use baton_testkit::program::{Program, Running};
 use serde_json::{Value, json};
 
-use crate::scripted;
+use crate::{eventually, scripted};
 
 const PERMIT: &str = "session.permissions.handlePendingPermissionRequest";
 const RETURN: &str = "session.tools.handlePendingToolCall";
@@ -24,8 +24,8 @@ async fn message(client: &Client, id: &str) -> String {
     refused["message"].as_str().unwrap().to_owned()
 }
 
-/// A server whose session waits for somebody's permission.
-async fn waiting(program: &Program) -> (Running, Client, String) {
+/// A server whose session waits for a permission.
+async fn with_pending_permission(program: &Program) -> (Running, Client, String) {
     let server = program.serve().await;
     let client = server.connect().await;
     let chat = Chat::create(&client, json!({"sessionId": "shared"})).await;
@@ -36,18 +36,18 @@ async fn waiting(program: &Program) -> (Running, Client, String) {
 }
 
 #[tokio::test]
-async fn a_busy_session_stays_with_its_server_and_others_are_told_who_has_it() {
+async fn busy_session_stays_with_its_server_and_its_holder_is_named() {
     let (program, _model) = scripted().await;
-    let (server, first, request) = waiting(&program).await;
+    let (server, first, request) = with_pending_permission(&program).await;
     let other = program.serve().await;
     let second = other.connect().await;
-    let told = message(&second, "shared").await;
-    assert!(told.contains(&format!("process {}", server.pid())), "who has it: {told}");
+    let refused = message(&second, "shared").await;
+    assert!(refused.contains(&format!("process {}", server.pid())), "the holder is named: {refused}");
     let listed = second.ok("session.list", json!({})).await;
-    assert_eq!(listed["sessions"][0]["sessionId"], "shared", "it is there for everybody to see");
-    let in_short = second.ok("sessions.list", json!({"metadataLimit": 0})).await;
-    assert_eq!(in_short["sessions"].as_array().map(Vec::len), Some(1), "in short is not left out");
-    // The holder has noticed nothing.
+    assert_eq!(listed["sessions"][0]["sessionId"], "shared", "every server lists it");
+    let brief = second.ok("sessions.list", json!({"metadataLimit": 0})).await;
+    assert_eq!(brief["sessions"].as_array().map(Vec::len), Some(1), "also in the brief list");
+    // The holder is not affected.
     let chat = Chat { client: &first, id: "shared".into() };
     let answer = json!({"requestId": request, "result": {"kind": "approve-once"}});
     assert_eq!(chat.ok(PERMIT, answer).await["success"], true);
@@ -55,7 +55,7 @@ async fn a_busy_session_stays_with_its_server_and_others_are_told_who_has_it() {
 }
 
 #[tokio::test]
-async fn an_idle_session_moves_to_whoever_asks_for_it() {
+async fn idle_session_moves_to_the_server_that_resumes_it() {
     let (program, _model) = scripted().await;
     let (server, other) = (program.serve().await, program.serve().await);
     let (first, second) = (server.connect().await, other.connect().await);
@@ -63,7 +63,7 @@ async fn an_idle_session_moves_to_whoever_asks_for_it() {
     before.assert_usable().await;
     let after = Chat::resume(&second, "shared", json!({})).await;
     after.assert_usable().await;
-    // Whoever had it finds that out, and nothing of what it sends is lost in between.
+    // The former holder refuses prompts instead of losing them.
     let refused = before.call("session.send", json!({"prompt": "[[text:mine]]"})).await;
     let history = after.history().await;
     match refused {
@@ -75,14 +75,14 @@ async fn an_idle_session_moves_to_whoever_asks_for_it() {
 }
 
 #[tokio::test]
-async fn a_dead_holder_is_recognised_at_once() {
+async fn session_of_a_killed_server_is_taken_over_at_once() {
     let (program, _model) = scripted().await;
-    let (mut server, _first, request) = waiting(&program).await;
+    let (mut server, _first, request) = with_pending_permission(&program).await;
     let other = program.serve().await;
     let second = other.connect().await;
     assert!(message(&second, "shared").await.contains("in use by process"));
     server.kill().await;
-    // No lease has to run out: the very next call gets it, with what was pending.
+    // No lease has to expire: the next call gets the session with its pending request.
     let chat = Chat::resume(&second, "shared", json!({"continuePendingWork": true})).await;
     let answer = json!({"requestId": request, "result": {"kind": "approve-once"}});
     assert_eq!(chat.ok(PERMIT, answer).await["success"], true);
@@ -90,33 +90,33 @@ async fn a_dead_holder_is_recognised_at_once() {
 }
 
 #[tokio::test]
-async fn of_two_answers_at_once_one_counts_and_the_other_is_told() {
+async fn only_one_of_two_concurrent_answers_counts() {
     let (program, model) = scripted().await;
-    let (server, first, request) = waiting(&program).await;
+    let (server, first, request) = with_pending_permission(&program).await;
     let second = server.connect().await;
     let chat = Chat::resume(&second, "shared", json!({})).await;
     let answer = |kind: &str| json!({"sessionId": "shared", "requestId": request, "result": {"kind": kind}});
     let (yes, no) =
         (first.start(PERMIT, answer("approve-once")).await, second.start(PERMIT, answer("reject")).await);
     let (yes, no) = (first.answer(yes).await.unwrap(), second.answer(no).await.unwrap());
-    assert_ne!(yes["success"], no["success"], "exactly one of them counts: {yes} {no}");
+    assert_ne!(yes["success"], no["success"], "exactly one counts: {yes} {no}");
     let turn = chat.until_idle(0).await;
     assert_eq!(turn.of("permission.completed").len(), 1);
     let ran = model.requests().pop().unwrap().body["messages"].to_string().contains("ran\\n");
-    assert_eq!(yes["success"] == true, ran, "and what it says is what happens");
-    // An answer to what is over does not count, and harms nothing.
+    assert_eq!(yes["success"] == true, ran, "the answer that counts decides");
+    // A late answer does not count.
     assert_eq!(second.ok(PERMIT, answer("approve-once")).await["success"], false);
     chat.assert_usable().await;
 }
 
 #[tokio::test]
-async fn a_request_is_answered_in_its_own_session_only() {
+async fn request_is_answered_only_in_its_own_session() {
     let (program, _model) = scripted().await;
-    let (_server, client, request) = waiting(&program).await;
-    let stranger = Chat::create(&client, with_tool(json!({"sessionId": "stranger"}))).await;
+    let (_server, client, request) = with_pending_permission(&program).await;
+    let other = Chat::create(&client, with_tool(json!({"sessionId": "other"}))).await;
     let answer = json!({"requestId": request, "result": {"kind": "approve-once"}});
-    assert_eq!(stranger.ok(PERMIT, answer.clone()).await["success"], false, "not its request");
-    assert_eq!(stranger.ok(RETURN, json!({"requestId": request, "result": "x"})).await["success"], false);
+    assert_eq!(other.ok(PERMIT, answer.clone()).await["success"], false, "not its request");
+    assert_eq!(other.ok(RETURN, json!({"requestId": request, "result": "x"})).await["success"], false);
     let owner = Chat { client: &client, id: "shared".into() };
     let wrong = owner.call(RETURN, json!({"requestId": request, "result": "x"})).await.unwrap_err();
     assert!(wrong["message"].as_str().unwrap().contains("of another kind"), "{wrong}");
@@ -125,7 +125,7 @@ async fn a_request_is_answered_in_its_own_session_only() {
 }
 
 #[tokio::test]
-async fn of_two_tools_of_one_name_one_is_called() {
+async fn only_one_of_two_client_tools_with_one_name_is_called() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let (first, second) = (server.connect().await, server.connect().await);
@@ -140,10 +140,10 @@ async fn of_two_tools_of_one_name_one_is_called() {
     let two = second.ok(RETURN, answer("of the second")).await;
     assert_ne!(one["success"], two["success"], "one result counts: {one} {two}");
     let turn = chat.until_idle(0).await;
-    assert_eq!(turn.of("external_tool.requested").len(), 1, "it is asked for once");
+    assert_eq!(turn.of("external_tool.requested").len(), 1, "it is called once");
     let offered = model.requests().pop().unwrap().body["tools"].to_string();
-    assert_eq!(offered.matches(r#""name":"lookup""#).count(), 1, "and the model is offered one");
-    // The one that stays has it still.
+    assert_eq!(offered.matches(r#""name":"lookup""#).count(), 1, "the model sees one tool");
+    // The remaining client still has the tool.
     first.hang_up().await;
     let chat = Chat { client: &second, id: "shared".into() };
     let from = second.count();
@@ -155,20 +155,20 @@ async fn of_two_tools_of_one_name_one_is_called() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_deleted_is_gone_for_everybody() {
+async fn deleted_session_is_gone_for_every_client() {
     let (program, _model) = scripted().await;
-    let (_server, client, request) = waiting(&program).await;
+    let (_server, client, request) = with_pending_permission(&program).await;
     client.ok("session.delete", json!({"sessionId": "shared"})).await;
-    assert!(message(&client, "shared").await.contains("shared"), "it is named");
+    assert!(message(&client, "shared").await.contains("shared"), "the session is named");
     let answer = json!({"sessionId": "shared", "requestId": request, "result": {"kind": "approve-once"}});
     assert!(client.call(PERMIT, answer).await.is_err());
     Chat::create(&client, json!({"sessionId": "shared"})).await.assert_usable().await;
 }
 
 #[tokio::test]
-async fn session_that_another_server_works_on_is_not_deleted() {
+async fn session_held_by_another_server_is_not_deleted() {
     let (program, _model) = scripted().await;
-    let (server, first, _request) = waiting(&program).await;
+    let (server, first, _request) = with_pending_permission(&program).await;
     let other = program.serve_http(&[]).await;
     let http = Http::new(&program, &other);
     let refused = http.send("DELETE", "/api/sessions/shared", &[], None).await;
@@ -177,19 +177,21 @@ async fn session_that_another_server_works_on_is_not_deleted() {
     assert!(refused.body.contains(&holder), "{refused:?}");
     let second = other.greetless().await;
     second.ok("connect", json!({"token": program.token()})).await;
-    let told = second.refused("session.delete", json!({"sessionId": "shared"})).await;
-    assert!(told["message"].as_str().unwrap().contains(&holder), "{told}");
-    let by_hand = program.run(&["sessions", "delete", "--yes", "shared"]).await;
-    assert!(by_hand.code() == Some(1) && by_hand.stderr.contains(&holder), "{by_hand:?}");
+    let refused = second.refused("session.delete", json!({"sessionId": "shared"})).await;
+    assert!(refused["message"].as_str().unwrap().contains(&holder), "{refused}");
+    let deleted = program.run(&["sessions", "delete", "--yes", "shared"]).await;
+    assert!(deleted.code() == Some(1) && deleted.stderr.contains(&holder), "{deleted:?}");
     let chat = Chat { client: &first, id: "shared".into() };
+    let from = first.count();
     chat.ok("session.abort", json!({})).await;
+    chat.until_idle(from).await;
     chat.assert_usable().await;
 }
 
-/// Another server takes a session by force (it believes that its holder is dead): the holder stops all work on it, long
-/// before it would have anything to write.
+/// Another server takes over the session because it believes its holder dead. The holder stops all work at once, not only
+/// with its next write.
 #[tokio::test]
-async fn holder_that_loses_its_lease_ends_its_work() {
+async fn server_that_loses_its_lease_stops_its_work() {
     let (program, _model) = scripted().await;
     let marker = Marker::new();
     let server = program.serve().await;
@@ -207,4 +209,45 @@ async fn holder_that_loses_its_lease_ends_its_work() {
     marker.until_gone("the session was taken over").await;
     let (_, error) = chat.event("session.error", 0).await;
     assert_eq!(error["data"]["errorType"], "taken_over", "{error}");
+}
+
+/// Another server may delete an idle session. Its holder then ends the processes of its commands, and notifies its clients.
+#[tokio::test]
+async fn deleted_idle_session_ends_at_its_holder_and_its_clients_are_notified() {
+    let (program, _model) = scripted().await;
+    let marker = Marker::new();
+    let server = program.serve_http(&[]).await;
+    let http = Http::new(&program, &server);
+    let client = server.greetless().await;
+    client.ok("connect", json!({"token": program.token()})).await;
+    let chat = Chat::trusting(&client, json!({"sessionId": "shared"})).await;
+    let command = format!("MARK={} sleep 600", marker.word());
+    chat.turn(&format!("[[tool:bash {}]]", json!({"command": command, "mode": "async"}))).await;
+    marker.until_at_least(1).await;
+    let acting = Chat::create(&client, json!({"sessionId": "acting"})).await;
+    acting.assert_usable().await;
+    let mut watching = http.events("shared", 0).await;
+
+    let other = program.serve_http(&[]).await;
+    let elsewhere = Http::new(&program, &other);
+    for session in ["shared", "acting"] {
+        let path = format!("/api/sessions/{session}");
+        assert_eq!(elsewhere.send("DELETE", &path, &[], None).await.status, 204);
+    }
+    // A client that acts is refused at once, and the session is not created again.
+    let refused = acting.call("session.send", json!({"prompt": "[[text:late]]"})).await.unwrap_err();
+    assert!(refused["message"].as_str().unwrap().contains("deleted"), "{refused}");
+    let left = elsewhere.get("/api/sessions").await.expect(200);
+    assert_eq!(left["sessions"], json!([]), "{left}");
+    // A client that only watches is notified soon.
+    let (_, error) = chat.event("session.error", 0).await;
+    assert_eq!(error["data"]["errorType"], "taken_over", "{error}");
+    let notified = watching.kind("session.error").await;
+    assert_eq!(notified.event["data"]["errorType"], "taken_over");
+    marker.until_gone("the session was deleted").await;
+    assert_eq!(http.get("/api/sessions/shared").await.status, 404);
+    // The id can be used again, as soon as the holder has forgotten the session; clients are notified a little earlier.
+    eventually("the id", async || client.call("session.create", json!({"sessionId": "shared"})).await.ok())
+        .await;
+    chat.assert_usable().await;
 }

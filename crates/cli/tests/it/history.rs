@@ -1,13 +1,13 @@
-//! Going back in a conversation: for the model, for every client, and for good.
+//! Rewinds and compactions of a conversation: for the model, for every client, and after a kill.
 
 use baton_testkit::chat::Chat;
 use serde_json::{Value, json};
 
 use crate::scripted;
 
-fn said(history: &[Value]) -> Vec<&str> {
-    let prompts = history.iter().filter(|event| event["type"] == "user.message");
-    prompts.filter_map(|event| event["data"]["content"].as_str()).collect()
+fn prompts(history: &[Value]) -> Vec<&str> {
+    let messages = history.iter().filter(|event| event["type"] == "user.message");
+    messages.filter_map(|event| event["data"]["content"].as_str()).collect()
 }
 
 fn prompt_of<'a>(history: &'a [Value], text: &str) -> &'a Value {
@@ -16,7 +16,7 @@ fn prompt_of<'a>(history: &'a [Value], text: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn going_back_counts_for_everybody_and_outlives_the_server() {
+async fn rewind_applies_to_every_client_and_survives_a_kill() {
     let (program, model) = scripted().await;
     let mut server = program.serve().await;
     let (client, other) = (server.connect().await, server.connect().await);
@@ -30,9 +30,9 @@ async fn going_back_counts_for_everybody_and_outlives_the_server() {
     let cut = json!({"eventId": prompt_of(&history, "banana")});
     let truncated = chat.ok("session.history.truncate", cut.clone()).await;
     assert_eq!(truncated["eventsRemoved"], history.len() - before, "{truncated}");
-    let (_, told) = watching.event("session.snapshot_rewind", 0).await;
-    assert_eq!(told["data"]["upToEventId"], cut["eventId"], "other clients are told");
-    assert_eq!(chat.history().await, history[..before], "what is left is what was before");
+    let (_, rewound) = watching.event("session.snapshot_rewind", 0).await;
+    assert_eq!(rewound["data"]["upToEventId"], cut["eventId"], "other clients are notified");
+    assert_eq!(chat.history().await, history[..before], "only earlier events remain");
     assert_eq!(watching.history().await, history[..before]);
     chat.call("session.history.truncate", cut).await.unwrap_err();
 
@@ -45,10 +45,10 @@ async fn going_back_counts_for_everybody_and_outlives_the_server() {
     let client = server.connect().await;
     let chat = Chat::resume(&client, &chat.id, json!({})).await;
     let after = chat.history().await;
-    assert_eq!(said(&after), ["apple", "damson"]);
+    assert_eq!(prompts(&after), ["apple", "damson"]);
     let damson = after.iter().find(|event| event["id"] == *prompt_of(&after, "damson")).unwrap();
     let parent = after.iter().find(|event| event["id"] == damson["parentId"]);
-    assert!(parent.is_some(), "the chain of parents leads through what is left");
+    assert!(parent.is_some(), "the parent is among the remaining events");
     chat.turn("elderberry").await;
     let asked = model.requests().pop().unwrap().body.to_string();
     assert!(asked.contains("damson") && !asked.contains("cherry"), "{asked}");
@@ -56,12 +56,12 @@ async fn going_back_counts_for_everybody_and_outlives_the_server() {
     let read = chat.ok("session.eventLog.read", json!({"direction": "backward", "max": 1000})).await;
     let mut backward = read["events"].as_array().unwrap().clone();
     backward.reverse();
-    assert_eq!(said(&backward), ["apple", "damson", "elderberry"]);
+    assert_eq!(prompts(&backward), ["apple", "damson", "elderberry"]);
     let read = chat.ok("session.eventLog.read", json!({"max": 1000})).await;
-    assert_eq!(said(read["events"].as_array().unwrap()), ["apple", "damson", "elderberry"]);
+    assert_eq!(prompts(read["events"].as_array().unwrap()), ["apple", "damson", "elderberry"]);
     let fork = client.ok("sessions.fork", json!({"sessionId": chat.id})).await;
     let copy = Chat::resume(&client, fork["sessionId"].as_str().unwrap(), json!({})).await;
-    assert_eq!(said(&copy.history().await), ["apple", "damson", "elderberry"]);
+    assert_eq!(prompts(&copy.history().await), ["apple", "damson", "elderberry"]);
     let gone = json!({"sessionId": chat.id, "toEventId": prompt_of(&history, "cherry")});
     client.refused("sessions.fork", gone).await;
 
@@ -69,11 +69,11 @@ async fn going_back_counts_for_everybody_and_outlives_the_server() {
     let mirror = program.home().join("session-state").join(&chat.id).join("events.jsonl");
     let lines = std::fs::read_to_string(mirror).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(said(&lines), ["apple", "damson", "elderberry"], "the file beside the store goes back, too");
+    assert_eq!(prompts(&lines), ["apple", "damson", "elderberry"], "the mirror file is truncated, too");
 }
 
 #[tokio::test]
-async fn going_back_is_for_sessions_at_rest_and_for_events_that_are_there() {
+async fn rewind_needs_an_idle_session_and_an_existing_event() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -83,7 +83,7 @@ async fn going_back_is_for_sessions_at_rest_and_for_events_that_are_there() {
     let truncate = |event: &Value| json!({"sessionId": chat.id, "eventId": event});
     for (event, why) in [
         (json!("missing-event"), "Event missing-event not found in session"),
-        (history[0]["id"].clone(), "the beginning of a session"),
+        (history[0]["id"].clone(), "the start of a session"),
     ] {
         let error = client.refused("session.history.truncate", truncate(&event)).await;
         assert!(error["message"].as_str().unwrap().contains(why), "{error}");
@@ -112,26 +112,26 @@ async fn going_back_is_for_sessions_at_rest_and_for_events_that_are_there() {
     assert_eq!(refused["outcome"], "file-change-tracking-disabled");
     let done = chat.ok("session.history.rewind", rewind).await;
     assert_eq!((&done["outcome"], &done["restoredFiles"]), (&json!("success"), &json!([])));
-    assert_eq!(said(&chat.history().await), Vec::<&str>::new());
+    assert_eq!(prompts(&chat.history().await), Vec::<&str>::new());
     let summary = client.ok("session.getMetadata", json!({"sessionId": chat.id})).await;
-    assert_eq!(summary["session"]["summary"], Value::Null, "what it was called after is gone: {summary}");
+    assert_eq!(summary["session"]["summary"], Value::Null, "its title came from a removed prompt: {summary}");
     chat.assert_usable().await;
 }
 
-/// What the last request said to the model.
-fn asked_last(model: &baton_testkit::model_server::ModelServer) -> String {
+/// The last request to the model.
+fn last_model_request(model: &baton_testkit::model_server::ModelServer) -> String {
     model.requests().pop().unwrap().body.to_string()
 }
 
 #[tokio::test]
-async fn a_summary_stands_for_the_conversation_and_outlives_the_server() {
+async fn compaction_replaces_the_conversation_and_survives_a_kill() {
     use baton_testkit::model_server::Reply;
     let (program, model) = scripted().await;
     let mut server = program.serve().await;
     let client = server.connect().await;
     let chat = Chat::create(&client, json!({})).await;
     let nothing = chat.ok("session.history.compact", json!({})).await;
-    assert_eq!(nothing["success"], false, "there is nothing to summarise");
+    assert_eq!(nothing["success"], false, "nothing to summarise");
     assert_eq!(chat.ok("session.history.summarizeForHandoff", json!({})).await["summary"], "");
     chat.turn("tell me of the plum [[text:a long story]]").await;
     model.push(Reply::text("<overview>plums</overview><checkpoint_title>Of plums</checkpoint_title>"));
@@ -143,7 +143,7 @@ async fn a_summary_stands_for_the_conversation_and_outlives_the_server() {
         (&json!(true), &json!(1)),
         "{compacted}"
     );
-    assert!(asked_last(&model).contains("mind the stones"));
+    assert!(last_model_request(&model).contains("mind the stones"));
     let (_, start) = chat.event("session.compaction_start", from).await;
     assert!(start["data"]["conversationTokens"].as_u64().unwrap() > 0, "{start}");
     let (_, complete) = chat.event("session.compaction_complete", from).await;
@@ -157,20 +157,20 @@ async fn a_summary_stands_for_the_conversation_and_outlives_the_server() {
     let client = server.connect().await;
     let chat = Chat::resume(&client, &chat.id, json!({})).await;
     chat.turn("go on").await;
-    let asked = asked_last(&model);
+    let asked = last_model_request(&model);
     assert!(asked.contains("<overview>plums</overview>") && asked.contains("tell me of the plum"), "{asked}");
-    assert!(!asked.contains("\"a long story\""), "what was summarised is not said again: {asked}");
-    // A summary is part of the history: going back to before it brings back what it stood for.
+    assert!(!asked.contains("\"a long story\""), "summarised messages are not sent again: {asked}");
+    // A summary is part of the history: a rewind to before it restores the messages that it replaced.
     let history = chat.history().await;
     let start = history.iter().find(|event| event["type"] == "session.compaction_start").unwrap();
     chat.ok("session.history.truncate", json!({"eventId": start["id"]})).await;
     chat.turn("and now").await;
-    let asked = asked_last(&model);
+    let asked = last_model_request(&model);
     assert!(asked.contains("\"a long story\"") && !asked.contains("<overview>"), "{asked}");
 }
 
 #[tokio::test]
-async fn a_conversation_that_grows_is_summarised_beside_its_turns() {
+async fn growing_conversation_is_compacted_in_the_background() {
     use baton_testkit::model_server::Reply;
     let (program, model) = scripted().await;
     let server = program.serve().await;
@@ -178,10 +178,10 @@ async fn a_conversation_that_grows_is_summarised_beside_its_turns() {
     let low = json!({"infiniteSessions": {"enabled": true, "backgroundCompactionThreshold": 0.000_01}});
     let chat = Chat::create(&client, low).await;
     let first = chat.turn("[[text:one]] first").await;
-    assert_eq!(first.of("session.compaction_start").len(), 0, "nothing is worth it yet");
+    assert_eq!(first.of("session.compaction_start").len(), 0, "the conversation is too short");
     let from = client.count();
     chat.send("[[hold:door]] [[text:two]] second").await;
-    // The turn and its summary ask at the same time; the script of the last prompt answers both.
+    // The turn and the summary send requests at the same time; the script of the last prompt answers both.
     model.wait_for_hold("door").await;
     chat.event("session.compaction_start", from).await;
     model.release("door");
@@ -192,7 +192,7 @@ async fn a_conversation_that_grows_is_summarised_beside_its_turns() {
     model.push(Reply::text("three"));
     chat.turn("third").await;
     let history = chat.history().await;
-    assert_eq!(said(&history).len(), 3, "people still see all of it");
+    assert_eq!(prompts(&history).len(), 3, "clients still see all messages");
 
     let off = Chat::create(&client, json!({"infiniteSessions": {"enabled": false}})).await;
     off.turn("one").await;
@@ -201,7 +201,7 @@ async fn a_conversation_that_grows_is_summarised_beside_its_turns() {
 }
 
 #[tokio::test]
-async fn a_summary_that_fails_or_is_not_wanted_leaves_everything_as_it_was() {
+async fn failed_or_cancelled_compaction_changes_nothing() {
     use baton_testkit::model_server::{Action, Reply};
     let (program, model) = scripted().await;
     let server = program.serve().await;
@@ -215,11 +215,11 @@ async fn a_summary_that_fails_or_is_not_wanted_leaves_everything_as_it_was() {
     let waiting = client.start("session.history.compact", json!({"sessionId": chat.id})).await;
     model.wait_for_requests(requests + 1).await;
     let stopped = chat.ok("session.history.cancelBackgroundCompaction", json!({})).await;
-    assert_eq!(stopped["cancelled"], false, "this one is not in the background");
+    assert_eq!(stopped["cancelled"], false, "it does not run in the background");
     assert_eq!(chat.ok("session.history.abortManualCompaction", json!({})).await["aborted"], true);
     client.answer(waiting).await.unwrap_err();
     assert_eq!(chat.ok("session.history.abortManualCompaction", json!({})).await["aborted"], false);
     let turn = chat.turn("second").await;
     assert_eq!(turn.errors(), Vec::<&str>::new());
-    assert!(asked_last(&model).contains("kept"));
+    assert!(last_model_request(&model).contains("kept"));
 }

@@ -1,48 +1,59 @@
-//! The real program, over real pipes and sockets, on a bad day: whatever clients, models, disks and the power do, it
-//! answers clearly, loses nothing that it acknowledged, and stays usable.
+//! End-to-end tests of the program, over pipes and sockets, under misbehaving clients, models, disks and crashes: it answers
+//! with clear errors, loses nothing that it acknowledged, and stays usable.
 //!
-//! Everything here starts the built `baton` in a home of its own. The model is the scripted one of `baton-testkit`, in
-//! the test's process, unless a test is about the demo model.
+//! Each test starts the built `baton` with a fresh home. The model is the scripted one of `baton-testkit`, in the process of
+//! the test, unless a test is about the demo model.
 
 #![allow(clippy::disallowed_methods, reason = "tests may block")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on should say so loudly and at once"
+    reason = "a test that cannot continue fails at once"
 )]
 
-mod admission;
 mod attach;
 mod commands;
 mod crash;
-mod crowd;
+mod crush_cancel;
+mod crush_client;
+mod crush_requests;
+mod crush_runs;
+mod crush_workspaces;
 mod directories;
 mod display;
 mod docs;
-mod door;
-mod endings;
+mod frames;
 mod fuzz;
 mod handover;
 mod history;
 mod http;
-mod losses;
+mod invalid_params;
+mod load;
+mod log;
+mod lost_events;
 mod methods;
 mod model;
+mod model_switch;
+mod operate;
 mod order;
 mod permissions;
 mod processes;
 mod providers;
+mod queue;
 mod replay;
 mod rewind;
 mod rpc_limits;
+mod rpc_token;
+mod run;
 mod secrets;
-mod v1_client;
-mod v1_requests;
-mod v1_runs;
-mod v1_workspaces;
-mod values;
+mod sessions;
+mod shutdown;
+mod walls;
 
+use std::time::Duration;
+
+use baton_testkit::client::LIMIT;
 use baton_testkit::model_server::ModelServer;
 use baton_testkit::program::Program;
 
@@ -55,4 +66,19 @@ fn baton() -> Program {
 async fn scripted() -> (Program, ModelServer) {
     let model = ModelServer::start().await;
     (baton().with_model(&model), model)
+}
+
+/// Polls until `check` returns a value, for states that no event announces. Fails after [`LIMIT`].
+async fn eventually<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    let polling = async {
+        loop {
+            if let Some(found) = check().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, polling)
+        .await
+        .unwrap_or_else(|_| panic!("waited {LIMIT:?} for {what} in vain"))
 }

@@ -1,11 +1,11 @@
-//! The methods of sessions beyond the conversation, each called on the real program.
+//! Session methods beyond the conversation.
 
 use baton_testkit::chat::Chat;
 use serde_json::{Value, json};
 
-use crate::scripted;
+use crate::{eventually, scripted};
 
-/// Whether `value` has all that `expected` has; an object may have more.
+/// Whether `value` equals `expected`, apart from further keys of objects.
 fn fits(value: &Value, expected: &Value) -> bool {
     match (value, expected) {
         (Value::Object(value), Value::Object(expected)) => {
@@ -16,7 +16,7 @@ fn fits(value: &Value, expected: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn what_there_is_none_of_is_said_and_not_unknown() {
+async fn absent_features_have_empty_answers() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -61,7 +61,7 @@ async fn what_there_is_none_of_is_said_and_not_unknown() {
 }
 
 #[tokio::test]
-async fn a_fork_has_the_history_up_to_an_event_and_a_life_of_its_own() {
+async fn fork_has_the_history_up_to_an_event_and_is_independent() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -87,9 +87,9 @@ async fn a_fork_has_the_history_up_to_an_event_and_a_life_of_its_own() {
         client.ok("session.resume", json!({"sessionId": id})).await;
         let copied = client.ok("session.getMessages", json!({"sessionId": id})).await;
         assert_eq!(said(&copied), expected);
-        assert_eq!(copied["events"][0]["data"]["sessionId"], id, "the first event names the copy");
+        assert_eq!(copied["events"][0]["data"]["sessionId"], id, "the first event has the id of the fork");
         let busy = client.ok("session.metadata.isProcessing", json!({"sessionId": id})).await;
-        assert_eq!(busy["processing"], false, "nothing of the source goes on in the copy");
+        assert_eq!(busy["processing"], false, "no work of the source continues in the fork");
     }
     let copy = Chat { client: &client, id: whole["sessionId"].as_str().unwrap().to_owned() };
     copy.assert_usable().await;
@@ -105,7 +105,7 @@ async fn a_fork_has_the_history_up_to_an_event_and_a_life_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_person_runs_commands_and_ends_them() {
+async fn user_commands_are_run_and_killed() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -123,15 +123,19 @@ async fn a_person_runs_commands_and_ends_them() {
 
     let waiting = client.start("session.shell.executeUserRequested", run("sleep 600")).await;
     let cancel = json!({"sessionId": chat.id, "requestId": "r"});
-    // The command may not have been admitted yet: then there is nothing to cancel.
-    while client.ok("session.shell.cancelUserRequested", cancel.clone()).await["cancelled"] == false {}
+    // Until the command has started, there is nothing to cancel.
+    eventually("the cancel", async || {
+        let answer = client.ok("session.shell.cancelUserRequested", cancel.clone()).await;
+        (answer["cancelled"] == true).then_some(())
+    })
+    .await;
     let cancelled = client.answer(waiting).await.unwrap();
     assert!(fits(&cancelled, &json!({"success": false, "error": "Shell command canceled."})), "{cancelled}");
     chat.assert_usable().await;
 }
 
 #[tokio::test]
-async fn a_session_is_weighed_moved_and_shut_down() {
+async fn session_reports_its_context_moves_and_shuts_down() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let (client, other) = (server.connect().await, server.connect().await);
@@ -165,7 +169,11 @@ async fn a_session_is_weighed_moved_and_shut_down() {
         })
         .await;
     assert!(fits(&event["data"], &json!({"shutdownType": "error", "errorReason": "enough"})), "{event}");
-    assert_eq!(other.ok("session.destroy", this.clone()).await["success"], true, "it is left already");
+    assert_eq!(
+        other.ok("session.destroy", this.clone()).await["success"],
+        true,
+        "the client has left it already"
+    );
     client.ok("session.resume", this).await;
     chat.assert_usable().await;
 }

@@ -1,13 +1,13 @@
-//! A model that misbehaves: one clear error or result each, one outcome for each turn, and the session goes on.
+//! Misbehaving models: each failure has one clear error or result, each turn one outcome, and the session stays usable.
 
 use baton_testkit::chat::{Chat, Turn};
-use baton_testkit::model_server::{Action, End, ModelServer, Reply};
+use baton_testkit::model_server::{Action, End, Reply};
 use baton_testkit::program::Program;
 use serde_json::{Value, json};
 
 use crate::scripted;
 
-/// The outcomes of all prompts of a session, from an export: what the history says, whatever clients were shown.
+/// The outcomes of all prompts of a session, from its exported history.
 async fn outcomes(program: &Program, session: &str) -> Vec<String> {
     let exported = program.run(&["sessions", "export", session]).await;
     assert_eq!(exported.code(), Some(0), "{}", exported.stderr);
@@ -25,7 +25,7 @@ async fn outcomes(program: &Program, session: &str) -> Vec<String> {
     ends.collect()
 }
 
-/// One error with these words, and no answer.
+/// Fails unless the turn has one error with this text, and no answer.
 fn check_failed(turn: &Turn, expected: &str) {
     let errors = turn.errors();
     assert_eq!(errors.len(), 1, "one error, not {errors:?} in {:?}", turn.kinds());
@@ -35,7 +35,7 @@ fn check_failed(turn: &Turn, expected: &str) {
 }
 
 #[tokio::test]
-async fn a_model_that_cannot_be_used_fails_the_turn_with_one_clear_error() {
+async fn unusable_model_fails_the_turn_with_one_error() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -43,11 +43,11 @@ async fn a_model_that_cannot_be_used_fails_the_turn_with_one_clear_error() {
         let chat = Chat::create(&client, json!({"streaming": streaming})).await;
         let mut prompts = 0;
         if !streaming {
-            check_failed(&chat.turn("[[truncate]]").await, "sent something else than");
+            check_failed(&chat.turn("[[truncate]]").await, "sent something other than");
             prompts += 1;
         }
         for (script, expected) in [
-            ("[[garbage]]", "sent something else than"),
+            ("[[garbage]]", "sent something other than"),
             ("[[html]]", "web page"),
             ("[[error:401]]", "401"),
             ("[[error:403]]", "403"),
@@ -68,39 +68,40 @@ async fn a_model_that_cannot_be_used_fails_the_turn_with_one_clear_error() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_for_a_moment_is_asked_again() {
+async fn transient_model_failure_is_retried() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
     let failures = ["error:500*1", "error:429*1:retry=0", "drop*1", "reset*1"];
     let try_one = async |failure: &str, streaming: bool| {
         let chat = Chat::create(&client, json!({"streaming": streaming})).await;
-        // The model counts its failures by prompt: no two conversations may share one.
+        // The model counts failures by prompt, so each conversation needs its own.
         let turn = chat.turn(&format!("[[{failure}]][[text:at last]] streaming: {streaming}")).await;
         assert_eq!((turn.text(), turn.errors().len()), ("at last", 0), "{failure}: {:?}", turn.kinds());
-        // A connection that is reset before the answer begins may be tried again below us, without a word.
-        let told = turn.of("model.call_failure").len();
-        assert!(told == 1 || (told == 0 && failure.starts_with("reset")), "{failure}: clients are told");
+        // The HTTP client may retry a connection that is reset before the answer begins, without a report.
+        let reports = turn.of("model.call_failure").len();
+        assert!(
+            reports == 1 || (reports == 0 && failure.starts_with("reset")),
+            "{failure}: clients are notified"
+        );
         assert_eq!(turn.of("assistant.message").len(), 1, "{failure}");
         chat.assert_usable().await;
     };
-    // They all wait for a second before they try again: let them wait together.
+    // Each waits for a second before its retry: run them concurrently.
     let both = failures.iter().flat_map(|failure| [try_one(failure, false), try_one(failure, true)]);
-    // What is half and does not come in pieces is no answer, and not tried again: see above.
+    // Without streaming, a truncated answer is an error and not retried: see above.
     let all = both.chain([try_one("truncate*1", true)]);
     futures_util::future::join_all(all).await;
 }
 
 #[tokio::test]
-async fn a_model_that_is_not_there_can_be_cancelled_while_it_is_tried_again() {
-    let model = ModelServer::start().await;
-    let program = crate::baton().with_model(&model);
-    drop(model);
+async fn retries_of_a_failing_model_can_be_cancelled() {
+    let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
     let chat = Chat::create(&client, json!({})).await;
     let from = client.count();
-    chat.send("anybody there?").await;
+    chat.send("[[error:500]]").await;
     let (_, failure) = chat.event("model.call_failure", from).await;
     assert!(
         failure["data"]["errorMessage"].as_str().is_some_and(|text| text.contains("127.0.0.1")),
@@ -114,12 +115,12 @@ async fn a_model_that_is_not_there_can_be_cancelled_while_it_is_tried_again() {
 }
 
 #[tokio::test]
-async fn what_a_model_had_said_before_it_failed_for_good_is_in_the_history() {
+async fn partial_answer_before_a_failure_is_in_the_history() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
     let chat = Chat::create(&client, json!({"streaming": true})).await;
-    // Half an answer, and then an error that will not pass.
+    // Half an answer, and then a permanent error.
     let half = r#"{"choices":[{"index":0,"delta":{"content":"half an "}}]}"#;
     let error = r#"{"error":{"message":"No more","code":"insufficient_quota"}}"#;
     let broken = Reply::raw("text/event-stream", [half, error].map(|data| format!("data: {data}\n\n")));
@@ -127,88 +128,15 @@ async fn what_a_model_had_said_before_it_failed_for_good_is_in_the_history() {
     let turn = chat.turn("say something").await;
     assert_eq!((turn.text(), turn.errors().len()), ("half an ", 1), "{turn:?}");
     let piece = turn.of("assistant.message_delta")[0]["data"]["messageId"].clone();
-    assert_eq!(turn.of("assistant.message")[0]["data"]["messageId"], piece, "it has the name of its pieces");
+    assert_eq!(turn.of("assistant.message")[0]["data"]["messageId"], piece, "it has the id of its deltas");
     assert!(chat.history().await.iter().any(|event| event["data"]["content"] == "half an "));
     chat.assert_usable().await;
-    let told = model.requests().pop().unwrap().body["messages"].to_string();
-    assert!(told.contains("half an "), "the model knows what it has said: {told}");
+    let sent = model.requests().pop().unwrap().body["messages"].to_string();
+    assert!(sent.contains("half an "), "the model gets its partial answer: {sent}");
 }
 
 #[tokio::test]
-async fn a_model_of_the_same_endpoint_is_offered_when_one_wants_to_be_asked_less_often() {
-    let (program, model) = scripted().await;
-    let program = program.env("OPENAI_MODEL", "busy");
-    model.set_models(json!({"data": [{"id": "busy"}, {"id": "idle"}]}));
-    let server = program.serve().await;
-    let client = server.connect().await;
-    let watcher = server.connect().await;
-    let chat = Chat::create(&client, json!({"requestAutoModeSwitch": true})).await;
-    Chat::resume(&watcher, &chat.id, json!({})).await;
-    let from = client.count();
-    chat.send("[[error:429*1:retry=600]][[text:at last]]").await;
-    let (_, offer) = chat.event("auto_mode_switch.requested", from).await;
-    let (_, asked) = client.asked("autoModeSwitch.request", from).await;
-    assert_eq!(asked["retryAfterSeconds"], 600, "{asked}");
-    // Whoever answers first has answered, asked or not.
-    let method = "session.ui.handlePendingAutoModeSwitch";
-    let answer = json!({"sessionId": chat.id, "requestId": offer["data"]["requestId"], "response": "yes"});
-    assert_eq!(watcher.ok(method, answer.clone()).await["success"], true);
-    assert_eq!(client.ok(method, answer).await["success"], false);
-    let turn = chat.until_idle(from).await;
-    assert_eq!((turn.text(), turn.errors().len()), ("at last", 0), "{turn:?}");
-    let models: Vec<Value> = model.requests().iter().map(|request| request.body["model"].clone()).collect();
-    let models: Vec<&str> = models.iter().filter_map(Value::as_str).collect();
-    assert_eq!(models, ["busy", "idle"]);
-}
-
-#[tokio::test]
-async fn a_model_that_is_new_at_the_endpoint_is_offered_before_a_turn_fails() {
-    let (program, model) = scripted().await;
-    let program = program.env("OPENAI_MODEL", "busy");
-    model.set_models(json!({"data": [{"id": "busy"}]}));
-    let server = program.serve().await;
-    let client = server.connect().await;
-    let chat = Chat::create(&client, json!({"requestAutoModeSwitch": true})).await;
-    assert_eq!(chat.turn("[[text:the list is known]]").await.text(), "the list is known");
-    model.set_models(json!({"data": [{"id": "busy"}, {"id": "new"}]}));
-    let from = client.count();
-    chat.send("[[error:429*1:retry=600]][[text:at last]]").await;
-    let (asked, _) = client.asked("autoModeSwitch.request", from).await;
-    client.send(&json!({"jsonrpc": "2.0", "id": asked, "result": {"response": "yes"}})).await;
-    assert_eq!(chat.until_idle(from).await.text(), "at last");
-    assert_eq!(model.requests().last().unwrap().body["model"], "new");
-}
-
-#[tokio::test]
-async fn a_client_that_listens_for_offers_is_not_gone_around() {
-    let (program, model) = scripted().await;
-    let program = program.env("OPENAI_MODEL", "busy");
-    model.set_models(json!({"data": [{"id": "busy"}, {"id": "idle"}]}));
-    let server = program.serve().await;
-    let (client, other) = (server.connect().await, server.connect().await);
-    let chat = Chat::create(&client, json!({})).await;
-    Chat::resume(&other, &chat.id, json!({"requestAutoModeSwitch": true})).await;
-    let listening = chat.ok("session.ui.registerDirectAutoModeSwitchHandler", json!({})).await;
-    let from = client.count();
-    chat.send("[[error:429*1:retry=600]][[text:at last]]").await;
-    let (_, offer) = chat.event("auto_mode_switch.requested", from).await;
-    let answer = json!({"requestId": offer["data"]["requestId"], "response": "yes"});
-    assert_eq!(chat.ok("session.ui.handlePendingAutoModeSwitch", answer).await["success"], true);
-    assert_eq!(chat.until_idle(from).await.text(), "at last");
-    let (_, _) = other.event(&chat.id, "session.idle", 0).await;
-    assert!(
-        !other.frames().iter().any(|frame| frame["method"] == "autoModeSwitch.request"),
-        "nobody was asked"
-    );
-    for listened in [true, false] {
-        let handle = json!({"handle": listening["handle"]});
-        let stopped = chat.ok("session.ui.unregisterDirectAutoModeSwitchHandler", handle).await;
-        assert_eq!(stopped["unregistered"], listened);
-    }
-}
-
-#[tokio::test]
-async fn a_model_that_hangs_can_be_cancelled() {
+async fn hanging_model_call_can_be_cancelled() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -217,7 +145,7 @@ async fn a_model_that_hangs_can_be_cancelled() {
         let from = client.count();
         let before = model.requests().len();
         chat.send("[[hang]]").await;
-        chat.send("waits behind it").await;
+        chat.send("queued behind it").await;
         let hanging = model.wait_for_requests(before + if round == 0 { 2 } else { 1 }).await.len() - 1;
         chat.ok("session.abort", json!({})).await;
         assert_eq!(
@@ -226,7 +154,7 @@ async fn a_model_that_hangs_can_be_cancelled() {
             "the connection to the model is closed"
         );
         let turn = chat.until_idle(from).await;
-        assert_eq!(turn.of("user.message").len(), 2, "the prompt that waited is in the history as well");
+        assert_eq!(turn.of("user.message").len(), 2, "the queued prompt is in the history as well");
         assert!(turn.errors().is_empty());
         chat.assert_usable().await;
         chat.ok("session.destroy", json!({})).await;
@@ -235,7 +163,7 @@ async fn a_model_that_hangs_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn calls_that_make_no_sense_are_told_to_the_model_and_the_turn_goes_on() {
+async fn invalid_tool_calls_are_reported_to_the_model() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -256,14 +184,14 @@ async fn calls_that_make_no_sense_are_told_to_the_model_and_the_turn_goes_on() {
         assert_eq!(done.len(), 1, "{script}: {:?}", turn.kinds());
         assert_eq!(done[0]["data"]["success"], false, "{script}: {done:?}");
         assert!(done[0].to_string().contains(expected), "{script}: {done:?}");
-        assert!(turn.text().starts_with("echo"), "{script}: the model has the last word: {:?}", turn.text());
+        assert!(turn.text().starts_with("echo"), "{script}: the model answers the error: {:?}", turn.text());
         assert!(turn.errors().is_empty(), "{script}");
     }
     chat.assert_usable().await;
 }
 
 #[tokio::test]
-async fn calls_with_the_same_id_are_kept_apart() {
+async fn tool_calls_with_the_same_id_are_distinguished() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -300,7 +228,7 @@ async fn calls_with_the_same_id_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn fifty_calls_at_once_all_come_back() {
+async fn fifty_parallel_tool_calls_return_in_order() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -310,10 +238,10 @@ async fn fifty_calls_at_once_all_come_back() {
     model.push(Reply::new((0..50).map(call)));
     let from = client.count();
     chat.send("all at once").await;
-    let mut place = from;
+    let mut next = from;
     for _ in 0..50 {
-        let (at, event) = chat.event("external_tool.requested", place).await;
-        place = at + 1;
+        let (at, event) = chat.event("external_tool.requested", next).await;
+        next = at + 1;
         let n = event["data"]["arguments"]["n"].as_u64().unwrap();
         let answer = json!({"requestId": event["data"]["requestId"], "result": (2 * n).to_string()});
         assert_eq!(chat.ok("session.tools.handlePendingToolCall", answer.clone()).await["success"], true);
@@ -326,11 +254,11 @@ async fn fifty_calls_at_once_all_come_back() {
     let results = asked["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool");
     let said: Vec<&str> = results.map(|message| message["content"].as_str().unwrap()).collect();
     let wanted: Vec<String> = (0..50).map(|n| (2 * n).to_string()).collect();
-    assert_eq!(said, wanted, "the model gets the results in the order of its calls");
+    assert_eq!(said, wanted, "results are in the order of the calls");
 }
 
 #[tokio::test]
-async fn an_answer_may_be_empty_or_enormous() {
+async fn empty_and_huge_answers_are_accepted() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -338,11 +266,7 @@ async fn an_answer_may_be_empty_or_enormous() {
         let chat = Chat::create(&client, json!({"streaming": streaming})).await;
         model.push(Reply::new([Action::Text(String::new())]));
         let turn = chat.turn("say nothing").await;
-        let outcome = (turn.of("assistant.message").len(), turn.errors().len());
-        assert!(
-            outcome == (1, 0) || outcome == (0, 1),
-            "an empty answer is an answer, or an error: {turn:?}"
-        );
+        assert_eq!((turn.of("assistant.message").len(), turn.errors().len()), (1, 0), "{turn:?}");
         let word = "x".repeat(1 << 20) + " ";
         model.push(Reply::new([Action::Text(word.repeat(10))]));
         let turn = chat.turn("say a lot").await;

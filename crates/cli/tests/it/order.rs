@@ -1,4 +1,4 @@
-//! What comes before what on one connection.
+//! The order of events and answers on one connection.
 
 use std::collections::HashSet;
 
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::scripted;
 
-/// The place of the first frame for which this holds.
-fn place(frames: &[Value], what: &str, is_it: impl Fn(&Value) -> bool) -> usize {
-    frames.iter().position(is_it).unwrap_or_else(|| panic!("{what} never came"))
+/// The index of the first frame that matches.
+fn position(frames: &[Value], what: &str, is_it: impl Fn(&Value) -> bool) -> usize {
+    frames.iter().position(is_it).unwrap_or_else(|| panic!("{what} is missing"))
 }
 
 fn is_event(frame: &Value, session: &str, kind: &str) -> bool {
@@ -19,22 +19,22 @@ fn is_event(frame: &Value, session: &str, kind: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_session_begins_before_its_creation_is_answered() {
+async fn session_start_comes_before_the_answer_to_create() {
     let (program, _model) = scripted().await;
     let (_server, client) = program.pipes().await;
     let id = client.start("session.create", json!({"sessionId": "s"})).await;
     client.answer(id).await.unwrap();
     let frames = client.frames();
-    let start = place(&frames, "session.start", |f| is_event(f, "s", "session.start"));
-    let answer = place(&frames, "the answer", |f| f["id"] == id && f.get("method").is_none());
+    let start = position(&frames, "session.start", |f| is_event(f, "s", "session.start"));
+    let answer = position(&frames, "the answer", |f| f["id"] == id && f.get("method").is_none());
     assert!(start < answer, "{}", client.digest());
-    let news = place(&frames, "the news", |f| f["method"] == "session.lifecycle");
-    assert_eq!(frames[news]["params"]["type"], "session.created");
-    assert!(news < answer, "{}", client.digest());
+    let lifecycle = position(&frames, "the lifecycle event", |f| f["method"] == "session.lifecycle");
+    assert_eq!(frames[lifecycle]["params"]["type"], "session.created");
+    assert!(lifecycle < answer, "{}", client.digest());
 }
 
 #[tokio::test]
-async fn a_prompt_is_answered_before_anything_comes_of_it() {
+async fn answer_to_send_comes_before_events_of_its_turn() {
     let (program, model) = scripted().await;
     let (_server, client) = program.pipes().await;
     let chat = Chat::create(&client, json!({"streaming": true})).await;
@@ -50,7 +50,7 @@ async fn a_prompt_is_answered_before_anything_comes_of_it() {
     model.release("gate");
     chat.until_idle(from).await;
     let frames = client.frames();
-    let answer = place(&frames, "the answer", |f| f["id"] == id && f.get("method").is_none());
+    let answer = position(&frames, "the answer", |f| f["id"] == id && f.get("method").is_none());
     for kind in [
         "user.message",
         "assistant.turn_start",
@@ -59,16 +59,16 @@ async fn a_prompt_is_answered_before_anything_comes_of_it() {
         "session.idle",
     ] {
         assert!(
-            answer < place(&frames, kind, |f| is_event(f, &chat.id, kind)),
+            answer < position(&frames, kind, |f| is_event(f, &chat.id, kind)),
             "{kind} came before the answer"
         );
     }
 }
 
-/// The law of event streams, on one connection.
+/// Checks ids, parents, timestamps and the end of the events of a turn.
 fn check_stream(turn: &Turn, first_parent: &Value) {
     let ids: HashSet<&str> = turn.events.iter().map(|event| event["id"].as_str().unwrap()).collect();
-    assert_eq!(ids.len(), turn.events.len(), "every event has an id of its own");
+    assert_eq!(ids.len(), turn.events.len(), "ids are unique");
     let mut parent = first_parent;
     for event in &turn.events {
         assert_eq!(&event["parentId"], parent, "the parent of {event}");
@@ -82,7 +82,7 @@ fn check_stream(turn: &Turn, first_parent: &Value) {
 }
 
 #[tokio::test]
-async fn events_of_a_turn_are_a_chain_that_ends_in_idle() {
+async fn events_of_a_turn_form_a_chain_that_ends_in_idle() {
     let (program, _model) = scripted().await;
     let (_server, client) = program.pipes().await;
     let chat = Chat::trusting(&client, json!({"streaming": true})).await;
@@ -115,11 +115,11 @@ async fn events_of_a_turn_are_a_chain_that_ends_in_idle() {
     let history = chat.history().await;
     let seen: Vec<Value> =
         client.events(&chat.id).into_iter().filter(|event| event["ephemeral"] != true).collect();
-    assert_eq!(history, seen, "the history is what was seen, in the same order");
+    assert_eq!(history, seen, "clients see the history, in the same order");
 }
 
 #[tokio::test]
-async fn pieces_of_an_answer_come_before_it_and_make_it_up() {
+async fn deltas_come_before_their_message_and_add_up_to_it() {
     let (program, _model) = scripted().await;
     let (_server, client) = program.pipes().await;
     let chat = Chat::create(&client, json!({"streaming": true})).await;
@@ -127,28 +127,28 @@ async fn pieces_of_an_answer_come_before_it_and_make_it_up() {
     let message = turn.of("assistant.message")[0];
     let id = &message["data"]["messageId"];
     assert_eq!(&turn.of("assistant.message_start")[0]["data"]["messageId"], id);
-    let pieces = turn.of("assistant.message_delta");
-    assert!(pieces.len() > 2 && pieces.iter().all(|piece| &piece["data"]["messageId"] == id));
-    let text: String = pieces.iter().map(|piece| piece["data"]["deltaContent"].as_str().unwrap()).collect();
+    let deltas = turn.of("assistant.message_delta");
+    assert!(deltas.len() > 2 && deltas.iter().all(|delta| &delta["data"]["messageId"] == id));
+    let text: String = deltas.iter().map(|delta| delta["data"]["deltaContent"].as_str().unwrap()).collect();
     assert_eq!(text, message["data"]["content"].as_str().unwrap());
     let kinds = turn.kinds();
-    let last_piece = kinds.iter().rposition(|kind| *kind == "assistant.message_delta");
-    assert!(last_piece < kinds.iter().position(|kind| *kind == "assistant.message"), "{kinds:?}");
-    // When an answer breaks off and begins anew, its pieces are not glued to those of the first half.
+    let last_delta = kinds.iter().rposition(|kind| *kind == "assistant.message_delta");
+    assert!(last_delta < kinds.iter().position(|kind| *kind == "assistant.message"), "{kinds:?}");
+    // When an answer breaks off and is retried, its deltas have another message id than those of the first half.
     let turn = chat.turn("[[drop*1]][[text:whole again]]").await;
     let message = &turn.of("assistant.message")[0]["data"];
     assert_eq!(message["content"], "whole again");
-    let pieces = turn.of("assistant.message_delta");
+    let deltas = turn.of("assistant.message_delta");
     let ids: HashSet<&str> =
-        pieces.iter().map(|piece| piece["data"]["messageId"].as_str().unwrap()).collect();
-    assert_eq!(ids.len(), 2, "the half has another id than the whole");
-    let of_whole = pieces.iter().filter(|piece| piece["data"]["messageId"] == message["messageId"]);
-    let text: String = of_whole.map(|piece| piece["data"]["deltaContent"].as_str().unwrap()).collect();
+        deltas.iter().map(|delta| delta["data"]["messageId"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 2, "the first half has another id");
+    let of_whole = deltas.iter().filter(|delta| delta["data"]["messageId"] == message["messageId"]);
+    let text: String = of_whole.map(|delta| delta["data"]["deltaContent"].as_str().unwrap()).collect();
     assert_eq!(text, "whole again");
 }
 
 #[tokio::test]
-async fn a_prompt_and_its_cancel_in_one_write_are_taken_in_that_order() {
+async fn prompt_and_cancel_in_one_write_are_handled_in_order() {
     let (program, model) = scripted().await;
     let (_server, client) = program.pipes().await;
     let chat = Chat::create(&client, json!({})).await;
@@ -168,15 +168,15 @@ async fn a_prompt_and_its_cancel_in_one_write_are_taken_in_that_order() {
         assert_eq!(turn.of("session.idle")[0]["data"]["aborted"], true);
         assert_eq!(turn.of("user.message")[0]["data"]["messageId"], message, "the prompt is in the history");
         let frames = client.frames();
-        let answered = |id: &str| place(&frames, id, |f| f["id"] == id);
+        let answered = |id: &str| position(&frames, id, |f| f["id"] == id);
         assert!(answered(&send) < answered(&abort));
     }
-    assert!(model.requests().is_empty(), "no model was asked for what was cancelled at once");
+    assert!(model.requests().is_empty(), "no model request was made");
     chat.assert_usable().await;
 }
 
 #[tokio::test]
-async fn nothing_of_an_answer_is_seen_after_its_cancel() {
+async fn no_delta_comes_after_a_cancel() {
     let (program, model) = scripted().await;
     let (_server, client) = program.pipes().await;
     let chat = Chat::create(&client, json!({"streaming": true})).await;
@@ -194,7 +194,7 @@ async fn nothing_of_an_answer_is_seen_after_its_cancel() {
     chat.assert_usable().await;
     let late =
         client.frames()[after..].iter().filter(|f| is_event(f, &chat.id, "assistant.message_delta")).count();
-    assert_eq!(late, 2, "the two words of the next answer, and no more");
+    assert_eq!(late, 2, "only the two deltas of the next answer");
 }
 
 #[tokio::test]
@@ -205,7 +205,7 @@ async fn two_clients_see_the_same_order() {
     let chat = Chat::create(&first, json!({"streaming": true})).await;
     let same = Chat::resume(&second, &chat.id, json!({"streaming": true})).await;
     let (from_first, from_second) = (first.count(), second.count());
-    // Both speak at once.
+    // Both send at once.
     tokio::join!(chat.send("[[text:to the first]]"), same.send("[[text:to the second]]"));
     let seen_by = async |chat: &Chat<'_>, from| {
         let (middle, _) = chat.event("assistant.message", from).await;

@@ -1,4 +1,4 @@
-//! What sessions may do without asking: rules of clients, of places, and what is kept of them.
+//! Permission rules of clients and locations.
 
 use baton_testkit::chat::{Chat, Turn};
 use serde_json::{Value, json};
@@ -7,18 +7,19 @@ use crate::scripted;
 
 const TOUCH: &str = r#"[[tool:bash {"command":"touch made.txt"}]]"#;
 
-fn asked(turn: &Turn) -> usize {
+/// The number of permission requests in a turn.
+fn requests(turn: &Turn) -> usize {
     turn.of("permission.requested").len()
 }
 
-/// What the tools of a turn came to: whether each went well, and what was said about it if not.
+/// The results of the tool calls of a turn: success, or the error message.
 fn outcomes(turn: &Turn) -> Vec<(bool, Value)> {
     let ended = turn.of("tool.execution_complete").into_iter();
     ended.map(|event| (event["data"]["success"] == true, event["data"]["error"]["message"].clone())).collect()
 }
 
 #[tokio::test]
-async fn rules_spare_asking_and_refusals_always_count() {
+async fn allow_rules_skip_requests_and_deny_rules_always_win() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -28,14 +29,14 @@ async fn rules_spare_asking_and_refusals_always_count() {
 
     chat.ok("session.permissions.configure", set(json!([shell("touch")]), json!([]))).await;
     let turn = chat.turn(TOUCH).await;
-    assert_eq!((asked(&turn), outcomes(&turn)[0].0), (0, true), "nobody is asked");
+    assert_eq!((requests(&turn), outcomes(&turn)[0].0), (0, true), "no request");
     assert!(program.work().join("made.txt").exists());
 
     chat.ok("session.permissions.configure", set(json!([shell("touch")]), json!([shell("touch")]))).await;
     chat.ok("session.permissions.setApproveAll", json!({"enabled": true})).await;
     let turn = chat.turn(TOUCH).await;
     let refused = "Permission denied by a rule of this session";
-    assert_eq!((asked(&turn), outcomes(&turn)), (0, vec![(false, json!(refused))]));
+    assert_eq!((requests(&turn), outcomes(&turn)), (0, vec![(false, json!(refused))]));
 
     let error = client
         .refused(
@@ -48,7 +49,7 @@ async fn rules_spare_asking_and_refusals_always_count() {
 }
 
 #[tokio::test]
-async fn directories_and_pages_are_allowed_one_by_one() {
+async fn allowed_directories_can_be_added_and_checked() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -63,7 +64,7 @@ async fn directories_and_pages_are_allowed_one_by_one() {
     let listed = chat.ok("session.permissions.paths.list", json!({})).await;
     assert_eq!(listed, json!({"primary": program.work(), "directories": [program.work(), more]}));
     let turn = chat.turn(&view).await;
-    assert_eq!(asked(&turn), 0, "it may be read without asking");
+    assert_eq!(requests(&turn), 0, "reading needs no permission");
 
     for (method, path, allowed) in [
         ("session.permissions.paths.isPathWithinAllowedDirectories", more.join("new.txt"), true),
@@ -79,23 +80,23 @@ async fn directories_and_pages_are_allowed_one_by_one() {
 }
 
 #[tokio::test]
-async fn what_is_allowed_in_a_place_outlives_the_server() {
+async fn location_grants_survive_a_kill() {
     let (program, _model) = scripted().await;
     let mut server = program.serve().await;
     let client = server.connect().await;
     let chat = Chat::create(&client, json!({"workingDirectory": program.work()})).await;
-    // A repository, so that its root is the place and not whatever this machine has around the test's directory.
+    // A repository, so that its root is the location, whatever surrounds the test's directory.
     std::fs::create_dir_all(program.work().join(".git")).unwrap();
     std::fs::write(program.work().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
     std::fs::create_dir_all(program.work().join("below")).unwrap();
     let here = json!({"workingDirectory": program.work().join("below")});
-    let place = chat.ok("session.permissions.locations.resolve", here.clone()).await;
-    assert_eq!(place, json!({"locationKey": program.work(), "locationType": "repo"}));
+    let location = chat.ok("session.permissions.locations.resolve", here.clone()).await;
+    assert_eq!(location, json!({"locationKey": program.work(), "locationType": "repo"}));
 
     let from = client.count();
     chat.send(TOUCH).await;
     let (_, request) = chat.event("permission.requested", from).await;
-    let decision = json!({"kind": "approve-for-location", "locationKey": place["locationKey"]});
+    let decision = json!({"kind": "approve-for-location", "locationKey": location["locationKey"]});
     let answer = json!({"requestId": request["data"]["requestId"], "result": decision});
     chat.ok("session.permissions.handlePendingPermissionRequest", answer).await;
     chat.until_idle(from).await;
@@ -113,7 +114,7 @@ async fn what_is_allowed_in_a_place_outlives_the_server() {
     assert_eq!(applied["appliedRules"], json!([{"kind": "shell", "argument": "touch"}]), "{applied}");
     assert_eq!(applied["changed"], true);
     assert_eq!(chat.ok("session.permissions.locations.apply", here.clone()).await["changed"], false);
-    assert_eq!(asked(&chat.turn(TOUCH).await), 0);
+    assert_eq!(requests(&chat.turn(TOUCH).await), 0);
 
     let clear = json!({"scope": "location", "removeAll": true});
     chat.ok("session.permissions.modifyRules", clear).await;

@@ -1,4 +1,4 @@
-//! Nothing is left running: whatever a command starts, however it hides, ends with the turn, the session or the server.
+//! No process survives its turn, session or server, however it was started.
 
 use std::process::Stdio;
 
@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::scripted;
 
-/// A command that is hard to end: it ignores polite signals, moves into a session of its own, forks twice, and its
-/// descendants hold on to its output. Four processes carry the marker.
+/// A command that is hard to end: it ignores SIGTERM, starts a session, forks twice, and its descendants keep its output
+/// open.
 fn stubborn(marker: &Marker) -> String {
     let word = marker.word();
     format!(
@@ -40,7 +40,7 @@ async fn busy(program: &Program, marker: &Marker) -> (Running, Client) {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_the_whole_tree() {
+async fn cancel_ends_the_whole_process_tree() {
     let (program, _model) = scripted().await;
     let marker = Marker::new();
     let (_server, client) = busy(&program, &marker).await;
@@ -52,7 +52,7 @@ async fn a_cancel_ends_the_whole_tree() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_ends_the_whole_tree() {
+async fn closing_a_session_ends_the_whole_process_tree() {
     let (program, _model) = scripted().await;
     for method in ["session.detach", "session.destroy", "session.delete"] {
         let marker = Marker::new();
@@ -65,7 +65,7 @@ async fn the_end_of_a_session_ends_the_whole_tree() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_server_ends_the_whole_tree() {
+async fn stopping_the_server_ends_the_whole_process_tree() {
     for end in ["SIGTERM", "SIGINT", "the end of its input", "runtime.shutdown"] {
         let (program, _model) = scripted().await;
         let marker = Marker::new();
@@ -83,18 +83,18 @@ async fn the_end_of_a_server_ends_the_whole_tree() {
 }
 
 #[tokio::test]
-async fn what_a_killed_server_leaves_behind_is_ended_by_the_next() {
+async fn next_server_ends_processes_of_a_killed_one() {
     let (program, _model) = scripted().await;
     let marker = Marker::new();
     let (mut server, _client) = busy(&program, &marker).await;
     server.kill().await;
-    assert!(!marker.alive().is_empty(), "this test is about what is left behind");
+    assert!(!marker.alive().is_empty(), "processes survive the kill");
     let _next = program.serve().await;
     marker.until_gone("the start of the next server").await;
 }
 
 #[tokio::test]
-async fn every_way_of_serving_ends_what_a_killed_server_left_behind() {
+async fn every_kind_of_server_ends_processes_of_a_killed_one() {
     let (program, _model) = scripted().await;
     let socket = program.home().join("s.sock");
     let socket = socket.to_str().unwrap();
@@ -112,9 +112,9 @@ async fn every_way_of_serving_ends_what_a_killed_server_left_behind() {
     }
 }
 
-/// It has no tag, no parent of ours and no open pipe; only the session that its command was started in tells.
+/// The process has no marker in its environment, no parent and no open pipe; only its session id shows where it came from.
 #[tokio::test]
-async fn process_without_environment_does_not_outlive_a_killed_server() {
+async fn process_without_environment_is_ended_by_the_next_server() {
     let hidden = |marker: &Marker| {
         format!("(env -i bash -c 'MARK={0} exec sleep 600' {0} >/dev/null 2>&1 </dev/null &)", marker.word())
     };
@@ -127,14 +127,14 @@ async fn process_without_environment_does_not_outlive_a_killed_server() {
         chat.turn(&format!("[[tool:bash {arguments}]]")).await;
         marker.until_at_least(1).await;
         server.kill().await;
-        assert!(!marker.alive().is_empty(), "this test is about what is left behind");
+        assert!(!marker.alive().is_empty(), "processes survive the kill");
         let _next = program.serve().await;
         marker.until_gone("the start of the next server").await;
     }
 }
 
 #[tokio::test]
-async fn a_command_in_the_background_ends_with_its_session() {
+async fn background_command_ends_with_its_session() {
     let (program, _model) = scripted().await;
     let marker = Marker::new();
     let (_server, client) = program.pipes().await;
@@ -146,34 +146,33 @@ async fn a_command_in_the_background_ends_with_its_session() {
     marker.until_gone("session.destroy").await;
 }
 
-/// The running turn is none of the business of a prompt that waits behind it.
+/// Withdrawing a queued prompt does not affect the running turn.
 #[tokio::test]
-async fn a_command_in_the_background_outlives_a_prompt_that_is_taken_back() {
+async fn background_command_survives_a_withdrawn_prompt() {
     let (program, _model) = scripted().await;
     let (_server, client) = program.pipes().await;
     let chat = Chat::trusting(&client, json!({"workingDirectory": program.work()})).await;
-    let patient = "until [ -e go ]; do sleep 0.05; done; touch gone";
-    let background = json!({"command": patient, "mode": "async"});
-    let keeps_on =
+    let waits_for_go = "until [ -e go ]; do sleep 0.05; done; touch gone";
+    let background = json!({"command": waits_for_go, "mode": "async"});
+    let foreground =
         json!({"command": "until [ -e gone ]; do sleep 0.05; done; echo seen", "initial_wait": 600});
     let from = client.count();
-    chat.send(&format!("[[tool:bash {background}]][[tool:bash {keeps_on}]]")).await;
+    chat.send(&format!("[[tool:bash {background}]][[tool:bash {foreground}]]")).await;
     chat.event("tool.execution_complete", from).await;
-    let waiting = chat.send("not now").await;
-    assert_eq!(chat.ok("session.queue.removeAt", json!({"id": waiting})).await["removed"], true);
+    let queued = chat.send("not now").await;
+    assert_eq!(chat.ok("session.queue.removeAt", json!({"id": queued})).await["removed"], true);
     std::fs::write(program.work().join("go"), "").unwrap();
     let turn = chat.until_idle(from).await;
-    assert!(turn.text().contains("seen"), "the command in the background went on: {turn:?}");
+    assert!(turn.text().contains("seen"), "the background command continued: {turn:?}");
 }
 
-/// `baton run` is a server too, if only for one prompt.
 #[tokio::test]
-async fn a_prompt_on_the_command_line_leaves_nothing_behind() {
+async fn interrupted_run_leaves_no_processes() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let (program, _model) = scripted().await;
         let marker = Marker::new();
         let mut run = Running::spawn(program.command(&["run", "--yes", &prompt(&marker)]));
-        // The program itself carries the marker in its command line.
+        // The program itself has the marker in its command line.
         marker.until_at_least(6).await;
         run.signal(signal);
         let status = run.ended().await;

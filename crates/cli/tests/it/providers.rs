@@ -1,5 +1,5 @@
-//! Models that clients bring: every wire end to end, several providers in one session, tokens that a client is asked
-//! for, and a client that carries the requests itself.
+//! Providers of clients: every wire API, several providers in one session, bearer tokens from the client, and clients that
+//! carry model requests.
 
 use baton_testkit::chat::{Chat, Turn};
 use baton_testkit::client::Client;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{baton, scripted};
 
-/// A provider at a scripted server, for each wire, and the path it must be asked at.
+/// A provider for each wire API, with the path of its requests.
 fn wires(model: &ModelServer) -> Vec<(Value, &'static str)> {
     let (base, root) = (model.base_url(), format!("http://{}", model.address()));
     vec![
@@ -25,7 +25,7 @@ fn wires(model: &ModelServer) -> Vec<(Value, &'static str)> {
 }
 
 #[tokio::test]
-async fn every_wire_carries_a_whole_turn() {
+async fn every_wire_api_carries_a_whole_turn() {
     for streaming in [false, true] {
         let model = ModelServer::start().await;
         let program = baton();
@@ -44,7 +44,7 @@ async fn every_wire_carries_a_whole_turn() {
             assert_eq!(requests.len(), 2, "{path}");
             assert!(requests.iter().all(|request| request.path == path), "{path}: {}", requests[0].path);
             let second = requests[1].body.to_string();
-            assert!(second.contains("42"), "the result of the tool goes back: {second}");
+            assert!(second.contains("42"), "the tool result is sent: {second}");
             check_turn(&turn, path, streaming);
             assert_eq!(chat.turn("[[text:more]]").await.text(), "more", "{path}");
             let exported = program.run(&["sessions", "export", &chat.id]).await;
@@ -53,7 +53,7 @@ async fn every_wire_carries_a_whole_turn() {
     }
 }
 
-/// What clients are told, whatever the wire.
+/// Checks the events of a turn, which are the same for every wire API.
 fn check_turn(turn: &Turn, path: &str, streaming: bool) {
     let first = turn.of("assistant.message")[0];
     assert_eq!(first["data"]["content"], "I look. ", "{path}");
@@ -69,7 +69,7 @@ fn check_turn(turn: &Turn, path: &str, streaming: bool) {
 }
 
 #[tokio::test]
-async fn a_model_that_offers_a_socket_is_asked_over_it_unless_the_session_does_not_want_that() {
+async fn websocket_is_used_if_offered_and_not_disabled() {
     let (program, model) = scripted().await;
     let offer = json!({"id": "talker", "supported_endpoints": ["/responses", "ws:/responses"]});
     model.set_models(json!({"data": [offer]}));
@@ -89,7 +89,7 @@ async fn a_model_that_offers_a_socket_is_asked_over_it_unless_the_session_does_n
 }
 
 #[tokio::test]
-async fn a_session_goes_from_one_provider_to_another() {
+async fn session_switches_between_providers() {
     let models = [ModelServer::start().await, ModelServer::start().await, ModelServer::start().await];
     let [one, two, three] = &models;
     let program = baton();
@@ -109,7 +109,7 @@ async fn a_session_goes_from_one_provider_to_another() {
         ],
     });
     let chat = Chat::trusting(&client, params).await;
-    // Thoughts with a signature, and a call with its result.
+    // Signed reasoning, and a tool call with its result.
     let prompt = r#"[[think:hm]][[tool:bash {"command":"echo $((6*7))", "n":1.0}]][[text:one]]"#;
     assert_eq!(chat.turn(prompt).await.text(), "one");
     chat.ok("session.model.switchTo", json!({"modelId": "beta/small"})).await;
@@ -127,12 +127,12 @@ async fn a_session_goes_from_one_provider_to_another() {
     let second = two.requests()[0].clone();
     assert_eq!((second.body["model"].as_str(), second.header("x-provider")), (Some("small"), Some("beta")));
     assert_eq!(second.body["max_output_tokens"], 77);
-    // The conversation moves, signed thoughts do not, and come back to their owner.
+    // The conversation goes to the next provider; signed reasoning goes only to the provider that signed it.
     let signature = "c2ln";
     for other in [&second, &three.requests()[0]] {
         let said = other.body.to_string();
         assert!(said.contains("one") && said.contains("42") && !said.contains(signature), "{said}");
-        assert!(said.contains(r#"\"n\":1.0"#), "the arguments are spelt as they were: {said}");
+        assert!(said.contains(r#"\"n\":1.0"#), "arguments keep their spelling: {said}");
     }
     let home = one.requests().pop().unwrap().body.to_string();
     assert_eq!(home.matches(signature).count(), 1, "{home}");
@@ -143,7 +143,7 @@ async fn a_session_goes_from_one_provider_to_another() {
 }
 
 #[tokio::test]
-async fn a_provider_that_makes_no_sense_is_refused_at_once() {
+async fn invalid_provider_is_refused_at_once() {
     let program = baton();
     let server = program.serve().await;
     let client = server.connect().await;
@@ -159,7 +159,7 @@ async fn a_provider_that_makes_no_sense_is_refused_at_once() {
     assert!(turn.errors()[0].contains("baseUrl"), "{:?}", turn.errors());
 }
 
-/// The blocks of a language in all pages about providers.
+/// The fenced blocks of a language in all pages about providers.
 fn documented(language: &str) -> Vec<String> {
     let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/providers");
     let fence = format!("```{language}\n");
@@ -168,29 +168,29 @@ fn documented(language: &str) -> Vec<String> {
         let page = std::fs::read_to_string(page.unwrap().path()).unwrap();
         blocks.extend(page.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()));
     }
-    assert!(blocks.len() >= 8, "every page has one: {blocks:?}");
+    assert!(blocks.len() >= 8, "one on each page: {blocks:?}");
     blocks
 }
 
-/// The same address, at the scripted server.
+/// The same path at the scripted server.
 fn moved(url: &str, model: &ModelServer) -> String {
     let path = url.splitn(4, '/').nth(3).unwrap_or_default();
     format!("http://{}/{path}", model.address())
 }
 
 #[tokio::test]
-async fn the_configurations_in_the_documentation_reach_a_model() {
+async fn documented_configurations_reach_a_model() {
     let model = ModelServer::start().await;
     for block in documented("toml") {
         let setting = |name: &str| {
             let line = block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "));
             line.map(|value| value.trim_matches('"').to_owned())
         };
-        let usual = match setting("provider").as_deref() {
+        let default = match setting("provider").as_deref() {
             Some("anthropic") => "https://api.anthropic.com",
             _ => "https://api.openai.com/v1",
         };
-        let base_url = moved(setting("base_url").as_deref().unwrap_or(usual), &model);
+        let base_url = moved(setting("base_url").as_deref().unwrap_or(default), &model);
         let others = block.lines().filter(|line| !line.starts_with("base_url"));
         let lines = others.map(str::to_owned).chain([format!("base_url = \"{base_url}\"")]);
         let mut program = baton();
@@ -210,7 +210,7 @@ async fn the_configurations_in_the_documentation_reach_a_model() {
 }
 
 #[tokio::test]
-async fn the_providers_in_the_documentation_reach_a_model() {
+async fn documented_providers_reach_a_model() {
     let model = ModelServer::start().await;
     let program = baton();
     let server = program.serve().await;
@@ -236,7 +236,7 @@ async fn answer(client: &Client, id: &Value, result: Value) {
 }
 
 #[tokio::test]
-async fn a_client_is_asked_for_a_token_before_every_request() {
+async fn bearer_token_is_requested_before_every_model_request() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -264,7 +264,7 @@ async fn a_client_is_asked_for_a_token_before_every_request() {
     assert!(turn.errors()[0].contains("the vault is closed"), "{:?}", turn.errors());
 }
 
-/// Waits for the server to ask the client to carry a request, with its body; answers both calls.
+/// Accepts a model request that the server gives to the client, with its body.
 async fn carried(client: &Client, from: usize) -> (String, Value) {
     let (id, start) = client.asked("llmInference.httpRequestStart", from).await;
     answer(client, &id, json!({})).await;
@@ -275,7 +275,7 @@ async fn carried(client: &Client, from: usize) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn a_client_carries_the_requests_itself() {
+async fn client_carries_model_requests() {
     let program = baton();
     let server = program.serve().await;
     let carrier = server.connect().await;
@@ -297,7 +297,11 @@ async fn a_client_carries_the_requests_itself() {
     let chunk = json!({"requestId": request, "data": body.to_string(), "end": true});
     assert_eq!(carrier.ok("llmInference.httpResponseChunk", chunk.clone()).await["accepted"], true);
     assert_eq!(chat.until_idle(here).await.text(), "carried");
-    assert_eq!(carrier.ok("llmInference.httpResponseChunk", chunk).await["accepted"], false, "it is over");
+    assert_eq!(
+        carrier.ok("llmInference.httpResponseChunk", chunk).await["accepted"],
+        false,
+        "the response is complete"
+    );
 
     let (here, there) = (client.count(), carrier.count());
     chat.send("stop me").await;
@@ -314,7 +318,7 @@ async fn a_client_carries_the_requests_itself() {
     drop(carrier);
     let (_, failure) = chat.event("model.call_failure", here).await;
     let text = failure["data"]["errorMessage"].as_str().unwrap();
-    assert!(text.contains("has left"), "{text}");
+    assert!(text.contains("has disconnected"), "{text}");
     chat.ok("session.abort", json!({})).await;
     chat.until_idle(here).await;
 }

@@ -1,4 +1,4 @@
-//! What models say, recorded and said again; the example of docs/replay.md.
+//! Recording and replaying model answers, as in docs/replay.md.
 
 use baton_testkit::chat::Chat;
 use serde_json::json;
@@ -6,17 +6,17 @@ use serde_json::json;
 use crate::{baton, scripted};
 
 #[tokio::test]
-async fn the_example_of_the_documentation() {
+async fn documented_example_records_and_replays() {
     let (recording, _model) = scripted().await;
-    let tape = recording.work().join("hello.jsonl");
-    let tape = tape.to_str().unwrap();
-    let recorded = recording.run(&["record", tape, "--", "run", "[[text:Hello, you.]] Say hello"]).await;
+    let file = recording.work().join("hello.jsonl");
+    let file = file.to_str().unwrap();
+    let recorded = recording.run(&["record", file, "--", "run", "[[text:Hello, you.]] Say hello"]).await;
     assert_eq!((recorded.code(), recorded.stdout.trim()), (Some(0), "Hello, you."), "{}", recorded.stderr);
-    let text = std::fs::read_to_string(tape).unwrap();
+    let text = std::fs::read_to_string(file).unwrap();
     assert_eq!(text.lines().count(), 1, "{text}");
 
-    // On another day, in another directory, without a model: by the variable that SDKs' tests use.
-    let replaying = baton().env("BATON_REPLAY", tape);
+    // In another directory, without a model: with the variable that tests of SDKs use.
+    let replaying = baton().env("BATON_REPLAY", file);
     let replayed = replaying.run(&["run", "[[text:Hello, you.]] Say hello"]).await;
     assert_eq!((replayed.code(), replayed.stdout.trim()), (Some(0), "Hello, you."), "{}", replayed.stderr);
     let missed = replaying.run(&["run", "[[text:Hello, you.]] Say goodbye"]).await;
@@ -27,19 +27,30 @@ async fn the_example_of_the_documentation() {
         "a miss shows the difference: {shown}"
     );
 
-    // As an endpoint for any program that speaks chat completions.
-    let served = baton().serve_with(&["replay", tape]).await;
+    // As an API for any client of chat completions.
+    let served = baton().serve_with(&["replay", file]).await;
     let program = baton().env("OPENAI_BASE_URL", format!("http://127.0.0.1:{}/v1", served.port));
     let answered = program.run(&["run", "[[text:Hello, you.]] Say hello"]).await;
     assert_eq!((answered.code(), answered.stdout.trim()), (Some(0), "Hello, you."), "{}", answered.stderr);
 }
 
 #[tokio::test]
-async fn a_session_with_tools_is_played_by_a_provider_of_its_own() {
+async fn recording_an_engine_is_refused() {
+    let program = baton();
+    let file = program.work().join("engine.jsonl");
+    let refused =
+        program.run(&["record", file.to_str().unwrap(), "--", "run", "--engine", "codex", "hi"]).await;
+    assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("cannot be recorded"), "{}", refused.stderr);
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn session_with_tools_is_replayed_by_a_provider() {
     let prompt = r#"[[tool:bash {"command":"echo $((6*7))"}]][[text:It is 42.]]"#;
     let (recording, model) = scripted().await;
-    let tape = recording.work().join("tools.jsonl");
-    let recording = recording.env("BATON_RECORD", &tape);
+    let file = recording.work().join("tools.jsonl");
+    let recording = recording.env("BATON_RECORD", &file);
     {
         let server = recording.serve().await;
         let client = server.connect().await;
@@ -47,14 +58,14 @@ async fn a_session_with_tools_is_played_by_a_provider_of_its_own() {
         assert_eq!(chat.turn(prompt).await.text(), "It is 42.");
     }
     drop(model);
-    let text = std::fs::read_to_string(&tape).unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.lines().nth(1).unwrap().starts_with(r#"{"follows":1,"results":["42"#), "{text}");
 
     let program = baton();
     let server = program.serve().await;
     let client = server.connect().await;
     for _ in 0..2 {
-        let provider = json!({"type": "replay", "baseUrl": tape});
+        let provider = json!({"type": "replay", "baseUrl": file});
         let chat = Chat::trusting(&client, json!({"provider": provider, "streaming": true})).await;
         let turn = chat.turn(prompt).await;
         assert_eq!((turn.text(), turn.errors().len()), ("It is 42.", 0), "{:?}", turn.errors());

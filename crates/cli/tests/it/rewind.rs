@@ -1,4 +1,4 @@
-//! Going back with files: what the session's own tools changed becomes what it was, and nothing else does.
+//! Rewinds with files: they restore what the session's tools changed, and nothing else.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,17 +19,17 @@ async fn tracked<'a>(program: &Program, client: &'a Client) -> Chat<'a> {
 }
 
 async fn points(chat: &Chat<'_>) -> Vec<Value> {
-    let told = chat.ok("session.history.listRewindPoints", json!({})).await;
+    let list = chat.ok("session.history.listRewindPoints", json!({})).await;
     assert_eq!(
-        (&told["fileChangeTrackingEnabled"], &told["unavailableReason"]),
+        (&list["fileChangeTrackingEnabled"], &list["unavailableReason"]),
         (&json!(true), &Value::Null)
     );
-    told["points"].as_array().unwrap().clone()
+    list["points"].as_array().unwrap().clone()
 }
 
 async fn rewind(chat: &Chat<'_>, point: &Value) -> Value {
-    let wish = json!({"eventId": point["eventId"], "mode": "conversation-and-files"});
-    chat.ok("session.history.rewind", wish).await
+    let params = json!({"eventId": point["eventId"], "mode": "conversation-and-files"});
+    chat.ok("session.history.rewind", params).await
 }
 
 fn names(files: &Value) -> Vec<&str> {
@@ -38,7 +38,7 @@ fn names(files: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn files_and_conversation_go_back_together_also_after_a_kill() {
+async fn rewind_restores_files_and_conversation_after_a_kill() {
     let (program, _model) = scripted().await;
     let work = program.work();
     fs::write(work.join("old.txt"), "one\ntwo\n").unwrap();
@@ -57,11 +57,11 @@ async fn files_and_conversation_go_back_together_also_after_a_kill() {
     let client = server.connect().await;
     let chat = Chat::resume(&client, &id, json!({})).await;
     let all = points(&chat).await;
-    let told = |name: &str| all.iter().map(|point| point[name].clone()).collect::<Vec<_>>();
-    assert_eq!(told("fileCount"), [4, 4, 3]);
-    assert_eq!(told("turnChangedFiles"), [false, true, true]);
-    assert_eq!(told("linesAdded"), [0, 2, 2], "a, b; then 2 and x");
-    assert_eq!(told("linesRemoved"), [0, 0, 2], "two and precious");
+    let values = |name: &str| all.iter().map(|point| point[name].clone()).collect::<Vec<_>>();
+    assert_eq!(values("fileCount"), [4, 4, 3]);
+    assert_eq!(values("turnChangedFiles"), [false, true, true]);
+    assert_eq!(values("linesAdded"), [0, 2, 2], "a, b; then 2 and x");
+    assert_eq!(values("linesRemoved"), [0, 0, 2], "two and precious");
 
     let diff = chat.ok("session.workspaces.diff", json!({"mode": "session"})).await;
     assert_eq!(names(&diff["changes"]), ["gone.txt", "made.txt", "new.txt", "old.txt"]);
@@ -88,7 +88,7 @@ async fn files_and_conversation_go_back_together_also_after_a_kill() {
 }
 
 #[tokio::test]
-async fn nothing_is_tracked_unless_asked_for_before_anything_was_said() {
+async fn files_are_tracked_only_if_enabled_at_creation() {
     let (program, _model) = scripted().await;
     let work = program.work();
     let server = program.serve().await;
@@ -96,20 +96,20 @@ async fn nothing_is_tracked_unless_asked_for_before_anything_was_said() {
     let chat = Chat::trusting(&client, json!({"workingDirectory": work})).await;
     chat.turn(r#"[[tool:create {"path":"new.txt","file_text":"a"}]]"#).await;
     let chat = Chat::resume(&client, &chat.id, json!({TRACKED: true})).await;
-    let told = chat.ok("session.history.listRewindPoints", json!({})).await;
+    let list = chat.ok("session.history.listRewindPoints", json!({})).await;
     assert_eq!(
-        (&told["fileChangeTrackingEnabled"], &told["points"][0]["fileCount"]),
+        (&list["fileChangeTrackingEnabled"], &list["points"][0]["fileCount"]),
         (&json!(false), &json!(0))
     );
-    let preview = json!({"eventId": told["points"][0]["eventId"]});
+    let preview = json!({"eventId": list["points"][0]["eventId"]});
     let preview = chat.ok("session.history.previewRewind", preview).await;
     assert_eq!(preview["reason"], "file-change-tracking-disabled");
-    assert_eq!(rewind(&chat, &told["points"][0]).await["outcome"], "file-change-tracking-disabled");
+    assert_eq!(rewind(&chat, &list["points"][0]).await["outcome"], "file-change-tracking-disabled");
     assert!(work.join("new.txt").exists());
 }
 
 #[tokio::test]
-async fn a_session_at_work_does_not_go_back() {
+async fn busy_session_refuses_to_rewind() {
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -119,21 +119,21 @@ async fn a_session_at_work_does_not_go_back() {
     let from = client.count();
     chat.send("[[hold:door]]").await;
     model.wait_for_hold("door").await;
-    let told = chat.ok("session.history.listRewindPoints", json!({})).await;
-    assert_eq!((&told["unavailableReason"], &told["points"]), (&json!("session-busy"), &json!([])));
+    let list = chat.ok("session.history.listRewindPoints", json!({})).await;
+    assert_eq!((&list["unavailableReason"], &list["points"]), (&json!("session-busy"), &json!([])));
     assert_eq!(rewind(&chat, &point).await["outcome"], "session-busy");
     model.release("door");
     chat.until_idle(from).await;
     assert_eq!(rewind(&chat, &point).await["outcome"], "success");
 }
 
-/// Copies of files that a session still keeps.
-fn copies(program: &Program, chat: &Chat<'_>) -> usize {
-    let shelf = program.home().join("session-state").join(&chat.id).join("rewind");
-    fs::read_dir(shelf).map_or(0, Iterator::count)
+/// The number of file snapshots of a session.
+fn snapshots(program: &Program, chat: &Chat<'_>) -> usize {
+    let directory = program.home().join("session-state").join(&chat.id).join("rewind");
+    fs::read_dir(directory).map_or(0, Iterator::count)
 }
 
-/// A program in whose working directory is a file, with something in it.
+/// A program with a file in its working directory.
 async fn with_a_file() -> (Program, ModelServer, PathBuf) {
     let (program, model) = scripted().await;
     let file = program.work().join("a.txt");
@@ -142,7 +142,7 @@ async fn with_a_file() -> (Program, ModelServer, PathBuf) {
 }
 
 #[tokio::test]
-async fn what_a_command_only_names_is_neither_put_back_nor_kept() {
+async fn files_that_were_only_read_are_neither_restored_nor_stored() {
     let (program, _model) = scripted().await;
     let work = program.work();
     fs::write(work.join("read.txt"), "secret\n").unwrap();
@@ -150,7 +150,7 @@ async fn what_a_command_only_names_is_neither_put_back_nor_kept() {
     let client = server.connect().await;
     let chat = tracked(&program, &client).await;
     chat.turn(r#"[[tool:bash {"command":"cp read.txt made.txt; expr notes : n"}]]"#).await;
-    assert_eq!(copies(&program, &chat), 0, "what was only read");
+    assert_eq!(snapshots(&program, &chat), 0, "the file was only read");
     fs::write(work.join("read.txt"), "the user's").unwrap();
     fs::write(work.join("notes"), "the user's, too").unwrap();
     let diff = chat.ok("session.workspaces.diff", json!({"mode": "session"})).await;
@@ -158,13 +158,13 @@ async fn what_a_command_only_names_is_neither_put_back_nor_kept() {
     let all = points(&chat).await;
     let done = rewind(&chat, &all[0]).await;
     assert_eq!(names(&done["restoredFiles"]), ["made.txt"], "{done}");
-    assert_eq!(done["skippedFiles"], json!([]), "nothing is to be said of what nobody changed");
+    assert_eq!(done["skippedFiles"], json!([]), "unchanged files are not reported");
     assert_eq!(fs::read_to_string(work.join("read.txt")).unwrap(), "the user's");
     assert_eq!(fs::read_to_string(work.join("notes")).unwrap(), "the user's, too");
 }
 
 #[tokio::test]
-async fn what_the_user_wrote_between_two_changes_is_not_lost() {
+async fn rewind_skips_files_that_the_user_changed() {
     let (program, _model, file) = with_a_file().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -177,20 +177,20 @@ async fn what_the_user_wrote_between_two_changes_is_not_lost() {
     assert_eq!((&done["outcome"], &done["restoredFiles"]), (&json!("success"), &json!([])), "{done}");
     assert_eq!(done["skippedFiles"][0]["reason"], "user-modified");
     assert_eq!(fs::read_to_string(&file).unwrap(), "three\nthe user's\n");
-    assert_eq!(copies(&program, &chat), 0, "nothing can be put back any more");
+    assert_eq!(snapshots(&program, &chat), 0, "no file can be restored any more");
 }
 
 #[tokio::test]
-async fn going_back_without_files_forgets_their_copies() {
+async fn rewind_without_files_deletes_their_snapshots() {
     let (program, _model, _) = with_a_file().await;
     let server = program.serve().await;
     let client = server.connect().await;
     let chat = tracked(&program, &client).await;
     for method in ["session.history.rewind", "session.history.truncate"] {
         chat.turn(&format!(r#"[[tool:bash {{"command":"echo {method} >> a.txt"}}]]"#)).await;
-        assert_eq!(copies(&program, &chat), 1);
+        assert_eq!(snapshots(&program, &chat), 1);
         let point = points(&chat).await[0]["eventId"].clone();
         chat.ok(method, json!({"eventId": point, "mode": "conversation"})).await;
-        assert_eq!(copies(&program, &chat), 0, "{method}");
+        assert_eq!(snapshots(&program, &chat), 0, "{method}");
     }
 }

@@ -1,4 +1,4 @@
-//! How little a client of the JSON-RPC port can do before it is trusted.
+//! Limits of JSON-RPC clients before they have sent the token.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -10,12 +10,12 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::scripted;
+use crate::{eventually, scripted};
 
 const TOKEN: &str = "COPILOT_CONNECTION_TOKEN";
 const NOBODY: u32 = 65534;
 
-/// Writes until the server has had enough; returns all that it said before it closed the connection.
+/// Writes until the server closes the connection, and returns what it sent before.
 async fn flood(mut connection: TcpStream, bytes: &[u8], times: usize) -> String {
     let (mut reader, mut writer) = connection.split();
     let write = async {
@@ -31,12 +31,17 @@ async fn flood(mut connection: TcpStream, bytes: &[u8], times: usize) -> String 
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// Sends a call as another user of this machine, and returns what that user heard. Needs root.
+/// Sends a call as another user of this machine, and returns the answer. Needs root.
 fn call_as_nobody(server: &Running, call: &[u8]) -> String {
     let call = String::from_utf8_lossy(call).replace('\'', "");
-    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{}; printf '%s' '{call}' >&3; cat <&3", server.port);
+    let script = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{}; printf '%s' '{call}' >&3; \
+         read -r _ length <&3; read -r _ <&3; head -c \"${{length%$'\\r'}}\" <&3",
+        server.port
+    );
     let mut bash = Command::new("timeout");
-    bash.args(["10", "bash", "-c", &script]).uid(NOBODY).gid(NOBODY).current_dir("/").stdin(Stdio::null());
+    bash.args([&LIMIT.as_secs().to_string(), "bash", "-c", &script]);
+    bash.uid(NOBODY).gid(NOBODY).current_dir("/").stdin(Stdio::null());
     String::from_utf8_lossy(&bash.output().expect("bash runs").stdout).into_owned()
 }
 
@@ -45,7 +50,7 @@ fn is_root() -> bool {
 }
 
 #[tokio::test]
-async fn client_without_a_token_gets_64_kilobytes() {
+async fn client_without_a_token_is_limited_to_64_kilobytes() {
     let (program, _model) = scripted().await;
     let server = program.env(TOKEN, "secret").serve().await;
     let before = server.peak_memory();
@@ -66,11 +71,11 @@ async fn client_without_a_token_gets_64_kilobytes() {
 }
 
 #[tokio::test]
-async fn limit_ends_with_the_token() {
+async fn limit_does_not_apply_after_the_token() {
     let (program, _model) = scripted().await;
     let server = program.env(TOKEN, "secret").serve().await;
     let client = server.greetless().await;
-    // In one write: what follows the token is read under its protection.
+    // In one write: the limit no longer applies to what follows the token.
     let connect = json!({"jsonrpc": "2.0", "id": 1, "method": "connect", "params": {"token": "secret"}});
     let large =
         json!({"jsonrpc": "2.0", "id": 2, "method": "ping", "params": {"message": "x".repeat(300_000)}});
@@ -80,26 +85,29 @@ async fn limit_ends_with_the_token() {
 }
 
 #[tokio::test]
-async fn token_that_does_not_come_is_not_waited_for() {
+async fn missing_token_times_out() {
     let (program, _model) = scripted().await;
-    let server = program.env(TOKEN, "secret").serve().await;
+    let file = program.work().join("config.toml");
+    std::fs::write(&file, "rpc.token_seconds = 1").unwrap();
+    let arguments = ["--headless", "--config", file.to_str().unwrap()];
+    let server = program.env(TOKEN, "secret").serve_with(&arguments).await;
     let (silent, wrong) = (server.greetless().await, server.greetless().await);
     wrong.refused("connect", json!({"token": "wrong"})).await;
-    let guest = server.greetless().await;
-    guest.ok("connect", json!({"token": "secret"})).await;
+    let authenticated = server.greetless().await;
+    authenticated.ok("connect", json!({"token": "secret"})).await;
     silent.closed().await;
     wrong.closed().await;
-    guest.ok("ping", json!({})).await;
+    authenticated.ok("ping", json!({})).await;
 }
 
 #[tokio::test]
-async fn connections_that_wait_for_their_token_are_few_and_leave_the_http_door_open() {
+async fn unauthenticated_connections_are_limited_and_leave_http_usable() {
     let (program, _model) = scripted().await;
     let server = program.serve_http(&[]).await;
     let mut waiting = Vec::new();
     let refused = loop {
         let mut connection = server.dial().await;
-        // A call that is answered at once, so that the server has seen this one before the next comes.
+        // An answered call shows that the server has counted this connection.
         connection.write_all(&frame_of(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)).await.unwrap();
         let mut said = vec![0; 4096];
         let count = tokio::time::timeout(LIMIT, connection.read(&mut said)).await.unwrap().unwrap();
@@ -108,16 +116,16 @@ async fn connections_that_wait_for_their_token_are_few_and_leave_the_http_door_o
             break said;
         }
         waiting.push(connection);
-        assert!(waiting.len() <= 200, "nobody stops us");
+        assert!(waiting.len() <= 200, "there is no limit");
     };
     assert!(refused.contains("too many connections"), "{refused}");
-    // As many for the address, and then as many for the user, who is told apart from others at that address.
+    // One limit for the address, and one for the user behind it.
     assert_eq!(waiting.len(), 2 * 64);
     assert_eq!(Http::anonymous(&server).get("/api/health").await.status, 200);
     drop(waiting);
 }
 
-/// Makes connections and closes them at once, faster than anybody could be identified.
+/// Opens connections and closes them at once, faster than their users can be identified.
 async fn connect_and_close(server: &Running, times: usize) {
     for _ in 0..times {
         drop(server.dial().await);
@@ -125,7 +133,7 @@ async fn connect_and_close(server: &Running, times: usize) {
 }
 
 #[tokio::test]
-async fn flood_of_connections_stops_neither_door() {
+async fn flood_of_connections_blocks_neither_rpc_nor_http() {
     let (program, _model) = scripted().await;
     let server = program.serve_http(&["--insecure-no-token"]).await;
     let http = Http::anonymous(&server);
@@ -135,21 +143,21 @@ async fn flood_of_connections_stops_neither_door() {
 }
 
 #[tokio::test]
-async fn flood_of_connections_does_not_stop_a_server_with_a_token() {
+async fn flood_of_connections_does_not_lock_out_the_owner() {
     let (program, _model) = scripted().await;
     let server = program.serve_http(&[]).await;
     let http = Http::new(&program, &server);
     connect_and_close(&server, 1000).await;
     assert_eq!(http.get("/api/sessions").await.status, 200);
-    // Until the server has seen that they left, the flood's connections count as waiting for their token.
+    // Until the server notices their end, the closed connections count as unauthenticated.
     let params = json!({"token": program.token()});
     let connect = frame(&json!({"jsonrpc": "2.0", "id": 1, "method": "connect", "params": params}));
-    let admitted = async { while !first_words(&server, &connect).await.contains("protocolVersion") {} };
-    tokio::time::timeout(LIMIT, admitted).await.expect("the owner is admitted");
+    let admitted = async || first_response(&server, &connect).await.contains("protocolVersion").then_some(());
+    eventually("the owner's connection", admitted).await;
 }
 
-/// Sends a call on a new connection; returns the first that the server says, or nothing if it closes the connection.
-async fn first_words(server: &Running, call: &[u8]) -> String {
+/// Sends a call on a new connection, and returns the first bytes of the response; nothing if the connection is closed.
+async fn first_response(server: &Running, call: &[u8]) -> String {
     let mut connection = server.dial().await;
     let mut said = vec![0; 4096];
     let count = match connection.write_all(call).await {
@@ -160,7 +168,7 @@ async fn first_words(server: &Running, call: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn refused_users_connections_leave_room_for_the_owner() {
+async fn connections_of_a_refused_user_leave_room_for_the_owner() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     if !is_root() {
@@ -181,7 +189,7 @@ async fn refused_users_connections_leave_room_for_the_owner() {
 }
 
 #[tokio::test]
-async fn without_a_token_only_the_own_user_is_served() {
+async fn server_without_a_token_serves_only_its_own_user() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     server.connect().await.ok("session.list", json!({})).await;
@@ -195,7 +203,7 @@ async fn without_a_token_only_the_own_user_is_served() {
 }
 
 #[tokio::test]
-async fn with_a_token_another_user_may_come() {
+async fn another_user_is_served_with_the_token() {
     let (program, _model) = scripted().await;
     let server = program.env(TOKEN, "secret").serve().await;
     if !is_root() {
@@ -203,7 +211,6 @@ async fn with_a_token_another_user_may_come() {
         return;
     }
     let call = frame(&json!({"jsonrpc": "2.0", "id": 1, "method": "connect", "params": {"token": "secret"}}));
-    let server = &server;
-    let heard = call_as_nobody(server, &call);
+    let heard = call_as_nobody(&server, &call);
     assert!(heard.contains("protocolVersion"), "{heard}");
 }

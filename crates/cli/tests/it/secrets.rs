@@ -1,10 +1,9 @@
-//! Files and secrets: nobody but the owner reads what Baton writes, and commands of sessions do not see what Baton knows.
+//! Private files and secrets: other users cannot read what Baton writes, and commands do not see Baton's keys.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use baton_testkit::chat::Chat;
 use baton_testkit::processes::Marker;
@@ -12,13 +11,13 @@ use baton_testkit::program::{MODEL_KEY, Program, Running};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::{baton, scripted};
+use crate::{baton, eventually, scripted};
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// Everything in a directory that others can do something with.
+/// All files below a directory that other users can access.
 fn open_to_others(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let found = entries.flat_map(|path| {
@@ -38,12 +37,12 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[tokio::test]
-async fn nothing_in_the_home_is_open_to_others_whatever_the_umask() {
+async fn home_is_private_whatever_the_umask() {
     let (program, _model) = scripted().await;
     let program = program.in_sandbox("umask 000");
     fs::remove_dir(program.home()).unwrap();
     let socket = program.home().join("door.sock");
-    // Once with a token, which is made by the way.
+    // A first server creates the token.
     drop(program.serve_http(&[]).await);
     let arguments = ["serve", "--insecure-no-token", "--port", "0", "--socket", socket.to_str().unwrap()];
     let server = program.serve_with(&arguments).await;
@@ -77,7 +76,7 @@ async fn nothing_in_the_home_is_open_to_others_whatever_the_umask() {
         "files/deep/plan.txt",
     ];
     for name in expected {
-        assert!(directory.join(name).exists(), "{name} is not there: the test shows nothing");
+        assert!(directory.join(name).exists(), "{name} is missing: the test would show nothing");
     }
     assert!(
         socket.exists() && program.home().join("servers").exists() && program.home().join("token").exists()
@@ -87,7 +86,7 @@ async fn nothing_in_the_home_is_open_to_others_whatever_the_umask() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_version_left_open_is_closed_and_foreign_files_are_left_alone() {
+async fn files_of_an_earlier_version_become_private_and_foreign_files_stay() {
     let (program, _model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -107,11 +106,7 @@ async fn what_an_earlier_version_left_open_is_closed_and_foreign_files_are_left_
     set_mode(&program.database(), 0o644);
 
     let _server = program.serve().await;
-    let begun = Instant::now();
-    while mode(&own) != 0o700 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{:o}", mode(&own));
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("a private session directory", async || (mode(&own) == 0o700).then_some(())).await;
     assert_eq!(mode(&own.join("events.jsonl")), 0o600);
     assert_eq!((mode(program.home()), mode(&program.database())), (0o700, 0o600));
     assert_eq!((mode(&foreign), mode(&foreign.join("events.jsonl"))), (0o755, 0o644));
@@ -119,7 +114,7 @@ async fn what_an_earlier_version_left_open_is_closed_and_foreign_files_are_left_
 }
 
 #[tokio::test]
-async fn files_that_tools_make_in_a_project_have_the_users_umask() {
+async fn files_created_by_tools_have_the_users_umask() {
     let (program, _model) = scripted().await;
     let program = program.in_sandbox("umask 027");
     let server = program.serve().await;
@@ -134,7 +129,7 @@ async fn files_that_tools_make_in_a_project_have_the_users_umask() {
 }
 
 #[tokio::test]
-async fn commands_see_listed_variables_and_what_the_configuration_names() {
+async fn commands_see_listed_and_configured_variables() {
     let (program, _model) = scripted().await;
     let file = program.work().join("config.toml");
     fs::write(&file, "[tools]\nenvironment = [\"MY_*\", \"GH_TOKEN\"]\n[model]\napi_key_env = \"MY_KEY\"\n")
@@ -156,8 +151,8 @@ async fn commands_see_listed_variables_and_what_the_configuration_names() {
     {
         assert!(seen.contains(shown), "{shown} is missing: {seen}");
     }
-    for kept in ["AWS_SECRET", "MY_KEY", "MY_ALIAS", "OPENAI_", "baton-token"] {
-        assert!(!seen.contains(kept), "{kept} is there: {seen}");
+    for hidden in ["AWS_SECRET", "MY_KEY", "MY_ALIAS", "OPENAI_", "baton-token"] {
+        assert!(!seen.contains(hidden), "{hidden} is visible: {seen}");
     }
 }
 
@@ -166,8 +161,8 @@ fn tool_result(events: &[Value]) -> String {
     complete.unwrap_or_else(|| panic!("no tool ran: {events:?}"))["data"].to_string()
 }
 
-/// The same command, as another user than root, who owns the program's directories.
-fn as_somebody(program: &Program, arguments: &[&str]) -> Command {
+/// The program's command, run by a user other than root, who owns its directories.
+fn as_other_user(program: &Program, arguments: &[&str]) -> Command {
     let mut original = program.clone().env("BATON_DUMPABLE", "").command(arguments);
     if !rustix::process::geteuid().is_root() {
         return original;
@@ -177,13 +172,14 @@ fn as_somebody(program: &Program, arguments: &[&str]) -> Command {
     for directory in [root.clone(), program.work()] {
         std::os::unix::fs::chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
     }
-    // Where the program was built, others may not be able to look.
+    // Other users may not be able to read the build directory.
     let copy = root.join("baton");
     if !copy.exists() {
         fs::copy(env!("CARGO_BIN_EXE_baton"), &copy).unwrap();
     }
     let original = original.as_std_mut();
     let mut command = Command::new("setpriv");
+    command.stdin(Stdio::null());
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy).args(original.get_args());
     command.env_clear().envs(original.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.current_dir(program.work()).kill_on_drop(true);
@@ -191,12 +187,12 @@ fn as_somebody(program: &Program, arguments: &[&str]) -> Command {
 }
 
 #[tokio::test]
-async fn commands_cannot_read_the_environment_and_memory_of_the_server() {
+async fn commands_cannot_read_environment_and_memory_of_the_server() {
     let (program, _model) = scripted().await;
     let command = "id -u; for f in environ mem maps fd/0; do head -c 1 /proc/$PPID/$f >/dev/null && echo OPENED $f; done; \
                    tr '\\0' '\\n' < /proc/$PPID/environ; echo done";
     let prompt = call("bash", &json!({ "command": command }));
-    let done = as_somebody(&program, &["run", "--json", "--yes", &prompt]).output().await.unwrap();
+    let done = as_other_user(&program, &["run", "--json", "--yes", &prompt]).output().await.unwrap();
     let text = String::from_utf8(done.stdout).unwrap();
     let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let seen = tool_result(&events);
@@ -205,22 +201,22 @@ async fn commands_cannot_read_the_environment_and_memory_of_the_server() {
 }
 
 #[tokio::test]
-async fn processes_of_a_killed_server_are_found_by_another_user_than_root() {
+async fn processes_of_a_killed_server_are_ended_without_root() {
     let (program, _model) = scripted().await;
     let marker = Marker::new();
     let command = format!("export MARK={}; (setsid sleep 600 &); sleep 600", marker.word());
     let prompt = call("bash", &json!({"command": command, "initial_wait": 600}));
-    let mut killed = Running::spawn(as_somebody(&program, &["run", "--yes", &prompt]));
+    let mut killed = Running::spawn(as_other_user(&program, &["run", "--yes", &prompt]));
     marker.until_at_least(2).await;
     killed.kill().await;
-    let mut next = as_somebody(&program, &["--headless", "--stdio"]);
+    let mut next = as_other_user(&program, &["--headless", "--stdio"]);
     next.stdin(Stdio::piped());
     let _next = Running::spawn(next);
     marker.until_gone("the next server has started").await;
 }
 
 #[tokio::test]
-async fn keys_of_the_server_are_hidden_in_what_tools_print() {
+async fn keys_of_the_server_are_redacted_in_tool_results() {
     let (program, _model) = scripted().await;
     fs::write(program.work().join("leak"), format!("key={MODEL_KEY};")).unwrap();
     let prompt = call("bash", &json!({"command": "cat leak"}));
@@ -231,7 +227,7 @@ async fn keys_of_the_server_are_hidden_in_what_tools_print() {
 }
 
 #[tokio::test]
-async fn import_says_what_it_takes_back() {
+async fn import_reports_what_it_drops() {
     let program = baton();
     let event = |n: u8, kind: &str, data: Value| {
         let id = format!("0190c2f0-0000-7000-8000-0000000000{n:02}");

@@ -1,11 +1,11 @@
-//! Folding events of sub-agents. They say nothing about the main conversation, except that its turn has such an agent.
+//! Folds events of sub-agents. Of the main conversation they change only the list of its sub-agents, and the usage.
 
 use std::sync::Arc;
 
 use baton_protocol::event::{Body, SubagentStarted};
 use baton_protocol::{AgentId, Event, Timestamp};
 
-use crate::state::{AgentOutcome, Call, Delegate, Durable, Ending, Stage, Turn};
+use crate::state::{AgentOutcome, Call, Durable, Ending, Stage, SubAgent, Turn};
 
 impl Durable {
     pub(super) fn apply_to_agent(&mut self, id: &AgentId, event: &Event) {
@@ -28,7 +28,7 @@ impl Turn {
             return;
         }
         let started = started.clone();
-        self.agents.push(Arc::new(Delegate {
+        self.agents.push(Arc::new(SubAgent {
             id: id.clone(),
             call: started.tool_call_id,
             kind: started.agent_name,
@@ -46,7 +46,7 @@ impl Turn {
         }));
     }
 
-    /// One step of an agent that works. One that has ended stays as it is, whatever a damaged history says next.
+    /// Applies an event to a working sub-agent. One that has ended stays so, whatever a damaged history holds.
     fn advance_agent(&mut self, id: &AgentId, body: &Body, at: Timestamp) {
         let Some(agent) = self.agents.iter_mut().find(|agent| agent.id == *id && agent.ending.is_none())
         else {

@@ -1,45 +1,46 @@
-//! Folding events into state: the one way a session's durable half ever changes.
+//! Folds events into the durable state. Nothing else changes that state.
 //!
-//! Total by promise (P7): an event that makes no sense where it stands changes nothing.
+//! Total (P7): an event that makes no sense at its position changes nothing.
 
 mod agents;
+mod turn;
 
-use baton_protocol::event::WorkContext;
+use std::sync::Arc;
+
 use baton_protocol::event::{
-    ApprovalsChanged, Body, Hold, PlanAnswer, PromptAmended, Question, RequestClosed, RequestOpened,
-    SwitchAnswer, ToolRequest,
+    ApprovalsChanged, Body, Hold, PromptAmended, TokenCounts, UserMessage, WorkContext,
 };
-use baton_protocol::{AgentId, Event, PromptId, ToolCallId};
+use baton_protocol::{AgentId, Event, PromptId};
 
 use crate::policy::Grant;
-use crate::state::{Accepted, Call, CallKey, CallStage, Durable, Stage, Turn};
+use crate::state::{Accepted, Call, Durable, Stage, Totals, Turn};
 
-/// How many keys of senders are remembered. A retry follows within seconds, not after hundreds of prompts.
+/// Number of idempotency keys to remember. A retry follows within seconds, not after hundreds of prompts.
 const KEYS_REMEMBERED: usize = 128;
 
-/// Why a model was changed, if it was because another one may not be asked for a while.
+/// Cause of a model change to a fallback model.
 pub(crate) const AUTO_SWITCH: &str = "rate_limit_auto_switch";
 
-/// How many sub-agents of earlier turns are remembered.
+/// Number of sub-agents of earlier turns to remember.
 const AGENTS_REMEMBERED: usize = 16;
 
-/// How much of the first prompt becomes the title.
+/// Number of characters of the first prompt that become the title.
 const TITLE_LENGTH: usize = 200;
 
 impl Durable {
-    /// The state after all of `events`.
+    /// Returns the state after all of `events`.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut state = Self::default();
         events.into_iter().for_each(|event| state.apply(event));
         state
     }
 
-    /// The state after a record that cannot be read: it has its place in the sequence, and changes nothing.
+    /// Skips a record that cannot be read: it counts in the sequence, and changes nothing else.
     pub fn skip(&mut self) {
         self.seq += 1;
     }
 
-    /// The state after one more event.
+    /// Folds one event.
     pub fn apply(&mut self, event: &Event) {
         self.seq += 1;
         if event.body.is_public() {
@@ -51,10 +52,10 @@ impl Durable {
         }
     }
 
-    /// Takes another context. The grants of a location are applied to a directory, and end with it.
+    /// Sets the context. Grants of a location belong to a working directory, and end when the session leaves it.
     fn change_context(&mut self, context: &WorkContext) {
         if context.cwd != self.facts.context.cwd && self.rules.location.is_some() {
-            std::sync::Arc::make_mut(&mut self.rules).location = None;
+            Arc::make_mut(&mut self.rules).location = None;
         }
         self.facts.context = context.clone();
     }
@@ -95,7 +96,7 @@ impl Durable {
             }
             Body::ModeChanged(change) => {
                 self.facts.mode = change.new_mode;
-                // Whoever changes the mode means what runs, too.
+                // A change of the mode applies to the running turn, too.
                 if let Some(turn) = &mut self.turn {
                     turn.mode = None;
                 }
@@ -115,16 +116,16 @@ impl Durable {
             Body::ApprovalsChanged(change) => self.change_grants(event, change),
             Body::RulesChanged(change) => self.rules = change.rules.clone(),
             Body::HistoryTruncated(truncated) => {
-                self.removed.take_back(truncated.from_seq, self.seq);
+                self.removed.rewind(truncated.from_seq, self.seq);
                 self.last_public = truncated.last_kept;
-                // A program's own memory of the conversation does not go back: it is told anew what was said.
+                // Engines cannot rewind their own conversation: they start a new one, and are given the history.
                 self.facts.threads.clear();
                 if !truncated.has_prompts {
                     self.facts.title = None;
                 }
             }
             Body::PromptAccepted(accepted) => {
-                let prompt = std::sync::Arc::new(accepted.prompt.clone());
+                let prompt = Arc::new(accepted.prompt.clone());
                 if let Some(key) = &prompt.key {
                     self.keys.enqueue_mut((key.clone(), accepted.prompt_id));
                     if self.keys.len() > KEYS_REMEMBERED {
@@ -166,36 +167,35 @@ impl Durable {
         }
     }
 
-    /// Takes prompts out of the inbox. They nearly always go in the order in which they came.
+    /// Removes items from the inbox. Nearly always they are at its front.
     fn leave_inbox(&mut self, gone: &[PromptId]) {
-        while self.inbox.peek().is_some_and(|waiting| gone.contains(&waiting.id)) {
+        while self.inbox.peek().is_some_and(|item| gone.contains(&item.id)) {
             self.inbox.dequeue_mut();
         }
-        if self.inbox.iter().any(|waiting| gone.contains(&waiting.id)) {
-            self.inbox = self.inbox.iter().filter(|waiting| !gone.contains(&waiting.id)).cloned().collect();
+        if self.inbox.iter().any(|item| gone.contains(&item.id)) {
+            self.inbox = self.inbox.iter().filter(|item| !gone.contains(&item.id)).cloned().collect();
         }
     }
 
-    /// Puts a prompt before another one that waits; at the end, if there is no such.
+    /// Moves an item before another one; to the end, if that one is not in the inbox.
     fn move_in_inbox(&mut self, id: PromptId, before: Option<PromptId>) {
-        let Some(moved) = self.inbox.iter().find(|waiting| waiting.id == id).cloned() else { return };
-        let mut others: Vec<Accepted> =
-            self.inbox.iter().filter(|waiting| waiting.id != id).cloned().collect();
-        let place = others.iter().position(|waiting| Some(waiting.id) == before);
-        others.insert(place.unwrap_or(others.len()), moved);
+        let Some(moved) = self.inbox.iter().find(|item| item.id == id).cloned() else { return };
+        let mut others: Vec<Accepted> = self.inbox.iter().filter(|item| item.id != id).cloned().collect();
+        let position = others.iter().position(|item| Some(item.id) == before);
+        others.insert(position.unwrap_or(others.len()), moved);
         self.inbox = others.into_iter().collect();
     }
 
     fn amend_in_inbox(&mut self, amended: &PromptAmended) {
-        let prompt = std::sync::Arc::new(amended.prompt.clone());
-        let new = |waiting: &Accepted| match waiting.id == amended.prompt_id {
-            true => Accepted { id: waiting.id, prompt: prompt.clone() },
-            false => waiting.clone(),
+        let prompt = Arc::new(amended.prompt.clone());
+        let after = |item: &Accepted| match item.id == amended.prompt_id {
+            true => Accepted { id: item.id, prompt: prompt.clone() },
+            false => item.clone(),
         };
-        self.inbox = self.inbox.iter().map(new).collect();
+        self.inbox = self.inbox.iter().map(after).collect();
     }
 
-    fn apply_user_message(&mut self, message: &baton_protocol::event::UserMessage) {
+    fn apply_user_message(&mut self, message: &UserMessage) {
         if self.facts.title.is_none() {
             self.facts.title = Some(message.content.chars().take(TITLE_LENGTH).collect());
         }
@@ -230,7 +230,7 @@ impl Durable {
         });
     }
 
-    /// Forgets an agent that has ended; one that works cannot be.
+    /// Forgets a sub-agent that has ended. One that works is kept.
     fn forget_agent(&mut self, id: &AgentId) {
         self.agents.retain(|agent| agent.id != *id);
         if let Some(turn) = &mut self.turn {
@@ -244,160 +244,12 @@ impl Durable {
         let too_many = self.agents.len().saturating_sub(AGENTS_REMEMBERED);
         self.agents.drain(..too_many);
     }
-
-    fn apply_to_turn(&mut self, body: &Body) {
-        let Some(turn) = &mut self.turn else { return };
-        match body {
-            Body::TurnStart(_) => {
-                turn.stage = Stage::Asking;
-                turn.rounds += 1;
-                turn.has_news = false;
-                turn.forget_calls(None);
-            }
-            Body::TurnEnd(_) => {
-                turn.stage = Stage::Ready;
-                turn.offer = None;
-                turn.forget_calls(None);
-            }
-            Body::SwitchOffered(offer) => turn.offer = Some(offer.clone()),
-            Body::RequestClosed(closed)
-                if turn.offer.as_ref().is_some_and(|offer| offer.request_id == closed.request_id) =>
-            {
-                turn.offer = None;
-                let answer = closed.answer.as_ref().and_then(|answer| answer.parse().ok());
-                self.facts.switches_always |= answer == Some(SwitchAnswer::YesAlways);
-            }
-            Body::EngineTurn(engine) => turn.engine = Some(engine.engine.clone()),
-            // The calls of our own rounds come with the model's message; an engine's come as they begin.
-            Body::ToolStart(start) if turn.engine.is_some() => turn.calls.push(Call {
-                agent: None,
-                id: start.tool_call_id.clone(),
-                tool: start.tool_name.clone(),
-                arguments: start.arguments.clone(),
-                stage: CallStage::Started,
-            }),
-            Body::SystemNotification(_) => turn.has_news = true,
-            Body::ToolComplete(complete) => {
-                if let Some(error) = &complete.error
-                    && error.code.as_deref() == Some("rejected")
-                {
-                    turn.stop = Some(error.message.clone());
-                }
-                turn.apply_to_call(None, body);
-            }
-            body => turn.apply_to_call(None, body),
-        }
-    }
 }
 
-impl Turn {
-    /// Whether an outcome of these prompts is the turn's. That of a turn which nobody prompted names none.
-    #[must_use]
-    pub fn is_settled_by(&self, prompts: &[PromptId]) -> bool {
-        self.prompts.is_empty() && prompts.is_empty() || self.prompts.iter().any(|own| prompts.contains(own))
-    }
-
-    /// What an event says about one call of a conversation.
-    fn apply_to_call(&mut self, agent: Option<&AgentId>, body: &Body) {
-        match body {
-            Body::CallAmended(amended) => {
-                if let Some(call) = self.call_mut(agent, &amended.tool_call_id) {
-                    call.arguments = Some(amended.arguments.clone());
-                }
-            }
-            Body::PermissionRequested(requested) => {
-                let Some(id) = requested.permission_request.tool_call_id() else { return };
-                let wants = Box::new(requested.permission_request.clone());
-                self.set_stage(
-                    agent,
-                    id,
-                    CallStage::AwaitingPermission { request: requested.request_id.clone(), wants },
-                );
-            }
-            Body::PermissionCompleted(completed) => {
-                self.leave_request(&completed.request_id);
-            }
-            Body::ExternalToolRequested(requested) => {
-                let request = requested.request_id.clone();
-                self.set_stage(agent, &requested.tool_call_id, CallStage::AwaitingClient { request });
-            }
-            Body::ExternalToolCompleted(completed) => self.leave_request(&completed.request_id),
-            Body::RequestOpened(RequestOpened { request_id, tool_call_id: Some(call), question }) => {
-                let stage =
-                    CallStage::AwaitingAnswer { request: request_id.clone(), question: question.clone() };
-                self.set_stage(agent, call, stage);
-            }
-            Body::RequestClosed(closed) => {
-                self.stop = self.stopped_by(closed).or(self.stop.take());
-                self.leave_request(&closed.request_id);
-            }
-            Body::ToolComplete(complete) => {
-                let done = CallStage::Done { success: complete.success };
-                self.set_stage(agent, &complete.tool_call_id, done);
-            }
-            _ => {}
-        }
-    }
-
-    /// The call of that name.
-    #[must_use]
-    pub fn call(&self, key: &CallKey) -> Option<&Call> {
-        self.calls_of(key.agent.as_ref()).find(|call| call.id == key.id)
-    }
-
-    fn call_mut(&mut self, agent: Option<&AgentId>, id: &ToolCallId) -> Option<&mut Call> {
-        self.calls.iter_mut().find(|call| call.agent.as_ref() == agent && call.id == *id)
-    }
-
-    fn forget_calls(&mut self, agent: Option<&AgentId>) {
-        self.calls.retain(|call| call.agent.as_ref() != agent);
-    }
-
-    /// A call that is over stays over, whatever a damaged history says next.
-    fn set_stage(&mut self, agent: Option<&AgentId>, id: &ToolCallId, stage: CallStage) {
-        if let Some(call) = self.call_mut(agent, id)
-            && !call.stage.is_done()
-        {
-            call.stage = stage;
-        }
-    }
-
-    /// Why the turn ends with an answer, if it does: a plan was approved that is not to be begun with.
-    fn stopped_by(&self, closed: &RequestClosed) -> Option<String> {
-        let asked = self.calls.iter().find_map(|call| match &call.stage {
-            CallStage::AwaitingAnswer { request, question } if *request == closed.request_id => {
-                Some(question)
-            }
-            _ => None,
-        });
-        let Some(Question::Plan(_)) = asked else { return None };
-        let answer: PlanAnswer = closed.answer.as_ref()?.parse().ok()?;
-        answer.ends_turn().then(|| "the plan is approved, and not begun with".into())
-    }
-
-    fn leave_request(&mut self, request: &baton_protocol::RequestId) {
-        if let Some(call) = self.calls.iter_mut().find(|call| call.stage.request() == Some(request)) {
-            call.stage = CallStage::Started;
-        }
-    }
-}
-
-impl Call {
-    fn made(agent: Option<&AgentId>, request: &ToolRequest) -> Self {
-        Self {
-            agent: agent.cloned(),
-            id: request.tool_call_id.clone(),
-            tool: request.name.clone(),
-            arguments: request.arguments.clone(),
-            stage: CallStage::Started,
-        }
-    }
-}
-
-impl crate::state::Totals {
-    fn count(&mut self, model: &str, tokens: baton_protocol::event::TokenCounts) {
+impl Totals {
+    fn count(&mut self, model: &str, tokens: TokenCounts) {
         let (calls, sum) = self.models.entry(model.to_owned()).or_default();
-        // Saturating: a damaged history may claim anything, and must still open.
+        // Saturating: a damaged history may hold any number, and must still open.
         let add = |sum: &mut u64, count: u64| *sum = sum.saturating_add(count);
         add(calls, 1);
         add(&mut sum.input, tokens.input);

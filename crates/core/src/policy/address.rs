@@ -1,13 +1,13 @@
-//! Addresses of the web: which URLs a grant or a rule is about.
+//! URLs: which of them a grant or a rule is about.
 //!
-//! A URL is parsed by the `url` crate, once, and compared by scheme, host and port. Whoever fetches it may parse it by
-//! other rules (an engine's program does), so a URL is *covered* only where its text leaves no room for that: the
-//! authority that anybody would cut out of the text is the one that the parser found. Anything else is asked.
+//! A URL is parsed by the `url` crate, once, and compared by scheme, host and port. The program that fetches it (an engine,
+//! for example) may use another parser, so a URL is *covered* only if its text is unambiguous: the authority that even a
+//! naive parser would find is the one that `url` found. Any other URL needs approval.
 //!
-//! Two directions, two measures. What allows ([`is_covered_by`]) compares exactly and fails closed. What denies
-//! ([`is_named_by`]) compares broadly: scheme and case do not matter, and what cannot be compared is `Unknown`.
+//! Allowing and denying compare differently. [`is_covered_by`] compares exactly, and fails closed. [`is_named_by`] compares
+//! broadly: scheme and case do not matter, and a URL that cannot be compared is `Unknown`.
 //!
-//! This module resolves no names. [`is_public`] is for those who do: a name may lead to a private address.
+//! This module resolves no names. [`is_public`] is for callers that do: a name may resolve to a private address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,17 +15,17 @@ use url::{Host, Position, Url};
 
 use super::Match;
 
-/// A grant that a person can be offered.
+/// A grant that can be offered for a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     /// The pattern, as [`is_covered_by`] reads it.
     pub pattern: String,
-    /// What it means, in words.
+    /// What the grant covers, as text for the user.
     pub meaning: String,
 }
 
-/// Returns the grant that can be offered for a URL: its origin. There is none for a name of this machine or its
-/// network, for a URL with credentials, and for one that others could read differently.
+/// Returns the grant that can be offered for a URL: its origin. There is none for a local name, for a URL with
+/// credentials, and for an ambiguous URL.
 #[must_use]
 pub fn offer(url: &str) -> Option<Offer> {
     let parsed = unambiguous(url)?;
@@ -40,9 +40,9 @@ pub fn offer(url: &str) -> Option<Offer> {
 /// Returns whether a grant or an allow rule for `pattern` covers `url`.
 ///
 /// A pattern is an origin (`https://example.org:8443`), or a host (`example.org`, `example.org:8443`), which means both
-/// `https` and `http`, on their default ports unless it names one. A path limits it to that path and what is below.
-/// Names of this machine and its network (`localhost`, `printer.local`, `intranet`) are covered by nothing; an address
-/// such as `http://127.0.0.1:3000` only by a pattern that says exactly that.
+/// `https` and `http`, on their default ports unless it names one. A path limits it to that path and paths below it.
+/// Local names (`localhost`, `printer.local`, `intranet`) are never covered; a local address such as
+/// `http://127.0.0.1:3000` only by a pattern for exactly that address and port.
 #[must_use]
 pub fn is_covered_by(url: &str, pattern: &str) -> bool {
     let (Some(url), Some(pattern)) = (unambiguous(url), Pattern::read(pattern)) else { return false };
@@ -50,16 +50,16 @@ pub fn is_covered_by(url: &str, pattern: &str) -> bool {
     is_grantable(&url)
         && pattern.is_plain()
         && pattern.covers_origin(&url)
-        // A pattern for an address of this machine has to name the port: services there are told apart by it.
+        // A pattern for a local address has to name the service: each port is a different one.
         && (!is_special_literal || pattern.names_service())
         && pattern.covers_path(&url)
 }
 
 /// Returns whether a deny rule for `pattern` names `url`. The scheme does not matter, nor does a port or a path that the
-/// pattern leaves out; `*.example.org` names all names below `example.org`, and `*` everything.
+/// pattern leaves out; `*.example.org` stands for all names below `example.org`, and `*` for every URL.
 ///
-/// It is `Unknown` where a name meets an address, because the one may stand for the other; where the URL or the pattern
-/// is no web address; and where an encoded path could be read in two ways.
+/// The match is `Unknown` between a name and an address, because the name may resolve to the address; for a URL or
+/// pattern that is no web address; and for an ambiguous path.
 #[must_use]
 pub fn is_named_by(url: &str, pattern: &str) -> Match {
     if pattern.trim() == "*" {
@@ -88,8 +88,8 @@ pub fn same_origin(one: &Url, other: &Url) -> bool {
         && one.port_or_known_default() == other.port_or_known_default()
 }
 
-/// Returns whether the host of a URL is a name of the internet: such a name has to lead to addresses that are
-/// [public](is_public), because a grant can cover it.
+/// Returns whether the host of a URL is a public name. Such a name has to resolve to [public](is_public) addresses,
+/// because a grant can cover it.
 #[must_use]
 pub fn is_internet_name(url: &Url) -> bool {
     matches!(url.host(), Some(Host::Domain(name)) if !is_local_name(name))
@@ -101,7 +101,7 @@ pub fn origin(url: &Url) -> String {
     url[..Position::BeforePath].to_owned()
 }
 
-/// Returns whether an address is one of the public internet: not of this machine, its network or a special purpose.
+/// Returns whether an address is public: neither local, nor private, nor reserved.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -110,7 +110,7 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// The special blocks of the IANA registry. `Ipv4Addr::is_global` is not stable yet.
+/// Excludes the special-purpose blocks of the IANA registry. `Ipv4Addr::is_global` is not stable yet.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let special = match (a, b, c) {
@@ -125,7 +125,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !special
 }
 
-/// Only `2000::/3` is public; unique-local, link-local, multicast, loopback and IPv4-mapped addresses are all outside it.
+/// Accepts `2000::/3` only: unique-local, link-local, multicast, loopback and IPv4-mapped addresses are outside it.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     if let Some(embedded) = behind_nat64(address) {
         return is_public_v4(embedded);
@@ -139,15 +139,15 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     (0x2000..=0x3fff).contains(&a) && !special
 }
 
-/// The IPv4 address that a NAT64 address of the well-known prefix (`64:ff9b::/96`) stands for.
+/// Returns the IPv4 address inside a NAT64 address of the well-known prefix (`64:ff9b::/96`).
 fn behind_nat64(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [0x64, 0xff9b, 0, 0, 0, 0, high, low] = address.segments() else { return None };
     let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
     Some(Ipv4Addr::new(a, b, c, d))
 }
 
-/// Parses a web address that has one reading only: no credentials, nothing that a parser would drop or rewrite on the
-/// way to the host.
+/// Parses an unambiguous URL: without credentials, and without anything that a parser would drop or rewrite before the
+/// host.
 fn unambiguous(text: &str) -> Option<Url> {
     if text.contains(|c: char| c == '\\' || c.is_ascii_control() || c.is_whitespace()) {
         return None;
@@ -161,7 +161,7 @@ fn unambiguous(text: &str) -> Option<Url> {
             Some(name) if name.eq_ignore_ascii_case(host) => {
                 let port = url.port_or_known_default().map(|port| format!(":{port}"));
                 let written = &authority[host.len()..];
-                // Left out where it is the default one.
+                // The default port may be left out.
                 written.is_empty() && url.port().is_none() || port.as_deref() == Some(written)
             }
             _ => false,
@@ -169,17 +169,17 @@ fn unambiguous(text: &str) -> Option<Url> {
     agrees.then_some(url)
 }
 
-/// Whether a grant may be about this URL at all: one for an address may, one for a name of this machine may not.
+/// Whether a grant can cover the URL: not if its host is a local name.
 fn is_grantable(url: &Url) -> bool {
     match url.host() {
-        // A star is a letter to the parser, and a pattern to us.
+        // The parser takes a star for a letter; in a pattern it is a wildcard.
         Some(Host::Domain(name)) => !is_local_name(name) && !name.contains('*'),
         Some(Host::Ipv4(_) | Host::Ipv6(_)) => true,
         None => false,
     }
 }
 
-/// Whether a name is one of this machine or its network. A name without a dot is: what it means depends on where one is.
+/// Whether a name is local to this machine or its network. A name without a dot is: its meaning depends on the network.
 fn is_local_name(name: &str) -> bool {
     const ZONES: [&str; 6] = ["localhost", "localdomain", "local", "internal", "lan", "home.arpa"];
     let name = name.trim_end_matches('.');
@@ -196,14 +196,14 @@ fn literal(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// What a grant or a rule is about.
+/// Pattern of a grant or a rule.
 struct Pattern {
-    /// With the scheme that was given, or `https`.
+    /// With the given scheme, or `https`.
     url: Url,
     has_scheme: bool,
-    /// The one that was written down.
+    /// The port that the pattern names.
     port: Option<u16>,
-    /// Every name below the host.
+    /// Whether it stands for every name below the host.
     below: bool,
 }
 
@@ -220,7 +220,7 @@ impl Pattern {
         Some(Self { url, has_scheme, port, below })
     }
 
-    /// Whether it can allow something: it says where, and nothing that would have to be guessed at.
+    /// Whether the pattern can allow a URL: it consists of an origin and a path only.
     fn is_plain(&self) -> bool {
         let url = &self.url;
         let bare = url.username().is_empty() && url.password().is_none();
@@ -244,7 +244,7 @@ impl Pattern {
         scheme && self.url.host() == url.host() && port.is_some() && port == url.port_or_known_default()
     }
 
-    /// Whether it says which service of a machine is meant.
+    /// Whether the pattern names one service of the host.
     fn names_service(&self) -> bool {
         self.has_scheme || self.port.is_some()
     }
@@ -263,7 +263,7 @@ impl Pattern {
         if self.url.path() == "/" {
             return Match::Yes;
         }
-        // Servers disagree about case, and about slashes that follow each other.
+        // Servers disagree about case, and about repeated slashes.
         let lower = |path: &str| {
             let mut segments = segments(path)?;
             segments.retain(|segment| !segment.is_empty());
@@ -278,7 +278,7 @@ impl Pattern {
     }
 }
 
-/// A default port of the schemes that grants are for.
+/// Returns the default port of the schemes that grants cover.
 fn default_port(scheme: &str) -> Option<u16> {
     match scheme {
         "https" => Some(443),
@@ -287,12 +287,15 @@ fn default_port(scheme: &str) -> Option<u16> {
     }
 }
 
+/// Host of a pattern.
 enum Wanted<'a> {
     Host(Host<&'a str>),
+    /// Every name below this one.
     Below(&'a str),
     Nothing,
 }
 
+/// Whether the host of a pattern names the host of a URL.
 fn names_host(wanted: &Wanted<'_>, host: &Host<&str>) -> Match {
     let yes = |is: bool| if is { Match::Yes } else { Match::No };
     match (wanted, host) {
@@ -305,10 +308,10 @@ fn names_host(wanted: &Wanted<'_>, host: &Host<&str>) -> Match {
         (Wanted::Host(Host::Domain(wanted)), Host::Domain(name)) => {
             yes(wanted.trim_end_matches('.') == name.trim_end_matches('.'))
         }
-        // The name may lead to that very address.
+        // The name may resolve to that address.
         (Wanted::Below(_) | Wanted::Host(Host::Domain(_)), _) => Match::Unknown,
         (Wanted::Host(wanted), Host::Domain(name)) => match address_of(wanted) {
-            // A name of the internet that leads there is stopped when it is resolved.
+            // A public name that resolves to a private address is refused when it is resolved.
             Some(address) if !is_public(address) && !is_local_name(name) => Match::No,
             _ => Match::Unknown,
         },
@@ -316,7 +319,7 @@ fn names_host(wanted: &Wanted<'_>, host: &Host<&str>) -> Match {
     }
 }
 
-/// The address of a host, in its shortest family: mapped and translated IPv4 addresses are what they stand for.
+/// Returns the address of a host; for mapped and translated IPv4 addresses, the IPv4 address.
 fn address_of(host: &Host<&str>) -> Option<IpAddr> {
     match host {
         Host::Domain(_) => None,
@@ -327,8 +330,8 @@ fn address_of(host: &Host<&str>) -> Option<IpAddr> {
     }
 }
 
-/// The parts of a path, decoded; none if a server could read it as another one: an encoded separator, dots that a
-/// server may take for the directory above, something encoded twice.
+/// Decodes the segments of a path; none if the path is ambiguous: with an encoded separator, dots that a server may take
+/// for the parent directory, or something encoded twice.
 fn segments(path: &str) -> Option<Vec<Vec<u8>>> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);

@@ -1,4 +1,4 @@
-//! What grants and allow rules cover. In doubt nothing does.
+//! Grants and allow rules: which requests they cover. A request that cannot be parsed is not covered.
 
 use std::path::Path;
 
@@ -6,41 +6,48 @@ use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::rules::{Rule, RuleKind};
 
 use super::deny::{is_known, lexical};
-use super::offer::names_guarded_files;
+use super::offer::guarded_file;
 use super::shell::Line;
 use super::territory::Standing;
 use super::{Decision, Reason, Situation, Subject, Typed, address, territory};
 
-/// Allows a request that a grant or rule covers; otherwise somebody is asked.
+/// Allows a request that a grant or allow rule covers; otherwise asks.
 pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decision {
-    let all = All(situation);
+    if let Some(path) = guarded_file(subject.request, situation.territory) {
+        return Decision::Ask(Reason::Guarded(path.to_owned()));
+    }
+    let allowances = Allowances(situation);
     let covers = match (&subject.line, subject.request) {
-        (Some(Typed::Line(_)), request) if names_guarded_files(request, situation.territory) => {
-            return Decision::Ask(Reason::EachTime("the line names files of Baton itself, or of the kernel"));
+        (Some(Typed::Line(line)), PermissionRequest::Shell { repository_runs: Some(setting), .. })
+            if !allowances.cover_line(line) =>
+        {
+            return Decision::Ask(Reason::Repository(setting.clone()));
         }
-        (Some(Typed::Line(line)), _) => all.cover_line(line),
-        (None, PermissionRequest::Write { .. }) => return each(subject.request, |file| all.write(file)),
-        (None, PermissionRequest::Read { .. }) => return each(subject.request, |file| all.read(file)),
-        (None, PermissionRequest::Url { url, .. }) => all.cover_url(url),
+        (Some(Typed::Line(line)), _) => allowances.cover_line(line),
+        (None, PermissionRequest::Write { .. }) => {
+            return each(subject.request, |file| allowances.write(file));
+        }
+        (None, PermissionRequest::Read { .. }) => return each(subject.request, |file| allowances.read(file)),
+        (None, PermissionRequest::Url { url, .. }) => allowances.cover_url(url),
         (None, PermissionRequest::Mcp { server_name, tool_name, .. }) => {
-            all.cover_mcp(server_name, tool_name)
+            allowances.cover_mcp(server_name, tool_name)
         }
-        (None, PermissionRequest::CustomTool { tool_name, .. }) => all.cover_custom_tool(tool_name),
+        (None, PermissionRequest::CustomTool { tool_name, .. }) => allowances.cover_custom_tool(tool_name),
         (None, PermissionRequest::Memory { .. }) => {
-            all.has(&Approval::Memory {}) || all.rules_of(RuleKind::Memory).next().is_some()
+            allowances.has(&Approval::Memory {}) || allowances.rules_of(RuleKind::Memory).next().is_some()
         }
-        // Text for a running program means whatever that program makes of it, and a hook has asked for a person.
+        // The meaning of text for a running program is unknown, and a hook requires a user to decide.
         (Some(Typed::Input), _)
         | (None, PermissionRequest::Hook { .. } | PermissionRequest::Shell { .. }) => false,
     };
     verdict(covers)
 }
 
-/// A request about several files is allowed if each of them is.
+/// Allows a request about several files if each of them is allowed.
 fn each(request: &PermissionRequest, decide: impl Fn(&str) -> Decision) -> Decision {
     let mut decision = verdict(false);
     for file in request.files() {
-        // What could not be resolved may be any file.
+        // A path that could not be resolved may be any file.
         decision = if is_known(file) { decide(file) } else { verdict(false) };
         if !matches!(decision, Decision::Allow(_)) {
             break;
@@ -53,10 +60,10 @@ fn verdict(covers: bool) -> Decision {
     if covers { Decision::Allow(Reason::Granted) } else { Decision::Ask(Reason::NothingCovers) }
 }
 
-/// All grants and allow rules of a session.
-struct All<'a>(&'a Situation<'a>);
+/// Grants and allow rules of a session.
+struct Allowances<'a>(&'a Situation<'a>);
 
-impl<'a> All<'a> {
+impl<'a> Allowances<'a> {
     fn approvals(&self) -> impl Iterator<Item = &'a Approval> {
         let cwd = self.0.cwd;
         self.0.grants.iter().filter(move |grant| grant.holds_in(cwd)).map(|grant| &grant.approval)
@@ -72,7 +79,7 @@ impl<'a> All<'a> {
         self.approvals().any(|approval| approval == wanted)
     }
 
-    /// A rule for all of `shell` covers lines that are understood.
+    /// Whether a line is covered. A rule for `shell` without an argument covers every line that is not opaque.
     fn cover_line(&self, line: &Line) -> bool {
         let mut identifiers: Vec<&str> = Vec::new();
         for approval in self.approvals() {
@@ -95,16 +102,16 @@ impl<'a> All<'a> {
         if let Standing::EachTime(why) = standing {
             return Decision::Ask(Reason::EachTime(why));
         }
-        // A rule may reach outside the working directory; files that act are asked for there as well.
-        if let Some(why) = territory::acts(&path) {
+        // Rules can cover files outside the working directory, where some files need approval each time as well.
+        if let Some(why) = territory::acts_by_itself(&path) {
             return Decision::Ask(Reason::EachTime(why));
         }
-        let everywhere = self.has(&Approval::Write {}) && standing == Standing::Covered;
+        let by_grant = self.has(&Approval::Write {}) && standing == Standing::Covered;
         let by_rule = self.rules_of(RuleKind::Write).any(|rule| match &rule.argument {
             None => standing == Standing::Covered,
             Some(directory) => is_inside(&path, directory),
         });
-        verdict(everywhere || by_rule)
+        verdict(by_grant || by_rule)
     }
 
     fn read(&self, path: &str) -> Decision {
@@ -155,7 +162,7 @@ impl<'a> All<'a> {
     }
 }
 
-/// Whether a path is inside a directory, or is that file. A directory that is no absolute path holds nothing.
+/// Whether a path is inside a directory, or is that file. A relative directory contains nothing.
 fn is_inside(path: &Path, directory: &str) -> bool {
     let directory = lexical(directory);
     directory.is_absolute() && path.starts_with(directory)

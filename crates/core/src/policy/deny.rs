@@ -1,4 +1,4 @@
-//! What deny rules name. In doubt the answer is [`Match::Unknown`], which is never allowed without a person.
+//! Deny rules, and the requests that they name. In doubt the match is [`Match::Unknown`], and a user is asked.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,7 +7,7 @@ use baton_protocol::rules::{Rule, RuleKind};
 
 use super::{Match, Subject, Typed, address, territory};
 
-/// Whether a deny rule names what a request would do.
+/// Whether a deny rule names a request.
 pub(super) fn names(rule: &Rule, subject: &Subject<'_>) -> Match {
     if let Some(typed) = &subject.line {
         return names_line(rule, typed, subject.request);
@@ -16,23 +16,23 @@ pub(super) fn names(rule: &Rule, subject: &Subject<'_>) -> Match {
     match (rule.kind, subject.request) {
         (RuleKind::Read, PermissionRequest::Read { .. }) => {
             let named = subject.request.files().map(|path| names_read(argument, path));
-            named.fold(exactly(argument.is_none()), Match::or)
+            named.fold(certain(argument.is_none()), Match::or)
         }
         (RuleKind::Write, PermissionRequest::Write { .. }) => {
             let named = subject.request.files().map(|file| names_write(argument, file));
-            named.fold(exactly(argument.is_none()), Match::or)
+            named.fold(certain(argument.is_none()), Match::or)
         }
         (RuleKind::Memory, PermissionRequest::Memory { .. }) => Match::Yes,
         (RuleKind::Url, PermissionRequest::Url { url, .. }) => {
             argument.map_or(Match::Yes, |pattern| address::is_named_by(url, pattern))
         }
         (RuleKind::CustomTool, PermissionRequest::CustomTool { tool_name, .. }) => {
-            exactly(argument.is_none_or(|name| name == tool_name))
+            certain(argument.is_none_or(|name| name == tool_name))
         }
-        (RuleKind::Mcp, PermissionRequest::Mcp { server_name, tool_name, .. }) => exactly(
+        (RuleKind::Mcp, PermissionRequest::Mcp { server_name, tool_name, .. }) => certain(
             argument.is_none_or(|name| name == server_name || *name == format!("{server_name}({tool_name})")),
         ),
-        // A hook asks about a call that it alone understands, and a program about rights that it describes itself.
+        // Only the hook knows what its call does; only the engine knows what the permissions mean that it asks for.
         (
             RuleKind::Shell | RuleKind::Read | RuleKind::Write | RuleKind::Url,
             PermissionRequest::Hook { .. },
@@ -43,18 +43,18 @@ pub(super) fn names(rule: &Rule, subject: &Subject<'_>) -> Match {
 
 fn names_write(argument: Option<&str>, file: &str) -> Match {
     match argument {
-        Some(directory) if is_known(file) => exactly(is_within(file, directory)),
+        Some(directory) if is_known(file) => certain(is_within(file, directory)),
         Some(_) => Match::Unknown,
         None => Match::Yes,
     }
 }
 
-/// Whether a path is absolute and has no detours: anything else could not be resolved, and may be any file.
+/// Whether a path is absolute and normal. Any other could not be resolved, and may be any file.
 pub(super) fn is_known(path: &str) -> bool {
     territory::is_plain(Path::new(path))
 }
 
-/// A read of a directory reads what is below it: a rule for a part of it may be meant.
+/// Whether a rule names a read. Reading a directory may read files below it that the rule names.
 fn names_read(argument: Option<&str>, path: &str) -> Match {
     match argument {
         None => Match::Yes,
@@ -64,13 +64,13 @@ fn names_read(argument: Option<&str>, path: &str) -> Match {
     }
 }
 
-/// Shell lines can do what every other kind of request does, so rules of other kinds bind them as well.
+/// Whether a rule names a shell line. A shell line can read, write and fetch, so rules of those kinds apply as well.
 fn names_line(rule: &Rule, typed: &Typed, request: &PermissionRequest) -> Match {
     let PermissionRequest::Shell { possible_paths, possible_urls, .. } = request else { return Match::No };
     let (line, argument) = match (typed, rule.argument.as_deref()) {
         (Typed::Line(line), argument) => (line, argument),
         (Typed::Input, None) if rule.kind == RuleKind::Shell => return Match::Yes,
-        (Typed::Input, _) => return doubt_for_files_and_commands(rule.kind),
+        (Typed::Input, _) => return match_of_unknown_input(rule.kind),
     };
     let mentions = |directory: &str| possible_paths.iter().any(|path| is_within(path, directory));
     match (rule.kind, argument) {
@@ -96,19 +96,21 @@ fn names_line(rule: &Rule, typed: &Typed, request: &PermissionRequest) -> Match 
     }
 }
 
-fn doubt_for_files_and_commands(kind: RuleKind) -> Match {
+/// Returns the match of a rule with shell input of unknown meaning.
+fn match_of_unknown_input(kind: RuleKind) -> Match {
     match kind {
         RuleKind::Shell | RuleKind::Read | RuleKind::Write | RuleKind::Url => Match::Unknown,
         RuleKind::Memory | RuleKind::CustomTool | RuleKind::Mcp => Match::No,
     }
 }
 
-fn exactly(named: bool) -> Match {
+/// Converts the result of a comparison that leaves no doubt.
+fn certain(named: bool) -> Match {
     if named { Match::Yes } else { Match::No }
 }
 
-/// Whether a path is a directory's, or is that file. A pattern names all that its first plain part holds, and case does not
-/// matter, as on some file systems: too much is the safe side for a deny rule.
+/// Whether a path is inside a directory, or is that file. Case is ignored, as on some file systems, and a pattern stands
+/// for the directory before its first wildcard: for a deny rule, matching too much is the safe side.
 fn is_within(path: &str, directory: &str) -> bool {
     let plain = folded(directory);
     let plain: PathBuf = plain
@@ -122,7 +124,7 @@ fn folded(path: &str) -> PathBuf {
     lexical(&path.to_lowercase())
 }
 
-/// A path without `.` and `..`, as far as its text tells.
+/// Removes `.` and `..` from a path, without looking at the file system.
 pub(super) fn lexical(path: &str) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in Path::new(path).components() {

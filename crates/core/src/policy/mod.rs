@@ -1,16 +1,15 @@
-//! The one permission policy: a request, the session's rules, grants and mode go in; allow, deny or ask comes out, with the
-//! reason.
+//! The permission policy: decides from a request and the session's rules, grants and mode whether to allow, deny or ask.
 //!
-//! Native tools, sub-agents, engines and every door go through [`decide`]; nothing else allows or denies anything. The
-//! policy is pure: whoever builds a request resolves its paths first, so that names compare as what they are.
+//! Built-in tools, sub-agents, engines and every door go through [`decide`]; nothing else allows or denies anything. The
+//! policy does no I/O: paths in requests must be resolved by the caller.
 //!
 //! Three laws hold for every input (`core/tests/policy.rs`):
 //!
 //! 1. A deny rule that names a request wins over every grant, rule, hook and mode.
-//! 2. A grant covers no more than the person who gave it was shown: [`offers`] lists what can be granted, in words, and
-//!    [`grant_of`] refuses the rest.
-//! 3. What is not understood is asked; while a deny rule stands that might be meant, nothing but a person's answer to
-//!    exactly this request allows it.
+//! 2. A grant covers no more than the user who gave it was shown: [`offers`] lists what can be granted, each with its
+//!    meaning, and [`grant_of`] refuses anything else.
+//! 3. A request that cannot be parsed needs approval. If a deny rule may name it, only a user's answer to that very
+//!    request allows it.
 
 pub mod address;
 mod allow;
@@ -30,19 +29,19 @@ use serde::{Deserialize, Serialize};
 pub use self::offer::{NotOffered, Offer, grant_of, offers, with_offers};
 use self::territory::Territory;
 
-/// Whether a rule's argument names something.
+/// Whether a rule names a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Match {
-    /// It does.
+    /// It names the request.
     Yes,
     /// It does not.
     No,
-    /// It cannot be told.
+    /// It may name the request; the request does not tell.
     Unknown,
 }
 
 impl Match {
-    /// Whether either is a match.
+    /// Combines two matches: the request is named if either names it.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         match (self, other) {
@@ -53,30 +52,30 @@ impl Match {
     }
 }
 
-/// A grant of a session, with who gave it and when.
+/// A grant of a session, with its author and time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
     /// What is granted.
     #[serde(flatten)]
     pub approval: Approval,
-    /// The event that gave it, by which it can be revoked. Grants in snapshots of older versions have none.
+    /// The event that gave it, which identifies it for revocation. None in snapshots of older versions.
     #[serde(default)]
     pub id: Option<EventId>,
-    /// Who gave it.
+    /// Author.
     #[serde(default)]
     pub by: Option<Author>,
-    /// When.
+    /// Time.
     #[serde(default)]
     pub at: Option<Timestamp>,
-    /// The working directory that it was given in. A line or a write means something else in another one.
+    /// Working directory in which it was given. A shell line or a write means something else in another directory.
     #[serde(default)]
     pub cwd: Option<String>,
 }
 
 impl Grant {
-    /// Whether the grant holds in a working directory. One of an older version, which did not say where it was given, does
-    /// not where that matters.
+    /// Whether the grant holds in a working directory. Grants of older versions have no directory; those for shell lines and
+    /// writes hold nowhere.
     #[must_use]
     pub fn holds_in(&self, cwd: &str) -> bool {
         match self.approval {
@@ -90,65 +89,69 @@ impl Grant {
     }
 }
 
-/// What somebody other than the policy has already said about a request: a hook, the declaration of a client tool, or a
-/// built-in tool that has looked at what it would touch.
+/// Advice about a request from outside the policy: from a hook, the declaration of a client tool, or a built-in tool that
+/// has inspected its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Advice {
-    /// Nothing.
+    /// No advice.
     #[default]
     None,
-    /// It needs nobody's approval. Deny rules still hold.
+    /// The request needs no approval. Deny rules still hold.
     Allow,
-    /// No grant covers it. Where everything is allowed, it is.
+    /// No grant covers the request. Allow-all mode does.
     EachTime,
-    /// Somebody must be asked, whatever is allowed.
+    /// A user must approve, even in allow-all mode.
     Ask,
 }
 
-/// Everything that a decision depends on, apart from the request.
+/// Context of a decision: everything that it depends on besides the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
-    /// Whether the session asks at all.
+    /// Permission mode.
     pub mode: PermissionMode,
-    /// Its standing rules.
+    /// Standing rules.
     pub rules: &'a Rules,
-    /// What people granted.
+    /// Grants of the session.
     pub grants: &'a [Grant],
-    /// Which files grants reach.
+    /// Files that grants cover.
     pub territory: &'a Territory,
-    /// What a hook or a tool's declaration says.
+    /// Advice from outside.
     pub advice: Advice,
-    /// The working directory, as it is named.
+    /// Working directory, with links as they are.
     pub cwd: &'a str,
 }
 
-/// What becomes of a request.
+/// Decision about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It is allowed.
+    /// Allowed.
     Allow(Reason),
-    /// It is denied.
+    /// Denied.
     Deny(Reason),
-    /// A person decides.
+    /// A user decides.
     Ask(Reason),
 }
 
-/// Why the policy decided as it did.
+/// Reason of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// A deny rule names the request.
     DenyRule(Rule),
-    /// A deny rule may be meant, and it cannot be told.
+    /// A deny rule may name the request.
     MayBeDenied(Rule),
-    /// The session allows everything that no deny rule stands against.
+    /// The session is in allow-all mode.
     AllowAll,
-    /// A hook, or the tool's declaration.
+    /// Advice of a hook or of the tool's declaration.
     Advice,
-    /// A standing rule, a grant of the session, or one of its location.
+    /// A standing rule, or a grant of the session or its location, covers the request.
     Granted,
-    /// Such a file is asked for each time, and why.
+    /// The file needs approval each time, and why.
     EachTime(&'static str),
-    /// Nothing covers it.
+    /// The shell line reaches this file of Baton or of the kernel.
+    Guarded(String),
+    /// The configuration of the repository can run a program, through this setting.
+    Repository(String),
+    /// No grant or rule covers the request.
     NothingCovers,
 }
 
@@ -157,22 +160,26 @@ impl fmt::Display for Reason {
         match self {
             Self::DenyRule(rule) => write!(f, "the rule {} denies it", Named(rule)),
             Self::MayBeDenied(rule) => {
-                write!(
-                    f,
-                    "the rule {} denies what this may do; nothing but your approval allows it",
-                    Named(rule)
-                )
+                write!(f, "the rule {} may deny this request; only your approval allows it", Named(rule))
             }
             Self::AllowAll => f.write_str("the session allows all requests"),
             Self::Advice => f.write_str("a hook or the tool's declaration says so"),
             Self::Granted => f.write_str("a grant or rule covers it"),
             Self::EachTime(why) => f.write_str(why),
+            Self::Guarded(path) => write!(
+                f,
+                "the line reaches {path}, which belongs to Baton or is a view of the running system"
+            ),
+            Self::Repository(setting) => write!(
+                f,
+                "git is asked each time here: the repository's own configuration can make it run a program ({setting})"
+            ),
             Self::NothingCovers => f.write_str("no grant or rule covers it"),
         }
     }
 }
 
-/// A rule as people write it: `shell(rm)`.
+/// Displays a rule as people write it: `shell(rm)`.
 struct Named<'a>(&'a Rule);
 
 impl fmt::Display for Named<'_> {
@@ -222,7 +229,7 @@ pub fn decide(request: &PermissionRequest, situation: &Situation<'_>) -> Decisio
     allow::covered(&subject, situation)
 }
 
-/// Whether a deny rule names a request. A person's approval does not count against it.
+/// Whether a deny rule names a request. Not even a user's approval overrides it.
 #[must_use]
 pub fn is_denied(request: &PermissionRequest, rules: &Rules) -> bool {
     let subject = Subject::of(request);
@@ -232,15 +239,15 @@ pub fn is_denied(request: &PermissionRequest, rules: &Rules) -> bool {
 /// A request, with its shell line parsed once.
 struct Subject<'a> {
     request: &'a PermissionRequest,
-    /// None for requests that are no shell lines.
+    /// None for requests of other kinds.
     line: Option<Typed>,
 }
 
-/// What a shell would be given.
+/// Input for a shell.
 enum Typed {
-    /// A line of its own.
+    /// A command line.
     Line(shell::Line),
-    /// Text for whatever runs in a shell already. What it means there cannot be known.
+    /// Text for a program that runs in the shell. Its meaning is unknown.
     Input,
 }
 
@@ -248,8 +255,10 @@ impl<'a> Subject<'a> {
     fn of(request: &'a PermissionRequest) -> Self {
         let line = match request {
             PermissionRequest::Shell { input_to: Some(_), .. } => Some(Typed::Input),
-            PermissionRequest::Shell { full_command_text, .. } => {
-                Some(Typed::Line(shell::Line::parse(full_command_text)))
+            PermissionRequest::Shell { full_command_text, repository_runs, .. } => {
+                let line = shell::Line::parse(full_command_text);
+                let is_distrusted = repository_runs.is_some();
+                Some(Typed::Line(if is_distrusted { line.in_distrusted_repository() } else { line }))
             }
             _ => None,
         };

@@ -1,4 +1,4 @@
-//! What can be granted in answer to a request, in words, and nothing else.
+//! Offers: the grants that an answer to a request can give.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use baton_protocol::permission::{Approval, PermissionRequest};
 use super::territory::{Standing, Territory};
 use super::{Subject, Typed, address};
 
-/// A grant that a person can give, and what it means.
+/// A grant that an answer can give, with its meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     /// The grant.
     pub approval: Approval,
-    /// What it covers, for the person who gives it.
+    /// What the grant covers, as text for the user.
     pub meaning: String,
 }
 
@@ -22,13 +22,13 @@ impl Offer {
     }
 }
 
-/// A grant that the request does not offer.
+/// Error for a grant that the request does not offer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("this grant was not offered: {0}")]
 pub struct NotOffered(pub String);
 
-/// Completes a request with whether it offers a grant, before anybody sees it. For a write that is settled here, where the
-/// working directory is known with its links resolved.
+/// Sets whether a request offers a grant, before clients see it. For a write this is decided here, because only here the
+/// resolved working directory is known.
 #[must_use]
 pub fn with_offers(mut request: PermissionRequest, territory: &Territory) -> PermissionRequest {
     let is_covered = match &request {
@@ -45,12 +45,12 @@ pub fn with_offers(mut request: PermissionRequest, territory: &Territory) -> Per
     request
 }
 
-/// The grants that a request offers. The first is the default; wider ones say what is different about them.
+/// Returns the grants that a request offers: the default first, then wider ones.
 #[must_use]
 pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> {
     let subject = Subject::of(request);
     match (&subject.line, request) {
-        (Some(Typed::Line(_)), _) if names_guarded_files(request, territory) => Vec::new(),
+        (Some(Typed::Line(_)), _) if guarded_file(request, territory).is_some() => Vec::new(),
         (Some(Typed::Line(line)), _) => line
             .offers()
             .into_iter()
@@ -93,13 +93,16 @@ pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> 
     }
 }
 
-/// Whether a shell line names a file that is asked for each time.
-pub(super) fn names_guarded_files(request: &PermissionRequest, territory: &Territory) -> bool {
-    let PermissionRequest::Shell { possible_paths, .. } = request else { return false };
-    let is_asked = |path: &String| {
-        super::deny::is_known(path) && matches!(territory.read(Path::new(path)), Standing::EachTime(_))
+/// Returns the first path of a shell request that needs approval each time.
+pub(super) fn guarded_file<'a>(request: &'a PermissionRequest, territory: &Territory) -> Option<&'a str> {
+    let PermissionRequest::Shell { possible_paths, .. } = request else { return None };
+    let is_guarded = |path: &&String| {
+        // Discarded output reveals and changes nothing.
+        path.as_str() != "/dev/null"
+            && super::deny::is_known(path)
+            && matches!(territory.read(Path::new(path)), Standing::EachTime(_))
     };
-    possible_paths.iter().any(is_asked)
+    possible_paths.iter().find(is_guarded).map(String::as_str)
 }
 
 fn mcp(server: &str, tool: &str) -> Vec<Offer> {
@@ -113,7 +116,10 @@ fn mcp(server: &str, tool: &str) -> Vec<Offer> {
     ]
 }
 
-/// The grant that an answer amounts to: the default offer if it names none, otherwise what it names, if that was offered.
+/// Returns the grant that an answer gives: the default offer if it names none, otherwise the named grant.
+///
+/// # Errors
+/// If the request does not offer it.
 pub fn grant_of(
     request: &PermissionRequest,
     territory: &Territory,
@@ -129,12 +135,12 @@ pub fn grant_of(
         let offered: Vec<&str> = offers.iter().map(|offer| offer.meaning.as_str()).collect();
         NotOffered(match offered.as_slice() {
             [] => "this request can only be approved once".into(),
-            offered => format!("offered were: {}", offered.join("; ")),
+            offered => format!("offered: {}", offered.join("; ")),
         })
     })
 }
 
-/// What an offer becomes for somebody who names the same, or a part of it.
+/// Narrows an offer to a grant that names the same, or a part of it.
 fn narrowed(offer: &Approval, named: &Approval) -> Option<Approval> {
     match (offer, named) {
         (
@@ -144,7 +150,7 @@ fn narrowed(offer: &Approval, named: &Approval) -> Option<Approval> {
             let is_part = !wanted.is_empty() && wanted.iter().all(|one| offered.contains(one));
             is_part.then(|| named.clone())
         }
-        // Clients name a host; what they were shown is a URL, with its scheme and port.
+        // Clients name a host; the offer is an origin.
         (Approval::Url { domain: offered }, Approval::Url { domain: wanted }) => {
             let host = offered.split_once("://").map_or(offered.as_str(), |(_, rest)| rest);
             let host = host.rsplit_once(':').map_or(host, |(host, _)| host);

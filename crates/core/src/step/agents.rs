@@ -1,12 +1,12 @@
-//! Sub-agents: tasks that the model hands on.
+//! Sub-agents.
 //!
-//! An agent is a conversation of its own inside the turn of the main one. It goes through the same rounds, and its calls
-//! ask for the same permissions; only its events carry its name. It ends with its turn at the latest. After a crash it
-//! is closed as failed and never carried on: what it knew is gone with its conversation.
+//! A sub-agent is a conversation inside a turn. It runs the same rounds as the main conversation, and its calls need the
+//! same permissions; its events carry its id. It ends with the turn at the latest. After a crash it is closed as failed
+//! and never continued, because its conversation is lost.
 //!
-//! The call that started an agent waits for it, or ends at once. In the second case the turn stays open until all of
-//! its agents have ended, and the model is told of each that has. Prompts that come meanwhile join the turn. A client can
-//! start an agent, too; where there is no turn, one is opened for it that no prompt has asked for.
+//! A synchronous call waits for the sub-agent it starts; a background call ends at once. In the second case the turn stays
+//! open until all its sub-agents have ended, the model is notified of each end, and prompts that arrive meanwhile join the
+//! turn. A client can start a sub-agent, too; if no turn runs, one without a prompt is opened for it.
 
 use baton_protocol::event::{
     AssistantIdle, ExecutionMode, Outcome, SessionError, SubagentCompleted, SubagentFailed, SubagentStarted,
@@ -17,37 +17,49 @@ use baton_protocol::{AgentId, Json, ToolCallId};
 use serde_json::json;
 
 use super::Step;
-use crate::output::{Reply, ReplyTo, Work};
-use crate::results::Delegation;
-use crate::state::{AgentOutcome, CallKey, Delegate, Stage};
+use crate::ask::{Handle, ReplyTo, StartAgent, StopAgent};
+use crate::output::Work;
+use crate::results::Handoff;
+use crate::state::{AgentOutcome, CallKey, Stage, SubAgent};
 
-impl Step<'_> {
-    /// Starts an agent for a call of the main conversation.
-    pub(super) fn delegate(&mut self, call: &ToolCallId, task: Delegation) {
-        let (id, mode) = (AgentId(self.stamp.text_id()), task.mode);
-        if mode == ExecutionMode::Background {
-            self.finish_call_with(call.clone().into(), ToolResult::success(started_text(&id)));
-        }
-        self.begin_agent(id, call, task);
-    }
-
-    /// Starts an agent for a client: in the background of the running turn, or of one that is opened for it.
-    pub(super) fn start_agent(&mut self, reply: ReplyTo, task: Delegation) {
+impl Handle<StartAgent> for Step<'_> {
+    /// Starts an agent in the background of the running turn, or of a turn that is opened for it.
+    fn handle(&mut self, to: ReplyTo<StartAgent>, ask: StartAgent) {
+        self.continue_work();
         if self.is_driven() {
-            let why = "Another agent's program works on the running turn. Wait until it has ended.";
-            return self.reply(reply, Reply::Refused(why.into()));
+            return self.refuse(to, "an engine works on the running turn; wait until the turn has ended");
         }
         if self.turn().is_none() {
             let interaction_id = self.stamp.text_id();
             self.record(TurnOpened { interaction_id });
         }
         let id = AgentId(self.stamp.text_id());
-        let (call, task) = (ToolCallId(id.0.clone()), Delegation { mode: ExecutionMode::Background, ..task });
-        self.reply(reply, Reply::AgentStarted(id.clone()));
+        let (call, task) =
+            (ToolCallId(id.0.clone()), Handoff { mode: ExecutionMode::Background, ..*ask.task });
+        self.reply(to, id.clone());
         self.begin_agent(id, &call, task);
     }
+}
 
-    fn begin_agent(&mut self, id: AgentId, call: &ToolCallId, task: Delegation) {
+impl Handle<StopAgent> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<StopAgent>, ask: StopAgent) {
+        let was_working = self.working_agent(&ask.agent).is_some();
+        self.end_agent(&ask.agent, AgentOutcome::Cancelled);
+        self.reply(to, was_working);
+    }
+}
+
+impl Step<'_> {
+    /// Starts an agent for a call of the main conversation.
+    pub(super) fn delegate(&mut self, call: &ToolCallId, task: Handoff) {
+        let (id, mode) = (AgentId(self.stamp.text_id()), task.mode);
+        if mode == ExecutionMode::Background {
+            self.finish_call(call.clone().into(), ToolResult::success(started_text(&id)));
+        }
+        self.begin_agent(id, call, task);
+    }
+
+    fn begin_agent(&mut self, id: AgentId, call: &ToolCallId, task: Handoff) {
         let Some(turn) = self.turn() else { return };
         let interaction_id = Some(turn.interaction.clone());
         self.record_for(
@@ -76,15 +88,15 @@ impl Step<'_> {
                 message_id: None,
             },
         );
-        self.ask(Some(id));
+        self.start_round(Some(id));
     }
 
-    /// Gives a call a result that still has to pass hooks and limits.
-    fn finish_call_with(&mut self, call: CallKey, result: ToolResult) {
+    /// Passes a result through hooks and limits before it becomes the result of a call.
+    fn finish_call(&mut self, call: CallKey, result: ToolResult) {
         self.start(Work::FinishCall { call, request: None, result });
     }
 
-    /// Once all calls of an agent's round are over, the next round begins or the agent has done its work.
+    /// Ends an agent's round once all its calls are done: the next round starts, or the agent has completed its task.
     pub(super) fn end_agent_round_if_over(&mut self, id: &AgentId) {
         let Some(turn) = self.turn() else { return };
         if turn.calls_of(Some(id)).any(|call| !call.stage.is_done()) {
@@ -94,28 +106,21 @@ impl Step<'_> {
         let turn_id = turn.round_name(Some(id));
         self.record_for(Some(id), TurnEnd { turn_id, model: None });
         if made_calls {
-            self.ask(Some(id.clone()));
+            self.start_round(Some(id.clone()));
         } else {
-            self.agent_ends(id, AgentOutcome::Completed);
+            self.end_agent(id, AgentOutcome::Completed);
         }
     }
 
-    /// The model of an agent could not be asked: the agent fails, its turn goes on.
-    pub(super) fn agent_ask_failed(&mut self, id: &AgentId, error: SessionError) {
+    /// Fails an agent whose model call failed. The turn continues.
+    pub(super) fn fail_agent(&mut self, id: &AgentId, error: SessionError) {
         let outcome = AgentOutcome::Failed(error.message.clone());
         self.record_for(Some(id), error);
-        self.agent_ends(id, outcome);
+        self.end_agent(id, outcome);
     }
 
-    /// Somebody stops one agent.
-    pub(super) fn stop_agent(&mut self, reply: ReplyTo, id: &AgentId) {
-        let had_work = self.working_agent(id).is_some();
-        self.agent_ends(id, AgentOutcome::Cancelled);
-        self.reply(reply, Reply::Aborted { had_work });
-    }
-
-    /// An agent has ended, and whoever waits for it is told.
-    fn agent_ends(&mut self, id: &AgentId, outcome: AgentOutcome) {
+    /// Ends an agent, and gives its result to the call that waits for it, or notifies the model.
+    fn end_agent(&mut self, id: &AgentId, outcome: AgentOutcome) {
         let Some(agent) = self.working_agent(id) else { return };
         self.close_agent(&agent, &outcome, "the agent has ended");
         self.run_calls_after(id);
@@ -126,24 +131,25 @@ impl Step<'_> {
                     AgentOutcome::Cancelled => ToolResult::failure("The agent was stopped."),
                     AgentOutcome::Failed(why) => ToolResult::failure(format!("The agent failed: {why}")),
                 };
-                self.finish_call_with(agent.call.into(), result);
+                self.finish_call(agent.call.into(), result);
             }
             ExecutionMode::Background => {
-                let idle = self.is_waiting_for_agents();
-                self.notify_of(&agent, &outcome);
-                if idle {
-                    self.ask(None);
+                let is_waiting = self.is_waiting_for_agents();
+                self.notify_of_end(&agent, &outcome);
+                if is_waiting {
+                    self.start_round(None);
                 }
             }
         }
     }
 
-    fn working_agent(&self, id: &AgentId) -> Option<Delegate> {
+    /// Returns an agent that has not ended.
+    fn working_agent(&self, id: &AgentId) -> Option<SubAgent> {
         self.turn()?.agent(id).filter(|agent| agent.ending.is_none()).cloned()
     }
 
-    /// Records the end of an agent, after that of all it was doing.
-    fn close_agent(&mut self, agent: &Delegate, outcome: &AgentOutcome, reason: &str) {
+    /// Records the end of an agent, after the end of its calls and its round.
+    fn close_agent(&mut self, agent: &SubAgent, outcome: &AgentOutcome, reason: &str) {
         let id = &agent.id;
         self.stop_where(|work| work.agent() == Some(id));
         self.interrupt_calls(|call| call.agent.as_ref() == Some(id), reason);
@@ -186,8 +192,8 @@ impl Step<'_> {
         };
     }
 
-    /// Tells the model of an agent that nobody waited for.
-    fn notify_of(&mut self, agent: &Delegate, outcome: &AgentOutcome) {
+    /// Notifies the model of the end of a background agent.
+    fn notify_of_end(&mut self, agent: &SubAgent, outcome: &AgentOutcome) {
         let status = if *outcome == AgentOutcome::Completed { "completed" } else { "failed" };
         let kind = json!({
             "type": "agent_completed",
@@ -200,8 +206,8 @@ impl Step<'_> {
         self.record(SystemNotification { content: ended_text(agent, outcome), kind: Json::from(kind) });
     }
 
-    /// Ends all agents with their turn. Nobody is told: there is nobody left who could do something about it.
-    pub(super) fn dismiss_agents(&mut self, outcome: Outcome, reason: &str) {
+    /// Ends all agents with their turn. The model is not notified: it is not called again in this turn.
+    pub(super) fn end_all_agents(&mut self, outcome: Outcome, reason: &str) {
         let ended = match outcome {
             Outcome::Completed | Outcome::Cancelled => AgentOutcome::Cancelled,
             Outcome::Failed | Outcome::Interrupted => AgentOutcome::Failed(reason.to_owned()),
@@ -212,24 +218,24 @@ impl Step<'_> {
         self.session.live.awaiting_agents.clear();
     }
 
-    /// The server has stopped while agents were at work. Calls that waited for them are interrupted as all others are;
-    /// of those that nobody waited for, the model is told.
-    pub(super) fn lose_agents(&mut self) {
+    /// Fails all agents after a crash. Calls that waited for them are interrupted like any others; the model is notified
+    /// of background agents.
+    pub(super) fn fail_lost_agents(&mut self) {
         let reason = "the server stopped";
         let outcome = AgentOutcome::Failed(reason.to_owned());
         for agent in self.all_working_agents() {
             self.close_agent(&agent, &outcome, reason);
             if agent.mode == ExecutionMode::Background {
-                self.notify_of(&agent, &outcome);
+                self.notify_of_end(&agent, &outcome);
             }
         }
     }
 
-    fn all_working_agents(&self) -> Vec<Delegate> {
+    fn all_working_agents(&self) -> Vec<SubAgent> {
         self.turn().into_iter().flat_map(|turn| turn.working_agents()).cloned().collect()
     }
 
-    /// Runs a call once an agent has ended: now, if it has.
+    /// Runs a call once an agent has ended, or at once if it already has.
     pub(super) fn run_after_agent(&mut self, call: &CallKey, agent: AgentId) {
         if self.working_agent(&agent).is_some() {
             self.session.live.awaiting_agents.insert(call.clone(), agent);
@@ -238,6 +244,7 @@ impl Step<'_> {
         }
     }
 
+    /// Runs the calls that waited for an agent.
     fn run_calls_after(&mut self, agent: &AgentId) {
         let awaiting = &mut self.session.live.awaiting_agents;
         let ready: Vec<CallKey> =
@@ -248,24 +255,25 @@ impl Step<'_> {
         }
     }
 
-    /// The model has nothing more to say until an agent has ended. Prompts need not wait for that.
-    pub(super) fn rest_until_agents_end(&mut self) {
+    /// Leaves the turn to its background agents. The next prompt may join it meanwhile.
+    pub(super) fn wait_for_agents(&mut self) {
         self.show(AssistantIdle { aborted: None });
         self.open_next_turn();
     }
 
-    /// Whether nothing goes on in the turn but the work of its agents.
+    /// Whether only agents work on the turn.
     pub(super) fn is_waiting_for_agents(&self) -> bool {
         let live = &self.session.live;
-        let beside = |work: &Work| matches!(work, Work::DeliverQuestion { .. } | Work::RunCommand { .. });
-        let at_work = |work: &Work| work.agent().is_none() && !beside(work);
+        let is_independent =
+            |work: &Work| matches!(work, Work::DeliverQuestion { .. } | Work::RunCommand { .. });
+        let is_main = |work: &Work| work.agent().is_none() && !is_independent(work);
         !live.is_recovered
             && self.turn().is_some_and(|turn| turn.engine.is_none() && turn.stage == Stage::Ready)
-            && !live.work.values().any(at_work)
+            && !live.work.values().any(is_main)
     }
 }
 
-/// What the model is told of an agent that it does not wait for.
+/// Returns the result of a call that starts a background agent, for the model.
 fn started_text(id: &AgentId) -> String {
     format!(
         "Agent started in background with agent_id: {id}. You'll be notified when it completes. Tell the user you're \
@@ -273,8 +281,8 @@ fn started_text(id: &AgentId) -> String {
     )
 }
 
-/// What the model is told when such an agent has ended.
-fn ended_text(agent: &Delegate, outcome: &AgentOutcome) -> String {
+/// Returns the notification of the end of a background agent, for the model.
+fn ended_text(agent: &SubAgent, outcome: &AgentOutcome) -> String {
     let what = match outcome {
         AgentOutcome::Completed => format!(
             "has completed successfully. Use read_agent with agent_id \"{}\" to retrieve the full results.",

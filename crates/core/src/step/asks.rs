@@ -1,118 +1,133 @@
-//! What clients ask each other: forms to fill in, slash commands to run. The asker waits on its own connection, so these
-//! live and die with it; they are no part of a turn, and nothing of them is recorded.
+//! Requests of one client to the others: forms to fill in, slash commands to run. The asking client waits on its
+//! connection, so these requests end with it. They are no part of a turn, and none of them is recorded.
 
 use baton_protocol::RequestId;
 use baton_protocol::event::{CommandCompleted, CommandExecute, ElicitationCompleted, ElicitationRequested};
 
 use super::Step;
-use super::commands::{is_beside_the_point, owners};
-use crate::input::{Answer, Ask, Elicited};
-use crate::output::{Reply, ReplyTo};
-use crate::state::Live;
+use super::commands::{is_from_unasked_client, owners};
+use crate::ask::{
+    AnswerOutcome, AnswerRequest, Elicit, Elicited, Handle, InvokeCommand, Refusal, ReplyTo, RequestAnswer,
+};
+use crate::state::{ClientRequest, Live};
 
-impl Step<'_> {
-    /// Puts a question to everybody; the first answer goes to the asker.
-    pub(super) fn ask_clients(&mut self, reply: ReplyTo, ask: Ask) {
-        if let Some(why) = unanswerable(&self.session.live, &ask) {
-            return self.reply(reply, Reply::Refused(why));
+impl Handle<Elicit> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<Elicit>, ask: Elicit) {
+        let pending = ClientRequest::Elicit(to);
+        if let Some(why) = unanswerable(&self.session.live, &pending) {
+            return self.refuse(to, why);
         }
         let request_id = RequestId(self.stamp.text_id());
-        match ask.clone() {
-            Ask::Elicitation { message, schema, source } => self.show(ElicitationRequested {
-                request_id: request_id.clone(),
-                message,
-                mode: Some("form".into()),
-                requested_schema: schema,
-                elicitation_source: source,
-                tool_call_id: None,
-                url: None,
-            }),
-            Ask::Command { name, args } => self.show(CommandExecute {
-                request_id: request_id.clone(),
-                command: format!("/{name} {args}").trim_end().to_owned(),
-                command_name: name,
-                args,
-            }),
-        };
-        self.session.live.asks.insert(request_id, (reply, ask));
+        self.show(ElicitationRequested {
+            request_id: request_id.clone(),
+            message: ask.message,
+            mode: Some(if ask.url.is_some() { "url" } else { "form" }.into()),
+            requested_schema: ask.schema,
+            elicitation_source: ask.source,
+            tool_call_id: None,
+            url: ask.url,
+        });
+        self.session.live.asks.insert(request_id, pending);
+    }
+}
+
+impl Handle<InvokeCommand> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<InvokeCommand>, InvokeCommand { name, args }: InvokeCommand) {
+        let pending = ClientRequest::InvokeCommand(to, name.clone());
+        if let Some(why) = unanswerable(&self.session.live, &pending) {
+            return self.refuse(to, why);
+        }
+        let request_id = RequestId(self.stamp.text_id());
+        self.show(CommandExecute {
+            request_id: request_id.clone(),
+            command: format!("/{name} {args}").trim_end().to_owned(),
+            command_name: name,
+            args,
+        });
+        self.session.live.asks.insert(request_id, pending);
+    }
+}
+
+impl Step<'_> {
+    /// Handles an answer to a pending ask.
+    pub(super) fn answer_ask(
+        &mut self,
+        to: ReplyTo<AnswerRequest>,
+        request: &RequestId,
+        pending: ClientRequest,
+        answer: RequestAnswer,
+    ) {
+        match (pending, answer) {
+            (ClientRequest::InvokeCommand(_, name), answer)
+                if is_from_unasked_client(&owners(&self.session.live, &name), &answer) =>
+            {
+                return self.reply(to, AnswerOutcome::TooLate);
+            }
+            (ClientRequest::Elicit(asker), RequestAnswer::Elicitation(elicited)) => {
+                self.close_form(request, asker, elicited);
+            }
+            (ClientRequest::InvokeCommand(asker, _), RequestAnswer::Command { error, .. }) => {
+                self.close_invocation(request, asker, error);
+            }
+            _ => return self.reply(to, AnswerOutcome::Mismatch),
+        }
+        self.reply(to, AnswerOutcome::Counted);
     }
 
-    pub(super) fn answer_ask(&mut self, reply: ReplyTo, request: &RequestId, answer: Answer) {
-        let live = &mut self.session.live;
-        if let Some((_, Ask::Command { name, .. })) = live.asks.get(request)
-            && is_beside_the_point(&owners(live, name), &answer)
-        {
-            return self.reply(reply, Reply::TooLate);
-        }
-        let Some((asker, ask)) = live.asks.remove(request) else { return };
-        match (&ask, answer) {
-            (Ask::Elicitation { .. }, Answer::Elicitation(elicited)) => {
-                self.elicited(request, asker, elicited);
-            }
-            (Ask::Command { .. }, Answer::Command { error, .. }) => {
-                self.show(CommandCompleted { request_id: request.clone() });
-                self.reply(asker, Reply::CommandDone(error));
-            }
-            _ => {
-                self.session.live.asks.insert(request.clone(), (asker, ask));
-                return self.reply(reply, Reply::Mismatch);
-            }
-        }
-        self.settled(request);
-        self.reply(reply, Reply::Counted);
-    }
-
-    fn elicited(&mut self, request: &RequestId, asker: ReplyTo, elicited: Elicited) {
+    fn close_form(&mut self, request: &RequestId, to: ReplyTo<Elicit>, elicited: Elicited) {
+        self.session.live.asks.remove(request);
         self.show(ElicitationCompleted {
             request_id: request.clone(),
             action: Some(elicited.action.clone()),
             content: elicited.content.clone(),
         });
-        self.reply(asker, Reply::Elicited(elicited));
+        self.reply(to, elicited);
+        self.remember_closed(request);
     }
 
-    /// Lets go of questions that nobody who is left can answer.
+    fn close_invocation(&mut self, request: &RequestId, to: ReplyTo<InvokeCommand>, error: Option<String>) {
+        self.session.live.asks.remove(request);
+        self.show(CommandCompleted { request_id: request.clone() });
+        self.reply(to, error);
+        self.remember_closed(request);
+    }
+
+    /// Closes pending asks that no attached client can answer any more.
     pub(super) fn drop_unanswerable_asks(&mut self) {
+        self.drop_asks(|live, pending| unanswerable(live, pending).is_some());
+    }
+
+    /// Closes the pending asks that `which` selects, and replies to them.
+    pub(super) fn drop_asks(&mut self, which: impl Fn(&Live, &ClientRequest) -> bool) {
         let live = &self.session.live;
-        let lost: Vec<RequestId> = live
+        let dropped: Vec<(RequestId, ClientRequest)> = live
             .asks
             .iter()
-            .filter(|(_, (_, ask))| unanswerable(live, ask).is_some())
-            .map(|(id, _)| id.clone())
+            .filter(|(_, pending)| which(live, pending))
+            .map(|(request, pending)| (request.clone(), pending.clone()))
             .collect();
-        self.drop_asks(|request| lost.contains(request));
-    }
-
-    /// Lets go of the questions that `which` selects; their askers are told.
-    pub(super) fn drop_asks(&mut self, which: impl Fn(&RequestId) -> bool) {
-        let dropped: Vec<RequestId> = self.session.live.asks.keys().filter(|id| which(id)).cloned().collect();
-        for request in dropped {
-            let Some((asker, ask)) = self.session.live.asks.remove(&request) else { continue };
-            match ask {
-                Ask::Elicitation { .. } => {
-                    self.elicited(&request, asker, Elicited { action: "cancel".into(), content: None });
-                }
-                Ask::Command { name, .. } => {
-                    self.show(CommandCompleted { request_id: request.clone() });
-                    let why = format!("the client that runs /{name} has left");
-                    self.reply(asker, Reply::CommandDone(Some(why)));
+        for (request, pending) in dropped {
+            match pending {
+                ClientRequest::Elicit(to) => self.close_form(&request, to, Elicited::cancelled()),
+                ClientRequest::InvokeCommand(to, name) => {
+                    let why = format!("the client that runs /{name} disconnected");
+                    self.close_invocation(&request, to, Some(why));
                 }
             }
-            self.settled(&request);
         }
     }
 }
 
-/// Why nobody can answer this, if that is so.
-fn unanswerable(live: &Live, ask: &Ask) -> Option<String> {
-    match ask {
-        Ask::Elicitation { .. } if live.clients.values().any(|client| client.elicitation) => None,
-        Ask::Elicitation { .. } => {
-            Some("elicitation is not supported: no attached client can show a form".into())
+/// Returns why no attached client can answer an ask; none if one can.
+fn unanswerable(live: &Live, pending: &ClientRequest) -> Option<Refusal> {
+    match pending {
+        ClientRequest::Elicit(_) => {
+            let unsupported = !live.clients.values().any(|client| client.elicitation);
+            unsupported.then(|| "elicitation is not supported: no attached client can show a form".into())
         }
-        Ask::Command { name, .. } => {
+        ClientRequest::InvokeCommand(_, name) => {
             let unknown = owners(live, name).is_empty();
-            unknown.then(|| format!("no attached client has a command named {name:?}"))
+            unknown.then(|| format!("no attached client has a command named {name:?}").into())
         }
     }
 }

@@ -1,81 +1,86 @@
-//! Cancel, and the end of a session's life in this server.
+//! Cancel, suspend, withdraw and close.
 
+use baton_protocol::PromptId;
 use baton_protocol::event::{
-    Abort, AbortReason, CodeChanges, Outcome, PendingMessagesModified, SessionShutdown, ShutdownType,
-    SwitchAnswer, TurnEnd,
+    Abort, CodeChanges, Outcome, PendingMessagesModified, SessionShutdown, ShutdownType, SwitchAnswer,
+    TurnEnd,
 };
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{Json, PromptId};
-use serde_json::json;
 
 use super::Step;
-use crate::input::Withdrawn;
-use crate::output::{INTERRUPTED, Reply, ReplyTo};
-use crate::state::{Stage, Totals};
+use crate::ask::{self, Handle, ReplyTo, Suspend, Withdraw, Withdrawn};
+use crate::output::INTERRUPTED;
+use crate::state::Stage;
 
-impl Step<'_> {
-    /// Cancels the running turn and every prompt accepted before this moment. An idle session is left alone: nothing
-    /// is recorded that the next prompt could stumble over.
-    pub(super) fn abort(&mut self, reply: ReplyTo, reason: AbortReason) {
+impl Handle<ask::Abort> for Step<'_> {
+    /// Cancels the running turn and every prompt accepted before this moment. In an idle session nothing is recorded, so
+    /// that a late cancel cannot affect the next prompt.
+    fn handle(&mut self, to: ReplyTo<ask::Abort>, ask: ask::Abort) {
         if !self.session.is_busy() {
-            return self.reply(reply, Reply::Aborted { had_work: false });
+            return self.reply(to, false);
         }
-        self.record(Abort { reason });
+        self.record(Abort { reason: ask.reason, by: ask.by });
         self.end_all_work(Outcome::Cancelled, "cancelled by a client");
         self.show(PendingMessagesModified {});
-        self.reply(reply, Reply::Aborted { had_work: true });
+        self.reply(to, true);
         self.show_idle(true);
     }
+}
 
-    /// Stops all work, as a cancel does, and says nothing about a cancel: nobody changed their mind, they only leave.
-    pub(super) fn suspend(&mut self, reply: ReplyTo) {
+impl Handle<Suspend> for Step<'_> {
+    /// Stops all work as a cancel does, but records no abort: the user did not change their mind, the client only leaves.
+    fn handle(&mut self, to: ReplyTo<Suspend>, _: Suspend) {
         let busy = self.session.is_busy();
         self.end_all_work(Outcome::Cancelled, "suspended by a client");
-        self.reply(reply, Reply::Done(None));
+        self.reply(to, ());
         if busy {
             self.show_idle(true);
         }
     }
+}
 
-    /// Takes back prompts that wait. One that is being prepared has been begun with, and is not taken back but cancelled.
-    pub(super) fn withdraw(&mut self, reply: ReplyTo, which: Withdrawn) {
-        if matches!(which, Withdrawn::One(id) if self.session.is_abandoned(id)) {
-            return self.withdraw_abandoned(reply);
+impl Handle<Withdraw> for Step<'_> {
+    /// Withdraws items that have not been started. A prompt that is being prepared has been, and can only be cancelled.
+    fn handle(&mut self, to: ReplyTo<Withdraw>, ask: Withdraw) {
+        if matches!(ask.which, Withdrawn::One(id) if self.session.is_abandoned(id)) {
+            return self.withdraw_abandoned(to);
         }
-        let waiting = self.session.durable.inbox.iter().map(|p| p.id);
-        let mut waiting = waiting.filter(|id| !self.session.has_begun(*id));
-        let taken: Vec<PromptId> = match which {
-            Withdrawn::Newest => waiting.last().into_iter().collect(),
-            Withdrawn::One(id) => waiting.find(|waiting| *waiting == id).into_iter().collect(),
-            Withdrawn::All => waiting.collect(),
+        let inbox = self.session.durable.inbox.iter().map(|item| item.id);
+        let mut queued = inbox.filter(|id| !self.session.has_begun(*id));
+        let withdrawn: Vec<PromptId> = match ask.which {
+            Withdrawn::Newest => queued.last().into_iter().collect(),
+            Withdrawn::One(id) => queued.find(|queued| *queued == id).into_iter().collect(),
+            Withdrawn::All => queued.collect(),
         };
-        for prompt in &taken {
-            self.settle(vec![*prompt], Outcome::Cancelled, "taken back before its turn");
+        for prompt in &withdrawn {
+            self.settle(vec![*prompt], Outcome::Cancelled, "withdrawn by a client");
         }
-        if !taken.is_empty() {
+        if !withdrawn.is_empty() {
             self.show(PendingMessagesModified {});
         }
-        self.reply(reply, Reply::Withdrew(taken.len()));
+        self.reply(to, withdrawn.len());
     }
+}
 
-    /// Ends the turn and all waiting prompts with one and the same outcome. Everything that was started is stopped.
+impl Step<'_> {
+    /// Stops all work, and gives the turn and all prompts of the inbox the same outcome.
     pub(super) fn end_all_work(&mut self, outcome: Outcome, reason: &str) {
         self.stop_where(|_| true);
         self.session.live.is_recovered = false;
         self.forget_engine();
         self.end_turn(outcome, reason);
-        self.dismiss_command();
-        let waiting: Vec<PromptId> = self.session.durable.inbox.iter().map(|p| p.id).collect();
-        for prompt in waiting {
+        self.close_command_request();
+        let inbox: Vec<PromptId> = self.session.durable.inbox.iter().map(|item| item.id).collect();
+        for prompt in inbox {
             self.enter_history(prompt);
             self.settle(vec![prompt], outcome, reason);
         }
     }
 
-    /// Ends the running turn, closing its calls and their requests.
+    /// Ends the running turn, with its calls and their requests.
     fn end_turn(&mut self, outcome: Outcome, reason: &str) {
         let Some(turn) = self.turn().cloned() else { return };
-        self.dismiss_agents(outcome, reason);
+        self.end_all_agents(outcome, reason);
         self.interrupt_calls(|_| true, reason);
         self.close_offer(SwitchAnswer::No);
         if turn.stage != Stage::Ready {
@@ -84,7 +89,7 @@ impl Step<'_> {
         self.settle(turn.prompts, outcome, reason);
     }
 
-    /// Closes the open calls that `which` selects as interrupted (P4).
+    /// Ends the open calls that `which` selects as interrupted (P4).
     pub(super) fn interrupt_calls(&mut self, which: impl Fn(&crate::Call) -> bool, reason: &str) {
         let Some(turn) = self.turn().cloned() else { return };
         for call in turn.open_calls().filter(|call| which(call)) {
@@ -93,42 +98,21 @@ impl Step<'_> {
         }
     }
 
-    /// Closes the session: whatever runs is ended, and the history says so.
+    /// Closes the session: stops all work and records the shutdown.
     pub(super) fn close(&mut self, reason: &str, shutdown_type: ShutdownType) {
         self.end_all_work(Outcome::Cancelled, reason);
-        self.drop_asks(|_| true);
+        self.drop_asks(|_, _| true);
         let durable = &self.session.durable;
-        let (api_time, metrics) = metrics(&durable.totals);
         self.record(SessionShutdown {
             shutdown_type,
             error_reason: (shutdown_type == ShutdownType::Error).then(|| reason.to_owned()),
             total_premium_requests: 0.0,
-            total_api_duration_ms: api_time,
+            total_api_duration_ms: durable.totals.model_time_ms(),
             session_start_time: durable.started.as_millis(),
             code_changes: CodeChanges::default(),
-            model_metrics: metrics,
+            model_metrics: durable.totals.model_metrics(),
             current_model: durable.facts.model.clone(),
         });
         self.session.live.clients.clear();
     }
-}
-
-/// What was used, as clients are told: milliseconds in model calls, and counts by model.
-fn metrics(totals: &Totals) -> (u64, Json) {
-    let time = totals.model_time_ms();
-    let models: serde_json::Map<String, serde_json::Value> = totals
-        .models
-        .iter()
-        .map(|(model, (calls, tokens))| {
-            let usage = json!({
-                "inputTokens": tokens.input,
-                "outputTokens": tokens.output,
-                "cacheReadTokens": tokens.cache_read,
-                "cacheWriteTokens": tokens.cache_write,
-                "reasoningTokens": tokens.reasoning,
-            });
-            (model.clone(), json!({ "requests": { "count": calls, "cost": 0 }, "usage": usage }))
-        })
-        .collect();
-    (time, Json::from(serde_json::Value::Object(models)))
 }

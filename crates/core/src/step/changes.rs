@@ -1,4 +1,4 @@
-//! Changes of a session's settings.
+//! Changes of settings, and notes.
 
 use std::sync::Arc;
 
@@ -8,16 +8,15 @@ use baton_protocol::event::{
 };
 
 use super::Step;
-use crate::input::{Change, LogLevel};
-use crate::output::{Reply, ReplyTo};
+use crate::ask::{Amend, Change, Handle, LogLevel, ReplyTo};
 
-/// What messages logged by clients are filed under.
+/// Type of messages that clients log.
 const NOTIFICATION: &str = "notification";
 
-impl Step<'_> {
-    pub(super) fn change(&mut self, reply: ReplyTo, change: Change) {
+impl Handle<Amend> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<Amend>, ask: Amend) {
         let facts = &self.session.durable.facts;
-        let body: Body = match change {
+        let body: Body = match *ask.change {
             Change::Model { model, reasoning_effort } => ModelChange {
                 previous_model: facts.model.clone(),
                 new_model: model,
@@ -30,45 +29,53 @@ impl Step<'_> {
             .into(),
             Change::Mode(mode) => match self.mode_change(mode) {
                 Some(change) => change.into(),
-                None => return self.reply(reply, Reply::Done(None)),
+                None => return self.reply(to, None),
             },
             Change::Permissions(mode) if facts.permissions == mode => {
-                return self.reply(reply, Reply::Done(None));
+                return self.reply(to, None);
             }
             Change::Permissions(mode) => PermissionsChanged { previous_mode: facts.permissions, mode }.into(),
             Change::Rules { edit, by } => {
                 let rules = edit.applied_to(&self.session.durable.rules);
                 if rules == *self.session.durable.rules {
-                    return self.reply(reply, Reply::Done(None));
+                    return self.reply(to, None);
                 }
-                RulesChanged { rules: Arc::new(rules), by: Some(by) }.into()
+                let forbids_first = self.session.durable.rules.denied.is_empty() && !rules.denied.is_empty();
+                let id = self.record(RulesChanged { rules: Arc::new(rules), by: Some(by) });
+                self.reply(to, Some(id));
+                if forbids_first {
+                    self.end_unsupervised_engine();
+                }
+                return;
             }
             Change::Revoke { grant, by } => {
                 let held = &self.session.durable.grants;
                 if held.iter().all(|known| grant.is_some() && known.id != grant) {
-                    return self.reply(reply, Reply::Done(None));
+                    return self.reply(to, None);
                 }
                 ApprovalsChanged { revoked: grant, by: Some(by), ..ApprovalsChanged::default() }.into()
             }
             Change::Name { by_user: false, .. } if facts.named_by_user => {
-                return self.reply(reply, Reply::Done(None));
+                return self.reply(to, None);
             }
             Change::Name { name, by_user } => {
                 let id = self.record(Renamed { name: name.clone(), by_user });
                 self.show(TitleChanged { title: name });
-                return self.reply(reply, Reply::Done(Some(id)));
+                return self.reply(to, Some(id));
             }
             Change::Context(context) => ContextChanged(context).into(),
             Change::Log { level, message, url, ephemeral } => {
-                return self.log(reply, level, message, url, ephemeral);
+                return self.log(to, level, message, url, ephemeral);
             }
             Change::Noted(body) => *body,
         };
         let id = self.record(body);
-        self.reply(reply, Reply::Done(Some(id)));
+        self.reply(to, Some(id));
     }
+}
 
-    /// What is recorded when the mode is to be another one, in general or for the turn that runs; none if it is that.
+impl Step<'_> {
+    /// Returns the event for a change of the agent mode; none if the session and its running turn are in that mode.
     pub(super) fn mode_change(&self, new_mode: AgentMode) -> Option<ModeChanged> {
         let durable = &self.session.durable;
         let mut current = [durable.mode(), durable.facts.mode].into_iter();
@@ -78,7 +85,7 @@ impl Step<'_> {
 
     fn log(
         &mut self,
-        reply: ReplyTo,
+        to: ReplyTo<Amend>,
         level: LogLevel,
         message: String,
         url: Option<String>,
@@ -93,6 +100,6 @@ impl Step<'_> {
             }
         };
         let id = if ephemeral { self.show(body) } else { self.record(body) };
-        self.reply(reply, Reply::Done(Some(id)));
+        self.reply(to, Some(id));
     }
 }

@@ -1,4 +1,4 @@
-//! Clients come and go. Tools and commands are a union: who leaves takes theirs along.
+//! Attaching and detaching clients. The session offers the tools and commands of all attached clients together.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,13 @@ use crate::output::Work;
 use crate::state::Live;
 
 impl Step<'_> {
-    /// A client comes, or comes again with something else.
+    /// Attaches a client, or replaces the profile of an attached one.
     pub(super) fn attach(&mut self, client: ClientId, profile: Profile, arrival: Arrival) {
-        let before = Offers::of(&self.session.live);
+        let before = Capabilities::of(&self.session.live);
         let others = self.session.live.clients.keys().any(|id| *id != client);
-        let verdict = match &arrival {
+        let pending = match &arrival {
             Arrival::Resumed { continue_pending_work, .. } => {
-                Some(self.judge_pending_work(others, *continue_pending_work, &profile))
+                Some(self.assess_pending_work(others, *continue_pending_work, &profile))
             }
             Arrival::Made | Arrival::Watching => None,
         };
@@ -28,7 +28,7 @@ impl Step<'_> {
         if let (
             Arrival::Resumed { continue_pending_work, record, context, model, reasoning_effort },
             Some(pending),
-        ) = (arrival, verdict)
+        ) = (arrival, pending)
         {
             if record {
                 let durable = &self.session.durable;
@@ -46,13 +46,14 @@ impl Step<'_> {
                 });
             }
             self.choose_model(model, reasoning_effort);
-            self.take_up(pending);
+            self.resolve_pending_work(pending);
         }
-        self.show_changed_offers(&before);
+        self.show_changes(&before);
         self.deliver_questions();
         self.show_command();
     }
 
+    /// Changes the model, if the client names one that differs.
     fn choose_model(&mut self, model: Option<String>, reasoning_effort: Option<String>) {
         let facts = &self.session.durable.facts;
         let Some(new_model) = model.filter(|m| facts.model.as_ref() != Some(m)) else { return };
@@ -67,12 +68,14 @@ impl Step<'_> {
         });
     }
 
-    /// A client goes. The model is told of tools that went with it; questions it was showing go to the next client.
+    /// Detaches a client. Pending requests stay pending, even if it was the last client: any later one can answer them.
+    /// Questions that it was showing are delivered to another client, and the next prompt tells the model which tools are
+    /// missing. Forms and commands that one client put to others are closed if no remaining client can answer them.
     pub(super) fn detach(&mut self, client: ClientId) {
-        let before = Offers::of(&self.session.live);
+        let before = Capabilities::of(&self.session.live);
         let Some(profile) = self.session.live.clients.remove(&client) else { return };
-        self.session.live.hosts.retain(|_, host| *host != client);
-        let gone = profile.tools.iter().map(|tool| tool.name.clone());
+        self.session.live.runners.retain(|_, runner| *runner != client);
+        let names = profile.tools.iter().map(|tool| tool.name.clone());
         let still: BTreeSet<&str> = self
             .session
             .live
@@ -81,19 +84,20 @@ impl Step<'_> {
             .flat_map(|p| &p.tools)
             .map(|tool| tool.name.as_str())
             .collect();
-        let gone: Vec<String> = gone.filter(|name| !still.contains(name.as_str())).collect();
+        let gone: Vec<String> = names.filter(|name| !still.contains(name.as_str())).collect();
         self.session.live.tools_gone.extend(gone);
         self.session.live.listeners.retain(|_, listener| *listener != client);
         self.stop_where(|work| matches!(work, Work::DeliverQuestion { client: c, .. } if *c == client));
-        self.show_changed_offers(&before);
+        self.show_changes(&before);
         self.deliver_questions();
         self.drop_unanswerable_asks();
     }
 
-    fn show_changed_offers(&mut self, before: &Offers) {
-        let now = Offers::of(&self.session.live);
+    /// Shows changes of the tools, commands and capabilities that the clients offer together.
+    fn show_changes(&mut self, before: &Capabilities) {
+        let now = Capabilities::of(&self.session.live);
         self.session.live.tools_gone.retain(|name| !now.tools.contains(name));
-        if before.somebody && now.tools != before.tools {
+        if before.has_clients && now.tools != before.tools {
             let model = self.session.durable.facts.model.clone().unwrap_or_default();
             self.show(ToolsUpdated { model });
         }
@@ -107,20 +111,20 @@ impl Step<'_> {
     }
 }
 
-/// What the attached clients offer together.
-struct Offers {
-    /// Whether there was anybody to be told of changes.
-    somebody: bool,
+/// Tools, commands and capabilities of all attached clients together.
+struct Capabilities {
+    /// Whether any client is attached.
+    has_clients: bool,
     tools: BTreeSet<String>,
     commands: Vec<Command>,
     elicitation: bool,
 }
 
-impl Offers {
+impl Capabilities {
     fn of(live: &Live) -> Self {
         let clients = || live.clients.values();
         Self {
-            somebody: !live.clients.is_empty(),
+            has_clients: !live.clients.is_empty(),
             tools: clients().flat_map(|p| &p.tools).map(|tool| tool.name.clone()).collect(),
             commands: clients().flat_map(|p| p.commands.clone()).collect(),
             elicitation: clients().any(|p| p.elicitation),

@@ -1,13 +1,13 @@
-//! Slash commands that wait for their turn among the prompts. A command is in the inbox like a prompt, and has one outcome
-//! like a prompt (P5); it is run between turns, and is no part of the conversation.
+//! Queued slash commands. A command is in the inbox like a prompt, and has one outcome like a prompt (P5); it is run
+//! between turns, and is no part of the conversation.
 //!
-//! Who runs it is settled when it is accepted: clients, if one of them has that command or has offered to run whatever
-//! comes; otherwise the server, which knows a few. While clients are to run it, it stays in the inbox, and its own name is
-//! the name of the request: so it is still pending under the same name after a crash (P3), and any client may
-//! answer it, through any door.
+//! Who runs a command is decided when it is accepted: clients, if one of them has the command or is registered as a
+//! runner; otherwise the server, which has a few commands. While clients run it, it stays in the inbox, and its id is the
+//! id of the request. So it is still pending under the same id after a crash (P3), and any client may answer it, through
+//! any door.
 //!
-//! Clients are asked once, because each event that asks has an SDK run its handler (P4). They are asked again only when
-//! all who were asked have left and somebody comes who can run it; until then, it can be taken back.
+//! Clients are asked once, because each event that asks makes an SDK run its handler (P4). They are asked again only when
+//! all clients that were asked have detached and a capable one attaches; until then, the command can be withdrawn.
 
 use std::collections::BTreeSet;
 
@@ -18,104 +18,117 @@ use baton_protocol::event::{
 use baton_protocol::{ClientId, PromptId, RequestId};
 
 use super::Step;
-use crate::input::{Answer, Profile};
-use crate::output::{Reply, ReplyTo, Work};
+use crate::ask::{
+    AnswerOutcome, AnswerRequest, EnqueueCommand, Handle, RegisterRunner, ReplyTo, RequestAnswer, Withdraw,
+};
+use crate::input::Profile;
+use crate::output::Work;
 use crate::state::{Live, Session};
 
-/// What the messages of commands are filed under.
+/// Type of messages about commands.
 const COMMAND: &str = "command";
 
-impl Step<'_> {
-    /// Accepts a command. Its way to its turn is that of a prompt.
-    pub(super) fn enqueue(&mut self, reply: ReplyTo, command: String) {
-        let live = &self.session.live;
-        let (name, _) = parts(&command);
-        let runner = match able(live, name).is_empty() {
+impl Handle<EnqueueCommand> for Step<'_> {
+    /// Accepts a command into the queue.
+    fn handle(&mut self, to: ReplyTo<EnqueueCommand>, ask: EnqueueCommand) {
+        self.continue_work();
+        let (name, _) = split(&ask.command);
+        let runner = match capable_clients(&self.session.live, name).is_empty() {
             true => Runner::Server,
             false => Runner::Clients,
         };
-        self.accept(reply, Prompt { text: command, mode: SendMode::Command(runner), ..Prompt::default() });
+        self.accept(to, Prompt { text: ask.command, mode: SendMode::Command(runner), ..Prompt::default() });
     }
+}
 
-    /// A client offers to run whatever commands come to their turn, or takes the offer back.
-    pub(super) fn host(&mut self, client: ClientId, handle: String, offers: bool) {
-        if !offers {
-            self.session.live.hosts.remove(&handle);
+impl Handle<RegisterRunner> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<RegisterRunner>, ask: RegisterRunner) {
+        let RegisterRunner { client, handle, registered } = ask;
+        if !registered {
+            self.session.live.runners.remove(&handle);
         } else if self.session.live.clients.contains_key(&client) {
-            self.session.live.hosts.insert(handle, client);
+            self.session.live.runners.insert(handle, client);
             self.show_command();
         }
+        self.reply(to, ());
     }
+}
 
-    pub(super) fn begin_command(&mut self, command: PromptId, runner: Runner) {
+impl Step<'_> {
+    /// Starts the command at the head of the queue.
+    pub(super) fn start_command(&mut self, command: PromptId, runner: Runner) {
         match runner {
             Runner::Server => self.start(Work::RunCommand { command }),
             Runner::Clients => {
-                self.session.live.command = Some(command);
-                self.session.live.runners.clear();
+                self.session.live.client_command = Some(command);
+                self.session.live.asked_runners.clear();
                 self.show_command();
             }
         }
     }
 
-    /// Asks those who can to run the command whose turn it is, unless somebody has been asked and is still there.
+    /// Asks clients to run the current command, unless one that was asked is still attached.
     pub(super) fn show_command(&mut self) {
         let Some((id, command)) = self.session.command_of_clients() else { return };
         if !self.session.is_abandoned(id) {
             return;
         }
         let (command, request_id) = (command.to_owned(), request_of(id));
-        let (name, args) = parts(&command);
+        let (name, args) = split(&command);
         let live = &mut self.session.live;
-        live.runners = owners(live, name);
-        if !live.runners.is_empty() {
+        live.asked_runners = owners(live, name);
+        if !live.asked_runners.is_empty() {
             let (command_name, args) = (name.to_owned(), args.to_owned());
             self.show(CommandExecute { request_id, command, command_name, args });
-        } else if !live.hosts.is_empty() {
-            live.runners = live.hosts.values().copied().collect();
+        } else if !live.runners.is_empty() {
+            live.asked_runners = live.runners.values().copied().collect();
             self.show(CommandQueued { request_id, command });
         }
     }
 
-    /// A client says what came of the command that it was asked to run.
-    pub(super) fn answer_command(&mut self, reply: ReplyTo, answer: &Answer) {
-        if is_beside_the_point(&self.session.runners_left(), answer) {
-            return self.reply(reply, Reply::TooLate);
+    /// Handles the result of the current command from a client.
+    pub(super) fn answer_command(&mut self, to: ReplyTo<AnswerRequest>, answer: &RequestAnswer) {
+        if is_from_unasked_client(&self.session.remaining_runners(), answer) {
+            return self.reply(to, AnswerOutcome::TooLate);
         }
         let (outcome, reason, stop) = match answer {
-            Answer::QueuedCommand { handled: true, stop } => (Outcome::Completed, "run by a client", *stop),
-            Answer::QueuedCommand { handled: false, .. } => (Outcome::Failed, "no client has run it", false),
-            Answer::Command { error: None, .. } => (Outcome::Completed, "run by a client", false),
-            Answer::Command { error: Some(error), .. } => (Outcome::Failed, error.as_str(), false),
-            _ => return self.reply(reply, Reply::Mismatch),
+            RequestAnswer::QueuedCommand { handled: true, stop } => {
+                (Outcome::Completed, "run by a client", *stop)
+            }
+            RequestAnswer::QueuedCommand { handled: false, .. } => {
+                (Outcome::Failed, "no client ran it", false)
+            }
+            RequestAnswer::Command { error: None, .. } => (Outcome::Completed, "run by a client", false),
+            RequestAnswer::Command { error: Some(error), .. } => (Outcome::Failed, error.as_str(), false),
+            _ => return self.reply(to, AnswerOutcome::Mismatch),
         };
-        let Some(command) = self.dismiss_command() else { return };
+        let Some(command) = self.close_command_request() else { return };
         self.settle(vec![command], outcome, reason);
         if stop && self.session.durable.hold == Hold::Open {
             self.record(QueueHeld { hold: Hold::UntilNext });
         }
-        self.reply(reply, Reply::Counted);
-        self.command_is_over();
+        self.reply(to, AnswerOutcome::Counted);
+        self.continue_after_command();
     }
 
-    /// Takes back the command whose turn it is, although it has been begun with: who was to run it has left.
-    pub(super) fn withdraw_abandoned(&mut self, reply: ReplyTo) {
-        let Some(command) = self.dismiss_command() else { return };
-        self.settle(vec![command], Outcome::Cancelled, "taken back: who was to run it has left");
+    /// Withdraws the current command, although it was started: all clients that were asked to run it have detached.
+    pub(super) fn withdraw_abandoned(&mut self, to: ReplyTo<Withdraw>) {
+        let Some(command) = self.close_command_request() else { return };
+        self.settle(vec![command], Outcome::Cancelled, "withdrawn: its runner disconnected");
         self.show(PendingMessagesModified {});
-        self.reply(reply, Reply::Withdrew(1));
-        self.command_is_over();
+        self.reply(to, 1);
+        self.continue_after_command();
     }
 
-    /// Clients need not run the command any more.
-    pub(super) fn dismiss_command(&mut self) -> Option<PromptId> {
-        let command = self.session.live.command.take()?;
+    /// Ends the current command for clients.
+    pub(super) fn close_command_request(&mut self) -> Option<PromptId> {
+        let command = self.session.live.client_command.take()?;
         self.show(CommandCompleted { request_id: request_of(command) });
-        self.settled(&request_of(command));
+        self.remember_closed(&request_of(command));
         Some(command)
     }
 
-    /// The server has run one of its own commands: people are told what it says.
+    /// Records the result of a command of the server.
     pub(super) fn command_ran(&mut self, command: PromptId, ran: Result<Option<String>, String>) {
         match ran {
             Ok(said) => {
@@ -130,65 +143,65 @@ impl Step<'_> {
                 self.settle(vec![command], Outcome::Failed, why);
             }
         }
-        self.command_is_over();
+        self.continue_after_command();
     }
 
-    /// What waits goes on. A turn that somebody has begun meanwhile does so by itself.
-    fn command_is_over(&mut self) {
+    /// Continues with the queue. A turn that was opened meanwhile does so when it ends.
+    fn continue_after_command(&mut self) {
         match self.turn() {
-            None => self.go_on_or_rest(),
-            Some(_) => self.look_at_inbox(),
+            None => self.start_next_or_idle(),
+            Some(_) => self.continue_queue(),
         }
     }
 }
 
 impl Session {
-    /// Whether this is a command whose turn it is, and nobody who was asked to run it is there any more.
+    /// Whether this is the current command, and all clients that were asked to run it have detached.
     #[must_use]
     pub fn is_abandoned(&self, command: PromptId) -> bool {
-        self.live.command == Some(command) && self.runners_left().is_empty()
+        self.live.client_command == Some(command) && self.remaining_runners().is_empty()
     }
 
-    /// Those who were asked to run the command whose turn it is, and still can.
-    fn runners_left(&self) -> BTreeSet<ClientId> {
+    /// Returns the clients that were asked to run the current command, and still can.
+    fn remaining_runners(&self) -> BTreeSet<ClientId> {
         let Some((_, command)) = self.command_of_clients() else { return BTreeSet::new() };
-        &self.live.runners & &able(&self.live, parts(command).0)
+        &self.live.asked_runners & &capable_clients(&self.live, split(command).0)
     }
 
-    /// The command whose turn it is, and that clients run.
+    /// Returns the current command, if clients run it.
     #[must_use]
     pub fn command_of_clients(&self) -> Option<(PromptId, &str)> {
-        let id = self.live.command?;
-        let command = self.durable.inbox.iter().find(|waiting| waiting.id == id)?;
+        let id = self.live.client_command?;
+        let command = self.durable.inbox.iter().find(|item| item.id == id)?;
         Some((id, &command.prompt.text))
     }
 }
 
-/// Whether somebody who was not asked says that it went wrong: SDKs do so whenever a command is not theirs. It fails
-/// nothing as long as others may be running it.
-pub(super) fn is_beside_the_point(runners: &BTreeSet<ClientId>, answer: &Answer) -> bool {
-    let is_others = |by| !runners.is_empty() && !runners.contains(by);
-    matches!(answer, Answer::Command { by, error: Some(_) } if is_others(by))
+/// Whether an answer is the error of a client that was not asked. SDKs report an error for every command that they do not
+/// have. It does not fail a command that other clients may be running.
+pub(super) fn is_from_unasked_client(runners: &BTreeSet<ClientId>, answer: &RequestAnswer) -> bool {
+    let is_bystander = |by| !runners.is_empty() && !runners.contains(by);
+    matches!(answer, RequestAnswer::Command { by, error: Some(_) } if is_bystander(by))
 }
 
-/// The name under which clients answer a command.
+/// Returns the id of the request to run a command.
 pub(super) fn request_of(command: PromptId) -> RequestId {
     RequestId(command.to_string())
 }
 
-/// The name of a command as it is typed, and what follows it.
-fn parts(command: &str) -> (&str, &str) {
+/// Splits a command line into name and arguments.
+fn split(command: &str) -> (&str, &str) {
     let command = command.trim().trim_start_matches('/');
     command.split_once(char::is_whitespace).map_or((command, ""), |(name, args)| (name, args.trim_start()))
 }
 
-/// The clients that have a command of this name.
+/// Returns the clients that have a command of this name.
 pub(super) fn owners(live: &Live, name: &str) -> BTreeSet<ClientId> {
     let has = |client: &Profile| client.commands.iter().any(|command| command.name == name);
     live.clients.iter().filter(|(_, client)| has(client)).map(|(id, _)| *id).collect()
 }
 
-/// The clients that can run it: those, and the ones that run whatever comes.
-fn able(live: &Live, name: &str) -> BTreeSet<ClientId> {
-    owners(live, name).into_iter().chain(live.hosts.values().copied()).collect()
+/// Returns the clients that can run a command: those that have it, and runners.
+fn capable_clients(live: &Live, name: &str) -> BTreeSet<ClientId> {
+    owners(live, name).into_iter().chain(live.runners.values().copied()).collect()
 }

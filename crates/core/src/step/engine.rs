@@ -1,12 +1,13 @@
-//! Turns that another agent's program works on.
+//! Turns of engines: other agents' programs that work on a turn in place of Baton's own rounds.
 //!
-//! The program has rounds of its own; here a turn is one piece of work that reports what happens inside it. What it asks
-//! becomes a request like any other: shown to everybody, answered once. What it does is recorded as our own tools are.
-//! After a crash there is nobody left who could be answered: the turn is closed as interrupted, and the program's own name
-//! of the conversation is kept, so that the next prompt goes on with it.
+//! An engine has its own rounds; here its turn is one piece of work, which reports what happens. Its questions become
+//! requests like any others, shown to all clients and answered once; its tool calls are recorded like Baton's own. After a
+//! crash the program is gone, so the turn is closed as interrupted. The engine's id of the conversation is durable, and
+//! the next prompt continues with it.
 
 use std::path::Path;
 
+use baton_protocol::engine::EngineControl;
 use baton_protocol::event::{
     AssistantMessage, EngineThread, EngineTurn, EngineUsage, Outcome, Question, Reasoning, RequestOpened,
     SessionError, SessionInfo, SessionWarning, ToolStart, TurnEnd, TurnStart, UserQuestion,
@@ -16,7 +17,7 @@ use baton_protocol::tool::{ResultType, ToolResult};
 use baton_protocol::{Json, RequestId, ToolCallId};
 
 use super::Step;
-use crate::output::{EngineControl, Output, Work, WorkId, denial};
+use crate::output::{Output, Work, WorkId, denial};
 use crate::policy::{Advice, Decision};
 use crate::results::EngineReport;
 use crate::state::{Call, CallKey};
@@ -27,8 +28,8 @@ impl Step<'_> {
         self.turn().is_some_and(|turn| turn.engine.is_some())
     }
 
-    /// Gives the turn that has just been opened to an engine.
-    pub(super) fn drive(&mut self, engine: String, prompt: String) {
+    /// Starts an engine on the turn that was just opened.
+    pub(super) fn start_engine(&mut self, engine: String, prompt: String) {
         let Some(turn) = self.turn() else { return };
         let (turn_id, interaction_id) = (turn.rounds.to_string(), Some(turn.interaction.clone()));
         self.record(TurnStart { turn_id, interaction_id, model: Some(engine.clone()) });
@@ -37,10 +38,12 @@ impl Step<'_> {
         self.start(Work::Drive { engine, prompt, token });
     }
 
+    /// Passes a further prompt to the engine.
     pub(super) fn steer_engine(&mut self, prompt: String) {
         self.tell(EngineControl::Steer(prompt));
     }
 
+    /// Sends a message to the engine, if one runs.
     fn tell(&mut self, control: EngineControl) {
         let driving = self.session.live.work.iter().find(|(_, work)| matches!(work, Work::Drive { .. }));
         if let Some((id, _)) = driving {
@@ -48,8 +51,8 @@ impl Step<'_> {
         }
     }
 
-    /// The engine says what it does. What comes from work that was stopped belongs to a turn that has had its outcome.
-    pub(super) fn reported(&mut self, work: WorkId, report: EngineReport) {
+    /// Handles a report of the engine. A report of work that was stopped belongs to a turn that has its outcome.
+    pub(super) fn engine_reported(&mut self, work: WorkId, report: EngineReport) {
         let Some(Work::Drive { engine, .. }) = self.session.live.work.get(&work).cloned() else { return };
         match report {
             EngineReport::Thread(token) => {
@@ -57,11 +60,13 @@ impl Step<'_> {
                     self.record(EngineThread { engine, token });
                 }
             }
-            EngineReport::Said { message_id, text, reasoning, model } => {
+            EngineReport::Message { message_id, text, reasoning, model } => {
                 self.engine_said(message_id, text, reasoning, model.or(Some(engine)));
             }
-            EngineReport::CallStarted { call, tool, arguments } => self.call_begun(call, tool, arguments),
-            EngineReport::CallFinished { call, result } => self.call_over(&call, result),
+            EngineReport::CallStarted { call, tool, arguments } => {
+                self.engine_call_started(call, tool, arguments);
+            }
+            EngineReport::CallFinished { call, result } => self.engine_call_finished(&call, result),
             EngineReport::Wants { reference, call, wants, cwd } => {
                 self.engine_wants(reference, call, *wants, cwd.as_deref());
             }
@@ -110,8 +115,8 @@ impl Step<'_> {
         });
     }
 
-    /// Records that a call has begun. A program that begins the same call twice has begun it once.
-    fn call_begun(&mut self, call: ToolCallId, tool: String, arguments: Json) {
+    /// Records the start of a call, once.
+    fn engine_call_started(&mut self, call: ToolCallId, tool: String, arguments: Json) {
         let Some(turn) = self.turn() else { return };
         if turn.call(&call.clone().into()).is_some() {
             return;
@@ -124,17 +129,21 @@ impl Step<'_> {
             turn_id,
             model: None,
             parent_tool_call_id: None,
+            mcp_server_name: None,
+            mcp_tool_name: None,
+            tool_title: None,
         });
     }
 
-    /// The engine is done with a call. If it was waiting for an answer, it does not any more.
-    fn call_over(&mut self, id: &ToolCallId, result: ToolResult) {
+    /// Records the end of a call, and closes its request.
+    fn engine_call_finished(&mut self, id: &ToolCallId, result: ToolResult) {
         let key = CallKey::from(id.clone());
         let Some(call) = self.turn().and_then(|turn| turn.call(&key)).cloned() else { return };
-        self.close_request(&call, "the engine went on without an answer");
+        self.close_request(&call, "the engine continued without an answer");
         self.complete_call(&key, result);
     }
 
+    /// Decides about a permission request, or asks clients.
     fn engine_wants(
         &mut self,
         reference: String,
@@ -145,22 +154,23 @@ impl Step<'_> {
         let known = call.filter(|id| {
             self.turn().and_then(|t| t.call(&id.clone().into())).is_some_and(|c| !c.stage.is_done())
         });
-        let call = known.unwrap_or_else(|| self.stand_in("permission", &wants));
-        let verdict = match self.judge(&wants, Advice::None, cwd) {
+        let call = known.unwrap_or_else(|| self.placeholder_call("permission", &wants));
+        let verdict = match self.decide(&wants, Advice::None, cwd) {
             Decision::Allow(_) => Verdict::ApproveOnce,
             Decision::Deny(_) => Verdict::DeniedByRules,
             Decision::Ask(reason) => {
                 let request = self.ask_permission(None, wants.for_call(&call), &reason, cwd);
-                self.session.live.references.insert(request, reference);
+                self.session.live.engine_references.insert(request, reference);
                 return;
             }
         };
-        self.finish_stand_in(&call, result_of_decision(&verdict));
+        self.finish_placeholder(&call, result_of_decision(&verdict));
         self.tell(EngineControl::Decide { reference, verdict });
     }
 
+    /// Asks the user a question of the engine.
     fn engine_asks(&mut self, reference: String, question: UserQuestion) {
-        let call = self.stand_in("ask_user", &question);
+        let call = self.placeholder_call("ask_user", &question);
         let question = Question::UserInput(question);
         let request_id = RequestId(self.stamp.text_id());
         self.record(RequestOpened {
@@ -168,62 +178,64 @@ impl Step<'_> {
             tool_call_id: Some(call.clone()),
             question: question.clone(),
         });
-        self.session.live.references.insert(request_id.clone(), reference);
+        self.session.live.engine_references.insert(request_id.clone(), reference);
         self.show_question(&request_id, &call, &question);
         self.deliver_questions();
     }
 
-    /// The engine has gone on without an answer: nobody needs to give one any more.
+    /// Closes a request that the engine no longer waits for.
     fn engine_withdraws(&mut self, reference: &str) {
-        let references = &mut self.session.live.references;
+        let references = &mut self.session.live.engine_references;
         let Some((request, _)) = references.iter().find(|(_, known)| *known == reference) else { return };
         let request = request.clone();
         references.remove(&request);
-        let waiting = |call: &&Call| call.stage.request() == Some(&request);
-        let Some(call) = self.turn().and_then(|turn| turn.calls.iter().find(waiting)).cloned() else {
+        let is_its_call = |call: &&Call| call.stage.request() == Some(&request);
+        let Some(call) = self.turn().and_then(|turn| turn.calls.iter().find(is_its_call)).cloned() else {
             return;
         };
-        let reason = "the engine went on without an answer";
+        let reason = "the engine continued without an answer";
         self.close_request(&call, reason);
-        self.finish_stand_in(&call.id, ToolResult::failure(reason));
+        self.finish_placeholder(&call.id, ToolResult::failure(reason));
     }
 
-    /// A call that stands for a question, where the engine has begun none of its own.
-    fn stand_in(&mut self, tool: &str, about: &impl serde::Serialize) -> ToolCallId {
+    /// Records a call that carries a request of the engine, for a request without a call.
+    fn placeholder_call(&mut self, tool: &str, about: &impl serde::Serialize) -> ToolCallId {
         let call = ToolCallId(self.stamp.text_id());
         let arguments = Json::from_value(about).unwrap_or_else(|_| Json::empty_object());
-        self.call_begun(call.clone(), tool.to_owned(), arguments);
-        self.session.live.stand_ins.insert(call.clone());
+        self.engine_call_started(call.clone(), tool.to_owned(), arguments);
+        self.session.live.placeholder_calls.insert(call.clone());
         call
     }
 
-    fn finish_stand_in(&mut self, call: &ToolCallId, result: ToolResult) {
-        if self.session.live.stand_ins.remove(call) {
+    /// Ends a call, if it is a placeholder. The engine reports the end of its own calls.
+    fn finish_placeholder(&mut self, call: &ToolCallId, result: ToolResult) {
+        if self.session.live.placeholder_calls.remove(call) {
             self.complete_call(&call.clone().into(), result);
         }
     }
 
-    /// Passes a decision on. What the engine does about it, it reports. A grant stays here: the program's own idea of what
-    /// is "for this session" covers more than the person was shown, so it is told of a single approval and asks again.
+    /// Passes a decision to the engine. A grant is passed on as a single approval: what the engine covers "for this session"
+    /// is wider than what the user was shown, so the engine has to ask again, and the policy applies the grant.
     pub(super) fn tell_decision(&mut self, request: &RequestId, call: &ToolCallId, verdict: Verdict) {
         let verdict = match verdict {
             Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => Verdict::ApproveOnce,
             other => other,
         };
-        self.finish_stand_in(call, result_of_decision(&verdict));
-        if let Some(reference) = self.session.live.references.remove(request) {
+        self.finish_placeholder(call, result_of_decision(&verdict));
+        if let Some(reference) = self.session.live.engine_references.remove(request) {
             self.tell(EngineControl::Decide { reference, verdict });
         }
     }
 
+    /// Passes an answer of the user to the engine.
     pub(super) fn tell_answer(&mut self, request: &RequestId, answer: &str, was_freeform: bool) {
-        if let Some(reference) = self.session.live.references.remove(request) {
+        if let Some(reference) = self.session.live.engine_references.remove(request) {
             self.tell(EngineControl::Answer { reference, answer: answer.to_owned(), was_freeform });
         }
     }
 
-    /// The engine has done its work.
-    pub(super) fn driven(&mut self, outcome: Result<(), SessionError>) {
+    /// Ends the turn with the end of the engine's work.
+    pub(super) fn engine_finished(&mut self, outcome: Result<(), SessionError>) {
         let Some(turn) = self.turn().cloned() else { return };
         self.interrupt_calls(|_| true, "the engine has ended");
         self.forget_engine();
@@ -237,28 +249,44 @@ impl Step<'_> {
         };
         self.record(TurnEnd { turn_id: turn.round_name(None), model: None });
         self.settle(turn.prompts, outcome, reason);
-        self.go_on_or_rest();
+        self.start_next_or_idle();
     }
 
-    /// The server has stopped while an engine was at work: its turn cannot be carried on, the prompts after it can.
+    /// Ends the turn of an engine that was started without approvals, because a deny rule now stands. The program does not
+    /// ask before it acts, so nothing else can hold it to the rule. The next turn starts it with approvals.
+    pub(super) fn end_unsupervised_engine(&mut self) {
+        if !self.session.live.allow_all || !self.is_driven() {
+            return;
+        }
+        self.stop_where(|work| matches!(work, Work::Drive { .. }));
+        let message = "stopped: the engine was started without approvals, and a deny rule was added";
+        self.engine_finished(Err(SessionError {
+            error_type: "permission".to_owned(),
+            message: message.to_owned(),
+            ..SessionError::default()
+        }));
+    }
+
+    /// Interrupts the turn of an engine after a crash. The queue continues.
     pub(super) fn engine_lost(&mut self) {
         let Some(turn) = self.turn().cloned() else { return };
         self.interrupt_calls(|_| true, "the server stopped");
         self.record(TurnEnd { turn_id: turn.round_name(None), model: None });
-        self.settle(turn.prompts, Outcome::Interrupted, "the server stopped while the engine was at work");
-        self.go_on_or_rest();
+        self.settle(turn.prompts, Outcome::Interrupted, "the server stopped while the engine was running");
+        self.start_next_or_idle();
     }
 
+    /// Forgets the requests of the engine.
     pub(super) fn forget_engine(&mut self) {
-        self.session.live.references.clear();
-        self.session.live.stand_ins.clear();
+        self.session.live.engine_references.clear();
+        self.session.live.placeholder_calls.clear();
     }
 }
 
-/// What came of a call that stood for a question.
+/// Returns the result of a placeholder call for a permission request.
 fn result_of_decision(verdict: &Verdict) -> ToolResult {
     match verdict {
-        // The engine ends its turn in its own way; a refusal is not the end of ours.
+        // A rejection does not end the turn here: the engine decides how to continue.
         Verdict::Reject { .. } | Verdict::UserNotAvailable | Verdict::DeniedByRules => {
             ToolResult { result_type: ResultType::Denied, ..denial(verdict) }
         }

@@ -1,27 +1,24 @@
-//! Going back: the newest part of the history stops to count.
+//! Rewinds the conversation: the newest part of the history no longer counts.
 
-use baton_protocol::event::{HistoryTruncated, SnapshotRewind};
+use baton_protocol::event::SnapshotRewind;
 
 use super::Step;
-use crate::output::{Reply, ReplyTo};
+use crate::activity::BUSY;
+use crate::ask::{Handle, ReplyTo, Truncate};
 
-/// What whoever wants to go back while something runs is told.
-const BUSY: &str = "the session is busy: cancel what it does first";
-
-impl Step<'_> {
-    /// Takes back everything from an event on. Only at rest: a turn whose beginning is gone could not end (P5). The
-    /// session's first event stays, because without it there is no session.
-    pub(super) fn truncate(&mut self, reply: ReplyTo, cut: HistoryTruncated) {
+impl Handle<Truncate> for Step<'_> {
+    /// Removes everything from an event on. Only in an idle session: a turn whose start is gone could not end (P5). The
+    /// first event always stays, because without it there is no session.
+    fn handle(&mut self, to: ReplyTo<Truncate>, Truncate { cut }: Truncate) {
         if self.session.is_busy() {
-            return self.reply(reply, Reply::Refused(BUSY.into()));
+            return self.refuse(to, BUSY);
         }
         if cut.from_seq <= 1 || cut.from_seq > self.session.durable.seq {
-            return self
-                .reply(reply, Reply::Refused("the beginning of a session cannot be taken back".into()));
+            return self.refuse(to, "the start of a session cannot be removed");
         }
         let (up_to_event_id, events_removed) = (cut.from_event_id, cut.events_removed);
         self.record(cut);
         self.show(SnapshotRewind { up_to_event_id, events_removed });
-        self.reply(reply, Reply::Truncated(events_removed));
+        self.reply(to, events_removed);
     }
 }

@@ -1,8 +1,8 @@
-//! A plan that somebody is to approve before it is carried out.
+//! Plans that need approval.
 //!
-//! The model asks with a call, and the call waits as one does that asks the user a question: durable under its id, put
-//! to a client that says it can answer, answered by whoever comes first. What an approval does besides is decided here:
-//! the session leaves plan mode as was chosen, in the same write as the answer.
+//! The model proposes a plan with a tool call, which waits like a question to the user: durable under its id, put to a
+//! capable client, closed by the first answer. On approval the session leaves plan mode in the way that was chosen, in the
+//! same write as the answer.
 
 use baton_protocol::event::{AgentMode, ApprovalsChanged, ExitPlanModeCompleted, PlanAction, PlanAnswer};
 use baton_protocol::permission::Approval;
@@ -12,23 +12,23 @@ use baton_protocol::{Json, RequestId};
 use super::Step;
 use crate::state::{CallKey, Durable};
 
-/// What the model is told when its plan did not reach anybody.
-const UNSEEN: &str = "The plan could not be put to the user. You are still in plan mode: change nothing, and end with an \
+/// Result for a plan that reached no user, for the model.
+const UNSEEN: &str = "The plan could not be shown to the user. You are still in plan mode: change nothing, and end with an \
                       answer that holds the plan.";
 
-/// What it is told when the plan is good, but not to be begun with. It reads this with the next prompt.
+/// Result for a plan that was approved for later. The model reads it with the next prompt.
 const NOT_NOW: &str =
     "Plan approved! Exited plan mode.\n\nDo not start implementing the plan before the user asks for it.";
 
-/// What it is told besides when sub-agents are to do the work.
+/// Addition to the result for a plan that sub-agents carry out.
 const FLEET: &str = "Hand independent parts of the plan to sub-agents in the background, so that they are worked on at \
                      the same time, and put together what comes of them.";
 
 impl Step<'_> {
-    /// Somebody has said what they think of a plan; none means that nobody could be asked.
+    /// Handles the answer to a plan; none means that the user could not be asked.
     pub(super) fn plan_answered(&mut self, request: &RequestId, call: &CallKey, answer: Option<&PlanAnswer>) {
         let record = answer.and_then(|answer| Json::from_value(answer).ok());
-        self.question_closed(request, record);
+        self.close_question(request, record);
         self.show(ExitPlanModeCompleted { request_id: request.clone(), answer: answer.cloned() });
         if let Some(PlanAnswer::Approved { action, approves_edits, .. }) = answer {
             self.leave_plan_mode(*action);
@@ -39,7 +39,7 @@ impl Step<'_> {
                 });
             }
         }
-        self.tool_finished(call, told(answer));
+        self.tool_finished(call, result_of(answer));
     }
 
     fn leave_plan_mode(&mut self, action: PlanAction) {
@@ -50,7 +50,7 @@ impl Step<'_> {
     }
 }
 
-/// The mode of a session whose plan is done with: its own, if only this turn was to plan.
+/// Returns the mode to return to after a plan: the session's own, if only the turn was in plan mode.
 fn before_plan(durable: &Durable) -> AgentMode {
     match durable.facts.mode {
         AgentMode::Plan => AgentMode::Interactive,
@@ -58,9 +58,9 @@ fn before_plan(durable: &Durable) -> AgentMode {
     }
 }
 
-/// What the model is told. An approval in the words that recorded conversations hold. A refusal is no failure: the
-/// question was put, and this is the answer.
-fn told(answer: Option<&PlanAnswer>) -> ToolResult {
+/// Returns the result of the call, for the model. The text of an approval is that of recorded conversations. A refusal
+/// is a success: the call was to get an answer, and this is one.
+fn result_of(answer: Option<&PlanAnswer>) -> ToolResult {
     match answer {
         None => ToolResult::failure(UNSEEN),
         Some(PlanAnswer::Refused { feedback }) => ToolResult::success(refusal(feedback.as_deref())),
@@ -79,7 +79,7 @@ fn told(answer: Option<&PlanAnswer>) -> ToolResult {
 }
 
 fn refusal(feedback: Option<&str>) -> String {
-    let refused = "The user has not approved the plan. You are still in plan mode: change nothing, work the plan over, and \
+    let refused = "The user has not approved the plan. You are still in plan mode: change nothing, revise the plan, and \
                    ask for approval again.";
     match feedback.map(str::trim).filter(|feedback| !feedback.is_empty()) {
         Some(feedback) => format!("{refused} User feedback: {feedback}"),

@@ -1,4 +1,4 @@
-//! The way of a prompt: accepted, waiting, prepared, in the conversation.
+//! Prompts: accepted, queued, prepared, in the conversation.
 
 use baton_protocol::PromptId;
 use baton_protocol::event::{
@@ -7,66 +7,76 @@ use baton_protocol::event::{
 };
 
 use super::Step;
-use crate::output::{Reply, ReplyTo, Work};
+use crate::ask::{Asking, Handle, ReplyTo, SendPrompt};
+use crate::output::Work;
 use crate::results::PreparedPrompt;
 use crate::state::{Accepted, Durable};
 
+impl Handle<SendPrompt> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<SendPrompt>, ask: SendPrompt) {
+        self.continue_work();
+        self.accept(to, *ask.prompt);
+    }
+}
+
 impl Step<'_> {
-    /// Accepts a prompt. The caller hears of it once that is durable; nothing else about the prompt concerns the
-    /// caller's connection any more. A prompt with a key that was seen before is the one that was accepted then.
-    pub(super) fn accept(&mut self, reply: ReplyTo, prompt: Prompt) {
+    /// Accepts a prompt or command. Once the reply is sent, the prompt no longer depends on the sender's connection. A key
+    /// that was accepted before stands for that prompt.
+    pub(super) fn accept<A: Asking<Reply = PromptId>>(&mut self, to: ReplyTo<A>, prompt: Prompt) {
         let known =
             |key: &String| self.session.durable.keys.iter().find(|(k, _)| k == key).map(|(_, id)| *id);
         if let Some(id) = prompt.key.as_ref().and_then(known) {
-            return self.reply(reply, Reply::Accepted(id));
+            return self.reply(to, id);
         }
         let prompt_id = PromptId(self.stamp.uuid());
         self.record(PromptAccepted { prompt_id, prompt });
         self.show(PendingMessagesModified {});
-        self.reply(reply, Reply::Accepted(prompt_id));
-        self.look_at_inbox();
+        self.reply(to, prompt_id);
+        self.continue_queue();
     }
 
-    /// Something in the inbox is new.
-    pub(super) fn look_at_inbox(&mut self) {
+    /// Starts the next item of the inbox, if possible, after a change to the inbox.
+    pub(super) fn continue_queue(&mut self) {
         if self.is_driven() {
-            // An engine decides for itself when to look at what it is told.
+            // An engine decides itself when to read a further prompt.
             self.prepare_steering();
         } else {
             self.open_next_turn();
         }
     }
 
-    /// Begins with the next prompt if nothing else is going on but the work of sub-agents. A command waits for them, too:
-    /// it is run between turns.
+    /// Starts the next item, unless the session works on anything but background sub-agents. A command waits for
+    /// those as well: it is run between turns.
     pub(super) fn open_next_turn(&mut self) {
         let is_working = self.turn().is_some() && !self.is_waiting_for_agents();
         if is_working || self.is_preparing_prompt() || self.session.is_running_command() {
             return;
         }
-        let Some(Accepted { id, prompt }) = self.next_in_line().cloned() else { return };
+        let Some(Accepted { id, prompt }) = self.next_item().cloned() else { return };
         match prompt.mode {
             SendMode::Command(_) if self.turn().is_some() => {}
-            SendMode::Command(runner) => self.begin_command(id, runner),
+            SendMode::Command(runner) => self.start_command(id, runner),
             SendMode::Enqueue | SendMode::Immediate => self.prepare_prompt(id),
         }
     }
 
-    /// What is to be begun with next. Prompts sent as `immediate` that found no turn to join go before the others, and are
-    /// not held back.
-    pub(super) fn next_in_line(&self) -> Option<&Accepted> {
+    /// Returns the next item to start. Prompts sent as `immediate` that found no turn to join go first, even if the
+    /// queue is paused.
+    pub(super) fn next_item(&self) -> Option<&Accepted> {
         let Durable { inbox, hold, .. } = &self.session.durable;
         let steering = inbox.iter().find(|p| p.prompt.mode == SendMode::Immediate);
         steering.or_else(|| inbox.peek().filter(|_| *hold == Hold::Open))
     }
 
-    /// Lets prompts that steer join the running turn before the model is asked again. Returns whether there were any.
+    /// Prepares the next prompt that steers, to join the running turn before the next model call. Returns whether there is
+    /// one.
     pub(super) fn prepare_steering(&mut self) -> bool {
         let inbox = &self.session.durable.inbox;
         let next = inbox.iter().find(|p| p.prompt.mode == SendMode::Immediate).map(|p| p.id);
         next.filter(|_| !self.is_preparing_prompt()).map(|id| self.prepare_prompt(id)).is_some()
     }
 
+    /// Starts the preparation of a prompt.
     fn prepare_prompt(&mut self, prompt: PromptId) {
         let tools_gone = std::mem::take(&mut self.session.live.tools_gone).into_iter().collect();
         self.start(Work::PreparePrompt { prompt, tools_gone });
@@ -76,7 +86,7 @@ impl Step<'_> {
         self.session.live.work.values().any(|work| matches!(work, Work::PreparePrompt { .. }))
     }
 
-    /// The prompt is ready: it enters the conversation, and the model is asked.
+    /// Enters a prepared prompt into the conversation, and calls the model.
     pub(super) fn prompt_prepared(&mut self, id: PromptId, prepared: PreparedPrompt) {
         let Some(accepted) = self.session.durable.inbox.iter().find(|p| p.id == id).cloned() else { return };
         let first = self.session.durable.facts.title.is_none();
@@ -95,12 +105,13 @@ impl Step<'_> {
         }
         match engine {
             _ if self.is_driven() => self.steer_engine(for_engine),
-            Some(engine) if !joins => self.drive(engine, for_engine),
+            Some(engine) if !joins => self.start_engine(engine, for_engine),
             _ if self.prepare_steering() => {}
-            _ => self.ask(None),
+            _ => self.start_round(None),
         }
     }
 
+    /// Records the messages of a prompt.
     fn enter_conversation(
         &mut self,
         prompt: &Prompt,
@@ -133,8 +144,8 @@ impl Step<'_> {
         }
     }
 
-    /// Puts a prompt that will never reach the model into the history, so that its outcome has something to stand on. A
-    /// command is no part of the conversation.
+    /// Enters a prompt that will never reach the model into the history, so that its outcome refers to a message. A command
+    /// is no part of the conversation.
     pub(super) fn enter_history(&mut self, id: PromptId) {
         let Some(accepted) = self.session.durable.inbox.iter().find(|p| p.id == id).cloned() else { return };
         if matches!(accepted.prompt.mode, SendMode::Command(_)) {

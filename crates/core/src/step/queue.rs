@@ -1,4 +1,4 @@
-//! Rearranging what waits. Each change is an event, so that what was promised is kept after a crash (P1).
+//! Editing the queue. Each change is an event, so that the queue is the same after a crash (P1).
 
 use baton_protocol::PromptId;
 use baton_protocol::event::{
@@ -6,63 +6,99 @@ use baton_protocol::event::{
 };
 
 use super::Step;
-use crate::input::Arrangement;
-use crate::output::{Reply, ReplyTo};
+use crate::ask::{
+    Asking, DuplicateQueued, Handle, HoldQueue, InsertPrompt, MoveQueued, ReplyTo, RewordQueued, SteerQueued,
+};
 use crate::state::Accepted;
 
-/// What whoever names something that does not wait is told.
-const NOT_WAITING: &str = "there is no such item in the queue: it has been begun with, or is over";
+/// Error for an item that is not in the queue.
+const NOT_QUEUED: &str = "the item is not in the queue: it was started or withdrawn, or never existed";
+
+/// Result of an edit of the queue, or why it is refused.
+type Edit<T> = Result<T, &'static str>;
+
+impl Handle<MoveQueued> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<MoveQueued>, ask: MoveQueued) {
+        let moved = self.move_to(ask.prompt, ask.position);
+        self.edited(to, moved, moved == Ok(true));
+    }
+}
+
+impl Handle<InsertPrompt> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<InsertPrompt>, ask: InsertPrompt) {
+        let before = self.session.queue().nth(ask.position).map(|item| item.id);
+        // The position decides when the prompt is started, not its mode.
+        let prompt = Prompt { mode: SendMode::Enqueue, key: None, ..*ask.prompt };
+        let inserted = self.accept_before(prompt, before);
+        self.edited(to, Ok(inserted), true);
+    }
+}
+
+impl Handle<DuplicateQueued> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<DuplicateQueued>, ask: DuplicateQueued) {
+        let copied = self.duplicate(ask.prompt);
+        self.edited(to, copied, copied.is_ok());
+    }
+}
+
+impl Handle<RewordQueued> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<RewordQueued>, ask: RewordQueued) {
+        let reworded = self.reword(ask.prompt, ask.text, ask.display);
+        self.edited(to, reworded, reworded == Ok(true));
+    }
+}
+
+impl Handle<SteerQueued> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<SteerQueued>, ask: SteerQueued) {
+        let steers = self.steer(ask.prompt);
+        self.edited(to, steers, steers == Ok(true));
+    }
+}
+
+impl Handle<HoldQueue> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<HoldQueue>, ask: HoldQueue) {
+        let held = self.hold(ask.hold);
+        self.edited(to, held, held == Ok(true));
+    }
+}
 
 impl Step<'_> {
-    pub(super) fn arrange(&mut self, reply: ReplyTo, how: Arrangement) {
-        let arranged = match how {
-            Arrangement::Move(id, place) => self.move_to(id, place),
-            Arrangement::Insert(prompt, place) => Ok(self.insert(prompt, place)),
-            Arrangement::Duplicate(id) => self.duplicate(id),
-            Arrangement::Reword { prompt, text, display } => self.reword(prompt, text, display),
-            Arrangement::Steer(id) => self.steer(id),
-            Arrangement::Hold(holds) => self.hold(holds),
-        };
-        let changed = !matches!(arranged, Ok(Reply::Arranged(false)) | Err(_));
+    /// Replies to an edit of the queue. If the queue changed, its head may be ready to start.
+    fn edited<A: Asking>(&mut self, to: ReplyTo<A>, edit: Edit<A::Reply>, changed: bool) {
         if changed {
             self.show(PendingMessagesModified {});
         }
-        self.reply(reply, arranged.unwrap_or_else(|why| Reply::Refused(why.into())));
-        // Nothing of a session that was read back runs before somebody comes for it.
+        match edit {
+            Ok(reply) => self.reply(to, reply),
+            Err(why) => self.refuse(to, why),
+        }
+        // Nothing of a recovered session runs before a client resumes it.
         if changed && !self.session.live.is_recovered {
-            self.look_at_inbox();
+            self.continue_queue();
         }
     }
 
-    fn waiting(&self, id: PromptId) -> Result<Accepted, &'static str> {
-        self.session.waiting().find(|waiting| waiting.id == id).cloned().ok_or(NOT_WAITING)
+    fn queued(&self, id: PromptId) -> Edit<Accepted> {
+        self.session.queue().find(|item| item.id == id).cloned().ok_or(NOT_QUEUED)
     }
 
-    fn move_to(&mut self, id: PromptId, place: usize) -> Result<Reply, &'static str> {
-        self.waiting(id)?;
-        let order = |step: &Self| step.session.waiting().map(|waiting| waiting.id).collect::<Vec<_>>();
-        let before = order(self);
-        let next = before.iter().filter(|other| **other != id).nth(place).copied();
-        let after = before.iter().skip_while(|other| **other != id).nth(1).copied();
-        if next == after {
-            return Ok(Reply::Arranged(false));
+    fn move_to(&mut self, id: PromptId, position: usize) -> Edit<bool> {
+        self.queued(id)?;
+        let order: Vec<PromptId> = self.session.queue().map(|item| item.id).collect();
+        let next = order.iter().filter(|other| **other != id).nth(position).copied();
+        let next_now = order.iter().skip_while(|other| **other != id).nth(1).copied();
+        if next == next_now {
+            return Ok(false);
         }
         self.record(PromptMoved { prompt_id: id, before: next });
-        Ok(Reply::Arranged(true))
+        Ok(true)
     }
 
-    fn insert(&mut self, prompt: Prompt, place: usize) -> Reply {
-        let before = self.session.waiting().nth(place).map(|waiting| waiting.id);
-        // Its place says when it is its turn.
-        let prompt_id = self.accept_before(Prompt { mode: SendMode::Enqueue, key: None, ..prompt }, before);
-        Reply::Accepted(prompt_id)
-    }
-
-    fn duplicate(&mut self, id: PromptId) -> Result<Reply, &'static str> {
-        let prompt = Prompt { key: None, ..(*self.waiting(id)?.prompt).clone() };
-        let before = self.session.waiting().skip_while(|waiting| waiting.id != id).nth(1);
-        let before = before.map(|waiting| waiting.id);
-        Ok(Reply::Accepted(self.accept_before(prompt, before)))
+    fn duplicate(&mut self, id: PromptId) -> Edit<PromptId> {
+        let prompt = Prompt { key: None, ..(*self.queued(id)?.prompt).clone() };
+        let before = self.session.queue().skip_while(|item| item.id != id).nth(1);
+        let before = before.map(|item| item.id);
+        Ok(self.accept_before(prompt, before))
     }
 
     fn accept_before(&mut self, prompt: Prompt, before: Option<PromptId>) -> PromptId {
@@ -74,47 +110,42 @@ impl Step<'_> {
         prompt_id
     }
 
-    fn reword(
-        &mut self,
-        prompt_id: PromptId,
-        text: String,
-        display: Option<String>,
-    ) -> Result<Reply, &'static str> {
-        let old = self.waiting(prompt_id)?.prompt;
+    fn reword(&mut self, prompt_id: PromptId, text: String, display: Option<String>) -> Edit<bool> {
+        let old = self.queued(prompt_id)?.prompt;
         if matches!(old.mode, SendMode::Command(_)) {
-            return Err("this is a command: take it back, and queue another one");
+            return Err("this item is a command and cannot be reworded; withdraw it and enqueue another");
         }
         let prompt = Prompt { text, display, ..(*old).clone() };
         if prompt == *old {
-            return Ok(Reply::Arranged(false));
+            return Ok(false);
         }
         self.record(PromptAmended { prompt_id, prompt });
-        Ok(Reply::Arranged(true))
+        Ok(true)
     }
 
-    fn steer(&mut self, prompt_id: PromptId) -> Result<Reply, &'static str> {
-        let old = self.waiting(prompt_id)?.prompt;
+    fn steer(&mut self, prompt_id: PromptId) -> Edit<bool> {
+        let old = self.queued(prompt_id)?.prompt;
         if matches!(old.mode, SendMode::Command(_)) {
-            return Err("this is a command: it cannot join a turn");
+            return Err("this item is a command and cannot join a turn");
         }
         if self.turn().is_none() {
-            return Ok(Reply::Arranged(false));
+            return Ok(false);
         }
         let prompt = Prompt { mode: SendMode::Immediate, ..(*old).clone() };
         self.record(PromptAmended { prompt_id, prompt });
-        Ok(Reply::Arranged(true))
+        Ok(true)
     }
 
-    fn hold(&mut self, holds: bool) -> Result<Reply, &'static str> {
-        let hold = match (holds, self.session.durable.hold) {
+    fn hold(&mut self, hold: bool) -> Edit<bool> {
+        let hold = match (hold, self.session.durable.hold) {
             (true, Hold::UntilReleased) => {
-                return Err("queue_already_paused: somebody holds the queue already");
+                return Err("queue_already_paused: the queue is already paused");
             }
             (true, _) => Hold::UntilReleased,
-            (false, Hold::Open) => return Ok(Reply::Arranged(false)),
+            (false, Hold::Open) => return Ok(false),
             (false, _) => Hold::Open,
         };
         self.record(QueueHeld { hold });
-        Ok(Reply::Arranged(true))
+        Ok(true)
     }
 }

@@ -1,16 +1,15 @@
-//! What becomes of work that was pending when the last client left. A crash of the server is the same case: after it,
-//! nobody is attached and nothing runs.
+//! Decides what happens to pending work when a client resumes the session. A crash of the server is a special case: after
+//! it, no client is attached and nothing runs.
 //!
-//! **The rule.** While another client is attached, pending work just stays. When nobody is:
-//! * `continuePendingWork: true`: requests stay answerable under their ids, and the turn goes on with the answers;
-//! * otherwise, after a crash, all of it is closed as interrupted, and nothing runs until the next prompt;
-//! * otherwise, in a server that has been up all the time, pending work stays for whoever comes, unless the client
-//!   that comes brings the tool of a pending call itself. Such a client starts over, as the newest SDKs expect; one that
-//!   comes without tools wants to answer what is pending, as older ones do. This is where SDK versions disagree, and
-//!   the only place that knows it.
+//! **The rule.** While another client is attached, pending work stays as it is. When none is:
+//! * `continuePendingWork: true`: requests stay answerable under their ids, and the turn continues with the answers;
+//! * otherwise, after a crash, all pending work is closed as interrupted, and nothing runs until the next prompt;
+//! * otherwise, in a server that did not stop, pending work stays, unless the resuming client offers the tool of a pending
+//!   call. Such a client starts over, as the newest SDKs expect; a client without tools wants to answer pending requests,
+//!   as older ones do. SDK versions disagree here, and this is the only place that knows it.
 //!
-//! Who answers a request or sends a prompt after a crash without resuming first, as the HTTP door can, continues the
-//! work: it would be odd to close what is just being answered.
+//! An answer or a prompt after a crash without a resume, which the HTTP door allows, continues the work: closing a request
+//! that is just being answered would be absurd.
 
 use baton_protocol::event::Outcome;
 
@@ -18,60 +17,70 @@ use super::Step;
 use crate::input::Profile;
 use crate::state::{CallStage, Stage};
 
-/// What a resuming client finds, and what is done about it.
+/// What happens to pending work when a client resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pending {
-    /// Others are attached, or the work is kept for this client: nothing changes.
-    Kept,
-    /// Nobody was attached and nothing needs a decision.
+    /// It stays as it is: another client is attached, or this one can answer.
+    Unchanged,
+    /// There is none.
     Nothing,
-    /// The work goes on.
+    /// It continues.
     Continued,
-    /// The work is closed as interrupted.
-    Dropped,
+    /// It is closed as interrupted.
+    Interrupted,
 }
 
 impl Pending {
+    /// Whether the session counts as active, in the event that records the resume.
     pub(super) fn was_active(self) -> bool {
-        self == Self::Kept
+        self == Self::Unchanged
     }
 }
 
 impl Step<'_> {
-    pub(super) fn judge_pending_work(&self, others: bool, wish: Option<bool>, newcomer: &Profile) -> Pending {
+    /// Decides about pending work. `others`: whether another client is attached.
+    pub(super) fn assess_pending_work(
+        &self,
+        others: bool,
+        continue_pending_work: Option<bool>,
+        resuming: &Profile,
+    ) -> Pending {
         let recovered = self.session.live.is_recovered;
         if others && !recovered {
-            return Pending::Kept;
+            return Pending::Unchanged;
         }
         if !self.session.is_busy() {
             return Pending::Nothing;
         }
-        match wish {
+        match continue_pending_work {
             Some(true) => Pending::Continued,
-            _ if recovered => Pending::Dropped,
-            _ if self.brings_pending_tool(newcomer) => Pending::Dropped,
-            _ => Pending::Kept,
+            _ if recovered => Pending::Interrupted,
+            _ if self.offers_pending_tool(resuming) => Pending::Interrupted,
+            _ => Pending::Unchanged,
         }
     }
 
-    fn brings_pending_tool(&self, newcomer: &Profile) -> bool {
-        let mut waiting = self.turn().into_iter().flat_map(|turn| turn.open_calls());
-        waiting.any(|call| newcomer.tools.iter().any(|tool| tool.name == call.tool))
+    /// Whether a client offers the tool of a pending call.
+    fn offers_pending_tool(&self, client: &Profile) -> bool {
+        let mut calls = self.turn().into_iter().flat_map(|turn| turn.open_calls());
+        calls.any(|call| client.tools.iter().any(|tool| tool.name == call.tool))
     }
 
-    pub(super) fn take_up(&mut self, pending: Pending) {
+    /// Continues or closes pending work.
+    pub(super) fn resolve_pending_work(&mut self, pending: Pending) {
         match pending {
-            Pending::Kept | Pending::Nothing => {}
+            Pending::Unchanged | Pending::Nothing => {}
             Pending::Continued => self.continue_work(),
-            Pending::Dropped => {
-                self.end_all_work(Outcome::Interrupted, "nobody was attached when the session stopped");
+            Pending::Interrupted => {
+                self.end_all_work(Outcome::Interrupted, "the resuming client did not continue it");
                 self.show_idle(true);
             }
         }
     }
 
-    /// Goes on with the turn and the inbox. Calls that wait for an answer go on waiting; calls that had begun are
-    /// interrupted, never run again (P4), and sub-agents are lost; a model call that left nothing behind is made again.
+    /// Continues the turn and the inbox of a recovered session. Calls that wait for an answer keep waiting; calls
+    /// that had started are interrupted and never run again (P4); sub-agents fail; a model call without a result is
+    /// repeated.
     pub(super) fn continue_work(&mut self) {
         if !self.session.live.is_recovered {
             return;
@@ -80,13 +89,13 @@ impl Step<'_> {
         if self.is_driven() {
             return self.engine_lost();
         }
-        self.lose_agents();
+        self.fail_lost_agents();
         self.interrupt_calls(|call| call.stage == CallStage::Started, "the server stopped");
         match self.turn().map(|turn| turn.stage) {
             None => self.open_next_turn(),
             Some(Stage::Ready) if self.prepare_steering() => {}
-            Some(Stage::Ready) => self.ask(None),
-            // Somebody is still to say which model is asked.
+            Some(Stage::Ready) => self.start_round(None),
+            // The answer to the pending request for a fallback model decides which model is called.
             Some(Stage::Asking) if self.offer().is_some() => {}
             Some(Stage::Asking) => self.start(crate::Work::Ask { agent: None }),
             Some(Stage::Acting) => self.end_round_if_over(None),

@@ -1,35 +1,32 @@
-//! The rounds of a turn: ask the model, work on its calls, ask again, until it makes none.
-
-use std::path::Path;
+//! Rounds of a turn: call the model, run its tool calls, and repeat until it makes none.
 
 use baton_protocol::event::{
-    AssistantMessage, AssistantUsage, CallAmended, ExternalToolRequested, Outcome, PermissionMode,
-    PermissionRequested, Reasoning, RequestOpened, SessionError, ToolComplete, ToolCompleteError,
-    ToolCompleteResult, ToolStart, TurnEnd, TurnStart, UserMessage,
+    AssistantMessage, AssistantUsage, CallAmended, ExternalToolRequested, Outcome, Reasoning, RequestOpened,
+    SessionError, ToolComplete, ToolCompleteError, ToolCompleteResult, ToolStart, TurnEnd, TurnStart,
+    UserMessage,
 };
-use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult};
 use baton_protocol::{AgentId, RequestId, ToolCallId};
 
 use super::Step;
 use crate::output::Work;
-use crate::policy::{self, Advice, Decision, Reason, Situation};
-use crate::results::{Prepared, Route, Said};
-use crate::state::{Call, CallKey, CallStage, Session};
+use crate::policy::Decision;
+use crate::results::{ModelReply, Prepared, Route};
+use crate::state::{Call, CallKey, CallStage};
 
-/// What the model is told when a deny rule names what it wants.
+/// Returns the result of a call that a deny rule names, for the model.
 fn denied_by_rule() -> ToolResult {
     let text = "Permission denied by a rule of this session";
     ToolResult { result_type: ResultType::Denied, ..ToolResult::failure(text) }
 }
 
-/// What a sub-agent is told that wants to do what only the main conversation can.
+/// Result of a sub-agent's call that only the main conversation can make, for the model.
 const NOT_FOR_AGENTS: &str =
-    "This cannot be done by a sub-agent. Go on without it, and say in your answer what is missing.";
+    "This cannot be done by a sub-agent. Continue without it, and say in your answer what is missing.";
 
 impl Step<'_> {
-    /// Asks the model: of the main conversation, or of a sub-agent.
-    pub(super) fn ask(&mut self, agent: Option<AgentId>) {
+    /// Starts a round: calls the model of the main conversation, or of a sub-agent.
+    pub(super) fn start_round(&mut self, agent: Option<AgentId>) {
         let Some(turn) = self.turn() else { return };
         let turn_id = turn.rounds_of(agent.as_ref()).to_string();
         let interaction_id = Some(turn.interaction.clone());
@@ -37,39 +34,39 @@ impl Step<'_> {
         self.start(Work::Ask { agent });
     }
 
-    /// The model has answered.
-    pub(super) fn answered(&mut self, agent: Option<&AgentId>, mut said: Said) {
+    /// Records the answer of the model, and prepares its calls.
+    pub(super) fn model_answered(&mut self, agent: Option<&AgentId>, mut reply: ModelReply) {
         let Some(turn) = self.turn() else { return };
         let (interaction_id, turn_id) = (Some(turn.interaction.clone()), Some(turn.round_name(agent)));
         let parent_tool_call_id = self.parent_call(agent);
         self.show_for(
             agent,
-            AssistantUsage { parent_tool_call_id: parent_tool_call_id.clone(), ..said.usage },
+            AssistantUsage { parent_tool_call_id: parent_tool_call_id.clone(), ..reply.usage },
         );
-        if let Some(content) = &said.reasoning {
+        if let Some(content) = &reply.reasoning {
             let reasoning_id = self.stamp.text_id();
             self.record_for(agent, Reasoning { reasoning_id, content: content.clone() });
         }
         self.record_for(
             agent,
             AssistantMessage {
-                message_id: said.message_id,
-                model: said.model.clone(),
-                content: said.text,
-                tool_requests: said.tool_requests.clone(),
+                message_id: reply.message_id,
+                model: reply.model.clone(),
+                content: reply.text,
+                tool_requests: reply.tool_requests.clone(),
                 interaction_id,
                 turn_id: turn_id.clone(),
-                reasoning_text: said.reasoning,
-                reasoning_opaque: said.reasoning_opaque,
-                citations: said.citations,
-                output_tokens: Some(said.tokens.output),
-                api_call_id: said.api_call_id,
+                reasoning_text: reply.reasoning,
+                reasoning_opaque: reply.reasoning_opaque,
+                citations: reply.citations,
+                output_tokens: Some(reply.tokens.output),
+                api_call_id: reply.api_call_id,
                 request_id: None,
                 parent_tool_call_id: parent_tool_call_id.clone(),
-                tokens: Some(said.tokens),
+                tokens: Some(reply.tokens),
             },
         );
-        for request in &said.tool_requests {
+        for request in &reply.tool_requests {
             self.record_for(
                 agent,
                 ToolStart {
@@ -77,11 +74,14 @@ impl Step<'_> {
                     tool_name: request.name.clone(),
                     arguments: request.arguments.clone(),
                     turn_id: turn_id.clone(),
-                    model: said.model.clone(),
+                    model: reply.model.clone(),
                     parent_tool_call_id: parent_tool_call_id.clone(),
+                    mcp_server_name: request.mcp_server_name.clone(),
+                    mcp_tool_name: request.mcp_tool_name.clone(),
+                    tool_title: request.tool_title.clone(),
                 },
             );
-            if let Some(result) = said.refused.remove(&request.tool_call_id) {
+            if let Some(result) = reply.refused.remove(&request.tool_call_id) {
                 let id = request.tool_call_id.clone();
                 self.complete_call(&CallKey { agent: agent.cloned(), id }, result);
             }
@@ -99,33 +99,33 @@ impl Step<'_> {
         self.end_round_if_over(agent);
     }
 
-    /// The call that a sub-agent works for.
+    /// Returns the call that started a sub-agent.
     fn parent_call(&self, agent: Option<&AgentId>) -> Option<ToolCallId> {
         Some(self.turn()?.agent(agent?)?.call.clone())
     }
 
-    /// The model could not be asked: the turn fails, and says why.
-    pub(super) fn ask_failed(&mut self, error: SessionError) {
+    /// Fails the turn with the error of a model call.
+    pub(super) fn fail_turn(&mut self, error: SessionError) {
         let Some(turn) = self.turn() else { return };
         let (turn_id, prompts) = (turn.round_name(None), turn.prompts.clone());
         let reason = error.message.clone();
-        self.dismiss_agents(Outcome::Failed, &reason);
+        self.end_all_agents(Outcome::Failed, &reason);
         self.record(error);
         self.record(TurnEnd { turn_id, model: None });
         self.settle(prompts, Outcome::Failed, reason);
-        self.go_on_or_rest();
+        self.start_next_or_idle();
     }
 
-    /// It is known what a call would do: ask somebody, run it, or be done with it.
+    /// Handles a prepared call: runs it, asks for permission or an answer, or ends it.
     pub(super) fn call_prepared(&mut self, key: &CallKey, prepared: Prepared) {
         let CallKey { agent, id } = key;
         match prepared {
             Prepared::Finished(result) => self.tool_finished(key, result),
-            // One that waited for itself, or for one that waits for it, would never end.
-            Prepared::Delegate(_) | Prepared::Question(_) | Prepared::AfterAgent(_) if agent.is_some() => {
+            // A sub-agent that waited for itself, or for one that waits for it, would never end.
+            Prepared::Handoff(_) | Prepared::Question(_) | Prepared::AfterAgent(_) if agent.is_some() => {
                 self.tool_finished(key, ToolResult::failure(NOT_FOR_AGENTS));
             }
-            Prepared::Delegate(task) => self.delegate(id, *task),
+            Prepared::Handoff(task) => self.delegate(id, *task),
             Prepared::AfterAgent(agent) => self.run_after_agent(key, agent),
             Prepared::Question(question) => {
                 let request_id = RequestId(self.stamp.text_id());
@@ -143,7 +143,7 @@ impl Step<'_> {
                     self.record_for(agent.as_ref(), amended);
                 }
                 let Some(wants) = wants else { return self.run_call(key, route) };
-                match self.judge(&wants, advice, cwd.as_deref()) {
+                match self.decide(&wants, advice, cwd.as_deref()) {
                     Decision::Allow(_) => self.run_call(key, route),
                     Decision::Deny(_) => self.tool_finished(key, denied_by_rule()),
                     Decision::Ask(reason) => {
@@ -154,63 +154,8 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn ask_permission(
-        &mut self,
-        agent: Option<&AgentId>,
-        wants: PermissionRequest,
-        reason: &Reason,
-        cwd: Option<&Path>,
-    ) -> RequestId {
-        let wants = self.explained(wants, reason, cwd);
-        let request_id = RequestId(self.stamp.text_id());
-        let requested = PermissionRequested {
-            request_id: request_id.clone(),
-            prompt_request: Some(wants.as_prompt()),
-            permission_request: wants,
-            resolved_by_hook: None,
-        };
-        self.record_for(agent, requested);
-        request_id
-    }
-
-    /// Completes a request with what the policy knows: whether a grant can be offered, and why somebody is asked.
-    fn explained(&self, wants: PermissionRequest, reason: &Reason, cwd: Option<&Path>) -> PermissionRequest {
-        let territory = self.session.durable.territory(&self.session.live, cwd);
-        let mut wants = policy::with_offers(wants, &territory);
-        if let (PermissionRequest::Shell { warning, .. }, Reason::MayBeDenied(_)) = (&mut wants, reason) {
-            *warning = Some(reason.to_string());
-        }
-        wants
-    }
-
-    /// Decides about a request, by the rules and grants of this moment.
-    pub(super) fn judge(&self, wants: &PermissionRequest, advice: Advice, cwd: Option<&Path>) -> Decision {
-        let Session { durable, live, .. } = &*self.session;
-        let mode = if live.allow_all { PermissionMode::AllowAll } else { durable.facts.permissions };
-        self.judge_in(mode, wants, advice, cwd)
-    }
-
-    /// The same, in another mode than the session's.
-    pub(super) fn judge_in(
-        &self,
-        mode: PermissionMode,
-        wants: &PermissionRequest,
-        advice: Advice,
-        cwd: Option<&Path>,
-    ) -> Decision {
-        let Session { durable, live, .. } = &*self.session;
-        let situation = Situation {
-            mode,
-            rules: &durable.rules,
-            grants: &durable.grants,
-            territory: &durable.territory(live, cwd),
-            advice,
-            cwd: &durable.facts.context.cwd,
-        };
-        policy::decide(wants, &situation)
-    }
-
-    /// Runs a call that may run. Who owns a client's tool is looked up now, not when the model was told of it.
+    /// Runs a permitted call. The owner of a client tool is looked up when the call runs, not when the model was
+    /// offered the tool.
     pub(super) fn run_call(&mut self, key: &CallKey, route: Route) {
         let Some(call) = self.turn().and_then(|turn| turn.call(key)).cloned() else { return };
         match route {
@@ -219,6 +164,7 @@ impl Step<'_> {
         }
     }
 
+    /// Opens a request to run a client tool.
     fn call_client(&mut self, call: Call) {
         let request_id = RequestId(self.stamp.text_id());
         let requested = ExternalToolRequested {
@@ -234,13 +180,13 @@ impl Step<'_> {
         self.record_for(call.agent.as_ref(), requested);
     }
 
-    /// A call is over.
+    /// Ends a call, and the round if it was the last one.
     pub(super) fn tool_finished(&mut self, key: &CallKey, result: ToolResult) {
         self.complete_call(key, result);
         self.end_round_if_over(key.agent.as_ref());
     }
 
-    /// Records the end of a call. Exactly once for each: a call that is over takes no second end.
+    /// Records the end of a call. A call that is done is not ended again.
     pub(super) fn complete_call(&mut self, key: &CallKey, result: ToolResult) {
         let Some(turn) = self.turn() else { return };
         let agent = key.agent.as_ref();
@@ -263,6 +209,7 @@ impl Step<'_> {
                 content: result.text_result_for_llm,
                 detailed_content: result.session_log,
                 contents: result.contents,
+                structured_content: result.structured_content,
                 binary_results_for_llm: result.binary_results_for_llm,
             }),
             error,
@@ -272,7 +219,7 @@ impl Step<'_> {
         self.record_for(agent, complete);
     }
 
-    /// Once all calls of a round are over, the next round begins or the turn ends.
+    /// Ends the round of a conversation, if all its calls are done.
     pub(super) fn end_round_if_over(&mut self, agent: Option<&AgentId>) {
         match agent {
             Some(agent) => self.end_agent_round_if_over(agent),
@@ -280,6 +227,7 @@ impl Step<'_> {
         }
     }
 
+    /// Ends the round of the main conversation, if all its calls are done: the next round starts, or the turn ends.
     fn end_main_round_if_over(&mut self) {
         let Some(turn) = self.turn() else { return };
         let calls: Vec<&Call> = turn.calls_of(None).collect();
@@ -293,14 +241,14 @@ impl Step<'_> {
         match stop {
             Some(reason) => self.complete_turn(reason),
             None if made_calls && self.prepare_steering() => {}
-            None if made_calls || has_news => self.ask(None),
-            None if agents_work => self.rest_until_agents_end(),
+            None if made_calls || has_news => self.start_round(None),
+            None if agents_work => self.wait_for_agents(),
             None if self.session.live.clients.values().any(|client| client.hooks) => self.start(Work::Review),
             None => self.complete_turn("the model has answered".into()),
         }
     }
 
-    /// Why the turn ends here, if one of these calls succeeded and its tool is declared to end turns.
+    /// Returns why the turn ends, if one of these calls succeeded and its tool is terminal.
     fn terminal_tool(&self, calls: &[&Call]) -> Option<String> {
         let mut specs =
             self.session.live.clients.values().flat_map(|client| &client.tools).filter(|t| t.is_terminal);
@@ -310,8 +258,8 @@ impl Step<'_> {
         specs.find(|spec| ended(&spec.name)).map(|spec| format!("the tool {} ended the turn", spec.name))
     }
 
-    /// Hooks have been asked whether the turn may end.
-    pub(super) fn reviewed(&mut self, go_on: Option<String>) {
+    /// Ends the turn, or starts a further round if a hook says so.
+    pub(super) fn turn_reviewed(&mut self, go_on: Option<String>) {
         let Some(turn) = self.turn() else { return };
         let Some(content) = go_on else { return self.complete_turn("the model has answered".into()) };
         let (interaction_id, turn_id) = (Some(turn.interaction.clone()), Some(turn.rounds.to_string()));
@@ -326,19 +274,20 @@ impl Step<'_> {
             source: Some("hook".into()),
             message_id: None,
         });
-        self.ask(None);
+        self.start_round(None);
     }
 
+    /// Completes the turn.
     fn complete_turn(&mut self, reason: String) {
-        self.dismiss_agents(Outcome::Completed, &reason);
+        self.end_all_agents(Outcome::Completed, &reason);
         let prompts = self.turn().map(|turn| turn.prompts.clone()).unwrap_or_default();
         self.settle(prompts, Outcome::Completed, reason);
-        self.go_on_or_rest();
+        self.start_next_or_idle();
     }
 
-    /// After a turn: the next prompt, or rest.
-    pub(super) fn go_on_or_rest(&mut self) {
-        if self.next_in_line().is_none() && !self.session.is_running_command() {
+    /// Starts the next item of the queue after a turn, or shows that the session is idle.
+    pub(super) fn start_next_or_idle(&mut self) {
+        if self.next_item().is_none() && !self.session.is_running_command() {
             self.show_idle(false);
         } else {
             self.open_next_turn();

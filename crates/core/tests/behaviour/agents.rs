@@ -1,10 +1,10 @@
-//! Sub-agents: tasks that the model hands on.
+//! Sub-agents.
 
 use super::*;
 use baton_protocol::AgentId;
 use baton_protocol::event::ExecutionMode;
 
-/// A turn in which the model has handed one task on.
+/// A turn in which the model has started one sub-agent.
 fn delegated(mode: ExecutionMode) -> (World, AgentId) {
     let world = acting("task", |_| delegation(mode));
     let agents = world.agents();
@@ -32,15 +32,19 @@ fn result_text(world: &World, work: baton_core::WorkId) -> String {
 }
 
 #[test]
-fn a_task_is_worked_on_in_rounds_of_its_own_and_its_answer_is_the_result() {
+fn sub_agent_answer_is_the_result_of_its_call() {
     let (mut world, agent) = delegated(ExecutionMode::Sync);
     assert!(!world.running.values().any(is_ask), "the main conversation waits");
-    world.finish(world.only(asks_for(&agent)), said(1, &["view"]));
+    world.finish(world.only(asks_for(&agent)), model_answer(1, &["view"]));
     world.finish(world.only(|w| matches!(w, Work::PrepareCall { .. })), runnable(Route::BuiltIn));
     let run = world.only(|w| matches!(w, Work::RunTool { .. }));
-    assert_eq!(world.running[&run].agent(), Some(&agent), "although its call has the name of the main one's");
+    assert_eq!(
+        world.running[&run].agent(),
+        Some(&agent),
+        "although its call has the id of a call of the main conversation"
+    );
     world.finish(run, WorkResult::RunTool(ToolResult::success("seen")));
-    world.finish(world.only(asks_for(&agent)), said(2, &[]));
+    world.finish(world.only(asks_for(&agent)), model_answer(2, &[]));
     assert_eq!(
         kinds_of(&world, &agent),
         [
@@ -61,59 +65,59 @@ fn a_task_is_worked_on_in_rounds_of_its_own_and_its_answer_is_the_result() {
     let finish = world.only(is_finish);
     assert_eq!(result_text(&world, finish), "text");
     world.finish(finish, WorkResult::RunTool(ToolResult::success("text")));
-    world.finish(world.only(is_ask), said(3, &[]));
+    world.finish(world.only(is_ask), model_answer(3, &[]));
     assert_eq!(outcome(&world).0, Outcome::Completed);
 }
 
 #[test]
-fn a_turn_stays_open_for_agents_in_the_background_and_the_model_hears_of_them() {
+fn turn_stays_open_for_background_agents() {
     let (mut world, agent) = delegated(ExecutionMode::Background);
     let finish = world.only(is_finish);
     assert!(result_text(&world, finish).contains(&agent.0));
     world.finish(finish, WorkResult::RunTool(ToolResult::success("started")));
-    world.finish(world.only(is_ask), said(2, &[]));
+    world.finish(world.only(is_ask), model_answer(2, &[]));
     assert!(world.session.is_busy() && world.outcomes().is_empty(), "the turn waits for its agent");
-    world.finish(world.only(asks_for(&agent)), said(3, &[]));
+    world.finish(world.only(asks_for(&agent)), model_answer(3, &[]));
     let told = world.log.iter().find_map(|event| match &event.body {
         Body::SystemNotification(notice) => Some(notice.content.clone()),
         _ => None,
     });
     assert!(told.unwrap().contains("completed successfully"));
-    world.finish(world.only(is_ask), said(4, &[]));
+    world.finish(world.only(is_ask), model_answer(4, &[]));
     assert_eq!((outcome(&world).0, world.last_shown()), (Outcome::Completed, Some("session.idle")));
 }
 
-/// What happens while the model is being asked is not in its question: it is asked once more.
+/// The running model call does not include the notification, so there is another round.
 #[test]
-fn an_agent_that_ends_while_the_model_answers_is_heard_of_afterwards() {
+fn end_of_an_agent_during_a_model_call_causes_another_round() {
     let (mut world, agent) = delegated(ExecutionMode::Background);
     world.finish(world.only(is_finish), WorkResult::RunTool(ToolResult::success("started")));
-    world.finish(world.only(asks_for(&agent)), said(2, &[]));
-    world.finish(world.only(is_ask), said(3, &[]));
-    world.finish(world.only(is_ask), said(4, &[]));
+    world.finish(world.only(asks_for(&agent)), model_answer(2, &[]));
+    world.finish(world.only(is_ask), model_answer(3, &[]));
+    world.finish(world.only(is_ask), model_answer(4, &[]));
     assert_eq!(outcome(&world).0, Outcome::Completed);
 }
 
 #[test]
-fn a_prompt_joins_a_turn_that_only_waits_for_agents() {
+fn prompt_joins_a_turn_that_waits_for_agents() {
     let (mut world, agent) = delegated(ExecutionMode::Background);
     world.finish(world.only(is_finish), WorkResult::RunTool(ToolResult::success("started")));
-    world.finish(world.only(is_ask), said(2, &[]));
+    world.finish(world.only(is_ask), model_answer(2, &[]));
     world.prompt(SendMode::Enqueue);
     world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
-    world.finish(world.only(is_ask), said(3, &[]));
-    world.finish(world.only(asks_for(&agent)), said(4, &[]));
-    world.finish(world.only(is_ask), said(5, &[]));
+    world.finish(world.only(is_ask), model_answer(3, &[]));
+    world.finish(world.only(asks_for(&agent)), model_answer(4, &[]));
+    world.finish(world.only(is_ask), model_answer(5, &[]));
     assert_eq!(world.outcomes().len(), 2);
 }
 
 #[test]
 fn cancel_ends_agents_with_their_calls_and_requests() {
     let (mut world, agent) = delegated(ExecutionMode::Sync);
-    world.finish(world.only(asks_for(&agent)), said(1, &["client_tool"]));
+    world.finish(world.only(asks_for(&agent)), model_answer(1, &["client_tool"]));
     let prepare = world.only(|w| matches!(w, Work::PrepareCall { .. }));
-    world.finish(prepare, wants(&"call-1-0".into(), Route::Client));
-    let request = only_request(&world);
+    world.finish(prepare, needs_permission(&"call-1-0".into(), Route::Client));
+    let request = the_request(&world);
     world.abort();
     assert!(world.running.is_empty() && world.open_requests().is_empty());
     let cancelled = world.log.iter().any(
@@ -121,13 +125,13 @@ fn cancel_ends_agents_with_their_calls_and_requests() {
     );
     assert!(cancelled);
     let late = world.answer(&request, approve());
-    assert_eq!(world.replies[&late], Reply::TooLate);
+    assert_eq!(world.outcome_of(late), Some(AnswerOutcome::TooLate));
 }
 
 #[test]
-fn an_agent_that_cannot_ask_its_model_fails_and_its_turn_goes_on() {
+fn failed_model_call_fails_the_agent_but_not_the_turn() {
     let (mut world, agent) = delegated(ExecutionMode::Sync);
-    world.finish(world.only(asks_for(&agent)), failed());
+    world.finish(world.only(asks_for(&agent)), model_failure());
     assert!(kinds_of(&world, &agent).contains(&"subagent.failed".to_owned()));
     let finish = world.only(is_finish);
     assert!(result_text(&world, finish).contains("The agent failed: no"));
@@ -136,58 +140,58 @@ fn an_agent_that_cannot_ask_its_model_fails_and_its_turn_goes_on() {
 }
 
 #[test]
-fn one_agent_can_be_stopped_alone() {
+fn agent_can_be_stopped_alone() {
     let (mut world, agent) = delegated(ExecutionMode::Background);
     world.finish(world.only(is_finish), WorkResult::RunTool(ToolResult::success("started")));
-    world.finish(world.only(is_ask), said(2, &[]));
-    assert_eq!(world.stop_agent(&agent), Reply::Aborted { had_work: true });
-    assert_eq!(world.stop_agent(&agent), Reply::Aborted { had_work: false });
+    world.finish(world.only(is_ask), model_answer(2, &[]));
+    assert!(world.stop_agent(&agent));
+    assert!(!world.stop_agent(&agent));
     world.only(is_ask);
 }
 
 #[test]
-fn a_call_that_waits_for_an_agent_is_run_when_it_has_ended() {
+fn call_that_waits_for_an_agent_runs_after_its_end() {
     let (mut world, agent) = delegated(ExecutionMode::Background);
     world.finish(world.only(is_finish), WorkResult::RunTool(ToolResult::success("started")));
-    world.finish(world.only(is_ask), said(2, &["read_agent"]));
+    world.finish(world.only(is_ask), model_answer(2, &["read_agent"]));
     let prepare = world.only(|w| matches!(w, Work::PrepareCall { .. }));
     world.finish(prepare, WorkResult::PrepareCall(Prepared::AfterAgent(agent.clone())));
     assert!(!world.running.values().any(|w| matches!(w, Work::RunTool { .. })));
-    world.finish(world.only(asks_for(&agent)), said(3, &[]));
+    world.finish(world.only(asks_for(&agent)), model_answer(3, &[]));
     world.only(|w| matches!(w, Work::RunTool { .. }));
 }
 
-/// A client's agent has a turn of its own where there is none, and nobody's prompt has an outcome because of it.
+/// A turn without a prompt is opened for the agent, and no prompt gets an outcome from it.
 #[test]
-fn a_client_starts_an_agent_in_a_session_at_rest() {
+fn client_starts_an_agent_in_an_idle_session() {
     let mut world = World::new();
     let started = world.start_agent();
     let agent = world.agents()[0].clone();
-    assert_eq!(started, Reply::AgentStarted(agent.clone()));
-    world.finish(world.only(asks_for(&agent)), said(1, &[]));
-    world.finish(world.only(is_ask), said(2, &[]));
+    assert_eq!(started, Ok(agent.clone()));
+    world.finish(world.only(asks_for(&agent)), model_answer(1, &[]));
+    world.finish(world.only(is_ask), model_answer(2, &[]));
     assert!(!world.session.is_busy() && world.outcomes().is_empty());
     let known: Vec<_> = world.session.durable.known_agents().map(|agent| agent.answer.as_str()).collect();
-    assert_eq!(known, ["text"], "what came of it can still be asked for");
+    assert_eq!(known, ["text"], "its answer can still be read");
 }
 
-/// The turn of a client's agent outlives a prompt that is taken back, and a prompt that comes joins it.
+/// The turn of a client's agent survives the withdrawal of a prompt, and later prompts join it.
 #[test]
 fn prompts_join_the_turn_of_a_clients_agent() {
     let mut world = World::new();
-    world.start_agent();
+    world.start_agent().expect("started");
     world.prompt(SendMode::Enqueue);
     world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
     world.prompt(SendMode::Enqueue);
-    world.withdraw(true);
+    world.withdraw(Withdrawn::All);
     assert_eq!(world.agents().len(), 1);
-    world.finish(world.only(is_ask), said(1, &[]));
-    world.finish(world.only(asks_for(&world.agents()[0])), said(2, &[]));
-    world.finish(world.only(is_ask), said(3, &[]));
+    world.finish(world.only(is_ask), model_answer(1, &[]));
+    world.finish(world.only(asks_for(&world.agents()[0])), model_answer(2, &[]));
+    world.finish(world.only(is_ask), model_answer(3, &[]));
     assert_eq!((world.session.is_busy(), world.outcomes().len()), (false, 2));
 }
 
-/// P4: what an agent was doing at a crash is interrupted, and so is the agent; nothing of it runs again.
+/// P4: an agent and its calls are interrupted by a crash, and never run again.
 #[test]
 fn agents_do_not_survive_a_crash() {
     for mode in [ExecutionMode::Sync, ExecutionMode::Background] {
@@ -195,9 +199,9 @@ fn agents_do_not_survive_a_crash() {
         if mode == ExecutionMode::Background {
             world.finish(world.only(is_finish), WorkResult::RunTool(ToolResult::success("started")));
         }
-        world.finish(world.only(asks_for(&agent)), said(1, &["client_tool"]));
+        world.finish(world.only(asks_for(&agent)), model_answer(1, &["client_tool"]));
         let prepare = world.only(|w| matches!(w, Work::PrepareCall { call } if call.agent.is_some()));
-        world.finish(prepare, wants(&"call-1-0".into(), Route::Client));
+        world.finish(prepare, needs_permission(&"call-1-0".into(), Route::Client));
         world.crash();
         world.resume(2, &[], Some(true));
         assert!(world.agents().is_empty() && world.open_requests().is_empty());
@@ -205,7 +209,7 @@ fn agents_do_not_survive_a_crash() {
         assert_eq!(kinds.last().map(String::as_str), Some("subagent.failed"), "{kinds:?}");
         assert_eq!(kinds.iter().filter(|kind| *kind == "tool.execution_complete").count(), 1);
         while world.session.is_busy() {
-            world.finish(world.only(is_ask), said(9, &[]));
+            world.finish(world.only(is_ask), model_answer(9, &[]));
         }
         assert_eq!(outcome(&world).0, Outcome::Completed);
     }

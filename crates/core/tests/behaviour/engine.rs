@@ -1,7 +1,8 @@
-//! Turns that another agent's program works on.
+//! Turns of engines.
 
 use super::*;
-use baton_core::{EngineControl, EngineReport};
+use baton_core::EngineReport;
+use baton_protocol::engine::EngineControl;
 use baton_protocol::rules::{RuleListEdit, RulesEdit};
 use baton_protocol::{Json, ToolCallId};
 
@@ -14,11 +15,6 @@ fn driven() -> World {
 
 fn drive(world: &World) -> baton_core::WorkId {
     world.only(|w| matches!(w, Work::Drive { .. }))
-}
-
-fn allow_all(world: &mut World) {
-    let change = baton_core::Change::Permissions(baton_protocol::event::PermissionMode::AllowAll);
-    world.take(Input::Change { reply: baton_core::ReplyTo(9002), change });
 }
 
 fn told(outputs: &[Output]) -> Vec<EngineControl> {
@@ -37,11 +33,12 @@ fn begin_call(world: &mut World) -> ToolCallId {
 }
 
 #[test]
-fn what_an_engine_does_is_recorded_as_our_own_work_is() {
+fn engine_calls_and_messages_are_recorded() {
     let mut world = driven();
     let call = begin_call(&mut world);
     world.report(drive(&world), EngineReport::CallFinished { call, result: ToolResult::success("done") });
-    let said = EngineReport::Said { message_id: "m".into(), text: "hi".into(), reasoning: None, model: None };
+    let said =
+        EngineReport::Message { message_id: "m".into(), text: "hi".into(), reasoning: None, model: None };
     world.report(drive(&world), said);
     world.finish(drive(&world), WorkResult::Drive(Ok(())));
     let kinds = &world.kinds()[2..];
@@ -60,40 +57,39 @@ fn what_an_engine_does_is_recorded_as_our_own_work_is() {
 }
 
 #[test]
-fn what_it_wants_is_asked_once_and_told_back() {
+fn engine_permission_request_is_answered_once() {
     let mut world = driven();
     let call = begin_call(&mut world);
-    let wants = Box::new(wish(&call, Route::BuiltIn));
+    let wants = Box::new(permission_request(&call, Route::BuiltIn));
     world.report(
         drive(&world),
         EngineReport::Wants { reference: "r1".into(), call: Some(call), wants, cwd: None },
     );
-    let request = only_request(&world);
-    let reply = baton_core::ReplyTo(9001);
-    let out = world.take(Input::Answer { reply, request: request.clone(), answer: approve() });
+    let request = the_request(&world);
+    let (_, out) = world.answer_for_outputs(&request, approve());
     assert_eq!(told(&out), [EngineControl::Decide { reference: "r1".into(), verdict: Verdict::ApproveOnce }]);
     let late = world.answer(&request, reject());
-    assert_eq!(world.replies[&late], Reply::TooLate);
+    assert_eq!(world.outcome_of(late), Some(AnswerOutcome::TooLate));
 }
 
 #[test]
-fn what_it_does_not_wait_for_any_more_is_not_asked_any_more() {
+fn request_that_the_engine_withdraws_is_closed() {
     let mut world = driven();
     let call = begin_call(&mut world);
     for call in [Some(call), None] {
-        let wants = Box::new(wish(&"item_1".into(), Route::BuiltIn));
+        let wants = Box::new(permission_request(&"item_1".into(), Route::BuiltIn));
         world.report(drive(&world), EngineReport::Wants { reference: "r".into(), call, wants, cwd: None });
-        let request = only_request(&world);
+        let request = the_request(&world);
         world.report(drive(&world), EngineReport::Withdrawn { reference: "r".into() });
         assert!(world.open_requests().is_empty());
         let late = world.answer(&request, approve());
-        assert_eq!(world.replies[&late], Reply::TooLate);
+        assert_eq!(world.outcome_of(late), Some(AnswerOutcome::TooLate));
     }
     world.report(drive(&world), EngineReport::Withdrawn { reference: "never".into() });
 }
 
 #[test]
-fn what_it_uses_is_counted() {
+fn engine_usage_is_counted() {
     let mut world = driven();
     let tokens = baton_protocol::event::TokenCounts { input: 7, ..Default::default() };
     world.report(drive(&world), EngineReport::Used { model: Some("m".into()), tokens });
@@ -101,10 +97,10 @@ fn what_it_uses_is_counted() {
 }
 
 #[test]
-fn a_grant_answers_for_the_user() {
+fn allow_all_answers_engine_requests() {
     let mut world = driven();
-    allow_all(&mut world);
-    let wants = Box::new(wish(&"x".into(), Route::BuiltIn));
+    world.allow_all();
+    let wants = Box::new(permission_request(&"x".into(), Route::BuiltIn));
     let out = world
         .report(drive(&world), EngineReport::Wants { reference: "r".into(), call: None, wants, cwd: None });
     assert_eq!(told(&out).len(), 1);
@@ -112,39 +108,51 @@ fn a_grant_answers_for_the_user() {
 }
 
 #[test]
-fn a_rule_decides_without_asking_and_a_deny_rule_wins() {
+fn deny_rule_wins_over_allow_all_for_engines() {
     let mut world = driven();
-    allow_all(&mut world);
+    world.allow_all();
     for (denied, verdict) in [(Vec::new(), Verdict::ApproveOnce), (vec![read_rule()], Verdict::DeniedByRules)]
     {
         let denied = RuleListEdit { replace: Some(denied), ..RuleListEdit::default() };
-        set_rules(&mut world, RulesEdit { denied, ..RulesEdit::default() });
-        let wants = Box::new(wish(&"x".into(), Route::BuiltIn));
+        world.edit_rules(RulesEdit { denied, ..RulesEdit::default() });
+        let wants = Box::new(permission_request(&"x".into(), Route::BuiltIn));
         let wants = EngineReport::Wants { reference: "r".into(), call: None, wants, cwd: None };
         let out = world.report(drive(&world), wants);
         assert_eq!(told(&out), [EngineControl::Decide { reference: "r".into(), verdict }]);
         assert!(world.open_requests().is_empty());
     }
     let calls = &world.session.durable.turn.as_ref().unwrap().calls;
-    assert!(calls.iter().all(|call| call.stage.is_done()), "what stood for the questions has ended");
+    assert!(calls.iter().all(|call| call.stage.is_done()), "placeholder calls have ended");
 }
 
 #[test]
-fn a_grant_for_the_session_is_not_passed_on_to_the_program() {
+fn first_deny_rule_ends_an_engine_that_runs_without_approvals() {
+    let mut world = driven();
+    world.session.live.allow_all = true;
+    let work = drive(&world);
+    let denied = RuleListEdit { replace: Some(vec![read_rule()]), ..RuleListEdit::default() };
+    world.edit_rules(RulesEdit { denied, ..RulesEdit::default() });
+    assert!(!world.session.live.work.contains_key(&work), "the program is stopped");
+    assert!(world.session.durable.turn.is_none());
+    assert!(!world.session.is_busy());
+}
+
+#[test]
+fn session_grant_reaches_the_engine_as_single_approval() {
     let mut world = driven();
     let call = begin_call(&mut world);
-    let wants = Box::new(wish(&call, Route::BuiltIn));
+    let wants = Box::new(permission_request(&call, Route::BuiltIn));
     let report = EngineReport::Wants { reference: "r1".into(), call: Some(call), wants, cwd: None };
     world.report(drive(&world), report);
-    let answer = decided(Verdict::ApproveForSession(None));
-    let request = only_request(&world);
-    let out = world.take(Input::Answer { reply: baton_core::ReplyTo(9001), request, answer });
+    let answer = permission_answer(Verdict::ApproveForSession(None));
+    let request = the_request(&world);
+    let (_, out) = world.answer_for_outputs(&request, answer);
     assert_eq!(told(&out), [EngineControl::Decide { reference: "r1".into(), verdict: Verdict::ApproveOnce }]);
     assert_eq!(world.session.durable.grants.len(), 1);
 }
 
 #[test]
-fn an_immediate_prompt_is_told_to_it_at_once() {
+fn immediate_prompt_steers_the_engine() {
     let mut world = driven();
     world.prompt(SendMode::Immediate);
     let prepare = world.only(|w| matches!(w, Work::PreparePrompt { .. }));
@@ -156,7 +164,7 @@ fn an_immediate_prompt_is_told_to_it_at_once() {
 }
 
 #[test]
-fn its_own_name_of_the_conversation_survives_a_crash_and_its_turn_does_not() {
+fn engine_thread_survives_a_crash_and_its_turn_is_interrupted() {
     let mut world = driven();
     world.report(drive(&world), EngineReport::Thread("t-1".into()));
     begin_call(&mut world);
@@ -173,7 +181,7 @@ fn its_own_name_of_the_conversation_survives_a_crash_and_its_turn_does_not() {
 }
 
 #[test]
-fn a_cancel_stops_it_and_what_it_says_afterwards_is_ignored() {
+fn reports_after_cancel_are_ignored() {
     let mut world = driven();
     let id = drive(&world);
     world.abort();

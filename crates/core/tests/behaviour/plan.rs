@@ -1,4 +1,4 @@
-//! Plans that somebody is to approve.
+//! Plans that need approval.
 
 use baton_core::Change;
 use baton_protocol::event::{AgentMode, PlanAction, PlanAnswer};
@@ -6,16 +6,16 @@ use baton_protocol::permission::Approval;
 
 use super::*;
 
-/// A turn that was sent in plan mode, in a session of `mode`, whose model asks for its plan to be approved.
+/// A turn in plan mode whose model has proposed a plan, in a session of `mode`.
 fn planning(mode: AgentMode) -> (World, RequestId) {
     let mut world = World::new();
     world.change(Change::Mode(mode));
     world.prompt_in(AgentMode::Plan);
     world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
-    world.finish(world.only(is_ask), said(1, &["exit_plan_mode"]));
+    world.finish(world.only(is_ask), model_answer(1, &["exit_plan_mode"]));
     let prepare = world.only(|w| matches!(w, Work::PrepareCall { .. }));
-    world.finish(prepare, asks(Question::Plan(proposed_plan())));
-    let request = only_request(&world);
+    world.finish(prepare, asks_user(Question::Plan(proposed_plan())));
+    let request = the_request(&world);
     (world, request)
 }
 
@@ -37,7 +37,7 @@ fn mode_changes(world: &World) -> Vec<(AgentMode, AgentMode)> {
 }
 
 #[test]
-fn an_approved_plan_is_carried_out_in_the_mode_that_was_chosen() {
+fn approved_plan_continues_in_the_chosen_mode() {
     use AgentMode::{Autopilot, Interactive, Plan};
     for (session, action, mode) in [
         (Plan, PlanAction::Interactive, Interactive),
@@ -49,7 +49,7 @@ fn an_approved_plan_is_carried_out_in_the_mode_that_was_chosen() {
         assert_eq!((world.session.durable.mode(), shown(&world)), (Plan, vec!["exit_plan_mode.requested"]));
         world.only(is_delivery);
         let reply = world.answer(&request, plan_approved(action));
-        assert_eq!(world.replies[&reply], Reply::Counted);
+        assert_eq!(world.outcome_of(reply), Some(AnswerOutcome::Counted));
         assert_eq!(shown(&world).last(), Some(&"exit_plan_mode.completed"));
         assert_eq!(mode_changes(&world).last(), Some(&(Plan, mode)));
         assert_eq!((world.session.durable.mode(), world.session.durable.facts.mode), (mode, mode));
@@ -61,16 +61,16 @@ fn an_approved_plan_is_carried_out_in_the_mode_that_was_chosen() {
             names_mode && told.contains("sub-agents") == (action == PlanAction::AutopilotFleet),
             "{told}"
         );
-        assert!(!world.running.values().any(is_delivery), "nobody looks at it any more");
+        assert!(!world.running.values().any(is_delivery), "no client shows it any more");
         world.only(is_ask);
         let late = world.answer(&request, plan_refused(None));
-        assert_eq!(world.replies[&late], Reply::TooLate);
+        assert_eq!(world.outcome_of(late), Some(AnswerOutcome::TooLate));
     }
 }
 
 #[test]
-fn a_plan_that_was_approved_for_later_ends_the_turn() {
-    let defers = Answer::Plan(PlanAnswer::Approved {
+fn plan_approved_for_later_ends_the_turn() {
+    let defers = RequestAnswer::Plan(PlanAnswer::Approved {
         action: PlanAction::Autopilot,
         approves_edits: false,
         defers: true,
@@ -84,23 +84,23 @@ fn a_plan_that_was_approved_for_later_ends_the_turn() {
         let (mut world, request) = planning(session);
         world.answer(&request, answer);
         assert_eq!(outcome(&world).0, Outcome::Completed);
-        assert!(world.running.is_empty(), "the model is not asked again");
+        assert!(world.running.is_empty(), "the model is not called again");
         assert_eq!(world.session.durable.mode(), mode);
         assert!(last_result(&world).1.contains("Do not start"));
     }
 }
 
 #[test]
-fn a_plan_for_later_lets_what_is_under_way_come_to_its_end() {
+fn plan_approved_for_later_lets_running_calls_finish() {
     let mut world = asking();
-    world.finish(world.only(is_ask), said(1, &["exit_plan_mode", "builtin"]));
+    world.finish(world.only(is_ask), model_answer(1, &["exit_plan_mode", "builtin"]));
     let prepare = |world: &World| {
         let mut found = world.running.iter().filter(|(_, w)| matches!(w, Work::PrepareCall { .. }));
         *found.next().expect("a call").0
     };
-    world.finish(prepare(&world), asks(Question::Plan(proposed_plan())));
+    world.finish(prepare(&world), asks_user(Question::Plan(proposed_plan())));
     world.finish(prepare(&world), runnable(Route::BuiltIn));
-    world.answer(&only_request(&world), plan_approved(PlanAction::ExitOnly));
+    world.answer(&the_request(&world), plan_approved(PlanAction::ExitOnly));
     let tool = world.only(|w| matches!(w, Work::RunTool { .. }));
     world.finish(tool, WorkResult::RunTool(ToolResult::success("done")));
     assert_eq!(outcome(&world).0, Outcome::Completed);
@@ -108,7 +108,7 @@ fn a_plan_for_later_lets_what_is_under_way_come_to_its_end() {
 }
 
 #[test]
-fn a_refused_plan_is_planned_on_with_what_was_said_about_it() {
+fn refused_plan_returns_feedback_to_the_model() {
     let (mut world, request) = planning(AgentMode::Plan);
     world.answer(&request, plan_refused(Some("shorter")));
     let (_, told) = last_result(&world);
@@ -118,11 +118,14 @@ fn a_refused_plan_is_planned_on_with_what_was_said_about_it() {
 }
 
 #[test]
-fn a_plan_that_reaches_nobody_changes_nothing() {
+fn plan_that_reaches_no_user_changes_nothing() {
     let (mut world, request) = planning(AgentMode::Plan);
-    let wrong = world.answer(&request, Answer::UserInput { answer: "yes".into(), was_freeform: true });
-    assert_eq!((world.replies[&wrong].clone(), only_request(&world)), (Reply::Mismatch, request.clone()));
-    world.answer(&request, Answer::NoUser);
+    let wrong = world.answer(&request, RequestAnswer::UserInput { answer: "yes".into(), was_freeform: true });
+    assert_eq!(
+        (world.outcome_of(wrong), the_request(&world)),
+        (Some(AnswerOutcome::Mismatch), request.clone())
+    );
+    world.answer(&request, RequestAnswer::NoUser);
     let (success, told) = last_result(&world);
     assert!(!success && told.contains("still in plan mode"), "{told}");
     assert_eq!(world.session.durable.mode(), AgentMode::Plan);
@@ -130,7 +133,7 @@ fn a_plan_that_reaches_nobody_changes_nothing() {
 }
 
 #[test]
-fn who_approves_edits_with_the_plan_is_not_asked_for_them() {
+fn plan_can_be_approved_with_edits() {
     let (mut world, request) = planning(AgentMode::Plan);
     let answer = PlanAnswer::Approved {
         action: PlanAction::Interactive,
@@ -138,12 +141,12 @@ fn who_approves_edits_with_the_plan_is_not_asked_for_them() {
         defers: false,
         feedback: None,
     };
-    world.answer(&request, Answer::Plan(answer));
+    world.answer(&request, RequestAnswer::Plan(answer));
     assert_eq!(world.session.durable.grants[0].approval, Approval::Write {});
 }
 
 #[test]
-fn a_plan_goes_to_the_newest_client_that_can_approve_and_to_the_next_when_that_one_leaves() {
+fn plan_goes_to_the_newest_capable_client() {
     let (mut world, _) = planning(AgentMode::Plan);
     let to = |world: &World| {
         world.running.values().find_map(|w| match w {
@@ -159,17 +162,17 @@ fn a_plan_goes_to_the_newest_client_that_can_approve_and_to_the_next_when_that_o
         profile: asks_only,
         arrival: baton_core::Arrival::Watching,
     });
-    assert_eq!(to(&world), None, "whoever can show questions need not be able to show plans");
+    assert_eq!(to(&world), None, "a client that can show questions cannot necessarily show plans");
     world.attach(3, &[]);
     assert_eq!(to(&world), Some(3));
 }
 
 #[test]
-fn a_plan_survives_a_crash_under_its_id_or_is_closed() {
+fn plan_survives_a_crash_or_is_closed() {
     let (mut world, request) = planning(AgentMode::Interactive);
     world.crash();
     world.resume(2, &[], Some(true));
-    assert_eq!((only_request(&world), world.session.durable.mode()), (request.clone(), AgentMode::Plan));
+    assert_eq!((the_request(&world), world.session.durable.mode()), (request.clone(), AgentMode::Plan));
     world.only(is_delivery);
     world.answer(&request, plan_approved(PlanAction::Interactive));
     assert_eq!(world.session.durable.mode(), AgentMode::Interactive);
@@ -180,25 +183,25 @@ fn a_plan_survives_a_crash_under_its_id_or_is_closed() {
     world.resume(2, &[], None);
     assert_eq!((world.open_requests().len(), outcome(&world).0), (0, Outcome::Interrupted));
     let late = world.answer(&request, plan_approved(PlanAction::Interactive));
-    assert_eq!(world.replies[&late], Reply::TooLate);
-    assert_eq!(mode_changes(&world), [], "what nobody approved changed nothing");
+    assert_eq!(world.outcome_of(late), Some(AnswerOutcome::TooLate));
+    assert_eq!(mode_changes(&world), [], "a plan that was not approved changes nothing");
 }
 
 #[test]
-fn a_cancel_closes_the_plan() {
+fn cancel_closes_the_plan() {
     let (mut world, _) = planning(AgentMode::Plan);
     world.abort();
     assert_eq!((world.open_requests().len(), outcome(&world).0), (0, Outcome::Cancelled));
     assert_eq!(shown(&world).last(), Some(&"exit_plan_mode.completed"));
-    assert_eq!(world.session.durable.mode(), AgentMode::Plan, "the session still plans");
+    assert_eq!(world.session.durable.mode(), AgentMode::Plan, "the session is still in plan mode");
 }
 
 #[test]
-fn the_mode_of_a_prompt_is_that_of_its_turn_only() {
+fn mode_of_a_prompt_ends_with_its_turn() {
     let mut world = World::new();
     world.prompt_in(AgentMode::Plan);
     world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
     assert_eq!(world.session.durable.mode(), AgentMode::Plan);
-    world.finish(world.only(is_ask), said(1, &[]));
+    world.finish(world.only(is_ask), model_answer(1, &[]));
     assert_eq!(world.session.durable.mode(), AgentMode::Interactive);
 }

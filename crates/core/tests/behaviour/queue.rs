@@ -1,34 +1,37 @@
-//! What waits: commands among the prompts, and rearranging all of it.
+//! The queue: commands among prompts, and edits.
 
-use baton_core::{Arrangement, Profile};
+use baton_core::Profile;
+use baton_core::ask::{
+    DuplicateQueued, HoldQueue, InsertPrompt, InvokeCommand, MoveQueued, RewordQueued, SteerQueued,
+};
 use baton_protocol::ClientId;
 use baton_protocol::event::Prompt;
 use baton_protocol::tool::Command;
 
 use super::*;
 
-const HANDLED: Answer = Answer::QueuedCommand { handled: true, stop: false };
+const HANDLED: RequestAnswer = RequestAnswer::QueuedCommand { handled: true, stop: false };
 
-/// A session whose client runs whatever commands come.
-fn hosted() -> World {
+/// A session whose client is a runner.
+fn with_runner() -> World {
     let mut world = World::new();
-    world.host(1, true);
+    world.register_runner(1, true);
     world
 }
 
-/// How often clients were asked to run a command, by the kind of the event.
-fn asked(world: &World, kind: &str) -> usize {
+/// Number of shown events of a type.
+fn count_shown(world: &World, kind: &str) -> usize {
     world.shown.iter().filter(|event| event.body.kind() == kind).count()
 }
 
-/// What a client brings that has a command of its own.
+/// The profile of a client that has a command.
 fn with_deploy() -> Profile {
     let commands = vec![Command { name: "deploy".into(), description: None }];
     Profile { commands, ..profile(&[]) }
 }
 
-fn went_wrong(client: u64, why: &str) -> Answer {
-    Answer::Command { by: ClientId(client), error: Some(why.into()) }
+fn command_error(client: u64, why: &str) -> RequestAnswer {
+    RequestAnswer::Command { by: ClientId(client), error: Some(why.into()) }
 }
 
 fn is_preparing(work: &Work) -> bool {
@@ -36,138 +39,138 @@ fn is_preparing(work: &Work) -> bool {
 }
 
 #[test]
-fn a_command_waits_for_the_turn_before_it_and_what_comes_after_waits_for_the_command() {
-    let mut world = hosted();
+fn commands_and_prompts_run_in_queue_order() {
+    let mut world = with_runner();
     world.prompt(SendMode::Enqueue);
     world.finish(world.only(is_preparing), prepared_prompt());
     let command = world.enqueue("/deploy now");
     world.prompt(SendMode::Enqueue);
-    assert_eq!((world.command(), world.waiting()[0]), (None, command));
-    world.finish(world.only(is_ask), said(1, &[]));
-    let request = world.command().expect("it is the command's turn");
+    assert_eq!((world.command(), world.queue()[0]), (None, command));
+    world.finish(world.only(is_ask), model_answer(1, &[]));
+    let request = world.command().expect("the command was started");
     assert_eq!(request, RequestId(command.to_string()));
-    assert!(world.running.is_empty() && world.waiting().len() == 1, "the prompt waits for the command");
+    assert!(world.running.is_empty() && world.queue().len() == 1, "the prompt waits for the command");
     let reply = world.answer(&request, HANDLED);
-    assert_eq!(world.replies[&reply], Reply::Counted);
+    assert_eq!(world.outcome_of(reply), Some(AnswerOutcome::Counted));
     assert_eq!(outcome(&world).0, Outcome::Completed);
     world.only(is_preparing);
     let late = world.answer(&request, HANDLED);
-    assert_eq!(world.replies[&late], Reply::TooLate);
+    assert_eq!(world.outcome_of(late), Some(AnswerOutcome::TooLate));
 }
 
 #[test]
-fn a_command_of_a_client_goes_to_that_client() {
-    let mut world = hosted();
+fn client_command_goes_to_the_client_that_has_it() {
+    let mut world = with_runner();
     world.resume_with(2, with_deploy(), None);
     world.enqueue("/deploy now");
-    assert_eq!((asked(&world, "command.execute"), asked(&world, "command.queued")), (1, 0));
+    assert_eq!((count_shown(&world, "command.execute"), count_shown(&world, "command.queued")), (1, 0));
     let request = world.command().expect("asked");
-    world.answer(&request, went_wrong(2, "no such host"));
+    world.answer(&request, command_error(2, "no such host"));
     assert_eq!(outcome(&world), (Outcome::Failed, "no such host".into()));
     assert_eq!(world.last_shown(), Some("session.idle"));
 }
 
 #[test]
-fn a_command_that_no_client_runs_is_the_servers() {
+fn command_without_a_runner_is_run_by_the_server() {
     let mut world = World::new();
     world.enqueue("/usage");
     world.enqueue("/nonsense");
     let run = |world: &World| world.only(|w| matches!(w, Work::RunCommand { .. }));
     world.finish(run(&world), WorkResult::RunCommand(Ok(Some("2 prompts".into()))));
-    assert!(world.kinds().contains(&"session.info"), "people are told what it says");
+    assert!(world.kinds().contains(&"session.info"), "its message is recorded");
     world.finish(run(&world), WorkResult::RunCommand(Err("there is none".into())));
-    assert!(world.kinds().contains(&"session.warning"), "people are told what went wrong");
+    assert!(world.kinds().contains(&"session.warning"), "its error is recorded");
     assert_eq!(outcome(&world), (Outcome::Failed, "there is none".into()));
     assert!(!world.session.is_busy());
 }
 
 #[test]
-fn a_command_that_clients_run_is_still_pending_after_a_crash_under_the_same_name() {
-    let mut world = hosted();
+fn client_command_stays_pending_under_its_id_after_a_crash() {
+    let mut world = with_runner();
     world.enqueue("/deploy");
     world.enqueue("/test");
     let request = world.command().expect("asked");
     world.crash();
-    let before = asked(&world, "command.queued");
+    let before = count_shown(&world, "command.queued");
     world.resume(2, &[], Some(true));
     assert_eq!(world.command(), Some(request.clone()));
-    world.host(2, true);
-    assert_eq!(asked(&world, "command.queued"), before + 1, "who can run it is asked, once");
+    world.register_runner(2, true);
+    assert_eq!(count_shown(&world, "command.queued"), before + 1, "the runner is asked once");
     world.answer(&request, HANDLED);
-    assert!(world.command().is_some_and(|next| next != request), "the one behind it waits for clients, too");
+    assert!(world.command().is_some_and(|next| next != request), "the next command is also for clients");
 }
 
 #[test]
-fn who_runs_a_command_is_not_asked_again_whoever_else_comes() {
+fn asked_client_is_not_asked_again_while_attached() {
     let mut world = World::new();
     world.resume_with(2, with_deploy(), None);
     world.enqueue("/deploy");
     world.crash();
     world.shown.clear();
     world.resume_with(2, with_deploy(), Some(true));
-    assert_eq!(asked(&world, "command.execute"), 1, "the resume asks once");
+    assert_eq!(count_shown(&world, "command.execute"), 1, "the resuming client is asked once");
     world.resume_with(2, with_deploy(), Some(true));
     world.resume_with(3, with_deploy(), Some(true));
-    world.host(3, true);
-    assert_eq!((asked(&world, "command.execute"), asked(&world, "command.queued")), (1, 0));
+    world.register_runner(3, true);
+    assert_eq!((count_shown(&world, "command.execute"), count_shown(&world, "command.queued")), (1, 0));
     world.detach(2);
     world.resume_with(4, with_deploy(), Some(true));
-    assert_eq!(asked(&world, "command.execute"), 2, "who was asked has left");
+    assert_eq!(count_shown(&world, "command.execute"), 2, "the client that was asked has detached");
 }
 
 #[test]
-fn a_host_at_work_is_not_asked_again() {
-    let mut world = hosted();
+fn asked_runner_is_not_asked_again() {
+    let mut world = with_runner();
     world.enqueue("/deploy");
-    world.host(1, true);
+    world.register_runner(1, true);
     world.resume(2, &[], None);
-    world.host(2, true);
-    assert_eq!(asked(&world, "command.queued"), 1);
+    world.register_runner(2, true);
+    assert_eq!(count_shown(&world, "command.queued"), 1);
 }
 
 #[test]
-fn a_client_that_does_not_have_a_command_does_not_fail_it_for_the_one_that_does() {
-    let mut world = hosted();
+fn error_of_a_bystander_does_not_fail_a_queued_command() {
+    let mut world = with_runner();
     world.resume_with(2, with_deploy(), None);
     world.enqueue("/deploy");
     world.prompt(SendMode::Enqueue);
     let request = world.command().expect("asked");
-    let reply = world.answer(&request, went_wrong(1, "Unknown command: deploy"));
-    assert_eq!(world.replies[&reply], Reply::TooLate);
-    assert!(world.command().is_some() && world.running.is_empty(), "the prompt still waits");
-    world.answer(&request, Answer::Command { by: ClientId(2), error: None });
+    let reply = world.answer(&request, command_error(1, "Unknown command: deploy"));
+    assert_eq!(world.outcome_of(reply), Some(AnswerOutcome::TooLate));
+    assert!(world.command().is_some() && world.running.is_empty(), "the prompt is still queued");
+    world.answer(&request, RequestAnswer::Command { by: ClientId(2), error: None });
     assert_eq!(outcome(&world).0, Outcome::Completed);
 }
 
 #[test]
-fn nor_does_it_fail_one_that_somebody_waits_for() {
+fn error_of_a_bystander_does_not_fail_an_invoked_command() {
     let mut world = World::new();
     world.resume_with(2, with_deploy(), None);
     let asker = world.invoke("deploy");
     let request = world.session.live.asks.keys().next().expect("asked").clone();
-    world.answer(&request, went_wrong(1, "Unknown command: deploy"));
-    assert!(!world.replies.contains_key(&asker));
-    world.answer(&request, went_wrong(2, "no such host"));
-    assert_eq!(world.replies[&asker], Reply::CommandDone(Some("no such host".into())));
+    world.answer(&request, command_error(1, "Unknown command: deploy"));
+    assert_eq!(world.reply::<InvokeCommand>(asker), None);
+    world.answer(&request, command_error(2, "no such host"));
+    assert_eq!(world.reply::<InvokeCommand>(asker), Some(Ok(Some("no such host".into()))));
 }
 
 #[test]
-fn a_command_can_be_taken_back_when_who_ran_it_has_left() {
-    let mut world = hosted();
+fn started_command_can_be_withdrawn_after_its_runner_detached() {
+    let mut world = with_runner();
     world.resume_with(2, with_deploy(), None);
     let command = world.enqueue("/deploy");
     world.prompt(SendMode::Enqueue);
-    assert_eq!(world.withdraw_one(command), Reply::Withdrew(0), "it is being run");
+    assert_eq!(world.withdraw(Withdrawn::One(command)), 0, "it was started");
     world.detach(2);
     assert!(world.session.is_abandoned(command));
-    assert_eq!(world.withdraw_one(command), Reply::Withdrew(1));
-    assert_eq!((outcome(&world).0, asked(&world, "command.completed")), (Outcome::Cancelled, 1));
+    assert_eq!(world.withdraw(Withdrawn::One(command)), 1);
+    assert_eq!((outcome(&world).0, count_shown(&world, "command.completed")), (Outcome::Cancelled, 1));
     world.only(is_preparing);
 }
 
 #[test]
-fn after_a_crash_that_nobody_continues_a_command_is_interrupted() {
-    let mut world = hosted();
+fn command_is_interrupted_by_a_crash_that_is_not_continued() {
+    let mut world = with_runner();
     world.enqueue("/deploy");
     world.crash();
     world.resume(2, &[], None);
@@ -175,85 +178,82 @@ fn after_a_crash_that_nobody_continues_a_command_is_interrupted() {
 }
 
 #[test]
-fn a_cancel_closes_commands_and_leaves_nothing_of_them_in_the_conversation() {
-    let mut world = hosted();
+fn cancel_closes_commands_without_messages() {
+    let mut world = with_runner();
     world.enqueue("/deploy");
     world.enqueue("/test");
     world.abort();
     assert_eq!((world.command(), world.session.is_busy()), (None, false));
-    assert_eq!((asked(&world, "command.completed"), world.outcomes().len()), (1, 2));
+    assert_eq!((count_shown(&world, "command.completed"), world.outcomes().len()), (1, 2));
     assert!(!world.kinds().contains(&"user.message"));
 }
 
 #[test]
-fn what_waits_can_be_taken_back_and_what_is_being_run_cannot() {
-    let mut world = hosted();
+fn queued_command_can_be_withdrawn_and_started_one_cannot() {
+    let mut world = with_runner();
     let running = world.enqueue("/deploy");
     let waiting = world.enqueue("/test");
-    world.withdraw(true);
+    world.withdraw(Withdrawn::All);
     assert!(world.outcomes().contains_key(&waiting) && !world.outcomes().contains_key(&running));
 }
 
 #[test]
-fn a_client_can_stop_what_waits_behind_its_command_until_somebody_sends_something() {
-    let mut world = hosted();
+fn command_result_can_pause_the_queue_until_the_next_prompt() {
+    let mut world = with_runner();
     world.enqueue("/deploy");
     world.prompt(SendMode::Enqueue);
     let request = world.command().expect("asked");
-    world.answer(&request, Answer::QueuedCommand { handled: true, stop: true });
+    world.answer(&request, RequestAnswer::QueuedCommand { handled: true, stop: true });
     assert!(world.running.is_empty() && world.session.is_busy());
     assert_eq!(world.last_shown(), Some("session.idle"));
     world.prompt(SendMode::Enqueue);
     world.only(is_preparing);
-    assert_eq!(world.waiting().len(), 1);
+    assert_eq!(world.queue().len(), 1);
 }
 
 #[test]
-fn what_waits_is_rearranged_and_stays_so_after_a_crash() {
+fn queue_edits_survive_a_crash() {
     let mut world = asking();
     let [first, second, third] = ["/one", "/two", "/three"].map(|command| world.enqueue(command));
-    assert_eq!(world.arrange(Arrangement::Move(third, 0)), Reply::Arranged(true));
-    assert_eq!(
-        world.arrange(Arrangement::Move(second, 99)),
-        Reply::Arranged(false),
-        "it is the last already"
-    );
-    let Reply::Accepted(copy) = world.arrange(Arrangement::Duplicate(third)) else { panic!("no copy") };
+    assert_eq!(world.ask(MoveQueued { prompt: third, position: 0 }), Ok(true));
+    assert_eq!(world.ask(MoveQueued { prompt: second, position: 99 }), Ok(false), "it is already the last");
+    let copy = world.ask(DuplicateQueued { prompt: third }).expect("a copy");
     let prompt = Prompt { text: "between".into(), mode: SendMode::Immediate, ..Prompt::default() };
-    let Reply::Accepted(between) = world.arrange(Arrangement::Insert(prompt, 1)) else { panic!("no prompt") };
-    let words = Arrangement::Reword { prompt: between, text: "other words".into(), display: None };
-    assert_eq!(world.arrange(words.clone()), Reply::Arranged(true));
-    assert_eq!(world.arrange(words), Reply::Arranged(false));
+    let inserted = InsertPrompt { prompt: Box::new(prompt), position: 1 };
+    let between = world.ask(inserted).expect("a prompt");
+    let reword = RewordQueued { prompt: between, text: "other words".into(), display: None };
+    assert_eq!(world.ask(reword.clone()), Ok(true));
+    assert_eq!(world.ask(reword), Ok(false));
     let order = vec![third, between, copy, first, second];
-    assert_eq!(world.waiting(), order);
+    assert_eq!(world.queue(), order);
     world.crash();
-    assert_eq!(world.waiting(), order);
-    let text = world.session.waiting().nth(1).map(|waiting| waiting.prompt.text.clone());
+    assert_eq!(world.queue(), order);
+    let text = world.session.queue().nth(1).map(|waiting| waiting.prompt.text.clone());
     assert_eq!(text.as_deref(), Some("other words"));
 }
 
 #[test]
-fn a_prompt_that_waits_can_join_the_running_turn() {
+fn queued_prompt_can_steer_the_running_turn() {
     let mut world = asking();
     world.prompt(SendMode::Enqueue);
-    let waiting = world.waiting()[0];
-    assert_eq!(world.arrange(Arrangement::Steer(waiting)), Reply::Arranged(true));
-    world.finish(world.only(is_ask), said(1, &["builtin"]));
+    let waiting = world.queue()[0];
+    assert_eq!(world.ask(SteerQueued { prompt: waiting }), Ok(true));
+    world.finish(world.only(is_ask), model_answer(1, &["builtin"]));
     world.abort();
     world.prompt(SendMode::Enqueue);
     let begun = world.session.durable.inbox.peek().expect("it is being prepared").id;
-    assert!(matches!(world.arrange(Arrangement::Steer(begun)), Reply::Refused(_)));
+    assert!(world.ask(SteerQueued { prompt: begun }).is_err());
 }
 
 #[test]
-fn what_waits_is_held_back_until_somebody_lets_it_go_also_across_a_crash() {
+fn paused_queue_stays_paused_across_a_crash() {
     let mut world = World::new();
-    assert_eq!(world.arrange(Arrangement::Hold(true)), Reply::Arranged(true));
-    assert!(matches!(world.arrange(Arrangement::Hold(true)), Reply::Refused(_)), "somebody holds it already");
+    assert_eq!(world.ask(HoldQueue { hold: true }), Ok(true));
+    assert!(world.ask(HoldQueue { hold: true }).is_err(), "it is already paused");
     world.prompt(SendMode::Enqueue);
     world.crash();
     world.resume(1, &[], Some(true));
     assert!(world.running.is_empty());
-    world.arrange(Arrangement::Hold(false));
+    world.resume_queue().expect("resumed");
     world.only(is_preparing);
 }

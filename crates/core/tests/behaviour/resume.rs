@@ -1,10 +1,10 @@
-//! Coming back: what becomes of pending work when clients leave, return, or the server was killed.
+//! Resume: pending work after clients detached or the server was killed.
 
 use super::*;
 
 fn waiting_for_client() -> (World, RequestId) {
     let world = acting("client_tool", |_| runnable(Route::Client));
-    let request = only_request(&world);
+    let request = the_request(&world);
     (world, request)
 }
 
@@ -16,30 +16,30 @@ fn was_active(world: &World) -> Option<bool> {
 }
 
 #[test]
-fn while_another_client_is_attached_pending_work_stays() {
+fn pending_work_stays_while_another_client_is_attached() {
     let (mut world, request) = waiting_for_client();
     world.resume(2, &[], Some(false));
     assert_eq!(was_active(&world), Some(true));
-    assert_eq!(only_request(&world), request);
+    assert_eq!(the_request(&world), request);
 }
 
 #[test]
-fn continued_after_a_crash_the_request_keeps_its_id_and_the_turn_goes_on() {
+fn continued_request_keeps_its_id_after_a_crash() {
     let (mut world, request) = waiting_for_client();
     world.crash();
     world.resume(2, &["client_tool"], Some(true));
-    assert_eq!((was_active(&world), only_request(&world)), (Some(false), request.clone()));
+    assert_eq!((was_active(&world), the_request(&world)), (Some(false), request.clone()));
     world.answer(&request, tool_result());
     world.finish(
         world.only(|w| matches!(w, Work::FinishCall { .. })),
         WorkResult::RunTool(ToolResult::success("42")),
     );
-    world.finish(world.only(is_ask), said(2, &[]));
+    world.finish(world.only(is_ask), model_answer(2, &[]));
     assert_eq!(outcome(&world).0, Outcome::Completed);
 }
 
 #[test]
-fn not_continued_after_a_crash_it_is_closed_as_interrupted_and_nothing_runs() {
+fn work_that_is_not_continued_after_a_crash_is_interrupted() {
     let (mut world, request) = waiting_for_client();
     world.crash();
     world.resume(2, &[], None);
@@ -47,11 +47,11 @@ fn not_continued_after_a_crash_it_is_closed_as_interrupted_and_nothing_runs() {
     assert_eq!(outcome(&world).0, Outcome::Interrupted);
     assert!(world.running.is_empty());
     let late = world.answer(&request, tool_result());
-    assert_eq!(world.replies[&late], Reply::TooLate);
+    assert_eq!(world.outcome_of(late), Some(AnswerOutcome::TooLate));
 }
 
 #[test]
-fn a_newcomer_with_the_pending_tool_starts_over() {
+fn resuming_client_with_the_pending_tool_starts_over() {
     let (mut world, _) = waiting_for_client();
     world.detach(1);
     world.resume(2, &["client_tool"], Some(false));
@@ -59,15 +59,15 @@ fn a_newcomer_with_the_pending_tool_starts_over() {
 }
 
 #[test]
-fn a_newcomer_without_tools_may_answer_what_is_pending() {
+fn resuming_client_without_tools_can_answer_pending_requests() {
     let (mut world, request) = waiting_for_client();
     world.detach(1);
     world.resume(2, &[], Some(false));
-    assert_eq!((was_active(&world), only_request(&world)), (Some(true), request));
+    assert_eq!((was_active(&world), the_request(&world)), (Some(true), request));
 }
 
 #[test]
-fn a_tool_that_was_running_is_never_run_again() {
+fn running_tool_is_not_run_again_after_a_crash() {
     let mut world = acting("bash", |_| runnable(Route::BuiltIn));
     world.only(|w| matches!(w, Work::RunTool { .. }));
     world.crash();
@@ -77,7 +77,7 @@ fn a_tool_that_was_running_is_never_run_again() {
 }
 
 #[test]
-fn a_model_call_that_left_nothing_is_made_again() {
+fn model_call_without_a_result_is_repeated_after_a_crash() {
     let mut world = asking();
     world.crash();
     world.resume(2, &[], Some(true));
@@ -87,12 +87,12 @@ fn a_model_call_that_left_nothing_is_made_again() {
 }
 
 #[test]
-fn an_accepted_prompt_survives_a_crash() {
+fn accepted_prompt_survives_a_crash() {
     let mut world = World::new();
     world.prompt(SendMode::Enqueue);
     world.crash();
     world.resume(2, &[], Some(true));
     world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
-    world.finish(world.only(is_ask), said(1, &[]));
+    world.finish(world.only(is_ask), model_answer(1, &[]));
     assert_eq!(outcome(&world).0, Outcome::Completed);
 }

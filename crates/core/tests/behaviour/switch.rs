@@ -1,15 +1,15 @@
-//! Another model in the middle of a turn, and what a model had said before it failed.
+//! Fallback models, and messages of failed model calls.
 
 use baton_protocol::event::SwitchAnswer;
 
 use super::*;
 
-const YES: Answer = Answer::Switch(SwitchAnswer::Yes);
+const YES: RequestAnswer = RequestAnswer::Switch(SwitchAnswer::Yes);
 
-/// A turn whose model wants to be asked less often, and another is offered.
+/// A turn with a pending offer of a fallback model.
 fn offered() -> (World, RequestId) {
     let mut world = asking();
-    world.finish(world.only(is_ask), limited());
+    world.finish(world.only(is_ask), rate_limited());
     let request = world.offer().expect("an offer");
     (world, request)
 }
@@ -23,7 +23,7 @@ fn shown(world: &World) -> Vec<&str> {
     kinds.filter(|kind| kind.starts_with("auto_mode_switch")).collect()
 }
 
-fn said_by_the_model(world: &World) -> Vec<&str> {
+fn model_messages(world: &World) -> Vec<&str> {
     let messages = world.log.iter().filter_map(|event| match &event.body {
         Body::AssistantMessage(message) => Some(message.content.as_str()),
         _ => None,
@@ -32,24 +32,28 @@ fn said_by_the_model(world: &World) -> Vec<&str> {
 }
 
 #[test]
-fn a_turn_goes_on_with_another_model_if_somebody_agrees() {
+fn turn_continues_with_the_fallback_model_after_agreement() {
     let (mut world, request) = offered();
     assert_eq!(shown(&world), ["auto_mode_switch.requested"]);
     world.only(|w| matches!(w, Work::DeliverQuestion { .. }));
     let reply = world.answer(&request, YES);
-    assert_eq!((world.replies[&reply].clone(), model(&world)), (Reply::Counted, Some("another")));
+    assert_eq!((world.outcome_of(reply), model(&world)), (Some(AnswerOutcome::Counted), Some("another")));
     assert_eq!(shown(&world).last(), Some(&"auto_mode_switch.completed"));
     assert!(!world.running.values().any(|w| matches!(w, Work::DeliverQuestion { .. })));
     let late = world.answer(&request, YES);
-    assert_eq!(world.replies[&late], Reply::TooLate);
-    world.finish(world.only(is_ask), said(1, &[]));
+    assert_eq!(world.outcome_of(late), Some(AnswerOutcome::TooLate));
+    world.finish(world.only(is_ask), model_answer(1, &[]));
     assert_eq!(outcome(&world).0, Outcome::Completed);
-    assert_eq!(said_by_the_model(&world), ["text"], "half an answer that is given again is not kept");
+    assert_eq!(
+        model_messages(&world),
+        ["text"],
+        "the partial message is not recorded, because the answer is given again"
+    );
 }
 
 #[test]
-fn a_turn_fails_with_the_first_error_if_nobody_agrees() {
-    for answer in [Answer::Switch(SwitchAnswer::No), Answer::NoUser] {
+fn refused_offer_fails_the_turn_with_the_first_error() {
+    for answer in [RequestAnswer::Switch(SwitchAnswer::No), RequestAnswer::NoUser] {
         let (mut world, request) = offered();
         world.answer(&request, answer);
         assert_eq!((outcome(&world), model(&world)), ((Outcome::Failed, "no".into()), None));
@@ -57,34 +61,34 @@ fn a_turn_fails_with_the_first_error_if_nobody_agrees() {
     }
     let (mut world, request) = offered();
     let wrong = world.answer(&request, approve());
-    assert_eq!((world.replies[&wrong].clone(), world.offer()), (Reply::Mismatch, Some(request)));
+    assert_eq!((world.outcome_of(wrong), world.offer()), (Some(AnswerOutcome::Mismatch), Some(request)));
 }
 
 #[test]
-fn two_models_in_a_row_that_cannot_be_asked_are_enough() {
+fn failing_fallback_model_fails_the_turn() {
     let (mut world, request) = offered();
     world.answer(&request, YES);
-    world.finish(world.only(is_ask), limited());
+    world.finish(world.only(is_ask), rate_limited());
     assert_eq!((world.offer(), outcome(&world).0), (None, Outcome::Failed));
 }
 
 #[test]
-fn who_always_agrees_is_asked_once() {
+fn yes_always_switches_later_turns_without_an_offer() {
     let (mut world, request) = offered();
-    world.answer(&request, Answer::Switch(SwitchAnswer::YesAlways));
-    world.finish(world.only(is_ask), said(1, &[]));
+    world.answer(&request, RequestAnswer::Switch(SwitchAnswer::YesAlways));
+    world.finish(world.only(is_ask), model_answer(1, &[]));
     world.crash();
     world.resume(1, &[], None);
     world.prompt(SendMode::Enqueue);
     world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
-    world.finish(world.only(is_ask), limited());
+    world.finish(world.only(is_ask), rate_limited());
     assert_eq!(world.offer(), None);
-    world.finish(world.only(is_ask), said(2, &[]));
+    world.finish(world.only(is_ask), model_answer(2, &[]));
     assert_eq!(outcome(&world).0, Outcome::Completed);
 }
 
 #[test]
-fn an_offer_survives_a_crash_under_its_id() {
+fn offer_survives_a_crash_or_is_closed() {
     let (mut world, request) = offered();
     world.crash();
     world.resume(2, &[], Some(true));
@@ -99,11 +103,11 @@ fn an_offer_survives_a_crash_under_its_id() {
     world.resume(2, &[], None);
     assert_eq!((world.offer(), outcome(&world).0), (None, Outcome::Interrupted));
     let late = world.answer(&request, YES);
-    assert_eq!(world.replies[&late], Reply::TooLate);
+    assert_eq!(world.outcome_of(late), Some(AnswerOutcome::TooLate));
 }
 
 #[test]
-fn an_offer_ends_with_its_turn() {
+fn cancel_closes_the_offer() {
     let (mut world, _) = offered();
     world.abort();
     assert_eq!((world.offer(), outcome(&world).0), (None, Outcome::Cancelled));
@@ -111,37 +115,37 @@ fn an_offer_ends_with_its_turn() {
 }
 
 #[test]
-fn nobody_who_cannot_answer_is_asked() {
+fn no_offer_without_a_capable_client() {
     let mut world = asking();
     world.take(Input::Attach {
         client: baton_protocol::ClientId(1),
         profile: baton_core::Profile::default(),
         arrival: baton_core::Arrival::Made,
     });
-    world.finish(world.only(is_ask), limited());
+    world.finish(world.only(is_ask), rate_limited());
     assert_eq!((world.offer(), outcome(&world).0), (None, Outcome::Failed));
 }
 
 #[test]
-fn what_a_model_had_said_before_it_failed_is_kept() {
+fn partial_message_of_a_failed_model_is_recorded() {
     let mut world = asking();
-    world.finish(world.only(is_ask), failed());
-    assert_eq!(said_by_the_model(&world), ["half an"]);
+    world.finish(world.only(is_ask), model_failure());
+    assert_eq!(model_messages(&world), ["half an"]);
     assert_eq!(outcome(&world).0, Outcome::Failed);
 }
 
 #[test]
-fn nobody_is_asked_directly_while_somebody_listens() {
-    let nobody_asked =
+fn offers_are_not_delivered_while_a_client_listens() {
+    let no_client_asked =
         |world: &World| !world.running.values().any(|w| matches!(w, Work::DeliverQuestion { .. }));
     let mut world = asking();
     let (first, second) = (world.listen(1), world.listen(1));
     assert!(world.stop_listening(&first) && !world.stop_listening(&first), "once each");
-    world.finish(world.only(is_ask), limited());
+    world.finish(world.only(is_ask), rate_limited());
     let request = world.offer().expect("an offer");
-    assert_eq!(shown(&world), ["auto_mode_switch.requested"], "whoever listens is told");
+    assert_eq!(shown(&world), ["auto_mode_switch.requested"], "the listener sees the offer");
     world.attach(2, &[]);
-    assert!(nobody_asked(&world));
+    assert!(no_client_asked(&world));
     world.stop_listening(&second);
     world.only(|w| matches!(w, Work::DeliverQuestion { .. }));
     world.answer(&request, YES);
@@ -150,14 +154,14 @@ fn nobody_is_asked_directly_while_somebody_listens() {
     let mut world = asking();
     world.attach(2, &[]);
     world.listen(1);
-    world.finish(world.only(is_ask), limited());
-    assert!(nobody_asked(&world));
+    world.finish(world.only(is_ask), rate_limited());
+    assert!(no_client_asked(&world));
     world.detach(1);
     world.only(|w| matches!(w, Work::DeliverQuestion { .. }));
 }
 
 #[test]
-fn who_listens_need_not_be_one_who_can_be_asked() {
+fn listener_without_the_ability_still_gets_offers() {
     let mut world = asking();
     world.take(Input::Attach {
         client: baton_protocol::ClientId(1),
@@ -165,6 +169,6 @@ fn who_listens_need_not_be_one_who_can_be_asked() {
         arrival: baton_core::Arrival::Made,
     });
     world.listen(1);
-    world.finish(world.only(is_ask), limited());
+    world.finish(world.only(is_ask), rate_limited());
     world.offer().expect("an offer");
 }

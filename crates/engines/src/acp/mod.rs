@@ -1,273 +1,271 @@
-//! The Agent Client Protocol: one dialect for opencode, gemini, qwen and whatever else speaks it.
+//! The Agent Client Protocol: one adapter for opencode, gemini, qwen and every other program that speaks it.
 //!
-//! The types are those of the protocol's own crate; who speaks when is ours, because this is a state machine like every
-//! dialect. We offer the agent no files and no terminals: it has those of the machine that it runs on.
+//! The types are the few that Baton needs of the official schema, which tests compare them with. The exchange is
+//! implemented here, as a state machine like every adapter. Baton offers the agent no file access and no terminals: the
+//! agent has those of the machine that it runs on.
 
 mod calls;
 mod permissions;
+mod schema;
+mod tool_call;
 mod updates;
 
 use std::collections::VecDeque;
 
-use agent_client_protocol_schema::ProtocolVersion;
-use agent_client_protocol_schema::v1::{
-    AGENT_METHOD_NAMES as METHODS, AgentCapabilities, CLIENT_METHOD_NAMES as QUESTIONS, CancelNotification,
-    Implementation, InitializeRequest, LoadSessionRequest, NewSessionRequest, PromptRequest,
-    ResumeSessionRequest, SessionNotification,
-};
 use baton_protocol::permission::Verdict;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::ResumeToken;
-use crate::dialect::{Dialect, Ending, Launch, Opening, Step, Steps};
+use crate::adapter::{Adapter, Ending, Launch, LaunchContext, OUTPUT_LIMIT, Step, Steps};
 use crate::json::{list, readable, text};
 use permissions::Permissions;
+use schema::{Capabilities, PermissionRequest, Update, client_methods, methods};
 use updates::Updates;
 
-/// JSON-RPC's word for what one does not do.
+/// The JSON-RPC error code for an unknown method.
 const METHOD_NOT_FOUND: i64 = -32601;
 
-/// What is special about a program that speaks the protocol.
+/// The particulars of a program that speaks the protocol.
 #[derive(Debug, Clone)]
-pub(crate) struct Speaker {
-    /// What it is called in messages for people.
+pub(crate) struct AcpProgram {
+    /// The name in messages to the user.
     pub(crate) name: &'static str,
-    /// The arguments that make it speak.
+    /// The arguments that select the protocol.
     pub(crate) args: &'static [&'static str],
-    /// Variables that make it ask before it does something that matters.
-    pub(crate) asking: &'static [(&'static str, &'static str)],
+    /// Environment variables that make it ask for permissions.
+    pub(crate) permissions: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Debug)]
 pub(crate) struct Acp {
-    speaker: Speaker,
-    /// Where it works, and what was asked of it.
+    program: AcpProgram,
     cwd: String,
     model: Option<String>,
     effort: Option<String>,
     resume: Option<ResumeToken>,
-    can_be_resumed: bool,
-    /// The prompt that waits until the conversation is open.
+    is_resumable: bool,
+    /// The prompt to send when the conversation is open.
     prompt: Option<String>,
     session: Option<String>,
     last_request: u64,
-    /// Requests that were not answered yet, oldest first.
-    asked: VecDeque<(u64, Asked)>,
+    /// Requests without a response yet, oldest first.
+    sent: VecDeque<(u64, Sent)>,
     updates: Updates,
     permissions: Permissions,
 }
 
-/// What was asked for.
+/// A request to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Asked {
-    Greeting,
-    /// To begin a conversation, or to go on with one.
-    Session,
-    /// To go on with a conversation, without being told what was said in it.
-    Resumed,
-    /// To set what it is called.
-    Setting(String),
+enum Sent {
+    Initialize,
+    /// Creates a conversation, or loads one with its history.
+    Open,
+    /// Resumes a conversation without its history.
+    Resume,
+    /// Changes a setting, with its name in messages to the user.
+    Set(String),
     Prompt,
 }
 
 impl Acp {
-    pub(crate) fn new(speaker: Speaker) -> Self {
+    pub(crate) fn new(program: AcpProgram) -> Self {
         Self {
-            speaker,
+            program,
             cwd: String::new(),
             model: None,
             effort: None,
             resume: None,
-            can_be_resumed: true,
+            is_resumable: true,
             prompt: None,
             session: None,
             last_request: 0,
-            asked: VecDeque::new(),
+            sent: VecDeque::new(),
             updates: Updates::default(),
             permissions: Permissions::default(),
         }
     }
 }
 
-impl Dialect for Acp {
+impl Adapter for Acp {
     fn name(&self) -> &'static str {
-        self.speaker.name
+        self.program.name
     }
 
-    fn stays(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 
-    fn can_be_resumed(&self) -> bool {
-        self.can_be_resumed
+    fn is_resumable(&self) -> bool {
+        self.is_resumable
     }
 
-    fn launch(&mut self, opening: &Opening<'_>) -> Launch {
-        let spec = opening.spec;
+    fn launch(&mut self, context: &LaunchContext<'_>) -> Launch {
+        let spec = context.spec;
         *self = Self {
             cwd: spec.cwd.display().to_string(),
             model: spec.model.clone(),
             effort: spec.reasoning_effort.clone(),
-            resume: opening.token.cloned(),
-            ..Self::new(self.speaker.clone())
+            resume: context.token.cloned(),
+            ..Self::new(self.program.clone())
         };
         self.permissions.cwd.clone_from(&spec.cwd);
-        let ours = self.speaker.args.iter().map(|argument| (*argument).to_owned());
-        let args = ours.chain(opening.settings.extra_args.iter().cloned()).collect();
-        let environment = if spec.allow_all { Vec::new() } else { self.speaker.asking.to_vec() };
+        let protocol = self.program.args.iter().map(|argument| (*argument).to_owned());
+        let args = protocol.chain(context.settings.extra_args.iter().cloned()).collect();
+        let environment = if spec.allow_all { Vec::new() } else { self.program.permissions.to_vec() };
         Launch { args, environment, ..Launch::default() }
     }
 
     fn prompt(&mut self, prompt: &str, steps: &mut Steps) {
-        self.updates.begin();
+        self.updates.reset();
         match self.session.clone() {
             Some(session) => {
-                steps.named(&session, self.updates.model.as_deref());
-                self.ask_prompt(session, prompt, steps);
+                steps.identified(&session, self.updates.model.as_deref());
+                self.send_prompt(&session, prompt, steps);
             }
             None => {
                 self.prompt = Some(prompt.to_owned());
-                let us = Implementation::new("baton", env!("CARGO_PKG_VERSION")).title("Baton".to_owned());
-                let greeting = InitializeRequest::new(ProtocolVersion::V1).client_info(us);
-                self.ask(Asked::Greeting, METHODS.initialize, greeting, steps);
+                self.request(Sent::Initialize, methods::INITIALIZE, &schema::initialize(), steps);
             }
         }
     }
 
-    fn hear(&mut self, line: &Value, steps: &mut Steps) {
+    fn receive(&mut self, line: &Value, steps: &mut Steps) {
         match (text(line, "/method"), line.get("id")) {
-            (Some(method), Some(id)) => self.questioned(method, id, &line["params"], steps),
-            (Some(method), None) if method == QUESTIONS.session_update => self.told(&line["params"], steps),
-            (None, Some(id)) => self.answered(id, line, steps),
+            (Some(method), Some(id)) => self.on_request(method, id, &line["params"], steps),
+            (Some(method), None) if method == client_methods::UPDATE => {
+                self.on_update(&line["params"], steps);
+            }
+            (None, Some(id)) => self.on_response(id, line, steps),
             _ => {}
         }
     }
 
     fn decide(&mut self, reference: &str, verdict: Verdict, steps: &mut Steps) {
-        let instead = match &verdict {
+        let feedback = match &verdict {
             Verdict::Reject { feedback } => feedback.clone().filter(|text| !text.trim().is_empty()),
             _ => None,
         };
         if let Some(denied) = self.permissions.decide(reference, verdict, steps) {
             self.updates.calls.deny(denied);
-            // The protocol has no words for why not, so they come afterwards.
-            instead.into_iter().for_each(|text| steps.push(Step::Later(text)));
+            // The protocol has no field for feedback, so it becomes the next prompt.
+            feedback.into_iter().for_each(|text| steps.push(Step::Defer(text)));
         }
     }
 
     fn interrupt(&mut self, steps: &mut Steps) -> bool {
         let Some(session) = self.session.clone().filter(|_| self.is_prompted()) else { return false };
         self.permissions.cancel(steps);
-        let params = CancelNotification::new(session);
-        steps.say(&json!({"jsonrpc": "2.0", "method": METHODS.session_cancel, "params": params}));
+        let params = json!({"sessionId": session});
+        steps.send(&json!({"jsonrpc": "2.0", "method": methods::CANCEL, "params": params}));
         true
     }
 }
 
 impl Acp {
-    fn ask(&mut self, what: Asked, method: &str, params: impl Serialize, steps: &mut Steps) {
+    fn request(&mut self, sent: Sent, method: &str, params: &Value, steps: &mut Steps) {
         self.last_request += 1;
-        self.asked.push_back((self.last_request, what));
-        let params = serde_json::to_value(params).unwrap_or_default();
-        steps.say(&json!({"jsonrpc": "2.0", "id": self.last_request, "method": method, "params": params}));
+        self.sent.push_back((self.last_request, sent));
+        steps.send(&json!({"jsonrpc": "2.0", "id": self.last_request, "method": method, "params": params}));
     }
 
-    fn ask_prompt(&mut self, session: String, prompt: &str, steps: &mut Steps) {
-        let params = PromptRequest::new(session, vec![prompt.into()]);
-        self.ask(Asked::Prompt, METHODS.session_prompt, params, steps);
+    fn send_prompt(&mut self, session: &str, prompt: &str, steps: &mut Steps) {
+        self.request(Sent::Prompt, methods::PROMPT, &schema::prompt(session, prompt), steps);
     }
 
     fn is_prompted(&self) -> bool {
-        self.asked.iter().any(|(_, asked)| *asked == Asked::Prompt)
+        self.sent.iter().any(|(_, sent)| *sent == Sent::Prompt)
     }
 
-    /// Something has happened. What happens before a prompt is the history of the conversation, which we know.
-    fn told(&mut self, params: &Value, steps: &mut Steps) {
-        let Ok(told) = serde_json::from_value::<SessionNotification>(params.clone()) else { return };
-        if self.is_prompted() && self.session.as_deref() == Some(&*told.session_id.0) {
-            self.updates.hear(told.update, steps);
+    /// Handles an update. Updates before a prompt repeat the history of the conversation, which the session has
+    /// already.
+    fn on_update(&mut self, params: &Value, steps: &mut Steps) {
+        let session = self.session.as_deref().filter(|_| self.is_prompted());
+        if session.is_some()
+            && session == params["sessionId"].as_str()
+            && let Some(update) = Update::read(&params["update"])
+        {
+            self.updates.receive(update, steps);
         }
     }
 
-    /// The agent asks something. What we do not offer is refused, so that it does not wait for ever.
-    fn questioned(&mut self, method: &str, id: &Value, params: &Value, steps: &mut Steps) {
-        if method != QUESTIONS.session_request_permission {
-            let error = json!({"code": METHOD_NOT_FOUND, "message": format!("Baton does not do {method}")});
-            return steps.say(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+    /// Handles a request of the agent. Unknown requests are refused, so that the agent does not wait for an answer
+    /// forever.
+    fn on_request(&mut self, method: &str, id: &Value, params: &Value, steps: &mut Steps) {
+        if method != client_methods::REQUEST_PERMISSION {
+            let error =
+                json!({"code": METHOD_NOT_FOUND, "message": format!("Baton does not support {method}")});
+            return steps.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
         }
-        let Some(request) = Permissions::read(params).filter(|_| self.is_prompted()) else {
+        let Some(request) = PermissionRequest::read(params).filter(|_| self.is_prompted()) else {
             return permissions::cancel(id, steps);
         };
-        let call = self.updates.calls.wanted(&request.tool_call, steps);
-        self.permissions.asked(id, &call, request.options, steps);
+        let call = self.updates.calls.permission_requested(request.tool_call, steps);
+        self.permissions.on_request(id, &call, request.options, steps);
     }
 
-    fn answered(&mut self, id: &Value, line: &Value, steps: &mut Steps) {
-        let Some(at) = self.asked.iter().position(|(request, _)| id.as_u64() == Some(*request)) else {
+    fn on_response(&mut self, id: &Value, line: &Value, steps: &mut Steps) {
+        let Some(at) = self.sent.iter().position(|(request, _)| id.as_u64() == Some(*request)) else {
             return;
         };
-        let Some((_, asked)) = self.asked.remove(at) else { return };
+        let Some((_, sent)) = self.sent.remove(at) else { return };
         if let Some(error) = line.get("error") {
-            return self.refused(&asked, error, steps);
+            return self.on_error(&sent, error, steps);
         }
         let result = &line["result"];
-        match asked {
-            Asked::Greeting => self.greeted(result, steps),
-            Asked::Session | Asked::Resumed => self.opened(result, steps),
-            Asked::Setting(_) => self.begin_when_set(steps),
-            Asked::Prompt => {
+        match sent {
+            Sent::Initialize => self.on_initialized(result, steps),
+            Sent::Open | Sent::Resume => self.on_opened(result, steps),
+            Sent::Set(_) => self.prompt_when_ready(steps),
+            Sent::Prompt => {
                 let ending = self.updates.end(result, steps);
-                self.permissions.forget();
+                self.permissions.clear();
                 steps.end(ending);
             }
         }
     }
 
-    fn refused(&mut self, asked: &Asked, error: &Value, steps: &mut Steps) {
-        // Some say that they can do this, and cannot.
-        if *asked == Asked::Resumed && error["code"] == METHOD_NOT_FOUND {
+    fn on_error(&mut self, sent: &Sent, error: &Value, steps: &mut Steps) {
+        // Some agents announce this method and do not implement it.
+        if *sent == Sent::Resume && error["code"] == METHOD_NOT_FOUND {
             return self.load(steps);
         }
         let name = self.name();
         let message = text(error, "/message").unwrap_or("no reason given");
         let details = ["/data/message", "/data/details", "/data/error", "/data"];
-        let why = match details.iter().find_map(|path| text(error, path)).filter(|d| !message.contains(d)) {
+        let reason = match details.iter().find_map(|path| text(error, path)).filter(|d| !message.contains(d))
+        {
             Some(details) => format!("{message}: {}", readable(details)),
             None => message.to_owned(),
         };
-        let failure = match asked {
-            Asked::Greeting => format!("{name} refuses to work: {why}"),
-            Asked::Session | Asked::Resumed if self.resume.is_some() => {
+        let failure = match sent {
+            Sent::Initialize => format!("{name} refused to start: {reason}"),
+            Sent::Open | Sent::Resume if self.resume.is_some() => {
                 format!(
                     "{name} cannot open the conversation: {}. Start a new session.",
-                    why.trim_end_matches('.')
+                    reason.trim_end_matches('.')
                 )
             }
-            Asked::Session | Asked::Resumed => format!("{name} cannot begin a conversation: {why}"),
-            Asked::Setting(what) => format!("{name} does not accept {what}: {why}"),
-            Asked::Prompt => why,
+            Sent::Open | Sent::Resume => format!("{name} cannot start a conversation: {reason}"),
+            Sent::Set(what) => format!("{name} does not accept {what}: {reason}"),
+            Sent::Prompt => reason,
         };
         self.updates.flush(steps);
-        self.permissions.forget();
+        self.permissions.clear();
         steps.fail(failure);
     }
 
-    fn greeted(&mut self, result: &Value, steps: &mut Steps) {
-        let can: AgentCapabilities =
-            serde_json::from_value(result["agentCapabilities"].clone()).unwrap_or_default();
-        let can_resume = can.session_capabilities.resume.is_some();
-        self.can_be_resumed = can_resume || can.load_session;
-        let cwd = self.cwd.clone();
+    fn on_initialized(&mut self, result: &Value, steps: &mut Steps) {
+        let Capabilities { load, resume } = Capabilities::read(result);
+        self.is_resumable = resume || load;
         match self.resume.clone() {
-            None => self.ask(Asked::Session, METHODS.session_new, NewSessionRequest::new(cwd), steps),
-            Some(token) if can_resume => {
-                let params = ResumeSessionRequest::new(token.0, cwd);
-                self.ask(Asked::Resumed, METHODS.session_resume, params, steps);
+            None => self.request(Sent::Open, methods::NEW, &schema::new_session(&self.cwd), steps),
+            Some(token) if resume => {
+                let params = schema::resume_session(&token.0, &self.cwd);
+                self.request(Sent::Resume, methods::RESUME, &params, steps);
             }
-            Some(_) if can.load_session => self.load(steps),
+            Some(_) if load => self.load(steps),
             Some(_) => steps.fail(format!(
-                "{} cannot go on with a conversation after its process has ended. Start a new session.",
+                "{} cannot resume a conversation after its process has ended. Start a new session.",
                 self.name()
             )),
         }
@@ -275,75 +273,75 @@ impl Acp {
 
     fn load(&mut self, steps: &mut Steps) {
         if let Some(token) = self.resume.clone() {
-            let params = LoadSessionRequest::new(token.0, self.cwd.clone());
-            self.ask(Asked::Session, METHODS.session_load, params, steps);
+            let params = schema::load_session(&token.0, &self.cwd);
+            self.request(Sent::Open, methods::LOAD, &params, steps);
         }
     }
 
-    fn opened(&mut self, result: &Value, steps: &mut Steps) {
+    fn on_opened(&mut self, result: &Value, steps: &mut Steps) {
         let known = self.resume.as_ref().map(|token| token.0.as_str());
         let Some(session) = text(result, "/sessionId").or(known).map(str::to_owned) else {
-            return steps.fail(format!("{} has opened a conversation without a name.", self.name()));
+            return steps.fail(format!("{} opened a conversation without an id.", self.name()));
         };
         self.session = Some(session.clone());
-        let model = select(result, "model");
+        let model = setting(result, "model");
         let current = model.and_then(|option| text(option, "/currentValue"));
         let current = self.model.as_deref().or(current).or(text(result, "/models/currentModelId"));
         self.updates.model = current.map(str::to_owned);
-        steps.named(&session, self.updates.model.as_deref());
+        steps.identified(&session, self.updates.model.as_deref());
         if let Some(wanted) = self.model.clone() {
-            let what = Asked::Setting(format!("the model {wanted}"));
+            let what = Sent::Set(format!("the model {wanted}"));
             match model.and_then(|option| text(option, "/id")) {
                 Some(id) => self.set(what, &session, id, &wanted, steps),
-                // What there was before there were such options.
                 None => {
                     let params = json!({"sessionId": session, "modelId": wanted});
-                    self.ask(what, "session/set_model", params, steps);
+                    self.request(what, methods::SET_MODEL, &params, steps);
                 }
             }
         }
         if let Some(wanted) = self.effort.clone() {
-            match select(result, "thought_level").and_then(|option| text(option, "/id")) {
+            match setting(result, "thought_level").and_then(|option| text(option, "/id")) {
                 Some(id) => {
-                    let what = Asked::Setting(format!("the reasoning effort {wanted}"));
+                    let what = Sent::Set(format!("the reasoning effort {wanted}"));
                     self.set(what, &session, id, &wanted, steps);
                 }
-                None => steps.warn(format!("{} does not let its reasoning effort be chosen.", self.name())),
+                None => steps.warn(format!("{} has no setting for the reasoning effort.", self.name())),
             }
         }
-        self.begin_when_set(steps);
+        self.prompt_when_ready(steps);
     }
 
-    fn set(&mut self, what: Asked, session: &str, id: &str, value: &str, steps: &mut Steps) {
+    fn set(&mut self, what: Sent, session: &str, id: &str, value: &str, steps: &mut Steps) {
         let params = json!({"sessionId": session, "configId": id, "value": value});
-        self.ask(what, METHODS.session_set_config_option, params, steps);
+        self.request(what, methods::SET_CONFIG_OPTION, &params, steps);
     }
 
-    fn begin_when_set(&mut self, steps: &mut Steps) {
-        if self.asked.is_empty()
+    /// Sends the prompt once the conversation is open and all settings were accepted.
+    fn prompt_when_ready(&mut self, steps: &mut Steps) {
+        if self.sent.is_empty()
             && let (Some(session), Some(prompt)) = (self.session.clone(), self.prompt.take())
         {
-            self.ask_prompt(session, &prompt, steps);
+            self.send_prompt(&session, &prompt, steps);
         }
     }
 }
 
-/// A setting of the conversation by what it is about.
-fn select<'a>(result: &'a Value, category: &str) -> Option<&'a Value> {
+/// Returns the setting of a category, from the response that opened the conversation.
+fn setting<'a>(result: &'a Value, category: &str) -> Option<&'a Value> {
     list(result, "/configOptions").find(|option| option["category"] == category)
 }
 
-/// How a prompt went, by the reason for which the agent stopped.
+/// Returns how a prompt ended, by the agent's stop reason.
 fn ending(reason: Option<&str>, steps: &mut Steps) -> Ending {
     match reason {
         Some("cancelled") => Ending::Interrupted,
-        Some("refusal") => Ending::Failed("The model refuses to go on.".to_owned()),
+        Some("refusal") => Ending::Failed("The model refused to continue.".to_owned()),
         Some("max_tokens") => {
-            steps.warn("The model stopped because it may not say more at once.");
+            steps.warn(OUTPUT_LIMIT);
             Ending::Completed
         }
         Some("max_turn_requests") => {
-            steps.warn("The agent stopped because it may not ask its model more often for one prompt.");
+            steps.warn("The agent reached its limit of model requests for one prompt.");
             Ending::Completed
         }
         _ => Ending::Completed,

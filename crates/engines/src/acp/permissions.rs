@@ -1,154 +1,153 @@
-//! What an agent asks for before it uses a tool.
+//! Permission requests of an agent.
 
 use std::collections::BTreeSet;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use agent_client_protocol_schema::v1::{
-    PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
-    RequestPermissionResponse, SelectedPermissionOutcome, ToolCall, ToolCallContent, ToolKind,
-};
 use baton_agent::tools::unified_diff;
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use serde_json::{Value, json};
 
-use crate::Report;
-use crate::dialect::Steps;
+use super::schema::{self, PermissionOption, PermissionOptionKind};
+use super::tool_call::{ToolCall, ToolCallContent, ToolKind};
+use crate::adapter::Steps;
 use crate::json::text;
-use crate::wants::{self, Decision};
+use crate::pending::Pending;
+use crate::permission::{self, Decision};
 
+/// The open permission requests. References are the agent's request ids as text.
 #[derive(Debug, Default)]
 pub(super) struct Permissions {
     pub(super) cwd: PathBuf,
-    /// What waits for a decision, by our reference.
-    open: HashMap<String, Open>,
+    pending: Pending<OpenRequest>,
 }
 
+/// A request that waits for a decision.
 #[derive(Debug)]
-struct Open {
+struct OpenRequest {
     id: Value,
     call: String,
     options: Vec<PermissionOption>,
 }
 
 impl Permissions {
-    pub(super) fn read(params: &Value) -> Option<RequestPermissionRequest> {
-        serde_json::from_value(params.clone()).ok()
+    pub(super) fn clear(&mut self) {
+        self.pending.clear();
     }
 
-    pub(super) fn forget(&mut self) {
-        self.open.clear();
-    }
-
-    pub(super) fn asked(
+    pub(super) fn on_request(
         &mut self,
         id: &Value,
         call: &ToolCall,
         options: Vec<PermissionOption>,
         steps: &mut Steps,
     ) {
-        let reference = id.to_string();
-        let name = call.tool_call_id.0.to_string();
-        let wants = Box::new(wanted(&name, &self.cwd, call));
-        self.open.insert(reference.clone(), Open { id: id.clone(), call: name.clone(), options });
-        steps.report(Report::Wants { reference, call: Some(name), wants });
+        let call_id = call.id.clone();
+        let request = permission_request(&call_id, &self.cwd, call);
+        let open = OpenRequest { id: id.clone(), call: call_id.clone(), options };
+        self.pending.request_permission(&id.to_string(), &call_id, request, open, steps);
     }
 
-    /// Tells the agent what was decided. Returns the call, if it was not allowed.
+    /// Sends a decision to the agent. Returns the call if it was denied.
     pub(super) fn decide(&mut self, reference: &str, verdict: Verdict, steps: &mut Steps) -> Option<String> {
         use PermissionOptionKind::{AllowOnce, RejectAlways, RejectOnce};
-        let Open { id, call, options } = self.open.remove(reference)?;
+        let OpenRequest { id, call, options } = self.pending.decided(reference)?;
         let (kinds, denied) = match Decision::from(verdict) {
-            // Never "always", which for some agents is for ever: one that offers nothing else is told no.
-            Decision::Once => (&[AllowOnce][..], None),
-            Decision::No(_) => (&[RejectOnce, RejectAlways][..], Some(call)),
+            // Never "always", which some agents store permanently. An agent that offers nothing else is denied.
+            Decision::Allow => (&[AllowOnce][..], None),
+            Decision::Deny(_) => (&[RejectOnce, RejectAlways][..], Some(call)),
         };
         let chosen = kinds.iter().find_map(|kind| options.iter().find(|option| option.kind == *kind));
-        match chosen {
-            Some(option) => {
-                let selected = SelectedPermissionOutcome::new(option.option_id.clone());
-                respond(&id, RequestPermissionOutcome::Selected(selected), steps);
-            }
-            None => cancel(&id, steps),
-        }
+        respond(&id, chosen.map(|option| option.id.as_str()), steps);
         denied
     }
 
-    /// Nobody will decide any more.
+    /// Cancels all open requests.
     pub(super) fn cancel(&mut self, steps: &mut Steps) {
-        for Open { id, .. } in std::mem::take(&mut self.open).into_values() {
+        for OpenRequest { id, .. } in self.pending.take_permissions() {
             cancel(&id, steps);
         }
     }
 }
 
 pub(super) fn cancel(id: &Value, steps: &mut Steps) {
-    respond(id, RequestPermissionOutcome::Cancelled, steps);
+    respond(id, None, steps);
 }
 
-fn respond(id: &Value, outcome: RequestPermissionOutcome, steps: &mut Steps) {
-    let result = RequestPermissionResponse::new(outcome);
-    steps.say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+/// Answers with an option of the agent, or cancels the request.
+fn respond(id: &Value, option: Option<&str>, steps: &mut Steps) {
+    let result = schema::permission_response(option);
+    steps.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
 }
 
-/// Arguments of commands that change nothing about what is run.
-const INERT: [&str; 6] =
+/// Arguments of a command that do not affect what runs.
+const INERT_ARGUMENTS: [&str; 6] =
     ["command", "description", "timeout", "is_background", "run_in_background", "background"];
-/// Arguments that say where it is run.
-const PLACES: [&str; 5] = ["cwd", "workdir", "directory", "dir_path", "dir"];
+/// Arguments that name the directory of a command.
+const DIRECTORY_ARGUMENTS: [&str; 5] = ["cwd", "workdir", "directory", "dir_path", "dir"];
 
-/// The line that a person is shown for a command: with the directory, if it is another one. None if the call has arguments
-/// that nobody knows: then the line alone would not say what runs.
-fn line(cwd: &Path, command: &str, input: &Value) -> Option<String> {
-    let mut place = None;
+/// Returns the command line to show to the user, with its directory if that is not the session's. None if the call has
+/// unknown arguments: the line alone would then not tell what runs.
+fn command_line(cwd: &Path, command: &str, input: &Value) -> Option<String> {
+    let mut named = None;
     for (name, value) in input.as_object()? {
         match value.as_str() {
-            _ if INERT.contains(&name.as_str()) || value.is_null() => {}
-            Some("") if PLACES.contains(&name.as_str()) => {}
-            Some(directory) if PLACES.contains(&name.as_str()) && place.is_none() => place = Some(directory),
+            _ if INERT_ARGUMENTS.contains(&name.as_str()) || value.is_null() => {}
+            Some("") if DIRECTORY_ARGUMENTS.contains(&name.as_str()) => {}
+            Some(directory) if DIRECTORY_ARGUMENTS.contains(&name.as_str()) && named.is_none() => {
+                named = Some(directory);
+            }
             _ => return None,
         }
     }
-    let place = place.map(|place| cwd.join(place)).filter(|place| place != cwd);
-    Some(place.map_or_else(|| command.to_owned(), |place| wants::moved(&place, command)))
+    let elsewhere = named.map(|directory| cwd.join(directory)).filter(|directory| directory != cwd);
+    Some(match elsewhere {
+        Some(directory) => permission::in_directory(&directory, command),
+        None => command.to_owned(),
+    })
 }
 
-/// What the agent wants, in our words.
-fn wanted(id: &str, cwd: &Path, call: &ToolCall) -> PermissionRequest {
+/// Translates a request of the agent.
+fn permission_request(id: &str, cwd: &Path, call: &ToolCall) -> PermissionRequest {
     let nothing = Value::Null;
     let input = call.raw_input.as_ref().unwrap_or(&nothing);
     let diffs = call.content.iter().filter_map(|content| match content {
         ToolCallContent::Diff(diff) => Some(diff),
-        _ => None,
+        ToolCallContent::Text(_) => None,
     });
     let diffs: Vec<_> = diffs.collect();
     if !diffs.is_empty() {
         let located = call.locations.iter().map(|location| location.path.as_path());
         let files: BTreeSet<&Path> = diffs.iter().map(|diff| diff.path.as_path()).chain(located).collect();
-        let files = wants::files(files.into_iter().map(Path::to_str));
+        let files = permission::file_names(files.into_iter().map(Path::to_str));
         let texts = diffs
             .iter()
             .map(|diff| unified_diff(&cwd.join(&diff.path), diff.old_text.as_deref(), &diff.new_text));
-        return wants::write(id, &files, texts.collect::<Vec<_>>().join("\n"), &call.title);
+        return permission::write(id, &files, texts.collect::<Vec<_>>().join("\n"), &call.title);
     }
-    // All that it names: a file that is moved is at two places.
+    // All paths of the call: a moved file has two.
     let located = call.locations.iter().map(|location| location.path.as_path());
     let path = text(input, "/filepath").or(text(input, "/file_path")).or(text(input, "/path"));
     let paths: BTreeSet<&Path> = path.map(Path::new).into_iter().chain(located).collect();
-    let path = wants::files(paths.into_iter().map(Path::to_str));
+    let path = permission::file_names(paths.into_iter().map(Path::to_str));
     match (call.kind, text(input, "/command")) {
-        (ToolKind::Execute, Some(command)) => match line(cwd, command, input) {
-            Some(line) => wants::shell(id, cwd, &line, text(input, "/description").unwrap_or("")),
-            None => wants::ungrantable(id, call.name.as_deref().unwrap_or("execute"), &call.title, input),
+        (ToolKind::Execute, Some(command)) => match command_line(cwd, command, input) {
+            Some(line) => permission::shell(id, cwd, &line, text(input, "/description").unwrap_or("")),
+            None => {
+                permission::ungrantable(id, call.name.as_deref().unwrap_or("execute"), &call.title, input)
+            }
         },
-        (ToolKind::Execute, None) => wants::hidden_shell(id, cwd, &call.title),
+        (ToolKind::Execute, None) => permission::undisclosed_shell(id, cwd, &call.title),
         (ToolKind::Edit | ToolKind::Delete | ToolKind::Move, _) => {
             let diff = text(input, "/diff").unwrap_or_default().to_owned();
-            wants::write(id, &path, diff, &call.title)
+            permission::write(id, &path, diff, &call.title)
         }
-        (ToolKind::Read | ToolKind::Search, _) => wants::read(id, &path, &call.title),
-        (ToolKind::Fetch, _) => wants::url(id, text(input, "/url").unwrap_or(&call.title), ""),
-        _ => wants::other(id, call.name.as_deref().unwrap_or(&call.title), &call.title, input),
+        (ToolKind::Read | ToolKind::Search, _) => permission::read(id, &path, &call.title),
+        (ToolKind::Fetch, _) => permission::url(id, text(input, "/url").unwrap_or(&call.title), ""),
+        // A title describes one call. A grant for the title would cover any later call that has the same title.
+        _ => match call.name.as_deref() {
+            Some(name) => permission::custom_tool(id, name, &call.title, input),
+            None => permission::ungrantable(id, "tool", &call.title, input),
+        },
     }
 }
 
@@ -157,8 +156,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_shown_with_all_that_says_what_runs() {
-        let shown = |input: Value| line(Path::new("/work"), "make", &input);
+    fn command_line_is_shown_only_if_it_shows_what_runs() {
+        let shown = |input: Value| command_line(Path::new("/work"), "make", &input);
         assert_eq!(shown(json!({"command": "make", "description": "x", "timeout": 5})), Some("make".into()));
         assert_eq!(shown(json!({"command": "make", "workdir": "/work"})), Some("make".into()));
         assert_eq!(

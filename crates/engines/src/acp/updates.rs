@@ -1,80 +1,75 @@
-//! What happens while an agent works: chunks of messages and thoughts, calls, plans.
+//! Updates of an agent during a prompt: chunks of messages and thoughts, calls, plans.
 
-use agent_client_protocol_schema::v1::{
-    ContentBlock, ContentChunk, MessageId, Plan, PlanEntryStatus, SessionUpdate,
-};
 use baton_protocol::event::AssistantUsage;
 use serde_json::Value;
 
 use super::calls::Calls;
+use super::schema::{PlanEntry, Update};
 use crate::Report;
-use crate::dialect::{Ending, Steps};
+use crate::adapter::{Ending, Steps};
 use crate::json::{number, text};
 
 #[derive(Debug, Default)]
 pub(super) struct Updates {
     pub(super) calls: Calls,
     pub(super) model: Option<String>,
-    /// The message that grows, and its name.
-    said: String,
-    message: Option<MessageId>,
-    thought: String,
+    /// The message that is being streamed, its id, and the thoughts before it.
+    text: String,
+    message: Option<String>,
+    thoughts: String,
 }
 
 impl Updates {
-    /// A prompt begins.
-    pub(super) fn begin(&mut self) {
+    /// Resets the state for a new prompt.
+    pub(super) fn reset(&mut self) {
         *self = Self { model: self.model.take(), ..Self::default() };
     }
 
-    pub(super) fn hear(&mut self, update: SessionUpdate, steps: &mut Steps) {
+    pub(super) fn receive(&mut self, update: Update, steps: &mut Steps) {
         match update {
-            SessionUpdate::AgentMessageChunk(chunk) => self.more(chunk, steps),
-            SessionUpdate::AgentThoughtChunk(chunk) => {
-                let more = words(chunk.content);
-                self.thought.push_str(&more);
-                steps.report(Report::ReasoningDelta(more));
+            Update::Message { text, message } => self.append(text, message, steps),
+            Update::Thought(delta) => {
+                self.thoughts.push_str(&delta);
+                steps.report(Report::ReasoningDelta(delta));
             }
-            SessionUpdate::ToolCall(call) => {
+            Update::ToolCall(call) => {
                 self.flush(steps);
-                self.calls.begun(call, steps);
+                self.calls.announced(call, steps);
             }
-            SessionUpdate::ToolCallUpdate(update) => self.calls.updated(&update, steps),
-            SessionUpdate::Plan(plan) => steps.note(todo(&plan)),
-            _ => {}
+            Update::ToolCallUpdate(update) => self.calls.updated(update, steps),
+            Update::Plan(entries) => steps.note(todo(&entries)),
         }
     }
 
-    fn more(&mut self, chunk: ContentChunk, steps: &mut Steps) {
-        if self.message != chunk.message_id {
+    fn append(&mut self, delta: String, message: Option<String>, steps: &mut Steps) {
+        if self.message != message {
             self.flush(steps);
-            self.message = chunk.message_id;
+            self.message = message;
         }
-        let more = words(chunk.content);
-        self.said.push_str(&more);
-        steps.report(Report::TextDelta(more));
+        self.text.push_str(&delta);
+        steps.report(Report::TextDelta(delta));
     }
 
-    /// What was said so far is a message.
+    /// Reports the streamed text as a message.
     pub(super) fn flush(&mut self, steps: &mut Steps) {
-        let text = std::mem::take(&mut self.said);
+        let text = std::mem::take(&mut self.text);
         if !text.is_empty() {
-            let thought = std::mem::take(&mut self.thought);
-            let reasoning = (!thought.is_empty()).then_some(thought);
+            let thoughts = std::mem::take(&mut self.thoughts);
+            let reasoning = (!thoughts.is_empty()).then_some(thoughts);
             steps.report(Report::Message { text, reasoning });
         }
     }
 
-    /// The prompt is done.
+    /// Ends the prompt.
     pub(super) fn end(&mut self, result: &Value, steps: &mut Steps) -> Ending {
         self.flush(steps);
         self.calls.end(steps);
-        self.count(result, steps);
+        self.report_usage(result, steps);
         super::ending(text(result, "/stopReason"), steps)
     }
 
-    /// Tokens are not in the protocol yet; these are the places where agents put them.
-    fn count(&self, result: &Value, steps: &mut Steps) {
+    /// Reports token counts. The protocol does not define them yet; agents put them into these fields.
+    fn report_usage(&self, result: &Value, steps: &mut Steps) {
         let count = |path: &str| number(result, path);
         let cached = |path: &str| count(path).unwrap_or(0);
         let (read, written) = (cached("/usage/cachedReadTokens"), cached("/usage/cachedWriteTokens"));
@@ -95,19 +90,10 @@ impl Updates {
     }
 }
 
-/// The text of a piece of content.
-pub(super) fn words(content: ContentBlock) -> String {
-    match content {
-        ContentBlock::Text(text) => text.text,
-        ContentBlock::ResourceLink(link) => link.uri,
-        _ => String::new(),
-    }
-}
-
-/// A plan, for people.
-fn todo(plan: &Plan) -> String {
-    let lines = plan.entries.iter().map(|entry| {
-        let done = if entry.status == PlanEntryStatus::Completed { 'x' } else { ' ' };
+/// Renders a plan.
+fn todo(entries: &[PlanEntry]) -> String {
+    let lines = entries.iter().map(|entry| {
+        let done = if entry.is_completed { 'x' } else { ' ' };
         format!("[{done}] {}", entry.content)
     });
     format!("Plan:\n{}", lines.collect::<Vec<_>>().join("\n"))

@@ -1,8 +1,8 @@
-//! The control protocol of claude: one process for a conversation, which is sent messages and asks for permissions.
+//! The control protocol of claude: one process for each conversation, which receives messages and asks for permissions.
 //!
-//! A message that arrives while claude works is taken at the next step of the running turn, or becomes a turn of its own
-//! after it. Which of the two is told by its replay: so every message has an id, and a run is over when there is a result
-//! and nothing that was said is still to be taken.
+//! A message that arrives while claude works is consumed at the next step of the running turn, or starts a turn after
+//! it. Claude replays a message when it consumes it. So every message has an id, and a run is over when there is a
+//! result and every message was consumed.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::approvals::{self, Approvals};
 use super::common_args;
 use super::messages::Messages;
-use crate::dialect::{Dialect, Ending, Launch, Opening, Steps};
+use crate::adapter::{Adapter, Ending, Launch, LaunchContext, Steps};
 use crate::json::text;
 
 const ARGS: [&str; 9] = [
@@ -32,31 +32,32 @@ const ARGS: [&str; 9] = [
 pub(crate) struct ClaudeControl {
     messages: Messages,
     approvals: Approvals,
-    /// The prompt that was sent, until it is taken.
+    /// The id of the prompt, until claude consumes it.
     prompt: Option<String>,
-    /// What was said in the middle and is not taken yet.
+    /// The ids of steering messages that claude has not consumed yet.
     steers: HashSet<String>,
     running: bool,
 }
 
-impl Dialect for ClaudeControl {
+impl Adapter for ClaudeControl {
     fn name(&self) -> &'static str {
         "claude"
     }
 
-    fn has_forgotten(&self, why: &str) -> bool {
-        super::has_forgotten(why)
+    fn is_unknown_conversation(&self, error: &str) -> bool {
+        super::is_unknown_conversation(error)
     }
 
-    fn stays(&self) -> bool {
+    fn is_persistent(&self) -> bool {
         true
     }
 
-    fn launch(&mut self, opening: &Opening<'_>) -> Launch {
-        *self = Self { messages: Messages::new(opening.spec), ..Self::default() };
-        self.approvals.cwd.clone_from(&opening.spec.cwd);
-        let args = ARGS.map(str::to_owned).into_iter().chain(common_args(opening)).collect();
-        // A grant for a line is one for it in this directory: commands do not move the ones after them.
+    fn launch(&mut self, context: &LaunchContext<'_>) -> Launch {
+        *self = Self { messages: Messages::new(context.spec), ..Self::default() };
+        self.approvals.cwd.clone_from(&context.spec.cwd);
+        let args = ARGS.map(str::to_owned).into_iter().chain(common_args(context)).collect();
+        // A grant for a command line covers it in this directory, so a command must not change the directory of later
+        // ones.
         let environment = vec![("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR", "1")];
         Launch { args, environment, ..Launch::default() }
     }
@@ -66,25 +67,25 @@ impl Dialect for ClaudeControl {
         self.prompt = Some(send(prompt, steps));
     }
 
-    fn hear(&mut self, line: &Value, steps: &mut Steps) {
+    fn receive(&mut self, line: &Value, steps: &mut Steps) {
         match text(line, "/type").unwrap_or_default() {
             "control_request" => {
                 let id = text(line, "/request_id").unwrap_or_default();
                 if self.running {
-                    self.approvals.asked(id, &line["request"], steps);
+                    self.approvals.on_request(id, &line["request"], steps);
                 } else {
-                    // It goes on by itself after a run, for example when something in the background is done.
-                    approvals::refuse(id, "Nobody has asked for this. Wait for the next prompt.", steps);
+                    // Claude continues by itself after a run, for example when a background command finishes.
+                    approvals::refuse(id, "No prompt is running. Wait for the next one.", steps);
                 }
             }
             "control_cancel_request" => {
-                self.approvals.withdrawn(text(line, "/request_id").unwrap_or_default(), steps);
+                self.approvals.withdraw(text(line, "/request_id").unwrap_or_default(), steps);
             }
             "control_response" => {}
-            "user" if line["isReplay"] == true => self.taken(text(line, "/uuid").unwrap_or_default()),
+            "user" if line["isReplay"] == true => self.on_replay(text(line, "/uuid").unwrap_or_default()),
             _ if self.running => {
-                if let Some(ending) = self.messages.hear(line, steps) {
-                    self.result(ending, steps);
+                if let Some(ending) = self.messages.receive(line, steps) {
+                    self.on_result(ending, steps);
                 }
             }
             _ => {}
@@ -100,52 +101,53 @@ impl Dialect for ClaudeControl {
         self.approvals.answer(reference, answer, steps);
     }
 
-    fn steer(&mut self, said: &str, steps: &mut Steps) -> bool {
-        // One that does not tell what it takes could not be trusted to have taken this.
-        let can = self.running && self.prompt.is_none();
-        if can {
-            let id = send(said, steps);
+    fn steer(&mut self, text: &str, steps: &mut Steps) -> bool {
+        // A claude that has not replayed the prompt might not replay this message either.
+        let can_steer = self.running && self.prompt.is_none();
+        if can_steer {
+            let id = send(text, steps);
             self.steers.insert(id);
         }
-        can
+        can_steer
     }
 
     fn interrupt(&mut self, steps: &mut Steps) -> bool {
-        // What is still to be taken would be a turn of its own after the interrupt.
-        let can = self.steers.is_empty();
-        if can {
+        // A message that is not consumed yet would start a turn after the interrupt.
+        let can_interrupt = self.steers.is_empty();
+        if can_interrupt {
             let request = json!({"subtype": "interrupt"});
-            steps.say(&json!({"type": "control_request", "request_id": Uuid::new_v4(), "request": request}));
+            steps.send(&json!({"type": "control_request", "request_id": Uuid::new_v4(), "request": request}));
         }
-        can
+        can_interrupt
     }
 }
 
 impl ClaudeControl {
-    fn taken(&mut self, id: &str) {
+    /// Handles the replay of a message that claude has consumed.
+    fn on_replay(&mut self, id: &str) {
         self.steers.remove(id);
         self.prompt.take_if(|prompt| prompt == id);
     }
 
-    fn result(&mut self, ending: Ending, steps: &mut Steps) {
-        // What it has not taken yet is its next turn, and belongs to this run.
+    fn on_result(&mut self, ending: Ending, steps: &mut Steps) {
+        // Messages that are not consumed yet start the next turn, which belongs to this run.
         if ending != Ending::Interrupted && !self.steers.is_empty() {
-            if let Ending::Failed(why) = ending {
-                steps.warn(why);
+            if let Ending::Failed(reason) = ending {
+                steps.warn(reason);
             }
             return;
         }
         self.running = false;
         self.prompt = None;
-        self.approvals.forget();
+        self.approvals.clear();
         steps.end(ending);
     }
 }
 
-/// Sends a message, and returns its id.
-fn send(said: &str, steps: &mut Steps) -> String {
+/// Sends a message. Returns its id.
+fn send(text: &str, steps: &mut Steps) -> String {
     let id = Uuid::new_v4().to_string();
-    let message = json!({"role": "user", "content": said});
-    steps.say(&json!({"type": "user", "message": message, "uuid": id}));
+    let message = json!({"role": "user", "content": text});
+    steps.send(&json!({"type": "user", "message": message, "uuid": id}));
     id
 }

@@ -1,42 +1,41 @@
-//! What claude prints, in both modes: a line for each block of each message, and one for the result of a run.
+//! Output of claude in both modes: a line for each block of a message, and one for the result of a run.
 
 use std::collections::HashSet;
 
 use baton_protocol::event::AssistantUsage;
-use baton_protocol::tool::{ResultType, ToolResult};
 use serde_json::Value;
 
-use crate::dialect::{Ending, Steps};
+use crate::adapter::{Ending, Steps, result_type, tool_result};
+use crate::fragments::Thoughts;
 use crate::json::{block_text, list, number, text};
 use crate::{Report, ThreadSpec};
 
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     model: String,
-    /// What was thought since the last message.
-    thoughts: Vec<String>,
-    /// Calls that somebody did not allow.
+    thoughts: Thoughts,
+    /// Calls that were denied.
     pub(super) denied: HashSet<String>,
     has_message: bool,
-    /// What this process has cost so far: it only tells the sum.
-    spent: f64,
+    /// The cost of this process so far: claude reports only the sum.
+    reported_cost: f64,
 }
 
 impl Messages {
-    /// For a new process.
+    /// Starts with the output of a new process.
     pub(super) fn new(spec: &ThreadSpec) -> Self {
         Self { model: spec.model.clone().unwrap_or_else(|| "claude".to_owned()), ..Self::default() }
     }
 
-    /// The program has said this. Returns how the run went, if that is what it has said.
-    pub(super) fn hear(&mut self, line: &Value, steps: &mut Steps) -> Option<Ending> {
-        // What its own agents say reaches us as the result of the call that started them.
-        let of_agent = line["parent_tool_use_id"].is_string();
+    /// Handles a line. Returns how the run ended, if the line is a result.
+    pub(super) fn receive(&mut self, line: &Value, steps: &mut Steps) -> Option<Ending> {
+        // Messages of sub-agents are part of the result of the call that started them.
+        let of_subagent = line["parent_tool_use_id"].is_string();
         match text(line, "/type")? {
             "system" => self.system(line, steps),
-            "assistant" => self.assistant(&line["message"], of_agent, steps),
+            "assistant" => self.assistant(&line["message"], of_subagent, steps),
             "user" => self.results(&line["message"]["content"], steps),
-            "stream_event" if !of_agent => self.delta(&line["event"], steps),
+            "stream_event" if !of_subagent => self.delta(&line["event"], steps),
             "result" => return Some(self.result(line, steps)),
             _ => {}
         }
@@ -50,7 +49,7 @@ impl Messages {
                     model.clone_into(&mut self.model);
                 }
                 if let Some(session) = text(line, "/session_id") {
-                    steps.named(session, text(line, "/model"));
+                    steps.identified(session, text(line, "/model"));
                 }
             }
             "api_retry" => steps.note(retry(line)),
@@ -59,14 +58,14 @@ impl Messages {
         }
     }
 
-    fn assistant(&mut self, message: &Value, of_agent: bool, steps: &mut Steps) {
+    fn assistant(&mut self, message: &Value, of_subagent: bool, steps: &mut Steps) {
         for block in list(message, "/content") {
             match text(block, "/type").unwrap_or_default() {
-                // Errors that claude writes as messages of the model are in the result, too.
-                "text" if of_agent || message["model"] == "<synthetic>" => {}
+                // Claude writes errors as messages of the model; the result contains them as well.
+                "text" if of_subagent || message["model"] == "<synthetic>" => {}
                 "text" => self.message(text(block, "/text").unwrap_or_default(), steps),
-                "thinking" if !of_agent => {
-                    self.thoughts.extend(text(block, "/thinking").map(str::to_owned));
+                "thinking" if !of_subagent => {
+                    self.thoughts.extend(text(block, "/thinking"));
                 }
                 "tool_use" | "server_tool_use" | "mcp_tool_use" => {
                     let id = text(block, "/id").unwrap_or_default();
@@ -84,65 +83,58 @@ impl Messages {
         }
     }
 
-    fn message(&mut self, said: &str, steps: &mut Steps) {
-        let reasoning = (!self.thoughts.is_empty()).then(|| self.thoughts.join("\n\n"));
-        self.thoughts.clear();
+    fn message(&mut self, message: &str, steps: &mut Steps) {
         self.has_message = true;
-        steps.report(Report::Message { text: said.to_owned(), reasoning });
+        self.thoughts.message(message, steps);
     }
 
     fn results(&mut self, content: &Value, steps: &mut Steps) {
         for block in list(content, "") {
             let Some(id) = text(block, "/tool_use_id") else { continue };
-            let result_type = match (self.denied.remove(id), &block["is_error"]) {
-                (true, _) => ResultType::Denied,
-                (_, Value::Bool(true)) => ResultType::Failure,
-                _ => ResultType::Success,
-            };
-            let said = block_text(&block["content"]);
-            let result = ToolResult { text_result_for_llm: said, result_type, ..ToolResult::default() };
-            steps.call_finished(id, result);
+            let result_type = result_type(self.denied.remove(id), block["is_error"] == true);
+            steps.call_finished(id, tool_result(block_text(&block["content"]), result_type));
         }
     }
 
     fn delta(&self, event: &Value, steps: &mut Steps) {
-        if let Some(more) = text(event, "/delta/text") {
-            steps.report(Report::TextDelta(more.to_owned()));
+        if let Some(delta) = text(event, "/delta/text") {
+            steps.report(Report::TextDelta(delta.to_owned()));
         }
-        if let Some(more) = text(event, "/delta/thinking") {
-            steps.report(Report::ReasoningDelta(more.to_owned()));
+        if let Some(delta) = text(event, "/delta/thinking") {
+            steps.report(Report::ReasoningDelta(delta.to_owned()));
         }
     }
 
     fn result(&mut self, line: &Value, steps: &mut Steps) -> Ending {
-        self.count(line, steps);
+        self.report_usage(line, steps);
         let had_message = std::mem::take(&mut self.has_message);
         self.thoughts.clear();
         if text(line, "/terminal_reason").is_some_and(|reason| reason.starts_with("aborted")) {
             return Ending::Interrupted;
         }
-        let said = text(line, "/result");
-        // An error of the API is called a success with an error.
+        let answer = text(line, "/result");
+        // Claude reports an error of the API as a success with this flag.
         if line["is_error"] == true {
             let errors = list(line, "/errors").filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
             let subtype = text(line, "/subtype").unwrap_or("no reason given");
-            let why = said.map_or(errors, str::to_owned);
-            let why = if why.is_empty() { format!("claude failed ({subtype}).") } else { why };
-            return Ending::Failed(why);
+            let reason = answer.map_or(errors, str::to_owned);
+            let reason = if reason.is_empty() { format!("claude failed ({subtype}).") } else { reason };
+            return Ending::Failed(reason);
         }
-        if let (false, Some(said)) = (had_message, said) {
-            self.message(said, steps);
+        if let (false, Some(answer)) = (had_message, answer) {
+            self.message(answer, steps);
             self.has_message = false;
         }
         Ending::Completed
     }
 
-    fn count(&mut self, line: &Value, steps: &mut Steps) {
+    fn report_usage(&mut self, line: &Value, steps: &mut Steps) {
         let count = |name: &str| number(&line["usage"], name).unwrap_or(0);
         let (read, written) = (count("/cache_read_input_tokens"), count("/cache_creation_input_tokens"));
+        // Cost and duration are sums over the process. A difference is computed only for the cost.
         let total = line["total_cost_usd"].as_f64();
-        let cost = total.map(|total| (total - self.spent).max(0.0));
-        self.spent = total.unwrap_or(self.spent);
+        let cost = total.map(|total| (total - self.reported_cost).max(0.0));
+        self.reported_cost = total.unwrap_or(self.reported_cost);
         let usage = AssistantUsage {
             model: self.model.clone(),
             input_tokens: Some(count("/input_tokens") + read + written),
@@ -159,20 +151,20 @@ impl Messages {
     }
 }
 
-/// `duration_api_ms` and costs are sums over the process; only costs are worth a difference.
+/// Describes a retry.
 fn retry(line: &Value) -> String {
     let count = |name: &str| number(line, name).unwrap_or(0);
     let seconds = line["retry_delay_ms"].as_f64().unwrap_or(0.0) / 1000.0;
     let status = number(line, "/error_status").map(|status| format!(" (HTTP {status})")).unwrap_or_default();
     format!(
-        "claude tries again in {seconds:.0} s, {} of {}: {}{status}",
+        "claude retries in {seconds:.0} s, {} of {}: {}{status}",
         count("/attempt"),
         count("/max_retries"),
         text(line, "/error").unwrap_or("no reason given")
     )
 }
 
-/// The name of a tool as our own tools are called.
+/// Returns the name of the built-in tool that does the same, if there is one.
 pub(super) fn tool(name: &str) -> &str {
     match name {
         "Bash" => "bash",

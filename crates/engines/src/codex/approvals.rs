@@ -1,52 +1,40 @@
-//! What codex asks: whether it may run a command, change files, have more rights; and questions of the agent to the user.
+//! Requests of codex: to run a command, to change files, to widen its sandbox; and the agent's questions to the user.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 
-use baton_protocol::event::UserQuestion;
 use baton_protocol::permission::Verdict;
 use serde_json::{Map, Value, json};
 
-use super::app_server::questions;
 use super::items::script;
-use crate::Report;
-use crate::dialect::Steps;
+use crate::adapter::Steps;
 use crate::json::{list, text};
-use crate::wants::{self, Decision};
+use crate::pending::{Pending, labelled_question};
+use crate::permission::{self, Decision};
 
+/// The open requests of codex. References are its request ids as text.
 #[derive(Debug, Default)]
 pub(super) struct Approvals {
     pub(super) cwd: PathBuf,
-    /// File changes that have begun: an approval names only the item.
+    /// File changes that have started, by item: a request for approval names only the item.
     changes: HashMap<String, Value>,
-    /// What waits for a decision, by our reference.
-    open: HashMap<String, Open>,
-    /// What waits for answers, by the id of codex's request.
-    asked: HashMap<String, Asked>,
+    /// The data of questions is the id of the request.
+    pending: Pending<Approval, Value>,
 }
 
-/// A request of codex, with its id to be repeated.
+/// An action that waits for a decision, with the id of its request.
 #[derive(Debug)]
-struct Open {
+struct Approval {
     id: Value,
     kind: Kind,
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// A command or a change.
+    /// A command or a file change.
     Action,
-    /// More rights: those that it asked for.
-    Rights(Value),
-}
-
-/// Several questions of one request.
-#[derive(Debug)]
-struct Asked {
-    id: Value,
-    /// Our references of those that have no answer yet, and codex's ids of them.
-    open: BTreeMap<String, String>,
-    answers: Map<String, Value>,
+    /// The permissions that codex requests for its sandbox.
+    Permissions(Value),
 }
 
 impl Approvals {
@@ -56,125 +44,128 @@ impl Approvals {
         }
     }
 
-    /// A turn is over; nothing of it waits any more.
-    pub(super) fn forget(&mut self) {
+    /// Forgets the requests of a turn that has ended.
+    pub(super) fn clear(&mut self) {
         self.changes.clear();
-        self.open.clear();
-        self.asked.clear();
+        self.pending.clear();
     }
 
-    /// Codex asks something. What we do not understand is refused, so that it does not wait for ever.
-    pub(super) fn asked(&mut self, method: &str, id: &Value, params: &Value, steps: &mut Steps) {
+    /// Handles a request of codex. Unknown requests are refused, so that codex does not wait for an answer forever.
+    pub(super) fn on_request(&mut self, method: &str, id: &Value, params: &Value, steps: &mut Steps) {
         let call = text(params, "/itemId").unwrap_or_default();
         let reason = text(params, "/reason").unwrap_or_default();
-        let reference = id.to_string();
-        let (wants, kind) = match method {
+        let (request, kind) = match method {
             "item/commandExecution/requestApproval" => {
                 let cwd = text(params, "/cwd").map_or_else(|| self.cwd.clone(), PathBuf::from);
                 let command = script(text(params, "/command").unwrap_or_default());
-                let command = if cwd == self.cwd { command } else { wants::moved(&cwd, &command) };
-                (wants::shell(call, &self.cwd, &command, reason), Kind::Action)
+                let command =
+                    if cwd == self.cwd { command } else { permission::in_directory(&cwd, &command) };
+                let request = match additional_permissions(params) {
+                    Some(more) => {
+                        let message = format!("Run a command, and {}. {reason}", more.join(" and "));
+                        permission::ungrantable(call, "command", message.trim(), params)
+                    }
+                    None => permission::shell(call, &self.cwd, &command, reason),
+                };
+                (request, Kind::Action)
             }
             "item/fileChange/requestApproval" => {
                 let changes = self.changes.get(call).cloned().unwrap_or_default();
                 let (files, diff) = describe(&changes);
-                // More than these files: then none is named, so that nothing but a person allows it.
+                // More than these files. The request then names none, so that only the user can allow it.
                 let (files, reason) = match text(params, "/grantRoot") {
                     Some(root) => {
-                        (String::new(), format!("And to write anywhere in {root} from now on. {reason}"))
+                        (String::new(), format!("Also write anywhere in {root} from now on. {reason}"))
                     }
                     None => (files, reason.to_owned()),
                 };
-                (wants::write(call, &files, diff, reason.trim_end()), Kind::Action)
+                (permission::write(call, &files, diff, reason.trim_end()), Kind::Action)
             }
             "item/permissions/requestApproval" => {
-                let rights = params["permissions"].clone();
-                let description = format!("More rights for the sandbox. {reason}");
-                (wants::ungrantable(call, "permissions", description.trim(), &rights), Kind::Rights(rights))
+                let requested = params["permissions"].clone();
+                let description = format!("More permissions for the sandbox. {reason}");
+                let request = permission::ungrantable(call, "permissions", description.trim(), &requested);
+                (request, Kind::Permissions(requested))
             }
-            "item/tool/requestUserInput" => return self.questions(id, params, steps),
+            "item/tool/requestUserInput" => return self.ask(id, params, steps),
             "mcpServer/elicitation/request" => {
-                steps.warn("A server of codex wanted a form to be filled in, which cannot be done here. It was declined.");
-                return steps.say(&json!({"id": id, "result": {"action": "decline"}}));
+                steps.warn("Declined a form of one of codex's MCP servers: Baton does not support forms.");
+                return steps.send(&json!({"id": id, "result": {"action": "decline"}}));
             }
             _ => {
-                let error = json!({"code": -32601, "message": format!("Baton does not do {method}")});
-                return steps.say(&json!({"id": id, "error": error}));
+                let error = json!({"code": -32601, "message": format!("Baton does not support {method}")});
+                return steps.send(&json!({"id": id, "error": error}));
             }
         };
-        self.open.insert(reference.clone(), Open { id: id.clone(), kind });
-        let call = Some(call.to_owned()).filter(|call| !call.is_empty());
-        steps.report(Report::Wants { reference, call, wants: Box::new(wants) });
+        self.pending.request_permission(
+            &id.to_string(),
+            call,
+            request,
+            Approval { id: id.clone(), kind },
+            steps,
+        );
     }
 
-    /// Tells codex what was decided. Returns what it should be told besides.
+    /// Sends a decision to codex. Returns the user's feedback, which the response has no field for.
     pub(super) fn decide(&mut self, reference: &str, verdict: Verdict, steps: &mut Steps) -> Option<String> {
-        let Open { id, kind } = self.open.remove(reference)?;
+        let Approval { id, kind } = self.pending.decided(reference)?;
         let decision = Decision::from(verdict);
         let result = match (&kind, &decision) {
-            (Kind::Action, Decision::Once) => json!({"decision": "accept"}),
-            (Kind::Action, Decision::No(_)) => json!({"decision": "decline"}),
-            (Kind::Rights(rights), Decision::Once) => json!({"permissions": rights, "scope": "turn"}),
-            (Kind::Rights(_), Decision::No(_)) => json!({"permissions": {}}),
+            (Kind::Action, Decision::Allow) => json!({"decision": "accept"}),
+            (Kind::Action, Decision::Deny(_)) => json!({"decision": "decline"}),
+            (Kind::Permissions(requested), Decision::Allow) => {
+                json!({"permissions": requested, "scope": "turn"})
+            }
+            (Kind::Permissions(_), Decision::Deny(_)) => json!({"permissions": {}}),
         };
-        steps.say(&json!({"id": id, "result": result}));
+        steps.send(&json!({"id": id, "result": result}));
         match decision {
-            Decision::No(instead) => instead,
-            _ => None,
+            Decision::Deny(feedback) => feedback,
+            Decision::Allow => None,
         }
     }
 
-    fn questions(&mut self, id: &Value, params: &Value, steps: &mut Steps) {
-        let mut asked = Asked { id: id.clone(), open: BTreeMap::new(), answers: Map::new() };
-        for (number, (name, question)) in questions(params).enumerate() {
-            let reference = format!("{id}/{number}");
-            asked.open.insert(reference.clone(), name.to_owned());
-            let choices: Vec<String> =
-                list(question, "/options").filter_map(|o| text(o, "/label")).map(str::to_owned).collect();
-            let question = UserQuestion {
-                question: text(question, "/question").unwrap_or_default().to_owned(),
-                allow_freeform: Some(choices.is_empty() || question["isOther"] == true),
-                choices: Some(choices).filter(|choices| !choices.is_empty()),
-            };
-            steps.report(Report::Asks { reference, question });
+    fn ask(&mut self, id: &Value, params: &Value, steps: &mut Steps) {
+        let questions = list(params, "/questions").filter_map(|question| {
+            let key = text(question, "/id")?.to_owned();
+            Some((key, labelled_question(question, question["isOther"] == true)))
+        });
+        if let Some(id) = self.pending.ask(&id.to_string(), questions, id.clone(), steps) {
+            steps.send(&json!({"id": id, "result": {"answers": {}}}));
         }
-        if asked.open.is_empty() {
-            return steps.say(&json!({"id": id, "result": {"answers": {}}}));
-        }
-        self.asked.insert(id.to_string(), asked);
     }
 
-    /// Tells codex what the user said, once all of its questions have an answer.
+    /// Stores an answer of the user. Codex gets the answers to all questions of a request together.
     pub(super) fn answer(&mut self, reference: &str, answer: &str, steps: &mut Steps) {
-        let Some((request, _)) = reference.rsplit_once('/') else { return };
-        let Some(asked) = self.asked.get_mut(request) else { return };
-        if let Some(question) = asked.open.remove(reference) {
-            asked.answers.insert(question, json!({"answers": [answer]}));
-        }
-        if asked.open.is_empty()
-            && let Some(Asked { id, answers, .. }) = self.asked.remove(request)
-        {
-            steps.say(&json!({"id": id, "result": {"answers": answers}}));
-        }
+        let Some((_, id, answers)) = self.pending.answered(reference, answer) else { return };
+        let answers = answers.into_iter().map(|(key, answer)| (key, json!({"answers": [answer]})));
+        steps.send(&json!({"id": id, "result": {"answers": answers.collect::<Map<_, _>>()}}));
     }
 
-    /// Codex does not wait for this any more.
-    pub(super) fn withdrawn(&mut self, id: &Value, steps: &mut Steps) {
-        let request = id.to_string();
-        let questions = self.asked.remove(&request).map(|asked| asked.open).unwrap_or_default();
-        let decision = self.open.remove(&request).map(|_| request);
-        for reference in questions.into_keys().chain(decision) {
-            steps.report(Report::Withdrawn { reference });
-        }
+    /// Withdraws a request that codex no longer waits for.
+    pub(super) fn withdraw(&mut self, id: &Value, steps: &mut Steps) {
+        self.pending.withdraw(&id.to_string(), steps);
     }
 }
 
-/// The files that change, and how.
+/// Returns the permissions that a command request includes besides running the command. An approval would grant them too,
+/// and the command line does not show them.
+fn additional_permissions(params: &Value) -> Option<Vec<&'static str>> {
+    let fields = [
+        ("/networkApprovalContext", "reach a host"),
+        ("/additionalPermissions", "get more permissions in the sandbox"),
+    ];
+    let is_set = |pointer: &str| params.pointer(pointer).is_some_and(|value| !value.is_null());
+    let found: Vec<&str> = fields.into_iter().filter(|(key, _)| is_set(key)).map(|(_, what)| what).collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// Returns the names of the changed files, and the diff.
 fn describe(changes: &Value) -> (String, String) {
     let moved = |change| text(change, "/kind/move_path").or(text(change, "/kind/movePath"));
     let files = list(changes, "")
         .flat_map(|change| [Some(text(change, "/path")), moved(change).map(Some)].into_iter().flatten());
-    let files = wants::files(files);
+    let files = permission::file_names(files);
     let diff = |change: &Value| {
         let path = text(change, "/path").unwrap_or_default();
         let diff = text(change, "/diff").unwrap_or_default();
@@ -192,12 +183,13 @@ mod tests {
     use baton_protocol::permission::PermissionRequest;
 
     use super::*;
-    use crate::dialect::Step;
+    use crate::Report;
+    use crate::adapter::Step;
 
-    fn wanted(method: &str, params: &Value) -> PermissionRequest {
+    fn request(method: &str, params: &Value) -> PermissionRequest {
         let mut approvals = Approvals { cwd: "/work".into(), ..Approvals::default() };
         let mut steps = Steps::default();
-        approvals.asked(method, &json!(1), params, &mut steps);
+        approvals.on_request(method, &json!(1), params, &mut steps);
         match steps.pop() {
             Some(Step::Report(Report::Wants { wants, .. })) => *wants,
             other => panic!("{other:?}"),
@@ -205,10 +197,10 @@ mod tests {
     }
 
     #[test]
-    fn a_command_in_another_directory_says_so() {
+    fn command_in_another_directory_is_shown_with_that_directory() {
         let line = |cwd: &str| {
             let params = json!({"itemId": "c", "command": "make", "cwd": cwd});
-            match wanted("item/commandExecution/requestApproval", &params) {
+            match request("item/commandExecution/requestApproval", &params) {
                 PermissionRequest::Shell { full_command_text, .. } => full_command_text,
                 other => panic!("{other:?}"),
             }
@@ -218,9 +210,27 @@ mod tests {
     }
 
     #[test]
-    fn no_grant_covers_more_rights_for_the_sandbox() {
+    fn no_grant_covers_a_command_with_additional_permissions() {
+        for field in ["networkApprovalContext", "additionalPermissions"] {
+            let mut params = json!({"itemId": "c", "command": "ls", "cwd": "/work", field: null});
+            let method = "item/commandExecution/requestApproval";
+            assert!(matches!(request(method, &params), PermissionRequest::Shell { .. }), "{field}");
+            params[field] = json!({"host": "evil.example"});
+            let request = request(method, &params);
+            let PermissionRequest::Hook { tool_args: Some(args), .. } = request else {
+                panic!("{request:?}")
+            };
+            assert!(
+                args.as_str().contains("evil.example") && args.as_str().contains("ls"),
+                "the request shows all of it"
+            );
+        }
+    }
+
+    #[test]
+    fn no_grant_covers_more_permissions_for_the_sandbox() {
         let params = json!({"itemId": "c", "permissions": {"network": true}});
-        let wants = wanted("item/permissions/requestApproval", &params);
-        assert!(matches!(wants, PermissionRequest::Hook { .. }), "{wants:?}");
+        let request = request("item/permissions/requestApproval", &params);
+        assert!(matches!(request, PermissionRequest::Hook { .. }), "{request:?}");
     }
 }

@@ -1,29 +1,28 @@
-//! What codex calls items: messages, thoughts, commands, changes. `exec` and `app-server` have the same ones in different
-//! spellings (`command_execution` and `commandExecution`), and both get new kinds now and then.
+//! Items of codex: messages, thoughts, commands, file changes. `exec` and `app-server` have the same items in different
+//! spellings (`command_execution` and `commandExecution`), and new versions add kinds.
 
 use baton_protocol::tool::{ResultType, ToolResult};
 use serde_json::{Value, json};
 
-use crate::Report;
-use crate::dialect::Steps;
-use crate::json::{list, text};
+use crate::adapter::{Steps, tool_result};
+use crate::fragments::Thoughts;
+use crate::json::{block_text, list, text};
 
-/// Turns items of one turn into reports.
+/// Translates the items of one turn into reports.
 #[derive(Debug, Default)]
 pub(super) struct Items {
-    /// What was thought since the last message.
-    thoughts: Vec<String>,
-    /// Whether the agent has said that this is its answer.
+    thoughts: Thoughts,
+    /// Whether a message was marked as the final answer.
     has_final_answer: bool,
-    /// Whether it has said anything.
+    /// Whether there was a message.
     pub(super) has_message: bool,
 }
 
-/// An item, whatever its spelling.
+/// An item in either spelling.
 struct Item<'a>(&'a Value);
 
 impl<'a> Item<'a> {
-    /// A field by its name in snake case.
+    /// Returns a field by its name in snake case.
     fn field(&self, name: &str) -> &'a Value {
         let camel = || {
             let mut upper = false;
@@ -52,7 +51,7 @@ impl<'a> Item<'a> {
         snake
     }
 
-    /// The tool that it is a call of, and its arguments; none if it is no call.
+    /// Returns the tool and the arguments, if the item is a call.
     fn call(&self) -> Option<(String, Value)> {
         let named = |name: &str, arguments: Value| Some((name.to_owned(), arguments));
         match self.kind().as_str() {
@@ -73,7 +72,7 @@ impl<'a> Item<'a> {
     }
 
     fn result(&self) -> ToolResult {
-        let (said, ok) = match self.kind().as_str() {
+        let (output, is_ok) = match self.kind().as_str() {
             "command_execution" => {
                 let exit = self.field("exit_code").as_i64();
                 (self.text("aggregated_output").to_owned(), exit.is_none_or(|code| code == 0))
@@ -84,11 +83,11 @@ impl<'a> Item<'a> {
             }
             "mcp_tool_call" => match text(self.field("error"), "/message") {
                 Some(error) => (error.to_owned(), false),
-                None => (crate::json::block_text(&self.field("result")["content"]), true),
+                None => (block_text(&self.field("result")["content"]), true),
             },
             "dynamic_tool_call" => {
-                let said = crate::json::block_text(self.field("content_items"));
-                (said, self.field("success").as_bool() != Some(false))
+                let output = block_text(self.field("content_items"));
+                (output, self.field("success").as_bool() != Some(false))
             }
             "collab_tool_call" | "collab_agent_tool_call" => (agents(self.field("agents_states")), true),
             _ => (String::new(), true),
@@ -96,26 +95,26 @@ impl<'a> Item<'a> {
         let result_type = match self.text("status") {
             "declined" => ResultType::Denied,
             "failed" | "interrupted" => ResultType::Failure,
-            _ if ok => ResultType::Success,
+            _ if is_ok => ResultType::Success,
             _ => ResultType::Failure,
         };
-        ToolResult { text_result_for_llm: said, result_type, ..ToolResult::default() }
+        tool_result(output, result_type)
     }
 }
 
 impl Items {
-    /// An item has begun. `id` is its name for us.
+    /// Handles the start of an item. `id` is unique within the conversation.
     pub(super) fn started(&self, id: &str, item: &Value, steps: &mut Steps) {
         if let Some((tool, arguments)) = Item(item).call() {
             steps.call_started(id, &tool, arguments);
         }
     }
 
-    /// An item is complete.
+    /// Handles the end of an item.
     pub(super) fn completed(&mut self, id: &str, item: &Value, steps: &mut Steps) {
         let item = Item(item);
         if let Some((tool, arguments)) = item.call() {
-            // Some are told only when they are done.
+            // Some items are announced only at their end.
             steps.call_started(id, &tool, arguments);
             return steps.call_finished(id, item.result());
         }
@@ -126,39 +125,36 @@ impl Items {
             "todo_list" => steps.note(todo(item.field("items"))),
             "plan" => steps.note(item.text("text")),
             "context_compaction" => steps.note("The conversation was summarised to make room."),
-            // Kinds that we do not know are no reason to stop.
+            // Unknown kinds are skipped.
             _ => {}
         }
     }
 
-    fn message(&mut self, said: &str, phase: &str, steps: &mut Steps) {
-        // The last message of a run is its answer, so what follows the answer is a note.
+    fn message(&mut self, text: &str, phase: &str, steps: &mut Steps) {
+        // The last message of a run is its answer, so a message after the final answer becomes a note.
         if self.has_final_answer && phase != "final_answer" {
-            return steps.note(said);
+            return steps.note(text);
         }
         self.has_final_answer |= phase == "final_answer";
         self.has_message = true;
-        let reasoning = (!self.thoughts.is_empty()).then(|| self.thoughts.join("\n\n"));
-        self.thoughts.clear();
-        steps.report(Report::Message { text: said.to_owned(), reasoning });
+        self.thoughts.message(text, steps);
     }
 
     fn thought(&mut self, item: &Item<'_>) {
         let summary = list(item.field("summary"), "").chain(list(item.field("content"), ""));
         let texts = summary.filter_map(|part| part.as_str().or_else(|| text(part, "/text")));
-        self.thoughts
-            .extend(texts.chain(Some(item.text("text"))).filter(|t| !t.is_empty()).map(str::to_owned));
+        self.thoughts.extend(texts.chain(Some(item.text("text"))).filter(|text| !text.is_empty()));
     }
 }
 
-/// The script in `/bin/bash -lc 'SCRIPT'`, which is how codex runs everything.
+/// Returns the script of `/bin/bash -lc 'SCRIPT'`, which is how codex runs commands.
 pub(super) fn script(command: &str) -> String {
     let shell = ["/bin/bash -lc ", "bash -lc ", "/usr/bin/bash -lc "];
     let quoted = shell.iter().find_map(|shell| command.strip_prefix(shell));
     quoted.and_then(unquoted).unwrap_or_else(|| command.to_owned())
 }
 
-/// A single word of a shell, without its quotes; none if it is more than that.
+/// Removes the quotes of a shell word. Returns none if there is more than one word.
 fn unquoted(word: &str) -> Option<String> {
     let mut plain = String::new();
     let mut characters = word.chars();
@@ -180,7 +176,7 @@ fn unquoted(word: &str) -> Option<String> {
     quote.is_none().then_some(plain)
 }
 
-/// A list of things to do, for people.
+/// Renders a list of things to do.
 pub(super) fn todo(items: &Value) -> String {
     let line = |item: &Value| {
         let done = item["completed"] == true || item["status"] == "completed";
@@ -191,7 +187,7 @@ pub(super) fn todo(items: &Value) -> String {
     format!("Plan:\n{}", lines.join("\n"))
 }
 
-/// What sub-agents have come to.
+/// Renders the states of sub-agents.
 fn agents(states: &Value) -> String {
     let line = |(agent, state): (&String, &Value)| {
         let status = text(state, "/status").unwrap_or("unknown");
@@ -205,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_shown_without_their_shell() {
+    fn script_is_extracted_from_the_shell_command() {
         for (command, shown) in [
             ("/bin/bash -lc ls", "ls"),
             ("/bin/bash -lc 'touch a && echo ok'", "touch a && echo ok"),
@@ -221,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn both_spellings_are_the_same_item() {
+    fn both_spellings_are_read_alike() {
         let snake =
             json!({"type": "command_execution", "command": "x", "aggregated_output": "o", "exit_code": 3});
         let camel =

@@ -11,18 +11,19 @@ pub(crate) use exec::CodexExec;
 use baton_protocol::event::AssistantUsage;
 use serde_json::Value;
 
+use crate::adapter::LaunchContext;
 use crate::json::number;
 
-/// Settings that both modes give before the subcommand.
-fn common_args(opening: &crate::dialect::Opening<'_>) -> Vec<String> {
-    let mut args = opening.settings.extra_args.clone();
-    if let Some(effort) = &opening.spec.reasoning_effort {
+/// Returns the arguments that both modes put before the subcommand.
+fn common_args(context: &LaunchContext<'_>) -> Vec<String> {
+    let mut args = context.settings.extra_args.clone();
+    if let Some(effort) = &context.spec.reasoning_effort {
         args.extend(["-c".to_owned(), format!("model_reasoning_effort={effort}")]);
     }
     args
 }
 
-/// Counts of tokens, whose names are in one of two styles.
+/// Token counts. `exec` and `app-server` spell their names differently.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
     input: u64,
@@ -45,6 +46,7 @@ impl Counts {
         }
     }
 
+    /// Returns the tokens that were used since `earlier`.
     fn since(self, earlier: Self) -> Self {
         Self {
             input: self.input.saturating_sub(earlier.input),

@@ -4,14 +4,15 @@ mod exec;
 
 pub(crate) use exec::OpencodeExec;
 
-use crate::acp::Speaker;
+use crate::acp::AcpProgram;
 
-/// By default opencode does whatever its model wants within the project. This makes it ask first; where nobody can be
-/// asked, it then does not do it.
-const ASKING: &[(&str, &str)] = &[(
+/// By default opencode runs every tool that its model calls within the project. With this variable it asks first, and
+/// denies the call in exec mode, in which it cannot ask.
+const PERMISSIONS: &[(&str, &str)] = &[(
     "OPENCODE_PERMISSION",
     r#"{"edit":"ask","bash":"ask","webfetch":"ask","task":"ask","external_directory":"ask"}"#,
 )];
 
-/// How opencode speaks ACP.
-pub(crate) const SPEAKER: Speaker = Speaker { name: "opencode acp", args: &["acp"], asking: ASKING };
+/// Opencode as a program that speaks ACP.
+pub(crate) const ACP: AcpProgram =
+    AcpProgram { name: "opencode acp", args: &["acp"], permissions: PERMISSIONS };

@@ -1,4 +1,4 @@
-// Written by Baton, which asks somebody before pi runs a tool that does more than read.
+// Written by Baton. Asks for permission before pi runs a tool that does more than read.
 const READS = new Set(["read", "grep", "find", "ls"]);
 
 export default function (pi) {
@@ -7,6 +7,6 @@ export default function (pi) {
     const wants = { call: event.toolCallId, tool: event.toolName, input: event.input };
     const answer = await ctx.ui.input("baton/may", JSON.stringify(wants));
     if (answer === "yes") return undefined;
-    return { block: true, reason: answer || "Nobody is there to decide." };
+    return { block: true, reason: answer || "No user is available to decide." };
   });
 }

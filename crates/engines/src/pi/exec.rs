@@ -1,10 +1,11 @@
-//! `pi --print --mode json`: one process for a prompt. It ends when pi does, because pi may try again after an end.
+//! `pi --print --mode json`: one process for each prompt. The run ends with the process, because pi may retry after it
+//! has announced an end.
 
 use serde_json::Value;
 
-use super::common_args;
 use super::events::Events;
-use crate::dialect::{Dialect, Ending, Launch, Opening, Step, Steps};
+use super::{common_args, no_answer};
+use crate::adapter::{Adapter, Ending, Launch, LaunchContext, Step, Steps};
 use crate::json::text;
 
 #[derive(Debug, Default)]
@@ -14,42 +15,41 @@ pub(crate) struct PiExec {
     ending: Option<Ending>,
 }
 
-impl Dialect for PiExec {
+impl Adapter for PiExec {
     fn name(&self) -> &'static str {
         "pi --print"
     }
 
-    fn launch(&mut self, opening: &Opening<'_>) -> Launch {
-        *self = Self { was_resumed: opening.token.is_some(), ..Self::default() };
+    fn launch(&mut self, context: &LaunchContext<'_>) -> Launch {
+        *self = Self { was_resumed: context.token.is_some(), ..Self::default() };
         let mut args: Vec<String> = ["--print", "--mode", "json"].map(str::to_owned).into();
-        if !opening.spec.allow_all {
+        if !context.spec.allow_all {
             args.extend(["--tools", "read,grep,find,ls"].map(str::to_owned));
         }
-        args.extend(common_args(opening));
+        args.extend(common_args(context));
         Launch { args, ..Launch::default() }
     }
 
     fn prompt(&mut self, prompt: &str, steps: &mut Steps) {
-        steps.push(Step::SayAll(prompt.to_owned()));
+        steps.push(Step::SendAndClose(prompt.to_owned()));
     }
 
-    fn hear(&mut self, line: &Value, steps: &mut Steps) {
+    fn receive(&mut self, line: &Value, steps: &mut Steps) {
         if line["type"] == "session"
             && let Some(session) = text(line, "/id")
         {
-            steps.named(session, None);
+            steps.identified(session, None);
         }
-        if let Some(ending) = self.events.hear(line, steps) {
+        if let Some(ending) = self.events.receive(line, steps) {
             self.ending = Some(ending);
         }
     }
 
-    fn can_be_resumed(&self) -> bool {
+    fn is_resumable(&self) -> bool {
         self.was_resumed || self.events.has_answer
     }
 
-    fn at_exit(&self) -> Ending {
-        let nothing = || Ending::Failed("pi ended without an answer.".to_owned());
-        self.ending.clone().unwrap_or_else(nothing)
+    fn ending_at_exit(&self) -> Ending {
+        self.ending.clone().unwrap_or_else(no_answer)
     }
 }

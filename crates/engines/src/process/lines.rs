@@ -1,35 +1,35 @@
-//! Lines of JSON from a program that may print anything.
+//! Reads lines of JSON from a program that may print anything.
 //!
-//! Whatever arrives, reading goes on with the next line: half lines, garbage, bytes that are no text, a line that does not
-//! end. What cannot be used is described, so that somebody can be told.
+//! Reading continues with the next line after partial lines, lines that are not JSON, invalid UTF-8 and overlong lines.
+//! Unusable lines are described in a form that can be shown to the user.
 
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// A line longer than this is not kept. The longest useful ones carry an image or the output of a command.
+/// Longer lines are discarded. The longest useful ones carry an image or the output of a command.
 const LONGEST: usize = 16 * 1024 * 1024;
 const CHUNK: usize = 16 * 1024;
-/// How much of a line that is no JSON is shown.
+/// How many characters of a line that is not JSON are shown.
 const PREVIEW: usize = 200;
 
-/// What a line was.
+/// A line of output.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Line {
-    /// What it should be.
+    /// Valid JSON.
     Json(Value),
-    /// Something else, of which this is the beginning.
+    /// Anything else, with its beginning.
     Garbage(String),
-    /// More than anybody wants to keep: so many bytes.
+    /// An overlong line, with its length in bytes.
     TooLong(usize),
 }
 
-/// Reads lines. Waiting for the next one may be given up and begun again.
+/// Reads lines. [`Lines::next`] is cancel-safe.
 pub(crate) struct Lines<R> {
     source: R,
     buffer: Vec<u8>,
     /// How far the buffer was searched for the end of a line.
     searched: usize,
-    /// How much of a line that is too long was thrown away.
+    /// How many bytes of an overlong line were discarded.
     dropped: usize,
     ended: bool,
 }
@@ -39,7 +39,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { source, buffer: Vec::new(), searched: 0, dropped: 0, ended: false }
     }
 
-    /// The next line that is not blank; none at the end.
+    /// Returns the next line that is not blank. None at the end.
     pub(crate) async fn next(&mut self) -> Option<Line> {
         loop {
             while let Some(bytes) = self.take_line() {
@@ -57,7 +57,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     async fn read(&mut self) {
-        // A quiet program should not cost what its longest line did.
+        // The memory of a long line is released.
         if self.buffer.is_empty() {
             self.buffer.shrink_to(CHUNK);
         }
@@ -67,7 +67,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// A whole line, if there is one. Otherwise what is there was searched and is kept, unless it is too much.
+    /// Takes a complete line from the buffer, if there is one. Discards the buffer if the line is overlong.
     fn take_line(&mut self) -> Option<Vec<u8>> {
         let found = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
         let Some(end) = found.map(|at| self.searched + at) else {
@@ -94,7 +94,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return None;
         }
-        // A command may have printed bytes that are no text; the rest of the line is as good as ever.
+        // A command may have printed invalid UTF-8; the rest of the line is still usable.
         let text = String::from_utf8_lossy(bytes);
         Some(match serde_json::from_str(&text) {
             Ok(value) => Line::Json(value),
@@ -148,19 +148,19 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_line_however_it_arrives() {
+    fn lines_are_assembled_from_any_pieces() {
         check(b"{\"a\":1}\n\n  \r\n[2]\r\n", &[Line::Json(json!({"a": 1})), Line::Json(json!([2]))]);
         check(b"", &[]);
     }
 
     #[test]
-    fn an_unfinished_line_counts_if_it_is_whole() {
+    fn last_line_needs_no_line_break() {
         check(b"1\n{\"a\":2}", &[Line::Json(json!(1)), Line::Json(json!({"a": 2}))]);
         check(b"1\n{\"a\":", &[Line::Json(json!(1)), Line::Garbage("{\"a\":".into())]);
     }
 
     #[test]
-    fn garbage_does_not_stop_the_stream() {
+    fn reading_continues_after_garbage() {
         check(b"Update available!\n1\n", &[Line::Garbage("Update available!".into()), Line::Json(json!(1))]);
         check(
             b"{\"a\":\"\xff\"}\n\xfe\n1\n",
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_not_kept() {
+    fn overlong_line_is_discarded_and_its_memory_released() {
         let mut text = vec![b'x'; 100 * 1024 * 1024];
         let length = text.len();
         text.extend_from_slice(b"\n1\n");

@@ -1,4 +1,5 @@
-//! A program that is talked to in lines: started in a session of its own, heard, and ended whole.
+//! A program that is controlled through lines on stdin and stdout. It runs in its own process session, and is ended
+//! together with all processes that it started.
 
 mod lines;
 mod tail;
@@ -13,7 +14,7 @@ use std::process::{ExitStatus, Stdio};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use baton_agent::tools::shell::{Processes, Supervised};
+use baton_process::{Ledger, Supervised};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
@@ -23,29 +24,29 @@ pub(crate) use lines::Line;
 use lines::Lines;
 use tail::Tail;
 
-/// How long processes may take to end by themselves after being asked to.
+/// How long processes may take to exit after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(2);
-/// How long the output of a program that has ended may still be under way.
+/// How long to wait for remaining output of a program that has exited.
 const DRAIN: Duration = Duration::from_millis(250);
 
-/// What is to be started.
+/// How to start a program.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
-    /// All of it: nothing is inherited.
+    /// The complete environment; nothing is inherited.
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) cwd: PathBuf,
     pub(crate) tag: String,
-    pub(crate) processes: Processes,
+    pub(crate) ledger: Ledger,
 }
 
-/// How a program ended.
+/// How a program exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Code(i32),
     Signal(i32),
-    /// It did not end by itself.
+    /// It had to be ended.
     Ended,
 }
 
@@ -69,19 +70,19 @@ impl fmt::Display for Exit {
     }
 }
 
-/// A running program. Dropping it kills it and all that it started.
+/// A running program. Dropping it kills the program and all processes that it started.
 pub(crate) struct Child {
     supervised: Supervised,
     stdin: Option<ChildStdin>,
-    /// What is still to be written.
+    /// Bytes that are not written yet.
     outgoing: Vec<u8>,
     close_when_written: bool,
     lines: Lines<ChildStdout>,
     tail: Tail,
-    /// Reads what goes into the tail.
+    /// The task that reads stderr into the tail.
     follower: JoinHandle<()>,
     exit: Option<Exit>,
-    /// When to stop waiting for output of a program that has ended.
+    /// When to stop waiting for output of a program that has exited.
     drained: Option<Instant>,
 }
 
@@ -98,7 +99,7 @@ impl Child {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut supervised = Supervised::spawn_logged(command, start.tag, start.processes)?;
+        let mut supervised = Supervised::spawn(command, start.tag, start.ledger)?;
         let (stdin, Some(stdout), Some(stderr)) = supervised.pipes() else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
@@ -117,20 +118,20 @@ impl Child {
         })
     }
 
-    /// Says a line. It is written while [`Child::hear`] is waited for, so that neither side can block the other.
+    /// Queues a line. It is written while [`Child::next_line`] is awaited, so that neither side can block the other.
     pub(crate) fn say(&mut self, line: &str) {
         self.outgoing.extend_from_slice(line.as_bytes());
         self.outgoing.push(b'\n');
     }
 
-    /// Says all that there is to say, as it stands.
+    /// Queues a text as it is, after which stdin is closed.
     pub(crate) fn say_all(&mut self, text: &str) {
         self.outgoing.extend_from_slice(text.as_bytes());
         self.close_when_written = true;
     }
 
-    /// The next line; none when nothing more will come. Waiting may be given up and begun again.
-    pub(crate) async fn hear(&mut self) -> Option<Line> {
+    /// Returns the next line. None at the end of the output. Cancel-safe.
+    pub(crate) async fn next_line(&mut self) -> Option<Line> {
         loop {
             if self.outgoing.is_empty() && self.close_when_written {
                 self.stdin = None;
@@ -141,14 +142,14 @@ impl Child {
                 line = self.lines.next() => return line,
                 written = write(self.stdin.as_mut(), &self.outgoing), if self.can_write() => match written {
                     Ok(length) => { self.outgoing.drain(..length); }
-                    // Who does not listen may still have something to say.
+                    // A program that does not read its stdin may still print.
                     Err(_) => self.stdin = None,
                 },
                 status = self.supervised.wait(), if self.exit.is_none() => {
                     self.exit = Some(status.map_or(Exit::Ended, Exit::from));
                     self.drained = Some(Instant::now() + DRAIN);
                 }
-                // Somebody else may hold the pipe: a process that it left behind.
+                // A process that the program left behind may hold the pipe open.
                 () = sleep_until(self.drained.unwrap_or(never)), if self.drained.is_some() => return None,
             }
         }
@@ -158,17 +159,18 @@ impl Child {
         self.stdin.is_some() && !self.outgoing.is_empty()
     }
 
-    /// What has arrived already: a line, the end, or nothing yet.
+    /// Returns a line that has arrived already, without waiting.
     pub(crate) fn heard_already(&mut self) -> Poll<Option<Line>> {
-        pin!(self.hear()).poll(&mut Context::from_waker(Waker::noop()))
+        pin!(self.next_line()).poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// The end of what it wrote to stderr so far.
+    /// Returns the end of its stderr so far.
     pub(crate) fn diagnostics(&self) -> Option<String> {
         self.tail.text()
     }
 
-    /// Waits a while for the program to end by itself, ends whatever is left of it, and says how it ended.
+    /// Waits up to `patience` for the program to exit, ends its remaining processes, and returns how it exited and the
+    /// end of its stderr.
     pub(crate) async fn finish(mut self, patience: Duration) -> (Exit, Option<String>) {
         self.stdin = None;
         if self.exit.is_none()
@@ -184,7 +186,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Somebody who is not ours may hold the pipe for ever.
+        // A process that is not ours may hold the pipe open forever.
         self.follower.abort();
     }
 }

@@ -1,4 +1,4 @@
-//! A conversation with a program: one run at a time, one outcome each, and no process left when it is gone.
+//! A conversation with a program: one run at a time, one outcome for each, and no process left after it is dropped.
 
 mod outcome;
 mod reporter;
@@ -13,116 +13,117 @@ use std::task::Poll;
 use std::time::Duration;
 
 use baton_agent::blocking;
+use baton_protocol::engine::EngineControl;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::dialect::{Dialect, Launch, Opening, Step, Steps};
+use crate::adapter::{Adapter, Launch, LaunchContext, Step, Steps};
 use crate::process::{Child, Line, Start};
 use crate::program::Program;
-use crate::{Control, Report, ResumeToken, Running, Thread, ThreadSpec};
+use crate::{Report, ResumeToken, Running, Thread, ThreadSpec};
 use run::Run;
 
 /// A conversation with a program.
 pub(crate) struct Conversation {
     program: Arc<Program>,
     spec: ThreadSpec,
-    dialect: Box<dyn Dialect>,
-    /// The program's name for the conversation, once it has one.
+    adapter: Box<dyn Adapter>,
+    /// The program's id of the conversation, once it is known.
     token: Option<ResumeToken>,
-    /// The process, between runs, if it stays for the next.
-    kept: Option<Child>,
-    /// Whether the program has forgotten what was said so far.
+    /// The process of a persistent adapter, between runs.
+    idle: Option<Child>,
+    /// Whether the conversation was lost with its process.
     was_lost: bool,
 }
 
 impl Conversation {
     pub(crate) fn new(program: Arc<Program>, mut spec: ThreadSpec) -> Self {
-        let dialect = program.dialect();
-        Self { program, token: spec.resume.take(), spec, dialect, kept: None, was_lost: false }
+        let adapter = program.adapter();
+        Self { program, token: spec.resume.take(), spec, adapter, idle: None, was_lost: false }
     }
 
-    /// The process that stayed after the last run, if it is still alive. What it has said since then counts for nothing.
-    async fn kept(&mut self) -> Option<Child> {
+    /// Takes the process of the last run, if it is still alive. Its output since then is handled and not reported.
+    async fn take_idle(&mut self) -> Option<Child> {
         loop {
-            let mut child = self.kept.take()?;
+            let mut child = self.idle.take()?;
             match child.heard_already() {
                 Poll::Pending => return Some(child),
                 Poll::Ready(None) => {
                     child.finish(Duration::ZERO).await;
-                    self.process_has_gone();
+                    self.process_exited();
                     return None;
                 }
                 Poll::Ready(Some(line)) => {
-                    self.overhear(&line, &mut child);
-                    self.kept = Some(child);
+                    self.handle_idle_line(&line, &mut child);
+                    self.idle = Some(child);
                 }
             }
         }
     }
 
-    /// With some programs the conversation has gone, too.
-    fn process_has_gone(&mut self) {
-        if !self.dialect.can_be_resumed() {
+    /// Forgets a conversation that does not survive its process.
+    fn process_exited(&mut self) {
+        if !self.adapter.is_resumable() {
             self.was_lost |= self.token.take().is_some();
         }
     }
 
-    /// The program may ask something at any time, and waits for an answer.
-    fn overhear(&mut self, line: &Line, child: &mut Child) {
+    /// Handles a line between runs. The program may send a request at any time, and waits for the response.
+    fn handle_idle_line(&mut self, line: &Line, child: &mut Child) {
         let Line::Json(line) = line else { return };
         let mut steps = Steps::default();
-        self.dialect.hear(line, &mut steps);
+        self.adapter.receive(line, &mut steps);
         while let Some(step) = steps.pop() {
-            if let Step::Say(line) = step {
+            if let Step::Send(line) = step {
                 child.say(&line);
             }
         }
     }
 
-    /// Starts the program, or says why it cannot be started.
+    /// Starts the program. The error is a message to the user.
     async fn start(&mut self) -> Result<Child, String> {
         let cwd = self.spec.cwd.clone();
         let (program, directory) = (self.program.clone(), cwd.clone());
         #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
-        let looked = blocking::run(move || (directory.is_dir(), program.path())).await;
+        let checked = blocking::run(move || (directory.is_dir(), program.path())).await;
         let program = &self.program;
-        let name = program.facts.name;
+        let name = program.info.name;
         let (is_directory, path) =
-            looked.map_err(|error| format!("{name} cannot work in {}: {error}.", cwd.display()))?;
+            checked.map_err(|error| format!("{name} cannot work in {}: {error}.", cwd.display()))?;
         if !is_directory {
             return Err(format!("{name} cannot work in {}: there is no such directory.", cwd.display()));
         }
-        if let Some(refusal) = program.refusal() {
-            return Err(refusal);
+        if let Some(error) = program.settings_error() {
+            return Err(error);
         }
         let path = path.ok_or_else(|| program.not_installed())?;
-        let opening = Opening {
+        let context = LaunchContext {
             spec: &self.spec,
             settings: &program.settings,
             token: self.token.as_ref(),
             scratch: &program.surroundings.scratch,
         };
-        let Launch { args, environment, file } = self.dialect.launch(&opening);
+        let Launch { args, environment, file } = self.adapter.launch(&context);
         if let Some((path, content)) = file {
             let to = path.clone();
-            let provided = tokio::task::spawn_blocking(move || provide(&to, content)).await;
-            provided
+            let written = tokio::task::spawn_blocking(move || write_if_changed(&to, content)).await;
+            written
                 .map_err(std::io::Error::other)
                 .flatten()
-                .map_err(|error| format!("{} cannot be written: {error}.", path.display()))?;
+                .map_err(|error| format!("cannot write {}: {error}.", path.display()))?;
         }
         let start = Start {
             args: args.into_iter().map(OsString::from).collect(),
             environment: program.environment(&environment),
             cwd,
-            // A tag of its own: whatever carries it is ended with this process, and nothing else is.
+            // A unique tag: exactly the processes that carry it are ended with this one.
             tag: format!("{}{}/", self.spec.tag, Uuid::new_v4()),
-            processes: self.spec.processes.clone(),
+            ledger: self.spec.ledger.clone(),
             program: path.clone(),
         };
         Child::start(start).map_err(|error| {
-            format!("{} ({}) cannot be started: {error}.", program.facts.name, path.display())
+            format!("{} ({}) cannot be started: {error}.", program.info.name, path.display())
         })
     }
 }
@@ -132,7 +133,7 @@ impl Thread for Conversation {
         &'a mut self,
         prompt: String,
         reports: mpsc::UnboundedSender<Report>,
-        control: mpsc::UnboundedReceiver<Control>,
+        control: mpsc::UnboundedReceiver<EngineControl>,
         interrupt: CancellationToken,
     ) -> Running<'a> {
         Box::pin(Run::new(self, reports, control, interrupt).finish(prompt))
@@ -140,25 +141,23 @@ impl Thread for Conversation {
 
     fn close<'a>(&'a mut self) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         Box::pin(async {
-            if let Some(child) = self.kept.take() {
+            if let Some(child) = self.idle.take() {
                 child.finish(Duration::ZERO).await;
-                self.process_has_gone();
+                self.process_exited();
             }
         })
     }
 }
 
-/// Makes sure that a file has this content. Several conversations may do that at the same time, and a program may be
-/// reading it. Blocks.
+/// Writes a file unless it has this content already. Atomic, because other conversations may write it and programs may
+/// read it at the same time. Blocks.
 #[expect(clippy::disallowed_methods, reason = "runs on a blocking thread; the file is in Baton's own home")]
-fn provide(path: &Path, content: &str) -> std::io::Result<()> {
-    if std::fs::read(path).is_ok_and(|there| there == content.as_bytes()) {
+fn write_if_changed(path: &Path, content: &str) -> std::io::Result<()> {
+    if std::fs::read(path).is_ok_and(|current| current == content.as_bytes()) {
         return Ok(());
     }
     if let Some(directory) = path.parent() {
         baton_private::create_dir_all(directory)?;
     }
-    let unfinished = path.with_extension(Uuid::new_v4().to_string());
-    baton_private::write(&unfinished, content)?;
-    std::fs::rename(unfinished, path)
+    baton_private::replace(path, content)
 }

@@ -1,73 +1,74 @@
-//! How a run ended: decided from what the program said, how its process ended and what we know of it, all together.
-//! None of these can be trusted alone: some programs fail with exit code 0, some exit with an error after a good answer.
+//! Decides how a run ended, from the program's own report, the exit of its process and the time limits.
+//! None of these is reliable alone: some programs fail with exit code 0, some exit with an error after a good answer.
 
 use std::time::Duration;
 
 use crate::Outcome;
-use crate::dialect::Ending;
+use crate::adapter::Ending;
 use crate::limits::Overdue;
 use crate::process::Exit;
-use crate::program::Facts;
+use crate::program::ProgramInfo;
 
-/// What a run came to whose process has ended.
-pub(super) struct Verdict {
+/// How a run ended whose process has exited.
+pub(super) struct ExitEnding {
     pub(super) ending: Ending,
-    /// Something odd that does not change it.
+    /// An irregularity that does not change the ending.
     pub(super) warning: Option<String>,
 }
 
-/// `at_exit` is how it went if the process ended properly and said nothing.
-pub(super) fn decide(name: &str, said: Option<Ending>, exit: Exit, at_exit: Ending) -> Verdict {
-    let (ending, warning) = match (said, exit) {
+/// Combines the ending that the program reported with the exit of its process. `at_exit` is the ending if the process
+/// exited successfully without reporting one.
+pub(super) fn at_exit(name: &str, reported: Option<Ending>, exit: Exit, at_exit: Ending) -> ExitEnding {
+    let (ending, warning) = match (reported, exit) {
         (Some(Ending::Completed), Exit::Code(0)) => (Ending::Completed, None),
-        // The answer is there. What went wrong afterwards is worth knowing, not worth losing it.
+        // The answer is complete. What went wrong afterwards is a warning.
         (Some(Ending::Completed), exit) => {
-            (Ending::Completed, Some(format!("{name} answered, but did not end properly ({exit}).")))
+            (Ending::Completed, Some(format!("{name} answered, but did not exit properly ({exit}).")))
         }
-        (Some(said), _) => (said, None),
+        (Some(reported), _) => (reported, None),
         (None, Exit::Code(0)) => (at_exit, None),
         (None, exit) => (Ending::Failed(format!("{name} failed ({exit}).")), None),
     };
-    Verdict { ending, warning }
+    ExitEnding { ending, warning }
 }
 
-/// What to tell when something has taken too long. None: it had already said how it went.
-pub(super) fn too_late(facts: &Facts, overdue: Overdue) -> Option<String> {
-    let program = facts.name;
-    let seconds = |limit: Duration| match limit.as_secs() {
+/// Returns the message for an exceeded time limit. None if the program had already reported its result.
+pub(super) fn limit_exceeded(info: &ProgramInfo, overdue: Overdue) -> Option<String> {
+    let program = info.name;
+    let duration = |limit: Duration| match limit.as_secs() {
         0 => format!("{} ms", limit.as_millis()),
         s if s < 120 => format!("{s} s"),
         s => format!("{} min", s / 60),
     };
     Some(match overdue {
-        Overdue::Farewell => return None,
+        Overdue::Exit => return None,
         Overdue::Startup(limit) => format!(
-            "{program} did not say anything within {} of its start and was ended. Try `{}` by hand in the same \
+            "{program} printed nothing within {} of its start and was ended. Try `{}` by hand in the same \
              directory; if it is just slow, raise the engine's startup limit.",
-            seconds(limit),
-            facts.command
+            duration(limit),
+            info.command
         ),
         Overdue::Silence(limit) => format!(
-            "{program} has said nothing for {} and was ended. It may be waiting for a model that does not answer, or \
+            "{program} printed nothing for {} and was ended. It may be waiting for a model that does not answer, or \
              for a silent command; if that is expected, raise the engine's silence limit.",
-            seconds(limit)
+            duration(limit)
         ),
         Overdue::Total(limit) => format!(
             "{program} worked for {} and was ended. If that is too early, raise the engine's total limit.",
-            seconds(limit)
+            duration(limit)
         ),
     })
 }
 
-/// The outcome, in words for people, with advice where there is some.
-pub(super) fn outcome(facts: &Facts, ending: Ending, diagnostics: Option<String>) -> Outcome {
+/// Returns the outcome of a run, with advice for common failures.
+pub(super) fn outcome(info: &ProgramInfo, ending: Ending, diagnostics: Option<String>) -> Outcome {
     match ending {
         Ending::Completed => Outcome::Completed,
         Ending::Interrupted => Outcome::Interrupted,
-        Ending::Failed(why) => {
-            let message = match facts.advice(&why) {
-                Some(advice) => format!("{why} {advice}"),
-                None => why,
+        Ending::Failed(reason) => {
+            let message = match info.advice(&reason) {
+                Some(advice) => format!("{reason} {advice}"),
+                None => reason,
             };
             Outcome::Failed { message, diagnostics }
         }
@@ -79,11 +80,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_trusted_alone() {
+    fn ending_combines_report_and_exit_status() {
         use Ending::{Completed, Failed, Interrupted};
         let no_result = || Failed("none".into());
-        let failed = |why: &str| Failed(why.to_owned());
-        for (said, exit, at_exit, ending, has_warning) in [
+        let failed = |reason: &str| Failed(reason.to_owned());
+        for (reported, exit, silent, ending, has_warning) in [
             (Some(Completed), Exit::Code(0), no_result(), Completed, false),
             (Some(Completed), Exit::Code(1), no_result(), Completed, true),
             (Some(Completed), Exit::Ended, no_result(), Completed, true),
@@ -95,9 +96,9 @@ mod tests {
             (None, Exit::Code(1), Completed, failed("codex exec failed (rc=1)."), false),
             (None, Exit::Signal(9), Completed, failed("codex exec failed (signal 9)."), false),
         ] {
-            let case = format!("{said:?} {exit:?} {at_exit:?}");
-            let verdict = decide("codex exec", said, exit, at_exit);
-            assert_eq!((verdict.ending, verdict.warning.is_some()), (ending, has_warning), "{case}");
+            let case = format!("{reported:?} {exit:?} {silent:?}");
+            let found = at_exit("codex exec", reported, exit, silent);
+            assert_eq!((found.ending, found.warning.is_some()), (ending, has_warning), "{case}");
         }
     }
 }

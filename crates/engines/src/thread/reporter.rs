@@ -1,5 +1,5 @@
-//! The laws of reports, kept whatever a program says: a conversation is named once, before anything but notes; every call
-//! begins once and ends once.
+//! Enforces the rules for reports, whatever the program prints: `Started` is sent once, and only notes precede it;
+//! every call starts once and finishes once.
 
 use std::collections::HashSet;
 
@@ -9,26 +9,34 @@ use tokio::sync::mpsc;
 use crate::process::Line;
 use crate::{Report, ResumeToken};
 
-/// So many lines that are no JSON are shown in one run.
-const MOST_UNREADABLE: usize = 5;
+/// How many lines that are not JSON are reported in one run.
+const MAX_UNREADABLE: usize = 5;
 
+/// Sends the reports of one run.
 pub(super) struct Reporter {
     program: &'static str,
     reports: mpsc::UnboundedSender<Report>,
     has_started: bool,
-    /// All calls of this run.
-    begun: HashSet<String>,
-    /// Those that have not ended, oldest first.
-    open: Vec<String>,
+    /// All calls of the run.
+    started_calls: HashSet<String>,
+    /// The running calls, oldest first.
+    open_calls: Vec<String>,
     unreadable: usize,
 }
 
 impl Reporter {
     pub(super) fn new(program: &'static str, reports: mpsc::UnboundedSender<Report>) -> Self {
-        Self { program, reports, has_started: false, begun: HashSet::new(), open: Vec::new(), unreadable: 0 }
+        Self {
+            program,
+            reports,
+            has_started: false,
+            started_calls: HashSet::new(),
+            open_calls: Vec::new(),
+            unreadable: 0,
+        }
     }
 
-    /// Waits until nobody listens any more.
+    /// Waits until the receiver of the reports is dropped.
     pub(super) async fn abandoned(&self) {
         self.reports.closed().await;
     }
@@ -39,35 +47,36 @@ impl Reporter {
         }
     }
 
-    /// Whether the conversation has been named.
+    /// Whether `Started` was sent.
     pub(super) fn has_started(&self) -> bool {
         self.has_started
     }
 
+    /// Sends a report if the rules allow it.
     pub(super) fn report(&mut self, report: Report) {
-        let lawful = match &report {
+        let is_valid = match &report {
             Report::Note { .. } => true,
             Report::Started { .. } => false,
             _ if !self.has_started => false,
             Report::Message { text, reasoning } => !text.is_empty() || reasoning.is_some(),
             Report::CallStarted { id, .. } if id.is_empty() => false,
             Report::CallStarted { id, .. } => {
-                let is_new = self.begun.insert(id.clone());
+                let is_new = self.started_calls.insert(id.clone());
                 if is_new {
-                    self.open.push(id.clone());
+                    self.open_calls.push(id.clone());
                 }
                 is_new
             }
-            Report::CallOutput { id, output } => !output.is_empty() && self.open.contains(id),
+            Report::CallOutput { id, output } => !output.is_empty() && self.open_calls.contains(id),
             Report::CallFinished { id, .. } => {
-                let was_open = self.open.contains(id);
-                self.open.retain(|open| open != id);
+                let was_open = self.open_calls.contains(id);
+                self.open_calls.retain(|open| open != id);
                 was_open
             }
             Report::TextDelta(text) | Report::ReasoningDelta(text) => !text.is_empty(),
             _ => true,
         };
-        if lawful {
+        if is_valid {
             self.send(report);
         }
     }
@@ -76,17 +85,17 @@ impl Reporter {
         self.send(Report::Note { warning: true, text });
     }
 
-    /// A line that is no use to anybody.
+    /// Warns about a line that is not JSON or too long.
     pub(super) fn unreadable(&mut self, line: &Line) {
         self.unreadable += 1;
         let program = self.program;
         match line {
-            _ if self.unreadable > MOST_UNREADABLE + 1 => {}
-            _ if self.unreadable > MOST_UNREADABLE => {
-                self.warn(format!("{program} printed more lines that are no JSON. They are not shown."));
+            _ if self.unreadable > MAX_UNREADABLE + 1 => {}
+            _ if self.unreadable > MAX_UNREADABLE => {
+                self.warn(format!("{program} printed more lines that are not JSON. They are not shown."));
             }
             Line::Garbage(text) => {
-                self.warn(format!("{program} printed a line that is no JSON, which was skipped: {text}"));
+                self.warn(format!("{program} printed a line that is not JSON, which was skipped: {text}"));
             }
             Line::TooLong(length) => self.warn(format!(
                 "{program} printed a line of {length} bytes, which is too long and was skipped."
@@ -95,10 +104,10 @@ impl Reporter {
         }
     }
 
-    /// The run is over, and with it every call of it.
-    pub(super) fn close(&mut self, why: &str) {
-        for id in std::mem::take(&mut self.open) {
-            self.send(Report::CallFinished { id, result: ToolResult::failure(why) });
+    /// Ends the run: every running call finishes with a failure.
+    pub(super) fn close(&mut self, reason: &str) {
+        for id in std::mem::take(&mut self.open_calls) {
+            self.send(Report::CallFinished { id, result: ToolResult::failure(reason) });
         }
     }
 
@@ -114,15 +123,15 @@ mod tests {
 
     use super::*;
 
-    fn collected(tell: impl FnOnce(&mut Reporter)) -> Vec<Report> {
+    fn collected(send: impl FnOnce(&mut Reporter)) -> Vec<Report> {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let mut reporter = Reporter::new("codex", sender);
-        tell(&mut reporter);
+        send(&mut reporter);
         drop(reporter);
         std::iter::from_fn(|| receiver.try_recv().ok()).collect()
     }
 
-    fn begin(id: &str) -> Report {
+    fn start(id: &str) -> Report {
         Report::CallStarted { id: id.into(), tool: "bash".into(), arguments: Json::null() }
     }
 
@@ -131,44 +140,44 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_is_named_once() {
+    fn started_is_sent_once() {
         let token = || ResumeToken("t".into());
-        let told = collected(|reporter| {
+        let reports = collected(|reporter| {
             reporter.started(token(), None);
             reporter.started(token(), None);
         });
-        assert_eq!(told, [Report::Started { token: token(), model: None }]);
+        assert_eq!(reports, [Report::Started { token: token(), model: None }]);
     }
 
     #[test]
-    fn before_it_is_named_there_are_only_notes() {
-        let told = collected(|reporter| {
-            reporter.report(begin("a"));
+    fn only_notes_precede_started() {
+        let reports = collected(|reporter| {
+            reporter.report(start("a"));
             reporter.report(Report::TextDelta("x".into()));
             reporter.warn("careful".into());
         });
-        assert_eq!(told, [Report::Note { warning: true, text: "careful".into() }]);
+        assert_eq!(reports, [Report::Note { warning: true, text: "careful".into() }]);
     }
 
     #[test]
-    fn a_flood_of_garbage_is_cut_short() {
-        let told = collected(|reporter| {
+    fn warnings_about_unreadable_lines_are_limited() {
+        let reports = collected(|reporter| {
             (0..1000).for_each(|n| reporter.unreadable(&Line::Garbage(format!("x{n}"))));
         });
-        assert_eq!(told.len(), MOST_UNREADABLE + 1);
-        let Some(Report::Note { warning: true, text }) = told.last() else { panic!("{told:?}") };
+        assert_eq!(reports.len(), MAX_UNREADABLE + 1);
+        let Some(Report::Note { warning: true, text }) = reports.last() else { panic!("{reports:?}") };
         assert!(text.ends_with("They are not shown."), "{text}");
     }
 
     proptest! {
         #[test]
-        fn every_call_begins_once_and_ends_once(script in prop::collection::vec((0..4usize, 0..3u8), 0..40)) {
-            let told = collected(|reporter| {
+        fn every_call_starts_once_and_finishes_once(script in prop::collection::vec((0..4usize, 0..3u8), 0..40)) {
+            let reports = collected(|reporter| {
                 reporter.started(ResumeToken("t".into()), None);
                 for (call, what) in &script {
                     let id = call.to_string();
                     reporter.report(match what {
-                        0 => begin(&id),
+                        0 => start(&id),
                         1 => Report::CallOutput { id, output: "o".into() },
                         _ => finish(&id),
                     });
@@ -177,7 +186,7 @@ mod tests {
             });
             for call in 0..4usize {
                 let id = call.to_string();
-                let of_call: Vec<u8> = told.iter().filter_map(|report| match report {
+                let of_call: Vec<u8> = reports.iter().filter_map(|report| match report {
                     Report::CallStarted { id: i, .. } if *i == id => Some(0),
                     Report::CallOutput { id: i, .. } if *i == id => Some(1),
                     Report::CallFinished { id: i, .. } if *i == id => Some(2),

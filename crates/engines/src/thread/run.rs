@@ -1,107 +1,112 @@
-//! One run: a prompt, and whatever was said in the middle of it that the program did not take, to the end.
+//! One run: a prompt, then the messages that the program could not take while it worked on it.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
+use baton_protocol::engine::EngineControl;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Conversation;
 use super::outcome;
 use super::reporter::Reporter;
-use crate::dialect::{Ending, Step, Steps};
+use crate::adapter::{Ending, Step, Steps};
 use crate::limits::{Clock, Overdue};
-use crate::locks::Turn;
+use crate::locks::ConversationGuard;
 use crate::process::{Child, Line};
-use crate::{Control, Outcome, Report, ResumeToken, wants};
+use crate::{Outcome, Report, ResumeToken, permission};
 
-/// How long a program may take to stop what it does after being asked to.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a process may take to end after its last word.
-const EXIT_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a program may take to stop its work after an interrupt.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+/// How long a process may take to exit after its result.
+const EXIT_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) struct Run<'a> {
     conversation: &'a mut Conversation,
     reporter: Reporter,
-    control: mpsc::UnboundedReceiver<Control>,
+    control: mpsc::UnboundedReceiver<EngineControl>,
     interrupt: CancellationToken,
-    /// The right to run this conversation, once it has a name.
-    turn: Option<Turn>,
-    /// What is to be said to the program afterwards.
-    later: VecDeque<String>,
+    /// The lock of the conversation, once its id is known.
+    guard: Option<ConversationGuard>,
+    /// Messages to send as prompts after the current one.
+    deferred: VecDeque<String>,
 }
 
-/// A prompt that the program works on.
+/// A prompt that a process works on.
 struct Attempt {
     child: Child,
     clock: Clock,
-    /// Whether it has said anything about this prompt.
-    has_spoken: bool,
-    /// What somebody must decide or answer before it goes on.
-    waits_for: HashSet<String>,
-    /// How it went, as the program says; its process should end now.
-    said: Option<Ending>,
-    /// Whether it was asked to stop.
+    /// Whether the process has printed anything since the prompt.
+    has_output: bool,
+    /// The references of open requests and questions.
+    pending: HashSet<String>,
+    /// The ending that the program has reported. Its process should exit now.
+    reported: Option<Ending>,
+    /// Whether the run was interrupted.
     stopping: bool,
 }
 
-/// What happens next.
+/// An event of an attempt.
 enum Event {
     Line(Line),
-    Silence,
-    Control(Control),
+    /// The process has exited or closed its stdout.
+    OutputEnded,
+    Control(EngineControl),
     Interrupt,
+    /// The receiver of the reports was dropped.
     Abandoned,
     Overdue(Overdue),
 }
 
-/// Why nothing more is heard of an attempt.
+/// Why an attempt stops.
 enum Stop {
-    /// The program says so, and stays.
-    Said(Ending),
-    /// Nothing more will come of it; its process may take so long to end.
-    Silence(Duration),
-    /// It has to be ended.
-    ByForce(Ending),
+    /// The program has reported the ending, and its process stays.
+    Reported(Ending),
+    /// There is no more output. The process may take this long to exit.
+    OutputEnded(Duration),
+    /// The process has to be killed.
+    Kill(Ending),
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(
         conversation: &'a mut Conversation,
         reports: mpsc::UnboundedSender<Report>,
-        control: mpsc::UnboundedReceiver<Control>,
+        control: mpsc::UnboundedReceiver<EngineControl>,
         interrupt: CancellationToken,
     ) -> Self {
-        let reporter = Reporter::new(conversation.program.facts.name, reports);
-        Self { conversation, reporter, control, interrupt, turn: None, later: VecDeque::new() }
+        let reporter = Reporter::new(conversation.program.info.name, reports);
+        Self { conversation, reporter, control, interrupt, guard: None, deferred: VecDeque::new() }
     }
 
+    /// Runs the prompt and all deferred ones.
     pub(super) async fn finish(mut self, prompt: String) -> Outcome {
         let mut outcome = self.prompt(&prompt).await;
         while outcome == Outcome::Completed
-            && let Some(prompt) = self.later.pop_front()
+            && let Some(prompt) = self.deferred.pop_front()
         {
             outcome = self.prompt(&prompt).await;
         }
         self.reporter.close(match outcome {
             Outcome::Interrupted => "Interrupted.",
-            _ => "The run ended before this did.",
+            _ => "The run ended before this call did.",
         });
         outcome
     }
 
     async fn prompt(&mut self, prompt: &str) -> Outcome {
         loop {
-            if !self.wait_for_turn().await {
+            if !self.lock_conversation().await {
                 return Outcome::Interrupted;
             }
-            let kept = self.conversation.kept().await;
-            let was_kept = kept.is_some();
+            let idle = self.conversation.take_idle().await;
+            let was_idle = idle.is_some();
             if std::mem::take(&mut self.conversation.was_lost) {
-                let name = self.conversation.program.facts.name;
-                self.reporter.warn(format!("{name} did not keep the conversation, so a new one begins."));
+                let name = self.conversation.program.info.name;
+                self.reporter
+                    .warn(format!("{name} lost the conversation with its process, so a new one starts."));
             }
-            let started = match kept {
+            let started = match idle {
                 Some(child) => Ok(child),
                 None => self.conversation.start().await,
             };
@@ -109,60 +114,62 @@ impl<'a> Run<'a> {
                 Ok(child) => child,
                 Err(message) => return Outcome::Failed { message, diagnostics: None },
             };
-            let mut attempt = self.attempt(child, was_kept);
+            let mut attempt = self.attempt(child, was_idle);
             let stop = self.follow(prompt, &mut attempt).await;
-            // The process that stayed had gone before it heard of the prompt. Nothing is lost: another one will do.
-            let was_stale = was_kept && !attempt.has_spoken && matches!(stop, Stop::Silence(_));
+            // The idle process exited before it got the prompt. Nothing is lost: the prompt goes to a new process.
+            let was_stale = was_idle && !attempt.has_output && matches!(stop, Stop::OutputEnded(_));
             if !was_stale {
-                let was_resumed = !was_kept && self.conversation.token.is_some();
+                let was_resumed = !was_idle && self.conversation.token.is_some();
                 let outcome = self.conclude(attempt, stop).await;
-                return if was_resumed { self.unless_forgotten(outcome).await } else { outcome };
+                return if was_resumed { self.check_unknown_conversation(outcome).await } else { outcome };
             }
             attempt.child.finish(Duration::ZERO).await;
-            self.conversation.process_has_gone();
+            self.conversation.process_exited();
         }
     }
 
-    /// A program that does not know the conversation any more has not failed: there is a way to go on.
-    async fn unless_forgotten(&mut self, outcome: Outcome) -> Outcome {
+    /// Turns the failure to resume an unknown conversation into [`Outcome::Forgotten`], which the caller can recover
+    /// from.
+    async fn check_unknown_conversation(&mut self, outcome: Outcome) -> Outcome {
         let Outcome::Failed { message, .. } = &outcome else { return outcome };
-        if !self.conversation.dialect.has_forgotten(message) {
+        if !self.conversation.adapter.is_unknown_conversation(message) {
             return outcome;
         }
-        if let Some(child) = self.conversation.kept.take() {
+        if let Some(child) = self.conversation.idle.take() {
             child.finish(Duration::ZERO).await;
         }
         self.conversation.token = None;
         Outcome::Forgotten
     }
 
-    fn attempt(&self, child: Child, was_kept: bool) -> Attempt {
+    fn attempt(&self, child: Child, was_idle: bool) -> Attempt {
         let limits = self.conversation.program.settings.limits;
-        let clock = Clock::start(limits, was_kept || self.conversation.dialect.starts_silently());
-        Attempt { child, clock, has_spoken: false, waits_for: HashSet::new(), said: None, stopping: false }
+        let clock = Clock::start(limits, was_idle || self.conversation.adapter.starts_silently());
+        Attempt { child, clock, has_output: false, pending: HashSet::new(), reported: None, stopping: false }
     }
 
-    /// Waits until nobody else runs this conversation. False: nobody wants to run it any more.
-    async fn wait_for_turn(&mut self) -> bool {
+    /// Locks the conversation, if its id is known. Returns false if the run was interrupted or abandoned.
+    async fn lock_conversation(&mut self) -> bool {
         if self.interrupt.is_cancelled() {
             return false;
         }
-        let (None, Some(token)) = (&self.turn, &self.conversation.token) else { return true };
-        let turn = tokio::select! {
-            turn = self.conversation.program.locks.wait_for(token) => turn,
+        let (None, Some(token)) = (&self.guard, &self.conversation.token) else { return true };
+        let guard = tokio::select! {
+            guard = self.conversation.program.locks.acquire(token) => guard,
             () = self.interrupt.cancelled() => return false,
             () = self.reporter.abandoned() => return false,
         };
-        self.turn = Some(turn);
+        self.guard = Some(guard);
         true
     }
 
+    /// Sends the prompt and handles events until the attempt stops.
     async fn follow(&mut self, prompt: &str, attempt: &mut Attempt) -> Stop {
         let mut steps = Steps::default();
-        self.conversation.dialect.prompt(prompt, &mut steps);
+        self.conversation.adapter.prompt(prompt, &mut steps);
         loop {
             while let Some(step) = steps.pop() {
-                if let Some(stop) = self.take(step, attempt).await {
+                if let Some(stop) = self.execute(step, attempt).await {
                     return stop;
                 }
             }
@@ -174,94 +181,96 @@ impl<'a> Run<'a> {
     }
 
     async fn next(&mut self, attempt: &mut Attempt) -> Event {
-        attempt.clock.pause(!attempt.waits_for.is_empty());
+        attempt.clock.pause(!attempt.pending.is_empty());
         tokio::select! {
-            // What was decided goes before what it is about; what the program has said goes before its end by force.
+            // Decisions go before further output; output that has arrived goes before a time limit.
             biased;
             Some(control) = self.control.recv() => Event::Control(control),
             () = self.interrupt.cancelled(), if !attempt.stopping => Event::Interrupt,
             () = self.reporter.abandoned() => Event::Abandoned,
-            line = attempt.child.hear() => line.map_or(Event::Silence, Event::Line),
+            line = attempt.child.next_line() => line.map_or(Event::OutputEnded, Event::Line),
             overdue = attempt.clock.overdue() => Event::Overdue(overdue),
         }
     }
 
     fn react(&mut self, event: Event, attempt: &mut Attempt, steps: &mut Steps) -> Option<Stop> {
-        let dialect = &mut self.conversation.dialect;
+        let adapter = &mut self.conversation.adapter;
         match event {
             Event::Line(line) => {
-                attempt.clock.heard();
-                attempt.has_spoken = true;
+                attempt.clock.output_received();
+                attempt.has_output = true;
                 match line {
-                    // Nothing counts after the last word.
-                    _ if attempt.said.is_some() => {}
-                    Line::Json(line) => dialect.hear(&line, steps),
+                    // Output after the result is ignored.
+                    _ if attempt.reported.is_some() => {}
+                    Line::Json(line) => adapter.receive(&line, steps),
                     unreadable => self.reporter.unreadable(&unreadable),
                 }
                 None
             }
-            Event::Silence => Some(Stop::Silence(EXIT_PATIENCE)),
+            Event::OutputEnded => Some(Stop::OutputEnded(EXIT_LIMIT)),
             Event::Control(control) => {
                 self.control(control, attempt, steps);
                 None
             }
             Event::Interrupt => {
                 attempt.stopping = true;
-                if !(dialect.stays() && dialect.interrupt(steps)) {
-                    return Some(Stop::ByForce(Ending::Interrupted));
+                if !(adapter.is_persistent() && adapter.interrupt(steps)) {
+                    return Some(Stop::Kill(Ending::Interrupted));
                 }
-                attempt.clock.say_farewell(STOP_PATIENCE);
+                attempt.clock.expect_exit_within(STOP_LIMIT);
                 None
             }
-            Event::Abandoned => Some(Stop::ByForce(Ending::Interrupted)),
+            Event::Abandoned => Some(Stop::Kill(Ending::Interrupted)),
             Event::Overdue(overdue) => Some(self.overdue(overdue, attempt)),
         }
     }
 
     fn overdue(&self, overdue: Overdue, attempt: &mut Attempt) -> Stop {
-        match outcome::too_late(&self.conversation.program.facts, overdue) {
-            Some(why) => Stop::ByForce(Ending::Failed(why)),
-            None if attempt.stopping => Stop::ByForce(Ending::Interrupted),
-            None => Stop::Silence(Duration::ZERO),
+        match outcome::limit_exceeded(&self.conversation.program.info, overdue) {
+            Some(reason) => Stop::Kill(Ending::Failed(reason)),
+            None if attempt.stopping => Stop::Kill(Ending::Interrupted),
+            None => Stop::OutputEnded(Duration::ZERO),
         }
     }
 
-    fn control(&mut self, control: Control, attempt: &mut Attempt, steps: &mut Steps) {
-        let dialect = &mut self.conversation.dialect;
+    fn control(&mut self, control: EngineControl, attempt: &mut Attempt, steps: &mut Steps) {
+        let adapter = &mut self.conversation.adapter;
         match control {
-            Control::Decide { reference, verdict } => {
-                if attempt.waits_for.remove(&reference) {
-                    dialect.decide(&reference, verdict, steps);
+            EngineControl::Decide { reference, verdict } => {
+                if attempt.pending.remove(&reference) {
+                    adapter.decide(&reference, verdict, steps);
                 }
             }
-            Control::Answer { reference, answer, .. } => {
-                if attempt.waits_for.remove(&reference) {
-                    dialect.answer(&reference, &answer, steps);
+            EngineControl::Answer { reference, answer, .. } => {
+                if attempt.pending.remove(&reference) {
+                    adapter.answer(&reference, &answer, steps);
                 }
             }
-            Control::Steer(text) => {
-                if attempt.said.is_some() || attempt.stopping || !dialect.steer(&text, steps) {
-                    self.later.push_back(text);
+            EngineControl::Steer(text) => {
+                if attempt.reported.is_some() || attempt.stopping || !adapter.steer(&text, steps) {
+                    self.deferred.push_back(text);
                 }
             }
         }
     }
 
-    async fn take(&mut self, step: Step, attempt: &mut Attempt) -> Option<Stop> {
+    async fn execute(&mut self, step: Step, attempt: &mut Attempt) -> Option<Stop> {
         match step {
-            Step::Say(line) => attempt.child.say(&line),
-            Step::SayAll(text) => attempt.child.say_all(&text),
-            Step::Named { token, model } => return self.named(token, model, attempt).await,
+            Step::Send(line) => attempt.child.say(&line),
+            Step::SendAndClose(text) => attempt.child.say_all(&text),
+            Step::Identified { token, model } => return self.identified(token, model, attempt).await,
             Step::Report(Report::Wants { reference, call, wants }) => {
-                let wants = Box::new(wants::with_difference(*wants, &self.conversation.spec.cwd).await);
+                let wants = Box::new(permission::with_diff(*wants, &self.conversation.spec.cwd).await);
                 self.report(Report::Wants { reference, call, wants }, attempt);
             }
             Step::Report(report) => self.report(report, attempt),
-            Step::Later(text) => self.later.push_back(text),
-            Step::End(ending) if self.conversation.dialect.stays() => return Some(Stop::Said(ending)),
+            Step::Defer(text) => self.deferred.push_back(text),
+            Step::End(ending) if self.conversation.adapter.is_persistent() => {
+                return Some(Stop::Reported(ending));
+            }
             Step::End(ending) => {
-                attempt.said.get_or_insert(ending);
-                attempt.clock.say_farewell(EXIT_PATIENCE);
+                attempt.reported.get_or_insert(ending);
+                attempt.clock.expect_exit_within(EXIT_LIMIT);
             }
         }
         None
@@ -269,20 +278,20 @@ impl<'a> Run<'a> {
 
     fn report(&mut self, report: Report, attempt: &mut Attempt) {
         match &report {
-            // Nobody would hear of it.
+            // Not reported before `Started`, so it cannot be answered.
             Report::Wants { .. } | Report::Asks { .. } if !self.reporter.has_started() => return,
             Report::Wants { reference, .. } | Report::Asks { reference, .. } => {
-                attempt.waits_for.insert(reference.clone());
+                attempt.pending.insert(reference.clone());
             }
-            Report::Withdrawn { reference } if !attempt.waits_for.remove(reference) => return,
+            Report::Withdrawn { reference } if !attempt.pending.remove(reference) => return,
             _ => {}
         }
         self.reporter.report(report);
     }
 
-    /// The program has named the conversation. One that was asked to go on with another is stopped; one that turns out
-    /// to go on with a known one waits for its turn before anybody hears of it.
-    async fn named(
+    /// Handles the id of the conversation. A program that opened a different conversation than requested is stopped. A
+    /// conversation that turns out to be locked by another run waits for the lock before it is reported.
+    async fn identified(
         &mut self,
         token: ResumeToken,
         model: Option<String>,
@@ -290,9 +299,9 @@ impl<'a> Run<'a> {
     ) -> Option<Stop> {
         match &self.conversation.token {
             Some(known) if *known != token => {
-                let name = self.conversation.program.facts.name;
-                return Some(Stop::ByForce(Ending::Failed(format!(
-                    "{name} was asked to go on with the conversation {} and opened {} instead, so it was stopped. \
+                let name = self.conversation.program.info.name;
+                return Some(Stop::Kill(Ending::Failed(format!(
+                    "{name} was asked to resume the conversation {} and opened {} instead, so it was stopped. \
                      Start a new session.",
                     known.0, token.0
                 ))));
@@ -301,8 +310,8 @@ impl<'a> Run<'a> {
             None => self.conversation.token = Some(token.clone()),
         }
         attempt.clock.pause(true);
-        if !self.wait_for_turn().await {
-            return Some(Stop::ByForce(Ending::Interrupted));
+        if !self.lock_conversation().await {
+            return Some(Stop::Kill(Ending::Interrupted));
         }
         attempt.clock.pause(false);
         self.reporter.started(token, model);
@@ -310,35 +319,35 @@ impl<'a> Run<'a> {
     }
 
     async fn conclude(&mut self, attempt: Attempt, stop: Stop) -> Outcome {
-        let Attempt { child, said, stopping, .. } = attempt;
+        let Attempt { child, reported, stopping, .. } = attempt;
         let (ending, diagnostics) = match stop {
-            Stop::Said(ending) => {
+            Stop::Reported(ending) => {
                 let diagnostics = child.diagnostics();
-                self.conversation.kept = Some(child);
+                self.conversation.idle = Some(child);
                 (ending, diagnostics)
             }
-            Stop::ByForce(ending) => (ending, child.finish(Duration::ZERO).await.1),
-            Stop::Silence(patience) => {
-                let (exit, diagnostics) = child.finish(patience).await;
-                let dialect = &self.conversation.dialect;
-                let verdict = outcome::decide(dialect.name(), said, exit, dialect.at_exit());
-                if let Some(warning) = verdict.warning {
+            Stop::Kill(ending) => (ending, child.finish(Duration::ZERO).await.1),
+            Stop::OutputEnded(limit) => {
+                let (exit, diagnostics) = child.finish(limit).await;
+                let adapter = &self.conversation.adapter;
+                let found = outcome::at_exit(adapter.name(), reported, exit, adapter.ending_at_exit());
+                if let Some(warning) = found.warning {
                     self.reporter.warn(warning);
                 }
-                (verdict.ending, diagnostics)
+                (found.ending, diagnostics)
             }
         };
-        if self.conversation.kept.is_none() {
-            self.conversation.process_has_gone();
+        if self.conversation.idle.is_none() {
+            self.conversation.process_exited();
         }
         let ending = match ending {
             Ending::Completed if !self.reporter.has_started() => {
-                Ending::Failed(format!("{} ended without a conversation.", self.conversation.dialect.name()))
+                Ending::Failed(format!("{} ended without a conversation.", self.conversation.adapter.name()))
             }
             ending => ending,
         };
-        // Whatever a program says when it is stopped: somebody wanted it to stop.
+        // After an interrupt the ending that the program reports does not matter.
         let ending = if stopping { Ending::Interrupted } else { ending };
-        outcome::outcome(&self.conversation.program.facts, ending, diagnostics)
+        outcome::outcome(&self.conversation.program.info, ending, diagnostics)
     }
 }

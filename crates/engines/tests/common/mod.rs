@@ -1,4 +1,4 @@
-//! What all tests of engines need: an engine, a conversation with it, and somebody who listens.
+//! Fixture of the engine tests: an engine in a temporary directory, and a driver for its runs.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -9,25 +9,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_engines::{
-    Control, Engine, EngineSettings, Outcome, Registry, Report, ResumeToken, Surroundings, Thread, ThreadSpec,
+    Engine, EngineSettings, Outcome, Registry, Report, ResumeToken, Surroundings, Thread, ThreadSpec,
 };
+use baton_protocol::engine::EngineControl;
 use baton_protocol::permission::Verdict;
 use baton_testkit::processes::Marker;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// How long a test waits for anything.
+/// How long a test waits for any event.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
-/// An engine in a directory of its own.
-pub(crate) struct Bench {
+/// An engine in a temporary directory.
+pub(crate) struct Fixture {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) marker: Marker,
     pub(crate) engine: Arc<dyn Engine>,
 }
 
-impl Bench {
-    /// `settings` may use the directory. Every process carries the marker.
+impl Fixture {
+    /// Creates an engine with settings that may refer to the directory. Every process carries the marker.
     pub(crate) fn new(name: &str, settings: impl FnOnce(&Path) -> EngineSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("work")).unwrap();
@@ -46,7 +47,7 @@ impl Bench {
         Self { directory, marker, engine }
     }
 
-    /// Where agents work.
+    /// The working directory of agents.
     pub(crate) fn work(&self) -> PathBuf {
         self.directory.path().join("work")
     }
@@ -59,7 +60,7 @@ impl Bench {
             resume: None,
             allow_all: false,
             tag: format!("{}/", self.marker.word()),
-            processes: Default::default(),
+            ledger: Default::default(),
         }
     }
 
@@ -67,60 +68,60 @@ impl Bench {
         self.engine.thread(self.spec())
     }
 
-    /// A conversation that goes on with another.
+    /// A conversation that resumes an earlier one.
     pub(crate) fn resumed(&self, token: &ResumeToken) -> Box<dyn Thread> {
         self.engine.thread(ThreadSpec { resume: Some(token.clone()), ..self.spec() })
     }
 
-    /// Whether nothing that the engine started runs any more.
-    pub(crate) async fn nothing_is_left(&self, after: &str) {
+    /// Waits until no process of the engine is left.
+    pub(crate) async fn assert_no_processes(&self, after: &str) {
         self.marker.until_gone(after).await;
     }
 }
 
-/// A run that came to its end.
+/// The reports and the outcome of a run.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct RunRecord {
     pub(crate) reports: Vec<Report>,
     pub(crate) outcome: Outcome,
 }
 
-/// What a test can do while a run goes on.
-pub(crate) struct Desk {
-    control: mpsc::UnboundedSender<Control>,
+/// Controls a run from a test.
+pub(crate) struct RunHandle {
+    control: mpsc::UnboundedSender<EngineControl>,
     pub(crate) interrupt: CancellationToken,
 }
 
-impl Desk {
+impl RunHandle {
     pub(crate) fn decide(&self, reference: &str, verdict: Verdict) {
-        let _ = self.control.send(Control::Decide { reference: reference.to_owned(), verdict });
+        let _ = self.control.send(EngineControl::Decide { reference: reference.to_owned(), verdict });
     }
 
     pub(crate) fn answer(&self, reference: &str, answer: &str) {
         let (reference, answer) = (reference.to_owned(), answer.to_owned());
-        let _ = self.control.send(Control::Answer { reference, answer, was_freeform: false });
+        let _ = self.control.send(EngineControl::Answer { reference, answer, was_freeform: false });
     }
 
     pub(crate) fn steer(&self, text: &str) {
-        let _ = self.control.send(Control::Steer(text.to_owned()));
+        let _ = self.control.send(EngineControl::Steer(text.to_owned()));
     }
 }
 
-/// Runs a prompt to its end. `listen` hears every report and may act on it.
+/// Runs a prompt to its end. `listen` is called with every report and may act on it.
 pub(crate) async fn run(
     thread: &mut dyn Thread,
     prompt: &str,
-    mut listen: impl FnMut(&Report, &Desk),
-) -> Told {
+    mut listen: impl FnMut(&Report, &RunHandle),
+) -> RunRecord {
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let (control, controlled) = mpsc::unbounded_channel();
     let interrupt = CancellationToken::new();
-    let desk = Desk { control, interrupt: interrupt.clone() };
+    let handle = RunHandle { control, interrupt: interrupt.clone() };
     let mut reports = Vec::new();
     let running = thread.run(prompt.to_owned(), sender, controlled, interrupt);
     let listening = async {
         while let Some(report) = receiver.recv().await {
-            listen(&report, &desk);
+            listen(&report, &handle);
             reports.push(report);
         }
     };
@@ -128,31 +129,35 @@ pub(crate) async fn run(
     let Ok(outcome) = tokio::time::timeout(LIMIT, both).await else {
         panic!("the run did not end within {LIMIT:?}; reports: {reports:#?}")
     };
-    Told { reports, outcome }
+    RunRecord { reports, outcome }
 }
 
-/// Runs a prompt with nobody to ask.
-pub(crate) async fn say(thread: &mut dyn Thread, prompt: &str) -> Told {
+/// Runs a prompt without answering requests.
+pub(crate) async fn run_prompt(thread: &mut dyn Thread, prompt: &str) -> RunRecord {
     run(thread, prompt, |_, _| {}).await
 }
 
-/// Runs a prompt and decides all that is wanted in the same way.
-pub(crate) async fn say_and_decide(thread: &mut dyn Thread, prompt: &str, verdict: &Verdict) -> Told {
-    run(thread, prompt, |report, desk| {
+/// Runs a prompt and gives the same verdict on every permission request.
+pub(crate) async fn run_prompt_with_verdict(
+    thread: &mut dyn Thread,
+    prompt: &str,
+    verdict: &Verdict,
+) -> RunRecord {
+    run(thread, prompt, |report, handle| {
         if let Report::Wants { reference, .. } = report {
-            desk.decide(reference, verdict.clone());
+            handle.decide(reference, verdict.clone());
         }
     })
     .await
 }
 
-impl Told {
+impl RunRecord {
     pub(crate) fn token(&self) -> ResumeToken {
         let token = self.reports.iter().find_map(|report| match report {
             Report::Started { token, .. } => Some(token.clone()),
             _ => None,
         });
-        token.unwrap_or_else(|| panic!("it never started: {self:#?}"))
+        token.unwrap_or_else(|| panic!("the run never started: {self:#?}"))
     }
 
     /// The last message of the agent.
@@ -161,10 +166,10 @@ impl Told {
             Report::Message { text, .. } => Some(text.as_str()),
             _ => None,
         });
-        answer.unwrap_or_else(|| panic!("there is no answer: {self:#?}"))
+        answer.unwrap_or_else(|| panic!("no answer: {self:#?}"))
     }
 
-    /// Everything that was streamed of answers.
+    /// The streamed text.
     pub(crate) fn streamed(&self) -> String {
         let deltas = self.reports.iter().filter_map(|report| match report {
             Report::TextDelta(text) => Some(text.as_str()),
@@ -181,14 +186,14 @@ impl Told {
         notes.collect()
     }
 
-    /// Tools that were called, with their results.
+    /// The called tools with their results.
     pub(crate) fn calls(&self) -> Vec<(&str, &baton_protocol::tool::ToolResult)> {
-        let result = |wanted: &str| {
+        let result = |call: &str| {
             let found = self.reports.iter().find_map(|report| match report {
-                Report::CallFinished { id, result } if id == wanted => Some(result),
+                Report::CallFinished { id, result } if id == call => Some(result),
                 _ => None,
             });
-            found.unwrap_or_else(|| panic!("{wanted} never ended: {self:#?}"))
+            found.unwrap_or_else(|| panic!("{call} never finished: {self:#?}"))
         };
         let calls = self.reports.iter().filter_map(|report| match report {
             Report::CallStarted { id, tool, .. } => Some((tool.as_str(), result(id))),
@@ -200,7 +205,7 @@ impl Told {
     pub(crate) fn failure(&self) -> &str {
         match &self.outcome {
             Outcome::Failed { message, .. } => message,
-            other => panic!("it did not fail, but: {other:?}: {self:#?}"),
+            other => panic!("expected a failure, got {other:?}: {self:#?}"),
         }
     }
 

@@ -1,5 +1,5 @@
-//! The real programs against a scripted model. Ignored unless asked for, because the programs must be installed first:
-//! `scripts/test engines` installs and runs them.
+//! The real programs with a scripted model. Ignored by default, because the programs must be installed first:
+//! `scripts/test engines` installs them and runs the tests.
 
 #![allow(clippy::disallowed_methods, reason = "tests may block")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
@@ -7,10 +7,27 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod claude;
-mod codex;
-mod opencode;
-mod pi;
-mod qwen;
+#[macro_use]
 mod scenarios;
 mod setup;
+
+mod claude {
+    scenarios! { "claude", steers_the_running_turn }
+}
+
+mod codex {
+    scenarios! { "codex", steers_the_running_turn }
+}
+
+mod opencode {
+    scenarios! { "opencode", steers_after_the_turn }
+}
+
+mod pi {
+    scenarios! { "pi", steers_the_running_turn }
+}
+
+/// The example of a program that speaks ACP.
+mod qwen {
+    scenarios! { "qwen", interactive only, steers_after_the_turn }
+}

@@ -1,4 +1,4 @@
-//! How each program is made to talk to the scripted model.
+//! Configures each program to use the scripted model.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,35 +7,35 @@ use baton_engines::{EngineSettings, Mode};
 use baton_testkit::model_server::ModelServer;
 use serde_json::json;
 
-use crate::common::Bench;
+use crate::common::Fixture;
 
-/// A real program, and the model that it asks.
-pub(crate) struct Real {
-    pub(crate) bench: Bench,
+/// A real program and its model server.
+pub(crate) struct RealProgram {
+    pub(crate) fixture: Fixture,
     pub(crate) model: ModelServer,
-    /// Messages of its own that the program puts before the first prompt.
+    /// The number of messages that the program sends before the first prompt.
     preamble: usize,
 }
 
-impl std::ops::Deref for Real {
-    type Target = Bench;
+impl std::ops::Deref for RealProgram {
+    type Target = Fixture;
 
-    fn deref(&self) -> &Bench {
-        &self.bench
+    fn deref(&self) -> &Fixture {
+        &self.fixture
     }
 }
 
-impl Real {
+impl RealProgram {
     pub(crate) async fn new(name: &str, mode: Mode) -> Self {
         let model = ModelServer::start().await;
-        let bench = Bench::new(name, |directory| {
+        let fixture = Fixture::new(name, |directory| {
             let (environment, extra_args) = match name {
                 "codex" => codex(directory, &model),
                 "claude" => claude(&model),
                 "opencode" => opencode(directory, &model),
                 "qwen" => qwen(&model),
                 "pi" => pi(directory, &model),
-                other => panic!("nobody knows how to set up {other}"),
+                other => panic!("no setup for {other}"),
             };
             EngineSettings {
                 program: Some(program(name)),
@@ -45,20 +45,20 @@ impl Real {
                 ..EngineSettings::default()
             }
         });
-        Self { bench, model, preamble: usize::from(name == "qwen") }
+        Self { fixture, model, preamble: usize::from(name == "qwen") }
     }
 
-    /// What the model answers to the prompt of this number.
+    /// The model's answer to the prompt of this number.
     pub(crate) fn echo(&self, number: usize, prompt: &str) -> String {
         format!("echo {}: {prompt}", number + self.preamble)
     }
 }
 
-/// Where the program is installed.
+/// The installed executable.
 fn program(name: &str) -> PathBuf {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/engines");
     let program = cache.join(name).join("node_modules/.bin").join(name);
-    assert!(program.exists(), "{} is not there: run scripts/test engines", program.display());
+    assert!(program.exists(), "{} does not exist; run scripts/test engines", program.display());
     program
 }
 
@@ -90,7 +90,7 @@ fn claude(model: &ModelServer) -> Setup {
         ("ANTHROPIC_MODEL", "claude-sonnet-4-5".to_owned()),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
         ("CLAUDE_CODE_MAX_RETRIES", "1".to_owned()),
-        // It does not work for root without questions, unless it believes to be in a box of its own.
+        // As root, it skips permission requests only inside a sandbox.
         ("IS_SANDBOX", "1".to_owned()),
         ("DISABLE_AUTOUPDATER", "1".to_owned()),
     ]);

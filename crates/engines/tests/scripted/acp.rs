@@ -1,13 +1,13 @@
-//! Agents that speak ACP, each in its own way.
+//! The ACP dialect, with the peculiarities of different agents.
 
 use baton_engines::{Mode, Outcome, Report, ThreadSpec};
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::ResultType;
 
-use crate::common::{Bench, run, say, say_and_decide};
+use crate::common::{Fixture, run, run_prompt, run_prompt_with_verdict};
 use crate::setup::engine;
 
-/// An agent whose behaviour on a prompt is `work(request)`, and whose abilities are `can`.
+/// An agent that handles a prompt with `work(request)` and has the capabilities `can`.
 const AGENT: &str = r#"
 can = dict(loadSession=True)
 opened = dict(sessionId='s-1')
@@ -19,12 +19,12 @@ def update(what, session='s-1', **more):
 def chunk(text, kind='agent_message_chunk', **more): update(kind, content={'type': 'text', 'text': text}, **more)
 def ask(id, method, **params):
     send({'jsonrpc': '2.0', 'id': id, 'method': method, 'params': {'sessionId': 's-1', **params}})
-    return hear()
+    return next_line()
 OPTIONS = [{'optionId': 'all', 'name': 'Always', 'kind': 'allow_always'},
     {'optionId': 'yes', 'name': 'Yes', 'kind': 'allow_once'}, {'optionId': 'no', 'name': 'No', 'kind': 'reject_once'}]
 def serve(work):
     while True:
-        request = hear()
+        request = next_line()
         method = request.get('method')
         if method in refused: fail(request, refused[method])
         elif method == 'initialize': respond(request, protocolVersion=1, agentCapabilities=can)
@@ -36,13 +36,13 @@ def serve(work):
         elif method and 'id' in request: respond(request)
 "#;
 
-fn agent(script: &str) -> Bench {
+fn agent(script: &str) -> Fixture {
     engine("acp:other", Mode::Interactive, &format!("{AGENT}{script}"))
 }
 
 #[tokio::test]
-async fn chunks_are_messages_and_thoughts() {
-    let bench = agent(
+async fn chunks_are_joined_to_messages_and_reasoning() {
+    let fixture = agent(
         "
 def work(request):
     chunk('hm', kind='agent_thought_chunk')
@@ -52,8 +52,8 @@ def work(request):
     respond(request, stopReason='end_turn', usage={'inputTokens': 60, 'cachedReadTokens': 40, 'outputTokens': 5})
 serve(work)",
     );
-    let told = say(bench.thread().as_mut(), "hi").await.completed();
-    let messages: Vec<_> = told
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await.completed();
+    let messages: Vec<_> = record
         .reports
         .iter()
         .filter_map(|report| match report {
@@ -62,8 +62,11 @@ serve(work)",
         })
         .collect();
     assert_eq!(messages, [("one two", Some("hm")), ("three", None)]);
-    assert_eq!((told.streamed().as_str(), told.notes()), ("one twothree", vec![(false, "Plan:\n[x] go")]));
-    let used = told.reports.iter().find_map(|report| match report {
+    assert_eq!(
+        (record.streamed().as_str(), record.notes()),
+        ("one twothree", vec![(false, "Plan:\n[x] go")])
+    );
+    let used = record.reports.iter().find_map(|report| match report {
         Report::Usage(usage) => usage.input_tokens,
         _ => None,
     });
@@ -71,8 +74,8 @@ serve(work)",
 }
 
 #[tokio::test]
-async fn a_call_is_one_call_however_it_is_told() {
-    let bench = agent(
+async fn updates_of_a_call_are_merged() {
+    let fixture = agent(
         "
 def work(request):
     update('tool_call', toolCallId='a', title='bash', kind='execute', status='pending', rawInput={})
@@ -85,14 +88,14 @@ def work(request):
     respond(request, stopReason='end_turn')
 serve(work)",
     );
-    let told = say(bench.thread().as_mut(), "hi").await.completed();
-    let results: Vec<_> = told
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await.completed();
+    let results: Vec<_> = record
         .calls()
         .into_iter()
         .map(|(tool, result)| (tool, result.text_result_for_llm.as_str(), result.result_type))
         .collect();
     assert_eq!(results, [("bash", "xy", ResultType::Success), ("view", "gone", ResultType::Failure)]);
-    let output: String = told
+    let output: String = record
         .reports
         .iter()
         .filter_map(|report| match report {
@@ -114,114 +117,114 @@ def work(request):
 serve(work)";
 
 #[tokio::test]
-async fn what_is_allowed_is_allowed_once_and_what_is_not_is_told_why_afterwards() {
-    let bench = agent(ASKS);
-    let mut thread = bench.thread();
-    let told = say_and_decide(thread.as_mut(), "hi", &Verdict::ApproveOnce).await.completed();
-    assert_eq!((told.answer(), told.calls()[0].1.result_type), ("yes", ResultType::Success));
-    let wanted = told.reports.iter().find_map(|report| match report {
+async fn verdicts_select_the_single_use_options() {
+    let fixture = agent(ASKS);
+    let mut thread = fixture.thread();
+    let record = run_prompt_with_verdict(thread.as_mut(), "hi", &Verdict::ApproveOnce).await.completed();
+    assert_eq!((record.answer(), record.calls()[0].1.result_type), ("yes", ResultType::Success));
+    let wanted = record.reports.iter().find_map(|report| match report {
         Report::Wants { wants, .. } => Some(wants.as_ref()),
         _ => None,
     });
-    let Some(PermissionRequest::Shell { full_command_text, .. }) = wanted else { panic!("{told:#?}") };
-    // The program shows a title and no command, so that no grant may take the one for the other.
+    let Some(PermissionRequest::Shell { full_command_text, .. }) = wanted else { panic!("{record:#?}") };
+    // The agent discloses a title and no command: shown as a comment, which no grant covers.
     assert_eq!(full_command_text, "# touch a");
     let denied = Verdict::Reject { feedback: None };
-    let told = say_and_decide(thread.as_mut(), "hi", &denied).await.completed();
-    assert_eq!((told.answer(), told.calls()[0].1.result_type), ("no", ResultType::Denied));
+    let record = run_prompt_with_verdict(thread.as_mut(), "hi", &denied).await.completed();
+    assert_eq!((record.answer(), record.calls()[0].1.result_type), ("no", ResultType::Denied));
 }
 
 #[tokio::test]
-async fn an_interrupt_answers_what_is_still_asked() {
-    let bench = agent(
+async fn interrupt_cancels_open_permission_requests() {
+    let fixture = agent(
         "
 def work(request):
     call = dict(toolCallId='c', title='touch a', kind='execute')
     send({'jsonrpc': '2.0', 'id': 1, 'method': 'session/request_permission',
         'params': {'sessionId': 's-1', 'toolCall': call, 'options': OPTIONS}})
-    said = [hear(), hear()]
+    said = [next_line(), next_line()]
     assert said[0]['result']['outcome']['outcome'] == 'cancelled' and said[1]['method'] == 'session/cancel'
     mark('stopped')
     respond(request, stopReason='cancelled')
 serve(work)",
     );
-    let mut thread = bench.thread();
-    let told = run(thread.as_mut(), "hi", |report, desk| {
+    let mut thread = fixture.thread();
+    let record = run(thread.as_mut(), "hi", |report, handle| {
         if matches!(report, Report::Wants { .. }) {
-            desk.interrupt.cancel();
+            handle.interrupt.cancel();
         }
     })
     .await;
-    assert_eq!(told.outcome, Outcome::Interrupted);
-    assert!(bench.directory.path().join("stopped").exists());
-    assert_eq!(told.calls()[0].1.result_type, ResultType::Failure);
+    assert_eq!(record.outcome, Outcome::Interrupted);
+    assert!(fixture.directory.path().join("stopped").exists());
+    assert_eq!(record.calls()[0].1.result_type, ResultType::Failure);
 }
 
 #[tokio::test]
-async fn a_conversation_is_opened_again_without_its_past() {
+async fn resumed_conversation_does_not_repeat_its_history() {
     let script = "
 def work(request):
     chunk('new')
     respond(request, stopReason='end_turn')
 serve(work)";
-    let bench = agent(script);
-    let first = say(bench.thread().as_mut(), "hi").await.completed();
-    let told = say(bench.resumed(&first.token()).as_mut(), "hi").await.completed();
-    assert_eq!((told.streamed().as_str(), told.token()), ("new", first.token()));
-    let boastful = agent(&format!(
+    let fixture = agent(script);
+    let first = run_prompt(fixture.thread().as_mut(), "hi").await.completed();
+    let record = run_prompt(fixture.resumed(&first.token()).as_mut(), "hi").await.completed();
+    assert_eq!((record.streamed().as_str(), record.token()), ("new", first.token()));
+    let announces_resume = agent(&format!(
         "can = dict(loadSession=True, sessionCapabilities={{'resume': {{}}}})\n\
          refused = {{'session/resume': {{'code': -32601, 'message': 'Method not found'}}}}\n{script}"
     ));
-    say(boastful.resumed(&first.token()).as_mut(), "hi").await.completed();
-    let forgetful = agent(&format!("can = dict()\n{script}"));
-    let told = say(forgetful.resumed(&first.token()).as_mut(), "hi").await;
-    assert!(told.failure().contains("Start a new session"), "{told:#?}");
-    // One that forgets begins anew when its process has gone, rather than asking for what is not there.
-    let mut thread = forgetful.thread();
-    say(thread.as_mut(), "hi").await.completed();
+    run_prompt(announces_resume.resumed(&first.token()).as_mut(), "hi").await.completed();
+    let not_resumable = agent(&format!("can = dict()\n{script}"));
+    let record = run_prompt(not_resumable.resumed(&first.token()).as_mut(), "hi").await;
+    assert!(record.failure().contains("Start a new session"), "{record:#?}");
+    // An agent that cannot resume starts a new conversation after its process has exited.
+    let mut thread = not_resumable.thread();
+    run_prompt(thread.as_mut(), "hi").await.completed();
     thread.close().await;
-    let told = say(thread.as_mut(), "hi").await.completed();
-    assert_eq!((told.answer(), told.notes().len()), ("new", 1), "{told:#?}");
+    let record = run_prompt(thread.as_mut(), "hi").await.completed();
+    assert_eq!((record.answer(), record.notes().len()), ("new", 1), "{record:#?}");
 }
 
 #[tokio::test]
-async fn a_model_is_set_where_the_agent_wants_it_set() {
+async fn model_is_set_through_the_config_option() {
     let script = "
 opened = dict(sessionId='s-1', configOptions=[{'id': 'which', 'name': 'Model', 'category': 'model', 'type': 'select',
     'currentValue': 'a', 'options': [{'value': 'a', 'name': 'A'}]}])
 refused = {'session/set_config_option': {'code': -32602, 'message': 'Invalid params', 'data': 'no such model'}}
 def work(request): respond(request, stopReason='end_turn')
 serve(work)";
-    let bench = agent(script);
-    let told = say(bench.thread().as_mut(), "hi").await.completed();
-    assert!(matches!(&told.reports[0], Report::Started { model: Some(model), .. } if model == "a"));
-    let spec = ThreadSpec { model: Some("b".into()), ..bench.spec() };
-    let told = say(bench.engine.thread(spec).as_mut(), "hi").await;
-    assert_eq!(told.failure(), "acp:other does not accept the model b: Invalid params: no such model");
+    let fixture = agent(script);
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await.completed();
+    assert!(matches!(&record.reports[0], Report::Started { model: Some(model), .. } if model == "a"));
+    let spec = ThreadSpec { model: Some("b".into()), ..fixture.spec() };
+    let record = run_prompt(fixture.engine.thread(spec).as_mut(), "hi").await;
+    assert_eq!(record.failure(), "acp:other does not accept the model b: Invalid params: no such model");
 }
 
 #[tokio::test]
-async fn refusals_say_what_to_do() {
+async fn errors_of_the_agent_are_reported_with_details() {
     let refuse = |method: &str, error: &str| {
         agent(&format!(
             "refused = {{'{method}': {error}}}\nserve(lambda request: respond(request, stopReason='refusal'))"
         ))
     };
-    let bench = refuse("session/new", "{'code': -32000, 'message': 'Authentication required'}");
-    let told = say(bench.thread().as_mut(), "hi").await;
-    assert!(told.failure().contains("Authentication required Log in"), "{told:#?}");
-    let bench = refuse(
+    let fixture = refuse("session/new", "{'code': -32000, 'message': 'Authentication required'}");
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await;
+    assert!(record.failure().contains("Authentication required Log in"), "{record:#?}");
+    let fixture = refuse(
         "session/prompt",
         "{'code': -32603, 'message': 'Internal error', 'data': {'details': 'no luck'}}",
     );
-    assert_eq!(say(bench.thread().as_mut(), "hi").await.failure(), "Internal error: no luck");
-    let bench = refuse("nothing", "{}");
-    assert_eq!(say(bench.thread().as_mut(), "hi").await.failure(), "The model refuses to go on.");
+    assert_eq!(run_prompt(fixture.thread().as_mut(), "hi").await.failure(), "Internal error: no luck");
+    let fixture = refuse("nothing", "{}");
+    assert_eq!(run_prompt(fixture.thread().as_mut(), "hi").await.failure(), "The model refused to continue.");
 }
 
 #[tokio::test]
-async fn what_we_do_not_offer_is_refused_at_once() {
-    let bench = agent(
+async fn unsupported_requests_are_refused() {
+    let fixture = agent(
         "
 def work(request):
     answer = ask(5, 'fs/read_text_file', path='/etc/passwd')
@@ -229,5 +232,5 @@ def work(request):
     respond(request, stopReason='end_turn')
 serve(work)",
     );
-    assert_eq!(say(bench.thread().as_mut(), "hi").await.completed().answer(), "-32601");
+    assert_eq!(run_prompt(fixture.thread().as_mut(), "hi").await.completed().answer(), "-32601");
 }

@@ -1,4 +1,4 @@
-//! Engines with scripts in place of their programs: what must hold whatever a program does.
+//! Engines with scripts in place of their programs: behaviour that must hold whatever a program does.
 
 #![allow(clippy::disallowed_methods, reason = "tests may block")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]

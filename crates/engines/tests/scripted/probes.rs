@@ -1,25 +1,25 @@
-//! What people are told about programs that cannot be used, before and when somebody tries.
+//! Messages about programs that cannot be used, from a probe and from a run.
 
 use std::collections::BTreeMap;
 
 use baton_engines::{EngineSettings, Registry, Surroundings};
 
-use crate::common::{Bench, say};
+use crate::common::{Fixture, run_prompt};
 use crate::setup::{ALL, write_program};
 
 #[tokio::test]
-async fn a_missing_program_is_said_to_be_missing_with_what_to_do() {
+async fn missing_program_is_reported_with_advice() {
     for (name, mode) in ALL {
-        let bench = Bench::new(name, |directory| EngineSettings {
+        let fixture = Fixture::new(name, |directory| EngineSettings {
             program: Some(directory.join("nowhere")),
             mode,
             ..EngineSettings::default()
         });
-        let probe = bench.engine.probe().await;
+        let probe = fixture.engine.probe().await;
         assert_eq!((probe.path, probe.version), (None, None));
         let problem = probe.problem.unwrap();
         assert!(problem.contains("nowhere") && problem.contains("`program`"), "{problem}");
-        assert_eq!(say(bench.thread().as_mut(), "hi").await.failure(), problem);
+        assert_eq!(run_prompt(fixture.thread().as_mut(), "hi").await.failure(), problem);
     }
 }
 
@@ -35,9 +35,9 @@ fn registry(directory: &std::path::Path, environment: &[(&str, &str)]) -> Regist
     Registry::new(BTreeMap::new(), surroundings)
 }
 
-async fn problem(program: &str, says: &str, environment: &[(&str, &str)]) -> Option<String> {
+async fn problem(program: &str, script: &str, environment: &[(&str, &str)]) -> Option<String> {
     let directory = tempfile::tempdir().unwrap();
-    write_program(&directory.path().join(program), &format!("#!/bin/sh\n{says}\n"));
+    write_program(&directory.path().join(program), &format!("#!/bin/sh\n{script}\n"));
     let registry = registry(directory.path(), environment);
     let probe = registry.get(program).unwrap().probe().await;
     assert_eq!(probe.path, Some(directory.path().join(program)));
@@ -45,22 +45,22 @@ async fn problem(program: &str, says: &str, environment: &[(&str, &str)]) -> Opt
 }
 
 #[tokio::test]
-async fn versions_and_logins_are_looked_at() {
+async fn version_and_login_are_checked() {
     let key = [("OPENAI_API_KEY", "x")];
     assert_eq!(problem("codex", "echo codex-cli 0.166.0", &key).await, None);
     let old = problem("codex", "echo codex-cli 0.9.1", &key).await.unwrap();
     assert!(old.contains("0.9.1 is too old") && old.contains("npm install"), "{old}");
     let silent = problem("codex", "exit 1", &key).await.unwrap();
-    assert!(silent.contains("does not say its version"), "{silent}");
-    let stranger = problem("codex", "echo codex-cli 0.166.0", &[]).await.unwrap();
-    assert!(stranger.contains("not logged in") && stranger.contains("codex login"), "{stranger}");
-    let stranger = problem("claude", "echo 2.1.197 '(Claude Code)'", &[]).await.unwrap();
-    assert!(stranger.contains("not logged in"), "{stranger}");
+    assert!(silent.contains("does not print its version"), "{silent}");
+    let logged_out = problem("codex", "echo codex-cli 0.166.0", &[]).await.unwrap();
+    assert!(logged_out.contains("not logged in") && logged_out.contains("codex login"), "{logged_out}");
+    let logged_out = problem("claude", "echo 2.1.197 '(Claude Code)'", &[]).await.unwrap();
+    assert!(logged_out.contains("not logged in"), "{logged_out}");
     assert_eq!(problem("pi", "echo 0.73.1", &[]).await, None);
 }
 
 #[tokio::test]
-async fn a_model_names_its_engine() {
+async fn model_name_selects_the_engine() {
     let directory = tempfile::tempdir().unwrap();
     let settings = BTreeMap::from([
         ("acp:goose".to_owned(), EngineSettings::default()),

@@ -1,4 +1,4 @@
-//! Scripts that pretend to be programs.
+//! Python scripts in place of the programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,9 +6,9 @@ use std::path::Path;
 
 use baton_engines::{EngineSettings, Limits, Mode};
 
-use crate::common::Bench;
+use crate::common::Fixture;
 
-/// What every script may use. Files are those of the test's directory.
+/// Functions for all scripts. Files are relative to the test's directory.
 const PRELUDE: &str = r#"#!/usr/bin/env python3
 import json, os, signal, subprocess, sys, time
 
@@ -22,10 +22,10 @@ def wait_for(name):
     for _ in range(12000):
         if is_marked(name): return
         time.sleep(0.005)
-    sys.exit("waited in vain for " + name)
+    sys.exit("timed out waiting for " + name)
 def send(line): print(json.dumps(line), flush=True)
 def say(**line): send(line)
-def hear():
+def next_line():
     line = sys.stdin.readline()
     return json.loads(line) if line else sys.exit(0)
 
@@ -39,12 +39,12 @@ def completed(tokens=1):
 "#;
 
 /// An engine whose program is this script.
-pub(crate) fn engine(name: &str, mode: Mode, script: &str) -> Bench {
+pub(crate) fn engine(name: &str, mode: Mode, script: &str) -> Fixture {
     limited(name, mode, script, Limits::default())
 }
 
-/// An engine whose program is this script and may not take longer than this.
-pub(crate) fn limited(name: &str, mode: Mode, script: &str, limits: Limits) -> Bench {
+/// An engine whose program is this script, with time limits.
+pub(crate) fn limited(name: &str, mode: Mode, script: &str, limits: Limits) -> Fixture {
     configured(name, script, |settings| {
         settings.mode = mode;
         settings.limits = limits;
@@ -52,8 +52,8 @@ pub(crate) fn limited(name: &str, mode: Mode, script: &str, limits: Limits) -> B
 }
 
 /// An engine whose program is this script, with settings.
-pub(crate) fn configured(name: &str, script: &str, set: impl FnOnce(&mut EngineSettings)) -> Bench {
-    Bench::new(name, |directory| {
+pub(crate) fn configured(name: &str, script: &str, set: impl FnOnce(&mut EngineSettings)) -> Fixture {
+    Fixture::new(name, |directory| {
         let program = directory.join("program");
         write_program(&program, &format!("{PRELUDE}{script}"));
         let mut settings = EngineSettings { program: Some(program), ..EngineSettings::default() };
@@ -63,12 +63,12 @@ pub(crate) fn configured(name: &str, script: &str, set: impl FnOnce(&mut EngineS
 }
 
 /// `codex exec` as a script.
-pub(crate) fn codex(script: &str) -> Bench {
+pub(crate) fn codex(script: &str) -> Fixture {
     engine("codex", Mode::Exec, script)
 }
 
-/// A file that can be run. Written by another process: one that we hold open could not be started while a test beside
-/// this one forks.
+/// Writes an executable file. Another process writes it: a concurrent test that forks would inherit our descriptor, and
+/// a file that is open for writing cannot be executed.
 pub(crate) fn write_program(path: &Path, text: &str) {
     let draft = path.with_extension("draft");
     fs::write(&draft, text).unwrap();
@@ -77,7 +77,7 @@ pub(crate) fn write_program(path: &Path, text: &str) {
     assert!(copied.success());
 }
 
-/// All engines in all their modes.
+/// All engines in all modes.
 pub(crate) const ALL: [(&str, Mode); 11] = [
     ("codex", Mode::Interactive),
     ("codex", Mode::Exec),

@@ -1,72 +1,85 @@
-//! Programs that do not end by themselves, and what they leave behind.
+//! Time limits, interrupts, and processes that a program leaves behind.
 
 use std::time::Duration;
 
 use baton_engines::{Limits, Mode, Outcome};
+use baton_protocol::engine::EngineControl;
 use baton_protocol::permission::Verdict;
 
-use crate::common::{run, say, say_and_decide};
+use crate::common::{run, run_prompt, run_prompt_with_verdict};
 use crate::setup::{ALL, codex, engine, limited};
+
+/// `codex app-server`, which handles a turn with `work()`.
+const APP_SERVER: &str = "
+def respond(request, **result): send({'id': request['id'], 'result': result})
+def notify(method, **params): send({'method': method, 'params': {'threadId': 't-1', **params}})
+def message(text): notify('item/completed', item={'id': 'm', 'type': 'agentMessage', 'text': text})
+def end_turn(): notify('turn/completed', turn={'id': 'u', 'status': 'completed'})
+def request_approval():
+    send({'id': 7, 'method': 'item/commandExecution/requestApproval', 'params': {'itemId': 'c', 'command': 'ls'}})
+    return next_line()
+def serve(work):
+    while True:
+        request = next_line()
+        method = request.get('method')
+        if method == 'initialize': respond(request)
+        elif method in ('thread/start', 'thread/resume'): respond(request, thread={'id': 't-1'}, model='m')
+        elif method == 'turn/start':
+            respond(request, turn={'id': 'u'})
+            work()
+";
 
 const SHORT: Option<Duration> = Some(Duration::from_millis(500));
 
 #[tokio::test]
-async fn a_program_that_never_speaks_is_ended() {
+async fn program_without_output_is_ended() {
     for (name, mode) in ALL {
-        // Both: some may be silent until their model answers.
+        // Both limits: some programs may be silent until their model answers.
         let limits = Limits { startup: SHORT, silence: SHORT, total: None };
-        let bench = limited(name, mode, "time.sleep(1000)", limits);
-        let told = say(bench.thread().as_mut(), "hi").await;
-        assert!(told.failure().contains("500 ms") && told.failure().contains("limit"), "{name}: {told:#?}");
-        bench.nothing_is_left("it was silent").await;
+        let fixture = limited(name, mode, "time.sleep(1000)", limits);
+        let record = run_prompt(fixture.thread().as_mut(), "hi").await;
+        assert!(
+            record.failure().contains("500 ms") && record.failure().contains("limit"),
+            "{name}: {record:#?}"
+        );
+        fixture.assert_no_processes("a time limit").await;
     }
 }
 
 #[tokio::test]
-async fn a_program_that_stops_speaking_is_ended() {
+async fn program_that_falls_silent_is_ended() {
     let limits = Limits { silence: SHORT, ..Limits::default() };
-    let bench = limited("codex", Mode::Exec, "started()\ntime.sleep(1000)", limits);
-    let told = say(bench.thread().as_mut(), "hi").await;
-    assert!(told.failure().contains("said nothing for 500 ms"), "{told:#?}");
-    bench.nothing_is_left("it was silent").await;
+    let fixture = limited("codex", Mode::Exec, "started()\ntime.sleep(1000)", limits);
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await;
+    assert!(record.failure().contains("printed nothing for 500 ms"), "{record:#?}");
+    fixture.assert_no_processes("a time limit").await;
 }
 
 #[tokio::test]
-async fn a_program_that_never_stops_speaking_is_ended() {
+async fn program_that_never_finishes_is_ended() {
     let limits = Limits { total: Some(Duration::from_secs(1)), ..Limits::default() };
     let script = "started()\nwhile True:\n    say(type='turn.started')\n    time.sleep(0.01)";
-    let told = say(limited("codex", Mode::Exec, script, limits).thread().as_mut(), "hi").await;
-    assert!(told.failure().contains("worked for 1 s"), "{told:#?}");
+    let record = run_prompt(limited("codex", Mode::Exec, script, limits).thread().as_mut(), "hi").await;
+    assert!(record.failure().contains("worked for 1 s"), "{record:#?}");
 }
 
 #[tokio::test]
-async fn time_in_which_a_person_decides_does_not_count() {
-    // Longer than a program needs to start while other tests run.
-    let limits = Limits { silence: Some(Duration::from_secs(3)), ..Limits::default() };
-    let script = "
-def respond(request, **result): send({'id': request['id'], 'result': result})
-while True:
-    request = hear()
-    method = request.get('method')
-    if method == 'initialize': respond(request)
-    elif method == 'thread/start': respond(request, thread={'id': 't-1'}, model='m')
-    elif method == 'turn/start':
-        respond(request, turn={'id': 'u'})
-        send({'id': 7, 'method': 'item/commandExecution/requestApproval', 'params': {'itemId': 'c', 'command': 'ls'}})
-        hear()
-        send({'method': 'turn/completed', 'params': {'threadId': 't-1', 'turn': {'id': 'u', 'status': 'completed'}}})
-";
-    let bench = limited("codex", Mode::Interactive, script, limits);
-    let mut thread = bench.thread();
+async fn time_limits_do_not_run_while_the_user_decides() {
+    let limits = Limits { silence: Some(Duration::from_secs(60)), ..Limits::default() };
+    let script = "serve(lambda: (request_approval(), end_turn()))";
+    let fixture = limited("codex", Mode::Interactive, &[APP_SERVER, script].concat(), limits);
+    let mut thread = fixture.thread();
     let (sender, mut reports) = tokio::sync::mpsc::unbounded_channel();
     let (control, controlled) = tokio::sync::mpsc::unbounded_channel();
     let running = thread.run("hi".to_owned(), sender, controlled, tokio_util::sync::CancellationToken::new());
     let deciding = async {
         while let Some(report) = reports.recv().await {
             if let baton_engines::Report::Wants { reference, .. } = report {
-                tokio::time::sleep(Duration::from_secs(4)).await;
+                tokio::time::pause();
+                tokio::time::advance(Duration::from_secs(3600)).await;
+                tokio::time::resume();
                 let verdict = Verdict::ApproveOnce;
-                control.send(baton_engines::Control::Decide { reference, verdict }).unwrap();
+                control.send(EngineControl::Decide { reference, verdict }).unwrap();
             }
         }
     };
@@ -75,76 +88,58 @@ while True:
 }
 
 #[tokio::test]
-async fn a_program_that_ignores_being_asked_is_killed() {
-    let bench =
+async fn program_that_ignores_sigterm_is_killed() {
+    let fixture =
         codex("signal.signal(signal.SIGTERM, signal.SIG_IGN)\nstarted()\nwhile True: time.sleep(1000)");
-    let told = run(bench.thread().as_mut(), "hi", |_, desk| desk.interrupt.cancel()).await;
-    assert_eq!(told.outcome, Outcome::Interrupted);
-    bench.nothing_is_left("it was interrupted").await;
+    let record = run(fixture.thread().as_mut(), "hi", |_, handle| handle.interrupt.cancel()).await;
+    assert_eq!(record.outcome, Outcome::Interrupted);
+    fixture.assert_no_processes("an interrupt").await;
 }
 
 #[tokio::test]
-async fn what_a_program_leaves_behind_is_ended_with_it() {
-    // In a session of its own, with the pipes of its parent, deaf to TERM.
-    let bench = codex(
+async fn detached_child_is_ended_with_the_run() {
+    // In a new process session, with the pipes of its parent, ignoring SIGTERM.
+    let fixture = codex(
         "if os.fork() == 0:\n    os.setsid()\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    time.sleep(1000)\n\
          started()\nmessage('ok')\ncompleted()",
     );
-    assert_eq!(say(bench.thread().as_mut(), "hi").await.completed().answer(), "ok");
-    bench.nothing_is_left("it forked away").await;
+    assert_eq!(run_prompt(fixture.thread().as_mut(), "hi").await.completed().answer(), "ok");
+    fixture.assert_no_processes("the run").await;
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_end_after_its_answer_is_ended() {
-    let bench = codex("started()\nmessage('ok')\ncompleted()\ntime.sleep(1000)");
-    let told = say(bench.thread().as_mut(), "hi").await.completed();
-    assert!(told.notes()[0].1.contains("had to be ended"), "{told:#?}");
-    bench.nothing_is_left("it stayed").await;
+async fn program_that_does_not_exit_after_its_answer_is_ended() {
+    let fixture = codex("started()\nmessage('ok')\ncompleted()\ntime.sleep(1000)");
+    let record = run_prompt(fixture.thread().as_mut(), "hi").await.completed();
+    assert!(record.notes()[0].1.contains("had to be ended"), "{record:#?}");
+    fixture.assert_no_processes("the answer").await;
 }
 
 #[tokio::test]
-async fn a_process_that_was_kept_and_has_died_is_started_again() {
+async fn idle_process_that_has_exited_is_replaced() {
     let script = "
-def respond(request, **result): send({'id': request['id'], 'result': result})
-while True:
-    request = hear()
-    method = request.get('method')
-    if method == 'initialize': respond(request)
-    elif method in ('thread/start', 'thread/resume'): respond(request, thread={'id': 't-1'}, model='m')
-    elif method == 'turn/start':
-        respond(request, turn={'id': 'u'})
-        send({'method': 'item/completed', 'params': {'threadId': 't-1', 'item': {'id': 'm', 'type': 'agentMessage', 'text': 'ok'}}})
-        send({'method': 'turn/completed', 'params': {'threadId': 't-1', 'turn': {'id': 'u', 'status': 'completed'}}})
-        if not is_marked('died'): mark('died'); os._exit(0)
-";
-    let bench = engine("codex", Mode::Interactive, script);
-    let mut thread = bench.thread();
+def work():
+    message('ok')
+    end_turn()
+    if not is_marked('died'): mark('died'); os._exit(0)
+serve(work)";
+    let fixture = engine("codex", Mode::Interactive, &[APP_SERVER, script].concat());
+    let mut thread = fixture.thread();
     for _ in 0..3 {
-        assert_eq!(say(thread.as_mut(), "hi").await.completed().answer(), "ok");
+        assert_eq!(run_prompt(thread.as_mut(), "hi").await.completed().answer(), "ok");
     }
 }
 
 #[tokio::test]
-async fn requests_reach_the_session_even_where_everything_is_allowed() {
-    let script = "
-def respond(request, **result): send({'id': request['id'], 'result': result})
-while True:
-    request = hear()
-    method = request.get('method')
-    if method == 'initialize': respond(request)
-    elif method == 'thread/start': respond(request, thread={'id': 't-1'}, model='m')
-    elif method == 'turn/start':
-        respond(request, turn={'id': 'u'})
-        send({'id': 7, 'method': 'item/commandExecution/requestApproval', 'params': {'itemId': 'c', 'command': 'ls'}})
-        said = hear()['result']['decision']
-        send({'method': 'item/completed', 'params': {'threadId': 't-1', 'item': {'id': 'm', 'type': 'agentMessage', 'text': said}}})
-        send({'method': 'turn/completed', 'params': {'threadId': 't-1', 'turn': {'id': 'u', 'status': 'completed'}}})
-";
-    let bench = engine("codex", Mode::Interactive, script);
-    // Also where everything is allowed: the session decides, which knows its deny rules.
-    let spec = baton_engines::ThreadSpec { allow_all: true, ..bench.spec() };
-    let allowed = say_and_decide(bench.engine.thread(spec).as_mut(), "hi", &Verdict::ApproveOnce).await;
+async fn permission_requests_are_reported_even_if_everything_is_allowed() {
+    let script = "serve(lambda: (message(request_approval()['result']['decision']), end_turn()))";
+    let fixture = engine("codex", Mode::Interactive, &[APP_SERVER, script].concat());
+    // The session decides, because it knows its deny rules.
+    let spec = baton_engines::ThreadSpec { allow_all: true, ..fixture.spec() };
+    let mut thread = fixture.engine.thread(spec);
+    let allowed = run_prompt_with_verdict(thread.as_mut(), "hi", &Verdict::ApproveOnce).await;
     assert_eq!(allowed.completed().answer(), "accept");
     let denied = Verdict::Reject { feedback: None };
-    assert_eq!(say_and_decide(bench.thread().as_mut(), "hi", &denied).await.completed().answer(), "decline");
+    let denied = run_prompt_with_verdict(fixture.thread().as_mut(), "hi", &denied).await;
+    assert_eq!(denied.completed().answer(), "decline");
 }

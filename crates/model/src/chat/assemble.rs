@@ -1,32 +1,32 @@
-//! An answer, put together from what arrives: pieces of a stream, or one whole reply.
+//! Assembles an answer from the chunks of a stream, or from a whole reply.
 
+use baton_protocol::sse::Event;
 use serde_json::Value;
 
 use super::wire::{self, Choice, Reply};
-use crate::calls::{Calls, Piece};
+use crate::calls::{CallDelta, Calls};
 use crate::endpoint::Endpoint;
 use crate::exchange::{self, Assemble};
-use crate::sse::Event;
-use crate::tokens::WireUsage;
-use crate::{Answer, Delta, ModelError, Request, Sink, failure};
+use crate::usage::OpenAiUsage;
+use crate::{Delta, ModelError, ModelResponse, Request, Sink, failure};
 
-/// How choices are taken.
-struct Manner {
-    /// Between the texts of two choices.
+/// How choices are combined.
+struct Combination {
+    /// Separator between the texts of two choices.
     separator: &'static str,
-    take_call: fn(&mut Calls, Piece, Option<&str>) -> Delta,
+    take_call: fn(&mut Calls, CallDelta, Option<&str>) -> Delta,
 }
 
-/// In a stream a choice is a piece.
-const IN_PIECES: Manner = Manner { separator: "", take_call: Calls::take };
+/// In a stream each choice continues the previous one.
+const STREAMED: Combination = Combination { separator: "", take_call: Calls::take };
 
-/// Otherwise each was meant as a message of its own.
-const WHOLE: Manner = Manner { separator: "\n\n", take_call: Calls::take_whole };
+/// In a whole reply each choice is a separate message.
+const WHOLE: Combination = Combination { separator: "\n\n", take_call: Calls::take_whole };
 
-/// What there is of an answer.
+/// The state of an answer that is being assembled.
 pub(super) struct Assembler<'a> {
     endpoint: &'a Endpoint,
-    answer: Answer,
+    answer: ModelResponse,
     calls: Calls,
     finish_reason: Option<String>,
     has_choice: bool,
@@ -37,7 +37,7 @@ impl<'a> Assembler<'a> {
     pub(super) fn new(endpoint: &'a Endpoint, request: &Request) -> Self {
         Self {
             endpoint,
-            answer: Answer::default(),
+            answer: ModelResponse::default(),
             calls: Calls::after(request),
             finish_reason: None,
             has_choice: false,
@@ -49,37 +49,39 @@ impl<'a> Assembler<'a> {
         let reply: Reply = exchange::read_json(self.endpoint, json)?;
         match &reply.error {
             Some(error) if !error.is_null() => Err(failure::in_answer(self.endpoint, error)),
-            _ if reply.is_complaint() => {
-                let complaint = serde_json::from_slice(json).unwrap_or_default();
-                Err(failure::in_answer(self.endpoint, &complaint))
+            _ if reply.is_error() => {
+                let error = serde_json::from_slice(json).unwrap_or_default();
+                Err(failure::in_answer(self.endpoint, &error))
             }
             _ => Ok(reply),
         }
     }
 
-    /// Takes what stands beside the choices. Later pieces win where they say something.
+    /// Takes the fields beside the choices. Later chunks replace earlier ones where they have a value.
     fn take_head(&mut self, reply: &Reply) {
-        let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let present = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let answer = &mut self.answer;
-        answer.id = said(&reply.id).or_else(|| answer.id.take());
-        answer.model = said(&reply.model).or_else(|| answer.model.take());
-        answer.usage = reply.usage.as_ref().and_then(WireUsage::counted).or(answer.usage);
+        answer.id = present(&reply.id).or_else(|| answer.id.take());
+        answer.model = present(&reply.model).or_else(|| answer.model.take());
+        answer.usage = reply.usage.as_ref().and_then(OpenAiUsage::counted).or(answer.usage);
     }
 
-    fn take_choice(&mut self, mut choice: Choice, manner: &Manner, sink: Sink<'_>) -> Result<(), ModelError> {
+    fn take_choice(
+        &mut self,
+        mut choice: Choice,
+        combination: &Combination,
+        sink: Sink<'_>,
+    ) -> Result<(), ModelError> {
         self.has_choice = true;
-        let mut said = choice.said();
-        self.take_reasoning(said.reasoning(), said.reasoning_opaque.take(), sink);
-        let mut text = said.text();
-        if !text.is_empty() {
-            if !self.answer.text.is_empty() {
-                text.insert_str(0, manner.separator);
-            }
-            self.answer.text.push_str(&text);
-            sink(Delta::Text(text));
+        let mut message = choice.message();
+        self.take_reasoning(message.reasoning(), message.reasoning_opaque.take(), sink);
+        let mut text = message.text();
+        if !text.is_empty() && !self.answer.text.is_empty() {
+            text.insert_str(0, combination.separator);
         }
-        for call in said.tool_calls.into_iter().flatten() {
-            sink((manner.take_call)(&mut self.calls, call.into(), self.answer.id.as_deref()));
+        self.answer.push_text(text, sink);
+        for call in message.tool_calls.into_iter().flatten() {
+            sink((combination.take_call)(&mut self.calls, call.into(), self.answer.id.as_deref()));
             self.calls.check_number(self.endpoint)?;
         }
         self.finish_reason =
@@ -87,11 +89,8 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    fn take_reasoning(&mut self, thought: String, opaque: Option<String>, sink: Sink<'_>) {
-        if !thought.is_empty() {
-            self.answer.reasoning.get_or_insert_default().push_str(&thought);
-            sink(Delta::Reasoning(thought));
-        }
+    fn take_reasoning(&mut self, reasoning: String, opaque: Option<String>, sink: Sink<'_>) {
+        self.answer.push_reasoning(reasoning, sink);
         if let Some(opaque) = opaque {
             self.answer.reasoning_opaque.get_or_insert_default().push_str(&opaque);
         }
@@ -122,21 +121,21 @@ impl Assemble for Assembler<'_> {
             _ => {}
         }
         if event.name == "error" {
-            let complaint = serde_json::from_str(data).unwrap_or_else(|_| Value::from(data));
-            return Err(failure::in_answer(self.endpoint, &complaint));
+            let error = serde_json::from_str(data).unwrap_or_else(|_| Value::from(data));
+            return Err(failure::in_answer(self.endpoint, &error));
         }
         let reply = self.read(data.as_bytes())?;
         self.take_head(&reply);
-        // Choices beyond the first are alternatives in a stream, and nobody asked for any.
+        // Further choices in a stream are alternatives, which were not requested.
         let choices = reply.choices.into_iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0);
         for choice in choices {
-            self.take_choice(choice, &IN_PIECES, sink)?;
+            self.take_choice(choice, &STREAMED, sink)?;
         }
         Ok(())
     }
 
-    /// Takes a reply that is not streamed. Its choices together are one message: this is how GitHub's API
-    /// answers with a text and calls at once, and everybody else sends just one.
+    /// Takes a reply that is not streamed. Its choices together are one message: GitHub's API returns text
+    /// and calls as separate choices; all other providers send one choice.
     fn take_whole(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), ModelError> {
         let reply = self.read(body)?;
         self.take_head(&reply);
@@ -144,20 +143,20 @@ impl Assemble for Assembler<'_> {
             self.take_choice(choice, &WHOLE, sink)?;
         }
         if !self.has_choice {
-            return Err(failure::nonsense(self.endpoint, "sent an answer in which nothing is said"));
+            return Err(failure::without_content(self.endpoint));
         }
         self.has_end_mark = true;
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
         if !self.is_complete() {
-            return Err(failure::broke_off(self.endpoint));
+            return Err(failure::incomplete(self.endpoint));
         }
         if !self.has_choice {
-            return Err(failure::nonsense(self.endpoint, "sent a stream in which nothing is said"));
+            return Err(failure::without_content(self.endpoint));
         }
         let finish = wire::finish(self.finish_reason.as_deref(), !self.calls.is_empty());
-        Ok(Answer { tool_calls: self.calls.finish(), finish, ..self.answer })
+        Ok(ModelResponse { tool_calls: self.calls.finish(), finish, ..self.answer })
     }
 }

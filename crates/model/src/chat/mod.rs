@@ -1,7 +1,7 @@
-//! OpenAI's chat completions, the wire that almost every provider speaks, each with an accent.
+//! OpenAI's chat completions, the wire format that almost every provider supports, each with deviations.
 //!
-//! [`ChatModel`] sends one request and reads one answer, streamed or not. It does not try again
-//! ([`crate::retry`] does), and it does not know what the tools do that it carries.
+//! [`ChatModel`] sends one request and reads one answer, streamed or not. It does not retry ([`crate::retry`]
+//! does), and does not interpret tool calls.
 
 mod assemble;
 pub(crate) mod request;
@@ -11,28 +11,28 @@ use std::sync::Arc;
 
 use crate::endpoint::Endpoint;
 use crate::http::Transport;
-use crate::{Answer, Asking, Model, ModelError, Request, Sink, exchange};
+use crate::{Asking, Model, ModelError, ModelResponse, Request, Sink, exchange};
 use assemble::Assembler;
 #[cfg(test)]
-pub(crate) use wire::CallPiece;
+pub(crate) use wire::WireCallDelta;
 
-/// The path below the base address.
+/// The path below the base URL.
 const PATH: &str = "chat/completions";
 
-/// How a provider's idea of the API differs from the others'.
+/// A provider's variant of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Dialect {
-    /// OpenAI itself, and Azure: limits are called `max_completion_tokens`.
+pub enum ChatVariant {
+    /// OpenAI and Azure: the limit is named `max_completion_tokens`.
     OpenAi,
-    /// Everybody else: limits have their old name, `max_tokens`.
+    /// All others: the limit has its old name, `max_tokens`.
     #[default]
     Compatible,
-    /// GitHub's API: as above, and streams say what they cost without being asked.
+    /// GitHub's API: like `Compatible`, and streams report their usage without being asked.
     Copilot,
 }
 
-impl Dialect {
-    /// Whether streams say what they cost only if asked to.
+impl ChatVariant {
+    /// Whether streams report their usage only on request.
     fn usage_on_request(self) -> bool {
         match self {
             Self::OpenAi | Self::Compatible => true,
@@ -41,21 +41,21 @@ impl Dialect {
     }
 }
 
-/// A model behind an API of chat completions.
+/// A model behind a chat completions API.
 pub struct ChatModel {
     endpoint: Endpoint,
-    dialect: Dialect,
+    dialect: ChatVariant,
     transport: Arc<dyn Transport>,
 }
 
 impl ChatModel {
-    /// A model at an endpoint, reached in some way.
+    /// Creates a model at an endpoint.
     #[must_use]
-    pub fn new(endpoint: Endpoint, dialect: Dialect, transport: Arc<dyn Transport>) -> Self {
+    pub fn new(endpoint: Endpoint, dialect: ChatVariant, transport: Arc<dyn Transport>) -> Self {
         Self { endpoint, dialect, transport }
     }
 
-    async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<Answer, ModelError> {
+    async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<ModelResponse, ModelError> {
         let body = request::body(request, self.dialect)
             .map_err(|error| exchange::unwritable(&self.endpoint, &error))?;
         let http_request = self.endpoint.post(PATH, exchange::accept(request), &request.headers, body.into());

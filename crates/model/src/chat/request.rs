@@ -1,17 +1,17 @@
-//! What goes out: the JSON of a chat completions request. Nothing is copied on the way but into that JSON.
+//! Serialisation of chat completions requests. Nothing is copied except into the JSON.
 
 use serde::{Serialize, Serializer};
 
 use baton_protocol::Json;
 
-use super::Dialect;
+use super::ChatVariant;
 use crate::{Message, Part, Request, ToolCall, ToolDef, opaque};
 
-/// The body of a request.
+/// Serialises the body of a request.
 ///
 /// # Errors
-/// When something in it has no JSON form, which none of our types lacks.
-pub(super) fn body(request: &Request, dialect: Dialect) -> serde_json::Result<Vec<u8>> {
+/// When a part has no JSON form; all of our types have one.
+pub(super) fn body(request: &Request, dialect: ChatVariant) -> serde_json::Result<Vec<u8>> {
     let limit = request.max_output_tokens;
     serde_json::to_vec(&Body {
         model: &request.model,
@@ -21,8 +21,8 @@ pub(super) fn body(request: &Request, dialect: Dialect) -> serde_json::Result<Ve
         stream_options: (request.stream && dialect.usage_on_request())
             .then_some(StreamOptions { include_usage: true }),
         reasoning_effort: request.reasoning_effort.as_deref(),
-        max_completion_tokens: limit.filter(|_| dialect == Dialect::OpenAi),
-        max_tokens: limit.filter(|_| dialect != Dialect::OpenAi),
+        max_completion_tokens: limit.filter(|_| dialect == ChatVariant::OpenAi),
+        max_tokens: limit.filter(|_| dialect != ChatVariant::OpenAi),
     })
 }
 
@@ -59,7 +59,7 @@ enum WireMessage<'a> {
         content: UserContent<'a>,
     },
     Assistant {
-        /// `null` beside tool calls; some servers miss it when it is left out.
+        /// `null` beside tool calls; some servers require the field.
         content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
@@ -72,7 +72,7 @@ enum WireMessage<'a> {
     },
 }
 
-/// A plain text where that is enough: not every server knows arrays.
+/// A plain string where possible: not every server supports arrays.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum UserContent<'a> {
@@ -184,7 +184,7 @@ impl<'a> From<&'a ToolDef> for WireTool<'a> {
     }
 }
 
-/// Writes an image as an address that contains it, without building that long text first.
+/// Serialises an image as a data URL, without building that long text in memory first.
 pub(crate) fn data_url<S: Serializer>(
     (mime_type, data): &(&str, &str),
     serializer: S,
@@ -200,13 +200,13 @@ mod tests {
 
     use super::*;
 
-    fn check(request: &Request, dialect: Dialect, expected: &Value) {
+    fn check(request: &Request, dialect: ChatVariant, expected: &Value) {
         let body: Value = serde_json::from_slice(&body(request, dialect).unwrap()).unwrap();
         assert_eq!(&body, expected);
     }
 
     #[test]
-    fn a_whole_conversation() {
+    fn whole_conversation_is_serialised() {
         let call =
             ToolCall { id: "c1".into(), name: "bash".into(), arguments: "{\"b\" :1.0,\"a\":2}".into() };
         let assistant = |text: &str, tool_calls, opaque: Option<&str>| Message::Assistant {
@@ -244,7 +244,7 @@ mod tests {
         let calls = json!([{"id": "c1", "type": "function", "function": function}]);
         check(
             &request,
-            Dialect::Compatible,
+            ChatVariant::Compatible,
             &json!({
                 "model": "m",
                 "messages": [
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn options_in_each_dialect() {
+    fn options_follow_the_dialect() {
         let request = Request {
             model: "m".into(),
             stream: true,
@@ -286,14 +286,18 @@ mod tests {
             all.extend(more.as_object().unwrap().clone());
             Value::Object(all)
         };
-        check(&request, Dialect::OpenAi, &with(json!({"stream_options": usage, "max_completion_tokens": 7})));
-        check(&request, Dialect::Compatible, &with(json!({"stream_options": usage, "max_tokens": 7})));
-        check(&request, Dialect::Copilot, &with(json!({"max_tokens": 7})));
+        check(
+            &request,
+            ChatVariant::OpenAi,
+            &with(json!({"stream_options": usage, "max_completion_tokens": 7})),
+        );
+        check(&request, ChatVariant::Compatible, &with(json!({"stream_options": usage, "max_tokens": 7})));
+        check(&request, ChatVariant::Copilot, &with(json!({"max_tokens": 7})));
     }
 
     #[test]
-    fn nothing_is_said_about_streams_when_none_is_wanted() {
+    fn stream_options_are_omitted_without_a_stream() {
         let request = Request { model: "m".into(), ..Request::default() };
-        check(&request, Dialect::OpenAi, &json!({"model": "m", "messages": []}));
+        check(&request, ChatVariant::OpenAi, &json!({"model": "m", "messages": []}));
     }
 }

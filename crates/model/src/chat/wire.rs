@@ -1,17 +1,17 @@
-//! What comes in: the JSON of an answer, whole or in pieces. As lenient as can be, for every provider has its
-//! own idea of this API: fields that matter little are dropped when they have an unexpected type, instead of
-//! losing the answer.
+//! JSON of chat completions answers, whole or streamed. As lenient as possible, because every provider
+//! interprets this API differently: secondary fields of an unexpected type are dropped, instead of losing the
+//! answer.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_with::apply;
 
 use crate::Finish;
-use crate::calls::Piece;
+use crate::calls::CallDelta;
 use crate::lenient::{arguments, lenient};
-use crate::tokens::WireUsage;
+use crate::usage::OpenAiUsage;
 
-/// A whole answer, or one piece of a stream.
+/// A whole answer, or one chunk of a stream.
 #[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -20,19 +20,19 @@ pub(super) struct Reply {
     pub(super) model: Option<String>,
     #[serde_with(skip_apply)]
     pub(super) choices: Option<Vec<Choice>>,
-    pub(super) usage: Option<WireUsage>,
+    pub(super) usage: Option<OpenAiUsage>,
     pub(super) error: Option<Value>,
     object: Option<String>,
 }
 
 impl Reply {
-    /// Whether this is an error that does not say so in the usual place.
-    pub(super) fn is_complaint(&self) -> bool {
+    /// Whether this is an error without an `error` field.
+    pub(super) fn is_error(&self) -> bool {
         self.choices.is_none() && self.object.as_deref() == Some("error")
     }
 }
 
-/// One of several answers; or, with some providers, one part of a single answer.
+/// One of several answers; with some providers, one part of a single answer.
 #[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -46,13 +46,13 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// What is said, under either of its names.
-    pub(super) fn said(&mut self) -> WireMessage {
+    /// Returns the message, under either of its names.
+    pub(super) fn message(&mut self) -> WireMessage {
         self.delta.take().or_else(|| self.message.take()).unwrap_or_default()
     }
 }
 
-/// What a model says.
+/// A message of the model.
 #[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -65,18 +65,18 @@ pub(super) struct WireMessage {
     reasoning: Option<String>,
     pub(super) reasoning_opaque: Option<String>,
     #[serde_with(skip_apply)]
-    pub(super) tool_calls: Option<Vec<CallPiece>>,
+    pub(super) tool_calls: Option<Vec<WireCallDelta>>,
 }
 
 impl WireMessage {
-    /// The text. A refusal is what the model says instead.
+    /// Returns the text, or the refusal in its place.
     pub(super) fn text(&mut self) -> String {
         let mut text = std::mem::take(&mut self.content.text);
         text.push_str(self.refusal.as_deref().unwrap_or_default());
         text
     }
 
-    /// What it thinks. Gateways repeat it under several names, so the first that says something counts.
+    /// Returns the reasoning. Gateways repeat it under several names; the first that is not empty counts.
     pub(super) fn reasoning(&mut self) -> String {
         let fields = [self.reasoning_content.take(), self.reasoning_text.take(), self.reasoning.take()];
         let inline = std::mem::take(&mut self.content.thinking);
@@ -84,7 +84,7 @@ impl WireMessage {
     }
 }
 
-/// Text: a string, nothing, or a list of parts, some of which may be thoughts.
+/// Text: a string, `null`, or a list of parts, some of which may be reasoning.
 #[derive(Debug, Default)]
 struct Content {
     text: String,
@@ -122,30 +122,30 @@ impl Content {
     }
 }
 
-/// A tool call, or a piece of one.
+/// A tool call, or a part of one.
 #[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct CallPiece {
+pub(crate) struct WireCallDelta {
     index: Option<u64>,
     id: Option<String>,
     #[serde_with(skip_apply)]
     function: Option<Function>,
 }
 
-impl From<CallPiece> for Piece {
-    fn from(piece: CallPiece) -> Self {
-        let function = piece.function.unwrap_or_default();
+impl From<WireCallDelta> for CallDelta {
+    fn from(delta: WireCallDelta) -> Self {
+        let function = delta.function.unwrap_or_default();
         Self {
-            index: piece.index,
-            id: piece.id.unwrap_or_default(),
+            index: delta.index,
+            id: delta.id.unwrap_or_default(),
             name: function.name.unwrap_or_default(),
             arguments: function.arguments,
         }
     }
 }
 
-/// Which tool, with what.
+/// The tool and its arguments.
 #[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -156,7 +156,7 @@ struct Function {
     arguments: String,
 }
 
-/// Why it stopped. Whoever makes calls wants them made, whatever the provider calls that.
+/// Parses the finish reason. An answer with calls finishes with calls, whatever the provider reports.
 pub(super) fn finish(reason: Option<&str>, makes_calls: bool) -> Finish {
     match reason {
         None | Some("" | "stop" | "tool_calls" | "function_call") if makes_calls => Finish::ToolCalls,

@@ -1,26 +1,26 @@
-//! The demo model: built in, without a network and without intelligence, so that a fresh machine has
-//! something to show.
+//! The demo model: built in, without a network and without AI, so that Baton works on a fresh machine.
 //!
-//! It says what it is, streams its answers, remembers how long the conversation is, and calls real tools when
-//! it is asked to in plain words. The same conversation always gives the same answer. It is no test double:
-//! tests that need a certain answer have the scripted server of `baton-testkit`.
+//! It introduces itself, streams its answers, knows the length of the conversation, and calls real tools when
+//! asked in plain words. The same conversation always gets the same answer. It is not a test double: tests
+//! that need a specific answer use the scripted server of `baton-testkit`.
 
-mod wish;
-mod words;
+mod intent;
+mod texts;
 
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::{
-    Answer, Asking, Delta, Finish, Message, Model, ModelError, Part, Request, Sink, ToolCall, Usage, estimate,
+    Asking, Delta, Finish, Message, Model, ModelError, ModelResponse, Part, Request, Sink, ToolCall, Usage,
+    estimate,
 };
-use wish::Wish;
+use intent::Intent;
 
-/// The name that the demo model answers under.
+/// The name of the demo model.
 pub const DEMO_MODEL: &str = "baton-demo";
 
-/// How many words go into one piece of a stream.
+/// Number of words in one part of a stream.
 const WORDS_AT_ONCE: usize = 2;
 
 /// The demo model.
@@ -30,20 +30,20 @@ pub struct DemoModel {
 }
 
 impl Default for DemoModel {
-    /// At a speed that people see as typing: some 130 words a second would be a fast model.
+    /// Streams at the pace of typing; about 130 words a second, which would be a fast model.
     fn default() -> Self {
         Self::with_pause(Duration::from_millis(15))
     }
 }
 
 impl DemoModel {
-    /// A demo model that waits so long between two pieces of a streamed answer.
+    /// Creates a demo model that pauses for this long between two parts of a streamed answer.
     #[must_use]
     pub fn with_pause(pause: Duration) -> Self {
         Self { pause }
     }
 
-    async fn answer(&self, request: &Request, sink: Sink<'_>) -> Result<Answer, ModelError> {
+    async fn answer(&self, request: &Request, sink: Sink<'_>) -> Result<ModelResponse, ModelError> {
         let reply = Reply::to(request);
         if request.stream {
             self.stream(&reply, sink).await;
@@ -58,13 +58,13 @@ impl DemoModel {
             output: estimate::message(&written),
             ..Usage::default()
         };
-        Ok(Answer {
+        Ok(ModelResponse {
             text: reply.text,
             finish: if reply.call.is_some() { Finish::ToolCalls } else { Finish::Stop },
             tool_calls: reply.call.into_iter().collect(),
             usage: Some(usage),
             model: Some(DEMO_MODEL.to_owned()),
-            ..Answer::default()
+            ..ModelResponse::default()
         })
     }
 
@@ -72,9 +72,9 @@ impl DemoModel {
         let mut bytes = 0;
         let mut words = reply.text.split_inclusive(' ').peekable();
         while words.peek().is_some() {
-            let piece: String = words.by_ref().take(WORDS_AT_ONCE).collect();
-            bytes += piece.len() as u64;
-            sink(Delta::Text(piece));
+            let part: String = words.by_ref().take(WORDS_AT_ONCE).collect();
+            bytes += part.len() as u64;
+            sink(Delta::Text(part));
             sink(Delta::Progress { bytes });
             if !self.pause.is_zero() {
                 tokio::time::sleep(self.pause).await;
@@ -92,11 +92,11 @@ impl Model for DemoModel {
     }
 
     fn endpoint(&self) -> &'static str {
-        "/demo"
+        "/chat/completions"
     }
 }
 
-/// What it will say and do.
+/// A prepared answer.
 struct Reply {
     text: String,
     call: Option<ToolCall>,
@@ -104,59 +104,59 @@ struct Reply {
 
 impl Reply {
     fn to(request: &Request) -> Self {
-        let results = results_at_the_end(request);
+        let results = latest_results(request);
         if !results.is_empty() {
-            return Self { text: words::report(&results), call: None };
+            return Self { text: texts::report(&results), call: None };
         }
         let prompt = last_prompt(request);
-        match wish::in_prompt(&prompt) {
-            Some(wish) => Self::grant(&wish, request),
-            None => Self { text: words::introduction(&prompt, remembered(request)), call: None },
+        match intent::in_prompt(&prompt) {
+            Some(intent) => Self::fulfil(&intent, request),
+            None => Self { text: texts::introduction(&prompt, message_count(request)), call: None },
         }
     }
 
-    /// Calls the first tool on offer that fulfils the wish.
-    fn grant(wish: &Wish, request: &Request) -> Self {
-        let ways = ways(wish);
-        let offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
-        match ways.iter().find(|(name, _)| offered(name)) {
+    /// Calls the first available tool that fulfils the request.
+    fn fulfil(intent: &Intent, request: &Request) -> Self {
+        let candidates = candidates(intent);
+        let available = |name: &str| request.tools.iter().any(|tool| tool.name == name);
+        match candidates.iter().find(|(name, _)| available(name)) {
             Some((name, arguments)) => {
                 let call = ToolCall {
                     id: call_id(request),
                     name: (*name).to_owned(),
                     arguments: arguments.to_string(),
                 };
-                Self { text: words::announcement(wish), call: Some(call) }
+                Self { text: texts::announcement(intent), call: Some(call) }
             }
             None => {
-                let names: Vec<&str> = ways.iter().map(|(name, _)| *name).collect();
-                Self { text: words::no_tool(wish, &names), call: None }
+                let names: Vec<&str> = candidates.iter().map(|(name, _)| *name).collect();
+                Self { text: texts::no_tool(intent, &names), call: None }
             }
         }
     }
 }
 
-/// Tools that would fulfil a wish, the best first, with their arguments.
-fn ways(wish: &Wish) -> Vec<(&'static str, serde_json::Value)> {
-    let shell = |command: &str| json!({"command": command, "description": words::announcement(wish)});
-    match wish {
-        Wish::Run { command } => ["bash", "powershell", "shell"].map(|name| (name, shell(command))).into(),
-        Wish::Create { path, content } => vec![("create", json!({"path": path, "file_text": content}))],
-        Wish::View { path } => vec![("view", json!({"path": path}))],
-        Wish::List => {
+/// Returns the tools that fulfil a request, best first, with their arguments.
+fn candidates(intent: &Intent) -> Vec<(&'static str, serde_json::Value)> {
+    let shell = |command: &str| json!({"command": command, "description": texts::announcement(intent)});
+    match intent {
+        Intent::Run { command } => ["bash", "powershell", "shell"].map(|name| (name, shell(command))).into(),
+        Intent::Create { path, content } => vec![("create", json!({"path": path, "file_text": content}))],
+        Intent::View { path } => vec![("view", json!({"path": path}))],
+        Intent::List => {
             vec![("glob", json!({"pattern": "*"})), ("bash", shell("ls")), ("powershell", shell("ls"))]
         }
-        Wish::Ask { question } => vec![("ask_user", json!({"question": question}))],
+        Intent::Ask { question } => vec![("ask_user", json!({"question": question}))],
     }
 }
 
-/// An id that no other call of the conversation has.
+/// Returns an id that is unique in the conversation.
 fn call_id(request: &Request) -> String {
     format!("demo_call_{}", request.messages.len())
 }
 
-/// What tools returned since the model spoke last, with their names.
-fn results_at_the_end(request: &Request) -> Vec<(String, &str)> {
+/// Returns the tool results since the model's last message, with the names of the tools.
+fn latest_results(request: &Request) -> Vec<(String, &str)> {
     let mut results: Vec<_> = request
         .messages
         .iter()
@@ -181,10 +181,10 @@ fn tool_of(request: &Request, call_id: &str) -> String {
         .map_or_else(|| "unknown".to_owned(), |call| call.name.clone())
 }
 
-/// The newest thing that a person said, without what programs added to it.
+/// Returns the newest message of the user, without the blocks that programs added to it.
 fn last_prompt(request: &Request) -> String {
     let texts = request.messages.iter().rev().filter_map(|message| match &**message {
-        Message::User(parts) => Some(wish::without_blocks(&text_of(parts))),
+        Message::User(parts) => Some(intent::without_blocks(&text_of(parts))),
         _ => None,
     });
     texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
@@ -198,7 +198,7 @@ fn text_of(parts: &[Part]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn remembered(request: &Request) -> usize {
+fn message_count(request: &Request) -> usize {
     request.messages.iter().filter(|message| !matches!(&***message, Message::System(_))).count()
 }
 

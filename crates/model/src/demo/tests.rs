@@ -1,4 +1,4 @@
-//! The demo model says what it is, and does what it says.
+//! Behaviour of the demo model.
 
 use std::sync::Arc;
 
@@ -23,19 +23,19 @@ fn request(messages: Vec<Message>, tools: &[&str]) -> Request {
     }
 }
 
-async fn ask(request: &Request) -> (Answer, Vec<Delta>) {
+async fn ask(request: &Request) -> (ModelResponse, Vec<Delta>) {
     let mut deltas = Vec::new();
     let answer = DemoModel::with_pause(Duration::ZERO).ask(request, &mut |delta| deltas.push(delta)).await;
     (answer.unwrap(), deltas)
 }
 
 #[tokio::test]
-async fn it_says_what_it_is_and_what_it_heard() {
-    let said = Message::Assistant { text: "hi".into(), tool_calls: vec![], reasoning_opaque: None };
+async fn introduction_quotes_the_prompt() {
+    let answered = Message::Assistant { text: "hi".into(), tool_calls: vec![], reasoning_opaque: None };
     let messages = vec![
         Message::System("be good".into()),
         user("hello"),
-        said,
+        answered,
         user("<current_datetime>now</current_datetime>\n\nHow are you today?"),
     ];
     let (answer, _) = ask(&request(messages, &["bash"])).await;
@@ -50,27 +50,27 @@ async fn it_says_what_it_is_and_what_it_heard() {
 }
 
 #[tokio::test]
-async fn it_streams_small_pieces_that_make_up_the_answer() {
+async fn streamed_parts_add_up_to_the_answer() {
     let (answer, deltas) = ask(&request(vec![user("hello")], &[])).await;
-    let pieces: Vec<&str> = deltas
+    let parts: Vec<&str> = deltas
         .iter()
         .filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None })
         .collect();
-    assert_eq!(pieces.concat(), answer.text);
-    assert!(pieces.len() > 30, "{} pieces", pieces.len());
+    assert_eq!(parts.concat(), answer.text);
+    assert!(parts.len() > 30, "{} parts", parts.len());
     let last =
         deltas.iter().rev().find_map(|d| if let Delta::Progress { bytes } = d { Some(*bytes) } else { None });
     assert_eq!(last, Some(answer.text.len() as u64));
 }
 
 #[tokio::test]
-async fn it_says_nothing_early_when_not_asked_to_stream() {
+async fn request_without_stream_gets_no_parts() {
     let (answer, deltas) = ask(&Request { stream: false, ..request(vec![user("hello")], &[]) }).await;
     assert!(deltas.is_empty() && !answer.text.is_empty());
 }
 
 #[tokio::test]
-async fn it_calls_the_right_tool() {
+async fn prompt_selects_the_tool() {
     let all = ["bash", "create", "view", "glob", "ask_user"];
     let check = async |prompt: &str, tools: &[&str], name: &str, arguments: serde_json::Value| {
         let (answer, deltas) = ask(&request(vec![user(prompt)], tools)).await;
@@ -99,19 +99,19 @@ async fn it_calls_the_right_tool() {
 }
 
 #[tokio::test]
-async fn it_admits_when_a_tool_is_missing() {
+async fn missing_tool_is_reported() {
     let (answer, _) = ask(&request(vec![user("run `pwd`")], &["view"])).await;
     assert!(answer.tool_calls.is_empty() && answer.text.contains("no tool for it"), "{}", answer.text);
 }
 
 #[tokio::test]
-async fn it_reports_what_the_tool_returned_truthfully() {
+async fn tool_results_are_quoted() {
     let call = ToolCall { id: "c".into(), name: "bash".into(), arguments: "{}".into() };
     let calls = Message::Assistant { text: String::new(), tool_calls: vec![call], reasoning_opaque: None };
     let check = async |content: &str, expected: &str| {
         let result = Message::Tool { call_id: "c".into(), content: content.into(), failed: false };
         let (answer, _) = ask(&request(vec![user("run `x`"), calls.clone(), result], &["bash"])).await;
-        assert!(answer.tool_calls.is_empty(), "it does not call again");
+        assert!(answer.tool_calls.is_empty(), "no further call");
         assert_eq!(answer.text, expected);
     };
     check(
@@ -126,7 +126,7 @@ async fn it_reports_what_the_tool_returned_truthfully() {
 }
 
 #[tokio::test]
-async fn ids_of_calls_do_not_repeat_in_a_conversation() {
+async fn call_ids_are_unique_in_a_conversation() {
     let first = ask(&request(vec![user("run `a`")], &["bash"])).await.0;
     let messages = vec![
         user("run `a`"),
@@ -140,4 +140,9 @@ async fn ids_of_calls_do_not_repeat_in_a_conversation() {
     ];
     let second = ask(&request(messages, &["bash"])).await.0;
     assert_ne!(first.tool_calls[0].id, second.tool_calls[0].id);
+}
+
+#[test]
+fn endpoint_is_one_that_sdks_know() {
+    assert_eq!(DemoModel::default().endpoint(), "/chat/completions");
 }

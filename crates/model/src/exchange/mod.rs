@@ -1,36 +1,37 @@
-//! One question and its answer, whatever the wire: statuses, streams, stalls, ends.
+//! One request and its answer on any wire: statuses, streams, stalls, ends.
 //!
-//! A wire says what goes out, and how what comes back is put together ([`Assemble`]). Everything between the two is the
-//! same for all of them, and is here: a question is sent, as an HTTP request ([`send`]) or as a message on a WebSocket
-//! ([`open`]), and what comes back ([`Reply`]) is read to its end ([`read`]).
+//! A wire format defines the request, and how the answer is assembled ([`Assemble`]). Everything in between
+//! is the same for all wire formats, and is here: the request is sent, over HTTP ([`send`]) or as a message
+//! on a WebSocket ([`open`]), and the reply ([`Reply`]) is read to its end ([`read`]).
 
 mod response;
 mod socket;
 
 use std::time::Duration;
 
+use baton_protocol::sse;
 use serde::de::DeserializeOwned;
 
 use crate::endpoint::Endpoint;
 use crate::http::{self, HttpRequest, HttpResponse, Socket, Transport, TransportError};
-use crate::{Answer, Carrier, ModelError, Request, Sink, failure, sse};
+use crate::{Carrier, Delta, ModelError, ModelResponse, Request, Sink, failure};
 
-/// The longest answer that is read, in bytes on the wire. The longest that models write are about a megabyte.
+/// Maximum size of an answer, in bytes on the wire. The longest answers of models are about a megabyte.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// How much of an error is read, and for how long.
+/// Limits for reading the body of an error.
 const LONGEST_ERROR: usize = 64 << 10;
 const ERROR_STALL: Duration = Duration::from_secs(10);
 
-/// Puts an answer together from what arrives: events of a stream, or one whole reply.
+/// Assembles an answer from the events of a stream, or from a whole reply.
 pub(crate) trait Assemble: Send {
-    /// The text so far.
+    /// Returns the text so far.
     fn text(&self) -> &str;
 
-    /// Whether the provider has said that this is all.
+    /// Whether the provider has marked the end of the answer.
     fn has_end_mark(&self) -> bool;
 
-    /// Whether all of the message is there, though the cost may still follow.
+    /// Whether the message is complete; the usage may still follow.
     fn is_complete(&self) -> bool;
 
     /// Takes an event of a stream.
@@ -39,37 +40,55 @@ pub(crate) trait Assemble: Send {
     /// Takes a reply that is not streamed.
     fn take_whole(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), ModelError>;
 
-    /// The answer, if it is one.
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError>;
+    /// Returns the answer, or an error if it is incomplete.
+    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError>;
 }
 
-/// What the caller accepts, for the header of that name.
+impl ModelResponse {
+    /// Appends text and passes it on.
+    pub(crate) fn push_text(&mut self, text: String, sink: Sink<'_>) {
+        if !text.is_empty() {
+            self.text.push_str(&text);
+            sink(Delta::Text(text));
+        }
+    }
+
+    /// Appends reasoning and passes it on.
+    pub(crate) fn push_reasoning(&mut self, reasoning: String, sink: Sink<'_>) {
+        if !reasoning.is_empty() {
+            self.reasoning.get_or_insert_default().push_str(&reasoning);
+            sink(Delta::Reasoning(reasoning));
+        }
+    }
+}
+
+/// Returns the value of the `Accept` header.
 pub(crate) fn accept(request: &Request) -> &'static str {
     if request.stream { "text/event-stream" } else { "application/json" }
 }
 
-/// Reads JSON of a provider, or says that it is none.
+/// Parses JSON of a provider.
 pub(crate) fn read_json<T: DeserializeOwned>(endpoint: &Endpoint, json: &[u8]) -> Result<T, ModelError> {
     serde_json::from_slice(json).map_err(|error| {
-        let begin = failure::tidy(&String::from_utf8_lossy(json), 80);
-        failure::nonsense(endpoint, &format!("sent something else than an answer ({error}): {begin}"))
+        let start = failure::tidy(&String::from_utf8_lossy(json), 80);
+        failure::invalid(endpoint, &format!("sent something other than an answer ({error}): {start}"))
     })
 }
 
-/// A request that cannot be written down.
+/// Returns the error of a request that cannot be serialised.
 pub(crate) fn unwritable(endpoint: &Endpoint, error: &serde_json::Error) -> ModelError {
     failure::of_transport(endpoint, &TransportError::Invalid(error.to_string()))
 }
 
-/// What comes back for a question.
+/// The reply to a request.
 pub(crate) enum Reply {
-    /// Over HTTP, as a stream of events or whole.
+    /// An HTTP response, streamed or whole.
     Response(HttpResponse),
-    /// Events as messages.
+    /// A WebSocket, whose messages are events.
     Socket(Box<dyn Socket>),
 }
 
-/// Sends a request, and waits for the head of a response that promises an answer.
+/// Sends a request and waits for the head of a successful response.
 pub(crate) async fn send(
     endpoint: &Endpoint,
     transport: &dyn Transport,
@@ -84,7 +103,7 @@ pub(crate) async fn send(
     Err(failure::of_status(endpoint, response.status, &response.headers, &body))
 }
 
-/// Opens a WebSocket and sends a message on it; `None` if there is no WebSocket to be had.
+/// Opens a WebSocket and sends a message on it. Returns `None` if WebSockets are not available.
 pub(crate) async fn open(
     endpoint: &Endpoint,
     transport: &dyn Transport,
@@ -96,16 +115,16 @@ pub(crate) async fn open(
     Ok(socket.map(Reply::Socket))
 }
 
-/// Reads an answer to its end. Pieces of it go to `sink` if a stream was asked for.
+/// Reads an answer to its end. Parts of it go to `sink` if a stream was requested.
 pub(crate) async fn read(
     endpoint: &Endpoint,
     mut reply: Reply,
     stream: bool,
     mut assembler: Box<dyn Assemble + '_>,
     sink: Sink<'_>,
-) -> Result<Answer, ModelError> {
-    let mut nobody = |_| {};
-    let sink: Sink<'_> = if stream { sink } else { &mut nobody };
+) -> Result<ModelResponse, ModelError> {
+    let mut discard = |_| {};
+    let sink: Sink<'_> = if stream { sink } else { &mut discard };
     let (read, request_id, carrier) = match &mut reply {
         Reply::Response(response) => {
             let read = response::read(endpoint, response, stream, &mut *assembler, sink).await;
@@ -117,7 +136,7 @@ pub(crate) async fn read(
     };
     let partial = assembler.text().to_owned();
     match read.and_then(|()| assembler.finish()) {
-        Ok(answer) => Ok(Answer { request_id: request_id.map(str::to_owned), carrier, ..answer }),
+        Ok(answer) => Ok(ModelResponse { request_id: request_id.map(str::to_owned), carrier, ..answer }),
         Err(error) => {
             Err(ModelError { request_id: request_id.map(Into::into), ..error.with_partial(&partial) })
         }

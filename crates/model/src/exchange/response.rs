@@ -1,21 +1,22 @@
-//! Answers over HTTP: a stream of events, or one whole reply, whichever the provider sends.
+//! Answers over HTTP: a stream of events or a whole reply, whichever the provider sends.
 
 use std::time::Duration;
 
+use baton_protocol::sse;
 use bytes::Bytes;
 
 use super::{Assemble, ERROR_STALL, LONGEST_ANSWER, LONGEST_ERROR};
 use crate::endpoint::Endpoint;
 use crate::http::{Headers, HttpResponse, TransportError};
-use crate::{Delta, ModelError, Sink, failure, sse};
+use crate::{Delta, ModelError, Sink, failure};
 
-/// The longest event of a stream. Some providers send a whole tool call, with a whole file in it, as one.
+/// Maximum size of an event. Some providers send a whole tool call, with a whole file in it, as one event.
 const LONGEST_EVENT: usize = 16 << 20;
 
-/// How long to wait for the cost, when all else has arrived.
+/// How long to wait for the usage after everything else has arrived.
 const USAGE_STALL: Duration = Duration::from_secs(5);
 
-/// Reads a response to its end, in the form in which it comes.
+/// Reads a response to its end, streamed or whole.
 pub(super) async fn read(
     endpoint: &Endpoint,
     response: &mut HttpResponse,
@@ -31,14 +32,14 @@ pub(super) async fn read(
     }
 }
 
-/// In what form an answer comes, which is not always the one that was asked for.
+/// The form of a response, which may differ from the requested one.
 enum Form {
     Stream,
     Whole,
     WebPage,
 }
 
-/// Believes what the provider says it sends; where it says nothing known, it is what was asked for.
+/// Determines the form from the content type; if that is unknown, assumes the requested form.
 fn form(headers: &Headers, stream_wanted: bool) -> Form {
     if headers.is_of_type("text/html") {
         Form::WebPage
@@ -65,7 +66,7 @@ impl Reading<'_> {
         let body = response.whole(self.endpoint.patience.stall, LONGEST_ANSWER).await;
         let body = body.map_err(|error| self.failed(&error))?;
         if body.iter().all(u8::is_ascii_whitespace) {
-            return Err(failure::nonsense(self.endpoint, "sent an empty answer"));
+            return Err(failure::invalid(self.endpoint, "sent an empty answer"));
         }
         assembler.take_whole(&body, sink)
     }
@@ -77,29 +78,29 @@ impl Reading<'_> {
         sink: Sink<'_>,
     ) -> Result<(), ModelError> {
         let mut parser = sse::Parser::new(LONGEST_EVENT);
-        let mut so_far = StreamSoFar::default();
+        let mut state = StreamState::default();
         while let Some(bytes) = self.next_bytes(response, assembler.is_complete()).await? {
-            so_far.note(&bytes);
-            if so_far.bytes > LONGEST_ANSWER as u64 {
+            state.note(&bytes);
+            if state.bytes > LONGEST_ANSWER as u64 {
                 return Err(self.failed(&TransportError::TooLong(LONGEST_ANSWER)));
             }
             let mut events = Vec::new();
             let pushed = parser.push(&bytes, |event| events.push(event));
             for event in &events {
-                so_far.has_events = true;
+                state.has_events = true;
                 assembler.take_event(event, sink)?;
             }
             pushed.map_err(|sse::TooLong { limit }| self.failed(&TransportError::TooLong(limit)))?;
-            sink(Delta::Progress { bytes: so_far.bytes });
+            sink(Delta::Progress { bytes: state.bytes });
             if assembler.has_end_mark() {
                 response.settle().await;
                 return Ok(());
             }
         }
-        self.end_of_stream(parser, &so_far, assembler, sink)
+        self.end_of_stream(parser, &state, assembler, sink)
     }
 
-    /// More bytes; `None` at the end, or when only the cost is missing and does not come.
+    /// Returns more bytes. Returns `None` at the end, or if only the usage is missing and does not arrive.
     async fn next_bytes(
         &self,
         response: &mut HttpResponse,
@@ -112,25 +113,24 @@ impl Reading<'_> {
         response.chunk(stall).await.map_err(|error| self.failed(&error))
     }
 
-    /// A stream has ended without saying so. That may be the end of the answer, or a break in the middle of
-    /// it.
+    /// Handles a stream that ended without an end mark: either the end of the answer, or a broken connection.
     fn end_of_stream(
         &self,
         parser: sse::Parser,
-        so_far: &StreamSoFar,
+        state: &StreamState,
         assembler: &mut dyn Assemble,
         sink: Sink<'_>,
     ) -> Result<(), ModelError> {
         match parser.finish() {
-            // What cannot be read here has simply been cut off.
-            Some(rest) => assembler.take_event(&rest, sink).map_err(|_| failure::broke_off(self.endpoint)),
-            None if so_far.has_events => Ok(()),
-            None if so_far.begin.is_empty() => Err(failure::nonsense(self.endpoint, "sent an empty answer")),
+            // A malformed rest was cut off.
+            Some(rest) => assembler.take_event(&rest, sink).map_err(|_| failure::incomplete(self.endpoint)),
+            None if state.has_events => Ok(()),
+            None if state.start.is_empty() => Err(failure::invalid(self.endpoint, "sent an empty answer")),
             None => {
-                let begin = failure::tidy(&String::from_utf8_lossy(&so_far.begin), 80);
-                Err(failure::nonsense(
+                let start = failure::tidy(&String::from_utf8_lossy(&state.start), 80);
+                Err(failure::invalid(
                     self.endpoint,
-                    &format!("sent something else than a stream of events: {begin}"),
+                    &format!("sent something other than a stream of events: {start}"),
                 ))
             }
         }
@@ -146,18 +146,18 @@ impl Reading<'_> {
     }
 }
 
-/// What is remembered of a stream, for progress and for complaints.
+/// State of a stream, for progress and for error messages.
 #[derive(Default)]
-struct StreamSoFar {
+struct StreamState {
     bytes: u64,
-    begin: Vec<u8>,
+    start: Vec<u8>,
     has_events: bool,
 }
 
-impl StreamSoFar {
+impl StreamState {
     fn note(&mut self, bytes: &[u8]) {
         const ENOUGH: usize = 200;
         self.bytes += bytes.len() as u64;
-        self.begin.extend(bytes.iter().take(ENOUGH.saturating_sub(self.begin.len())));
+        self.start.extend(bytes.iter().take(ENOUGH.saturating_sub(self.start.len())));
     }
 }

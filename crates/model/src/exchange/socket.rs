@@ -1,13 +1,15 @@
-//! Answers over a WebSocket: one message goes out, the events of a stream come back as messages.
+//! Answers over a WebSocket: one message is sent, and the events of the answer arrive as messages.
 
 use std::time::Duration;
+
+use baton_protocol::sse;
 
 use super::{Assemble, LONGEST_ANSWER};
 use crate::endpoint::Endpoint;
 use crate::http::{HttpRequest, Patience, Socket, Transport, TransportError};
-use crate::{Delta, ModelError, Sink, failure, sse};
+use crate::{Delta, ModelError, Sink, failure};
 
-/// Opens a socket and sends a message; `None` if the other side has no WebSockets.
+/// Opens a socket and sends a message. Returns `None` if the provider does not support WebSockets.
 pub(super) async fn open(
     transport: &dyn Transport,
     request: HttpRequest,
@@ -28,7 +30,7 @@ pub(super) async fn read(
 ) -> Result<(), ModelError> {
     let failed = |error| failure::of_transport(endpoint, &error);
     let mut bytes = 0;
-    // The first word may take as long as the head of a response.
+    // The first message may take as long as the head of an HTTP response.
     let mut patience = endpoint.patience.head;
     while let Some(data) = within(patience, socket.next()).await.map_err(failed)? {
         patience = endpoint.patience.stall;
@@ -36,7 +38,7 @@ pub(super) async fn read(
         if bytes > LONGEST_ANSWER as u64 {
             return Err(failed(TransportError::TooLong(LONGEST_ANSWER)));
         }
-        assembler.take_event(&sse::Event { name: String::new(), data }, sink)?;
+        assembler.take_event(&sse::Event { id: None, name: String::new(), data }, sink)?;
         sink(Delta::Progress { bytes });
         if assembler.has_end_mark() {
             break;

@@ -1,8 +1,8 @@
-//! From what went wrong on the wire to a [`ModelError`] that says so.
+//! Conversion of failures on the wire to [`ModelError`].
 //!
-//! Shared by all wires: providers disagree about the shape of an answer, but complain in much the same ways.
+//! Shared by all wire formats: providers differ in the shape of an answer, but report errors in similar ways.
 
-mod complaint;
+mod provider_error;
 
 use std::time::Duration;
 
@@ -11,39 +11,44 @@ use serde_json::Value;
 use crate::endpoint::Endpoint;
 use crate::http::{Headers, TransportError, Url, reason};
 use crate::{ErrorKind, ModelError};
-use complaint::Complaint;
-pub(crate) use complaint::tidy;
+use provider_error::ProviderError;
+pub(crate) use provider_error::tidy;
 
-/// The request, or the rest of the response, did not get through.
+/// Returns the error of a request or response that did not get through.
 pub(crate) fn of_transport(endpoint: &Endpoint, error: &TransportError) -> ModelError {
     let host = endpoint.host();
     let (kind, what) = match error {
         TransportError::Invalid(why) => {
             (ErrorKind::BadRequest, format!("The request to {host} cannot be sent: {why}"))
         }
-        TransportError::Unreachable(why) => (ErrorKind::Network, format!("{host} cannot be reached: {why}")),
+        TransportError::Refused(why) if endpoint.is_on_this_machine() => {
+            (ErrorKind::NotRunning, format!("{host} cannot be reached: {why}"))
+        }
+        TransportError::Unreachable(why) | TransportError::Refused(why) => {
+            (ErrorKind::Network, format!("{host} cannot be reached: {why}"))
+        }
         TransportError::Untrusted(why) => (ErrorKind::Certificate, format!("{host} is not trusted: {why}")),
         TransportError::Closed(_) => {
-            (ErrorKind::Network, format!("{host} leads to an address that must not be reached"))
+            (ErrorKind::Network, format!("{host} resolves to an address that is not allowed"))
         }
         TransportError::Broken(why) => {
             (ErrorKind::Network, format!("The connection to {host} broke off: {why}"))
         }
         TransportError::Stalled(after) => {
-            (ErrorKind::Stalled, format!("{host} has said nothing for {} s", after.as_secs_f32()))
+            (ErrorKind::Stalled, format!("{host} sent nothing for {} s", after.as_secs_f32()))
         }
         TransportError::TooLong(limit) => (
             ErrorKind::Protocol,
-            format!("{host} sent more than {limit} bytes, which is no answer of a model"),
+            format!("{host} sent more than {limit} bytes; no model answers at that length"),
         ),
     };
     ModelError::new(kind, &host, sentences(&endpoint.scrub(&what), advice(kind, None)))
 }
 
-/// The provider answered with a status that is no success.
+/// Returns the error of a response with an unsuccessful status.
 pub(crate) fn of_status(endpoint: &Endpoint, status: u16, headers: &Headers, body: &[u8]) -> ModelError {
-    let complaint = Complaint::in_body(body);
-    let mut error = of_complaint(endpoint, Some(status), complaint, retry_after(headers));
+    let reported = ProviderError::in_body(body);
+    let mut error = of_reported(endpoint, Some(status), reported, retry_after(headers));
     if let Some(location) = headers.get("location").filter(|_| (300..400).contains(&status)) {
         error.message = moved(endpoint, status, location);
     }
@@ -51,66 +56,71 @@ pub(crate) fn of_status(endpoint: &Endpoint, status: u16, headers: &Headers, bod
     error
 }
 
-/// The provider began with a success and then complained. On a WebSocket it has put into the complaint what would have
-/// been the head of a response.
-pub(crate) fn in_answer(endpoint: &Endpoint, complaint: &Value) -> ModelError {
-    let wait = retry_after(&headers_in(complaint));
-    let complaint = Complaint::in_json(complaint);
-    of_complaint(endpoint, complaint.status, complaint, wait)
+/// Returns the error inside an answer that started successfully. On a WebSocket it contains the status and
+/// headers of an HTTP response.
+pub(crate) fn in_answer(endpoint: &Endpoint, error: &Value) -> ModelError {
+    let wait = retry_after(&headers_in(error));
+    let reported = ProviderError::in_json(error);
+    of_reported(endpoint, reported.status, reported, wait)
 }
 
-fn headers_in(complaint: &Value) -> Headers {
-    let headers = complaint.get("headers").and_then(Value::as_object).into_iter().flatten();
+fn headers_in(error: &Value) -> Headers {
+    let headers = error.get("headers").and_then(Value::as_object).into_iter().flatten();
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     Headers(headers.map(|(name, value)| (name.clone(), text(value))).collect())
 }
 
-/// What came back makes no sense. `what` goes on after the name of the host.
-pub(crate) fn nonsense(endpoint: &Endpoint, what: &str) -> ModelError {
+/// Returns the error of an invalid response. `what` continues the sentence after the host name.
+pub(crate) fn invalid(endpoint: &Endpoint, what: &str) -> ModelError {
     let host = endpoint.host();
     let what = endpoint.scrub(&format!("{host} {what}"));
     ModelError::new(ErrorKind::Protocol, &host, sentences(&what, advice(ErrorKind::Protocol, None)))
 }
 
-/// A page for people came back where an answer for programs was expected.
+/// Returns the error of an answer with neither text nor calls.
+pub(crate) fn without_content(endpoint: &Endpoint) -> ModelError {
+    invalid(endpoint, "sent an answer without content")
+}
+
+/// Returns the error of a web page in place of an API response.
 pub(crate) fn web_page(endpoint: &Endpoint, page: &[u8]) -> ModelError {
-    let title = complaint::title(&String::from_utf8_lossy(page));
+    let title = provider_error::title(&String::from_utf8_lossy(page));
     let title = title.map(|title| format!(" (“{title}”)")).unwrap_or_default();
-    nonsense(endpoint, &format!("sent a web page{title} instead of an answer"))
+    invalid(endpoint, &format!("sent a web page{title} instead of an answer"))
 }
 
-/// The stream ended properly, the answer in it did not.
-pub(crate) fn broke_off(endpoint: &Endpoint) -> ModelError {
-    of_transport(endpoint, &TransportError::Broken("the answer ended in the middle".to_owned()))
+/// Returns the error of an incomplete answer in a stream that ended properly.
+pub(crate) fn incomplete(endpoint: &Endpoint) -> ModelError {
+    of_transport(endpoint, &TransportError::Broken("the answer is incomplete".to_owned()))
 }
 
-/// The provider's id of the request, under any of its usual names.
+/// Returns the provider's id of the request, under any of its usual names.
 pub(crate) fn request_id(headers: &Headers) -> Option<&str> {
     ["x-request-id", "request-id", "x-github-request-id", "apim-request-id"]
         .iter()
         .find_map(|name| headers.get(name))
 }
 
-fn of_complaint(
+fn of_reported(
     endpoint: &Endpoint,
     status: Option<u16>,
-    complaint: Complaint,
+    reported: ProviderError,
     retry_after: Option<Duration>,
 ) -> ModelError {
     let host = endpoint.host();
-    let kind = complaint.kind(status);
+    let kind = reported.kind(status);
     let mut what = in_short(kind, &host);
     if let Some(status) = status {
         what.push_str(&format!(" ({})", format!("{status} {}", reason(status)).trim_end()));
     }
-    if let Some(message) = &complaint.message {
+    if let Some(message) = &reported.message {
         what.push_str(": ");
         what.push_str(message);
     }
     let message = sentences(&endpoint.scrub(&what), advice(kind, retry_after));
     ModelError {
         status,
-        code: complaint.code.map(Into::into),
+        code: reported.code.map(Into::into),
         retry_after,
         ..ModelError::new(kind, &host, message)
     }
@@ -119,14 +129,16 @@ fn of_complaint(
 fn in_short(kind: ErrorKind, host: &str) -> String {
     match kind {
         ErrorKind::Auth => format!("{host} refused the credentials"),
-        ErrorKind::RateLimited => format!("{host} wants to be asked less often"),
-        ErrorKind::Quota => format!("{host} says that the account is used up"),
-        ErrorKind::NotFound => format!("{host} does not know this address or this model"),
+        ErrorKind::RateLimited => format!("{host} reports that the rate limit is exceeded"),
+        ErrorKind::Quota => format!("{host} reports that the quota of the account is exhausted"),
+        ErrorKind::NotFound => format!("{host} does not know this URL or model"),
         ErrorKind::ContextTooLong => format!("The conversation is too long for this model of {host}"),
-        ErrorKind::Filtered => format!("The content filter of {host} stopped this"),
+        ErrorKind::Filtered => format!("The content filter of {host} blocked the request or the answer"),
         ErrorKind::BadRequest => format!("{host} rejected the request"),
-        ErrorKind::Server | ErrorKind::Stalled | ErrorKind::Network => format!("{host} failed"),
-        ErrorKind::Certificate | ErrorKind::Protocol => format!("{host} answered strangely"),
+        ErrorKind::Server | ErrorKind::Stalled | ErrorKind::Network | ErrorKind::NotRunning => {
+            format!("{host} failed")
+        }
+        ErrorKind::Certificate | ErrorKind::Protocol => format!("{host} sent an invalid response"),
     }
 }
 
@@ -138,15 +150,16 @@ fn advice(kind: ErrorKind, retry_after: Option<Duration>) -> String {
         ErrorKind::NotFound => "Check the base URL and the name of the model.",
         ErrorKind::ContextTooLong => "Compact the conversation, or start a new one.",
         ErrorKind::Network => "Check the address, the network and the proxy settings, and try again.",
+        ErrorKind::NotRunning => "Start the model server, or check the port.",
         ErrorKind::Certificate => {
-            "If a proxy of your company stands in between, put its certificate into the system's store, or \
-             name it in SSL_CERT_FILE."
+            "If a company proxy inspects TLS connections, add its certificate to the system's store, or name it in \
+             SSL_CERT_FILE."
         }
         ErrorKind::Stalled => "Try again; if it happens often, ask for less at once or wait longer.",
         ErrorKind::Protocol => {
             "Check that the base URL is that of an API, and that no proxy or login page answers."
         }
-        ErrorKind::Filtered => "Word it differently.",
+        ErrorKind::Filtered => "Rephrase the prompt.",
         ErrorKind::RateLimited | ErrorKind::Server => match retry_after {
             Some(wait) => return format!("Try again in {} s.", wait.as_secs_f32().ceil()),
             None => "Try again in a moment.",
@@ -155,7 +168,7 @@ fn advice(kind: ErrorKind, retry_after: Option<Duration>) -> String {
     advice.to_owned()
 }
 
-/// What happened, with exactly one full stop, and what to do.
+/// Joins the failure, ended with exactly one full stop, and the advice.
 fn sentences(what: &str, advice: impl AsRef<str>) -> String {
     let stop = if what.ends_with(['.', '!', '?', '…']) { "" } else { "." };
     format!("{what}{stop} {}", advice.as_ref())
@@ -163,15 +176,14 @@ fn sentences(what: &str, advice: impl AsRef<str>) -> String {
 
 fn moved(endpoint: &Endpoint, status: u16, location: &str) -> String {
     let to = Url::parse(location).map_or_else(|_| "another address".to_owned(), |url| format!("{url:?}"));
-    let what =
-        format!("{} says ({status} {}) that this is to be found at {to}", endpoint.host(), reason(status));
+    let what = format!("{} redirects ({status} {}) to {to}", endpoint.host(), reason(status));
     sentences(
         &what,
-        "Redirects are not followed, so as not to hand the credentials on: correct the base URL.",
+        "Redirects are not followed, because they would disclose the credentials: correct the base URL.",
     )
 }
 
-/// How long the provider asks us to wait: in milliseconds, in seconds, or until a date.
+/// Returns how long the provider asks us to wait: given in milliseconds, in seconds, or as a date.
 fn retry_after(headers: &Headers) -> Option<Duration> {
     if let Some(millis) = headers.get("retry-after-ms").and_then(|text| text.trim().parse().ok()) {
         return Some(Duration::from_millis(millis));
@@ -181,7 +193,7 @@ fn retry_after(headers: &Headers) -> Option<Duration> {
         return Duration::try_from_secs_f64(seconds).ok();
     }
     let date = |text: &str| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok();
-    // Counted from the provider's own clock, where it tells: ours may be wrong.
+    // Relative to the provider's clock if it is known: ours may be wrong.
     let now = headers.get("date").and_then(date).unwrap_or_else(jiff::Timestamp::now);
     Some(Duration::try_from(date(text)?.duration_since(now)).unwrap_or_default())
 }
@@ -197,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn understands_all_forms_of_retry_after() {
+    fn all_forms_of_retry_after_are_parsed() {
         let check = |headers: &[(&str, &str)], expected: Option<f64>| {
             let headers = Headers(headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect());
             assert_eq!(retry_after(&headers).map(|wait| wait.as_secs_f64()), expected, "{headers:?}");
@@ -215,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn speaks_to_people_and_keeps_secrets() {
+    fn messages_are_readable_and_omit_secrets() {
         let check = |status: u16, headers: &[(&str, &str)], body: &str, expected: &str| {
             let headers = Headers(headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect());
             let error = of_status(&endpoint(), status, &headers, body.as_bytes());
@@ -232,7 +244,7 @@ mod tests {
             429,
             &[("retry-after", "12")],
             r#"{"error":{"message":"Slow down"}}"#,
-            "api.example.com wants to be asked less often (429 Too Many Requests): Slow down. \
+            "api.example.com reports that the rate limit is exceeded (429 Too Many Requests): Slow down. \
              Try again in 12 s.",
         );
         check(
@@ -246,8 +258,8 @@ mod tests {
             301,
             &[("location", "https://new.example.com/v1?key=x")],
             "",
-            "api.example.com says (301 Moved Permanently) that this is to be found at \
-             https://new.example.com/v1. Redirects are not followed, so as not to hand the credentials on: \
+            "api.example.com redirects (301 Moved Permanently) to \
+             https://new.example.com/v1. Redirects are not followed, because they would disclose the credentials: \
              correct the base URL.",
         );
         check(599, &[], "", "api.example.com failed (599). Try again in a moment.");

@@ -1,4 +1,4 @@
-//! The network. The only module that knows which HTTP library is used.
+//! HTTP over the network. The only module that depends on the HTTP library.
 
 use std::error::Error as StdError;
 use std::io;
@@ -11,36 +11,35 @@ use futures_util::stream;
 use super::gate::{Closed, Gate};
 use super::{
     Body, Headers, HttpRequest, HttpResponse, Method, Opening, Sending, Socket, Transport, TransportError,
-    socket, tls,
+    dial, socket, tls,
 };
 
-/// How long a connection may take to be made, with name lookup and TLS handshake.
+/// Time limit for a connection, including name lookup and TLS handshake.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// The HTTP client. Costs nothing until the first request; connections are kept and shared, so have one of
-/// it.
+/// The HTTP client. Costs nothing until the first request; connections are pooled, so share one client.
 ///
-/// The library below reads `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` from the environment, and
-/// the proxy settings of macOS and Windows. That is what people expect of a program that uses the network,
-/// and the one exception to the rule that libraries of Baton do not look around.
+/// The library reads `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` from the environment, and the
+/// proxy settings of macOS and Windows. Users expect that of a program that uses the network; it is the one
+/// exception to the rule that libraries of Baton do not read the environment.
 #[derive(Default)]
 pub struct HttpClient {
     made: OnceLock<Result<reqwest::Client, TransportError>>,
-    /// For WebSockets, which begin with a request of HTTP/1.1.
+    /// For WebSockets, which need HTTP/1.1.
     made_for_sockets: OnceLock<Result<reqwest::Client, TransportError>>,
-    /// For a client that must not reach every address.
+    /// Restricts the addresses that names may resolve to.
     gate: Option<Gate>,
 }
 
 impl HttpClient {
-    /// A client that has done nothing yet.
+    /// Creates a client without any restriction.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A client that connects to no address that a name leads to, unless it is allowed. An address that stands in the URL
-    /// itself is not a name; whoever wrote it has said where to go.
+    /// Creates a client that connects only to allowed addresses when it resolves a name. An IP address in the
+    /// URL itself is not checked: the author of the URL chose it.
     #[must_use]
     pub fn reaching(allows: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
         Self { gate: Some(Gate::new(Arc::new(allows))), ..Self::default() }
@@ -70,12 +69,13 @@ impl HttpClient {
         let method = match request.method {
             Method::Get => reqwest::Method::GET,
             Method::Post => reqwest::Method::POST,
+            Method::Delete => reqwest::Method::DELETE,
         };
         let mut builder = self.client()?.request(method, request.url.into_inner()).body(request.body);
         for (name, value) in request.headers {
             builder = builder.header(name, value);
         }
-        let response = builder.send().await.map_err(classify)?;
+        let response = dial::request(builder.send()).await.map_err(classify)?;
         let text =
             |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers =
@@ -107,7 +107,8 @@ fn make(versions: &[&str], gate: Option<Gate>) -> Result<reqwest::Client, Transp
     builder
         .tls_backend_preconfigured(tls)
         .connect_timeout(CONNECT_LIMIT)
-        // A redirected POST would arrive as a GET, and credentials would go where nobody meant them to go.
+        .connector_layer(dial::DialLayer::default())
+        // A redirected POST would arrive as a GET, and credentials would be sent to an unintended host.
         .redirect(reqwest::redirect::Policy::none())
         .build()
         .map_err(classify)
@@ -125,7 +126,7 @@ fn body(response: reqwest::Response) -> Body {
 }
 
 pub(super) fn classify(error: reqwest::Error) -> TransportError {
-    // The address may carry a key, and whoever made the request knows it anyway.
+    // The URL may contain a key, and the caller knows it anyway.
     let error = error.without_url();
     let cause = innermost(&error);
     if let Some(Closed(addresses)) = causes(&error).find_map(|cause| cause.downcast_ref()) {
@@ -135,7 +136,9 @@ pub(super) fn classify(error: reqwest::Error) -> TransportError {
     } else if error.is_builder() {
         TransportError::Invalid(cause)
     } else if error.is_connect() && error.is_timeout() {
-        TransportError::Unreachable(format!("nobody answered within {} s", CONNECT_LIMIT.as_secs()))
+        TransportError::Unreachable(format!("no response within {} s", CONNECT_LIMIT.as_secs()))
+    } else if error.is_connect() && is_refused(&error) {
+        TransportError::Refused(cause)
     } else if error.is_connect() {
         TransportError::Unreachable(cause)
     } else {
@@ -143,8 +146,8 @@ pub(super) fn classify(error: reqwest::Error) -> TransportError {
     }
 }
 
-/// The causes of an error, itself first. An I/O error hides what it wraps from `source`, so it is opened
-/// here.
+/// Iterates over the causes of an error, starting with the error itself. An I/O error hides the error that it
+/// wraps from `source`, so it is unwrapped here.
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
         let error: &'a (dyn StdError + 'static) = *error;
@@ -157,6 +160,12 @@ fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (
 
 fn innermost(error: &reqwest::Error) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
+}
+
+fn is_refused(error: &reqwest::Error) -> bool {
+    causes(error).any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused)
+    })
 }
 
 fn certificate_problem(error: &reqwest::Error) -> bool {
@@ -177,7 +186,7 @@ mod tests {
     use super::*;
     use crate::http::Url;
 
-    /// The status of a server of this machine, asked by a name and by an address.
+    /// Returns the status of a local server, requested by name and by address.
     async fn statuses(client: &HttpClient) -> [Result<u16, TransportError>; 2] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -198,12 +207,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_leads_to_a_closed_address_is_not_connected_to() {
+    async fn name_that_resolves_to_a_forbidden_address_is_refused() {
         let open = statuses(&HttpClient::reaching(|address| address.is_loopback())).await;
         assert_eq!(open, [Ok(204), Ok(204)]);
         let [by_name, by_address] = statuses(&HttpClient::reaching(|address| !address.is_loopback())).await;
         let Err(TransportError::Closed(addresses)) = by_name else { panic!("{by_name:?}") };
         assert!(!addresses.is_empty() && addresses.iter().all(IpAddr::is_loopback));
-        assert_eq!(by_address, Ok(204), "an address is not a name");
+        assert_eq!(by_address, Ok(204), "an address is not checked");
     }
 }

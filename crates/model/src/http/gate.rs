@@ -1,10 +1,12 @@
-//! A gate for connections: names are resolved, and only addresses that may be reached are given to the connector.
+//! Restricts connections to allowed addresses: resolves names, and passes only allowed addresses to the
+//! connector.
 //!
-//! This is the moment that counts. A name that was looked up before can lead elsewhere by the time a connection is made,
-//! so the addresses that are checked here are the very ones that are connected to.
+//! The check must happen at this point. A name that was checked earlier can resolve to another address by the
+//! time a connection is made, so the addresses that are checked here are the very ones that are connected to.
 //!
-//! Names of proxies come through here as well, and are let through: whoever configured a proxy means it, wherever it is.
-//! So only names that requests were made to are checked. A proxy resolves those itself, out of our sight.
+//! Names of proxies are resolved here as well and pass unchecked: a proxy is configured deliberately,
+//! wherever it is. Therefore only the host names of requests are checked. Behind a proxy, the proxy resolves
+//! them, beyond our control.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -12,20 +14,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// Says which addresses may be reached.
+/// Decides whether an address may be connected to.
 pub(super) type Allows = dyn Fn(IpAddr) -> bool + Send + Sync;
 
-/// See the module.
+/// The resolver that checks addresses.
 #[derive(Clone)]
 pub(super) struct Gate {
     allows: Arc<Allows>,
-    /// Never shrinks: a connection may be made after the request that wanted it has gone.
+    /// Host names to check. Never shrinks: a connection may be made after its request is gone.
     names: Arc<Mutex<HashSet<String>>>,
 }
 
-/// A name that leads to these addresses, none of which may be reached.
+/// Error for a name that resolves to forbidden addresses only.
 #[derive(Debug, thiserror::Error)]
-#[error("the name leads to an address that must not be reached")]
+#[error("the name resolves to an address that is not allowed")]
 pub(super) struct Closed(pub(super) Vec<IpAddr>);
 
 impl Gate {
@@ -33,7 +35,7 @@ impl Gate {
         Self { allows, names: Arc::default() }
     }
 
-    /// Checks this name from now on.
+    /// Adds a host name to check.
     pub(super) fn watch(&self, host: &str) {
         self.lock().insert(host.to_ascii_lowercase());
     }
@@ -74,11 +76,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_that_may_be_reached_are_admitted() {
+    fn only_allowed_addresses_are_admitted() {
         let gate = Gate::new(Arc::new(|address| !address.is_loopback()));
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         let (near, far) = (at("127.0.0.1:0"), at("192.0.2.1:0"));
-        assert_eq!(gate.admit("proxy", vec![near]).unwrap(), [near], "nobody asked for a page of it");
+        assert_eq!(gate.admit("proxy", vec![near]).unwrap(), [near], "no request was made to it");
         gate.watch("Name.example");
         assert_eq!(gate.admit("name.example", vec![near, far]).unwrap(), [far]);
         assert_eq!(gate.admit("name.example", vec![near]).unwrap_err().0, [near.ip()]);

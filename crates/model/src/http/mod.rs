@@ -1,12 +1,12 @@
-//! HTTP as the rest of the crate sees it: a request goes out, a response with a body in pieces comes back.
+//! HTTP for the rest of the crate: a request is sent, a response with a streamed body is returned.
 //!
-//! Everything above works on the [`Transport`] trait. [`HttpClient`] is the one that uses the network; a
-//! client of Baton that wants to carry model requests itself becomes another. Nothing here knows what a model
-//! is.
+//! All callers use the [`Transport`] trait. [`HttpClient`] implements it over the network; a Baton client
+//! that carries model requests itself is another implementation. Nothing here depends on models.
 //!
 //! Dropping a future or a response cancels the request.
 
 mod client;
+mod dial;
 mod gate;
 mod socket;
 mod tls;
@@ -26,10 +26,10 @@ pub use url::{BadUrl, Url};
 
 /// Sends requests.
 pub trait Transport: Send + Sync {
-    /// Sends one request and waits for the head of the response.
+    /// Sends a request and waits for the head of the response.
     fn send(&self, request: HttpRequest) -> Sending<'_>;
 
-    /// Opens a WebSocket at an address; `None` if the other side, or this way to it, has none.
+    /// Opens a WebSocket. Returns `None` if the server or this transport does not support them.
     fn open(&self, _request: HttpRequest) -> Opening<'_> {
         Box::pin(async { Ok(None) })
     }
@@ -40,56 +40,59 @@ pub trait Socket: Send {
     /// Sends a message.
     fn send(&mut self, message: String) -> Transferring<'_, ()>;
 
-    /// The next message; `None` when the other side has closed.
+    /// Receives the next message. Returns `None` after the peer has closed.
     fn next(&mut self) -> Transferring<'_, Option<String>>;
 }
 
-/// Something that goes over a socket, to be awaited.
+/// A pending operation of a transport.
 pub type Transferring<'a, T> = Pin<Box<dyn Future<Output = Result<T, TransportError>> + Send + 'a>>;
 
-/// A WebSocket, to be awaited.
+/// A WebSocket that is being opened.
 pub type Opening<'a> = Transferring<'a, Option<Box<dyn Socket>>>;
 
-/// The head of a response, to be awaited.
+/// A response that is being waited for.
 pub type Sending<'a> = Transferring<'a, HttpResponse>;
 
-/// A body, as its pieces arrive.
+/// A body, as a stream of chunks.
 pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
 
-/// What is asked for.
+/// An HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Something to read.
+    /// GET.
     Get,
-    /// Something to be done with a body.
+    /// POST.
     Post,
+    /// DELETE.
+    Delete,
 }
 
 impl Method {
-    /// As it is written.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
             Self::Post => "POST",
+            Self::Delete => "DELETE",
         }
     }
 }
 
-/// A request, complete.
+/// A complete request.
 #[derive(Clone)]
 pub struct HttpRequest {
-    /// What is asked for.
+    /// The method.
     pub method: Method,
-    /// Where.
+    /// The URL.
     pub url: Url,
-    /// Headers, credentials among them: this is why the type has no `Debug`.
+    /// Headers, including credentials: this is why the type has no `Debug`.
     pub headers: Vec<(String, String)>,
     /// The body, possibly empty.
     pub body: Bytes,
 }
 
-/// A response whose body is still to come.
+/// A response whose body has not been read yet.
 pub struct HttpResponse {
     /// The status, such as 200.
     pub status: u16,
@@ -99,18 +102,18 @@ pub struct HttpResponse {
     pub body: Body,
 }
 
-/// Headers of a response, found by name whatever its case.
+/// Headers of a response. Lookup ignores case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(pub Vec<(String, String)>);
 
 impl Headers {
-    /// The first value of a header.
+    /// Returns the first value of a header.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the body is announced to be of this media type, such as `text/html`.
+    /// Whether the content type is this media type, such as `text/html`.
     #[must_use]
     pub fn is_of_type(&self, media_type: &str) -> bool {
         let announced = self.get("content-type").unwrap_or_default();
@@ -118,14 +121,14 @@ impl Headers {
     }
 }
 
-/// How long to wait for somebody who does not speak. There is no limit for a whole answer: one that keeps
-/// coming is alive, however long it takes.
+/// Time limits for a provider that does not respond. There is no limit for a whole answer: one that keeps
+/// arriving is alive, however long it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
     /// For the head of the response. Longer than `stall`, because an answer that is not streamed, or a local
-    /// model that is still reading the prompt, says nothing at all until it is ready.
+    /// model that is still reading the prompt, sends nothing until it is ready.
     pub head: Duration,
-    /// Between two pieces of the body.
+    /// Between two chunks of the body.
     pub stall: Duration,
 }
 
@@ -135,33 +138,36 @@ impl Default for Patience {
     }
 }
 
-/// Why a request did not get through.
+/// The failure of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// It could not even be written down.
+    /// The request could not be built.
     #[error("the request cannot be sent: {0}")]
     Invalid(String),
-    /// Nobody was reached.
-    #[error("no connection could be made: {0}")]
+    /// The server is unreachable.
+    #[error("cannot connect: {0}")]
     Unreachable(String),
-    /// Somebody was reached whose certificate is not trusted.
+    /// Nothing listens at the address: its machine refused the connection.
+    #[error("cannot connect: {0}")]
+    Refused(String),
+    /// The server's certificate is not trusted.
     #[error("the connection is not trusted: {0}")]
     Untrusted(String),
-    /// The name leads to these addresses only, and none of them may be reached.
-    #[error("the name leads to an address that must not be reached")]
+    /// The name resolves to these addresses, none of which is allowed.
+    #[error("the name resolves to an address that is not allowed")]
     Closed(Vec<IpAddr>),
-    /// The connection ended in the middle.
+    /// The connection broke.
     #[error("the connection broke off: {0}")]
     Broken(String),
-    /// Nothing came for so long.
+    /// Nothing arrived for this long.
     #[error("nothing was received for {} s", .0.as_secs_f32())]
     Stalled(Duration),
-    /// The body is longer than anybody needs.
+    /// The body exceeds the limit.
     #[error("the response is longer than {0} bytes")]
     TooLong(usize),
 }
 
-/// Sends a request and waits for the head of the response, but not for ever.
+/// Sends a request and waits for the head of the response, with a time limit.
 pub(crate) async fn send(
     transport: &dyn Transport,
     request: HttpRequest,
@@ -174,45 +180,45 @@ pub(crate) async fn send(
 }
 
 impl HttpResponse {
-    /// The next piece of the body; `None` at its end.
+    /// Returns the next chunk of the body, or `None` at its end.
     pub(crate) async fn chunk(&mut self, stall: Duration) -> Result<Option<Bytes>, TransportError> {
         match tokio::time::timeout(stall, self.body.next()).await {
-            Ok(piece) => piece.transpose(),
+            Ok(chunk) => chunk.transpose(),
             Err(_) => Err(TransportError::Stalled(stall)),
         }
     }
 
-    /// The whole body, if it is no longer than `limit`.
+    /// Reads the whole body, up to `limit` bytes.
     pub(crate) async fn whole(&mut self, stall: Duration, limit: usize) -> Result<Bytes, TransportError> {
         let mut body = BytesMut::new();
-        while let Some(piece) = self.chunk(stall).await? {
-            if body.len() + piece.len() > limit {
+        while let Some(chunk) = self.chunk(stall).await? {
+            if body.len() + chunk.len() > limit {
                 return Err(TransportError::TooLong(limit));
             }
-            body.extend_from_slice(&piece);
+            body.extend_from_slice(&chunk);
         }
         Ok(body.freeze())
     }
 
-    /// Reads the end of a body of which nothing more is wanted. It mostly follows at once, and a connection
-    /// whose response was read to its end can be used again; the next request then needs no new handshake.
+    /// Reads the rest of a body whose content is no longer needed. The rest usually follows at once, and a
+    /// connection whose response was read to its end can be reused without a new handshake.
     pub(crate) async fn settle(&mut self) {
         let _ = self.chunk(Duration::from_millis(50)).await;
     }
 
-    /// The beginning of the body, up to about `limit` bytes, whatever goes wrong after it.
+    /// Returns the start of the body, up to about `limit` bytes, ignoring failures after it.
     pub(crate) async fn beginning(&mut self, stall: Duration, limit: usize) -> Vec<u8> {
         let mut body = Vec::new();
         while body.len() < limit {
-            let Ok(Some(piece)) = self.chunk(stall).await else { break };
-            body.extend_from_slice(&piece);
+            let Ok(Some(chunk)) = self.chunk(stall).await else { break };
+            body.extend_from_slice(&chunk);
         }
         body.truncate(limit);
         body
     }
 }
 
-/// The usual words for a status, such as `Not Found`.
+/// Returns the reason phrase of a status, such as `Not Found`.
 pub(crate) fn reason(status: u16) -> &'static str {
     reqwest::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("")
 }
@@ -223,14 +229,14 @@ mod tests {
 
     use super::*;
 
-    fn response(pieces: &'static [&'static str]) -> HttpResponse {
+    fn response(chunks: &'static [&'static str]) -> HttpResponse {
         let body =
-            Box::pin(stream::iter(pieces.iter().map(|piece| Ok(Bytes::from_static(piece.as_bytes())))));
+            Box::pin(stream::iter(chunks.iter().map(|chunk| Ok(Bytes::from_static(chunk.as_bytes())))));
         HttpResponse { status: 200, headers: Headers::default(), body }
     }
 
     #[tokio::test]
-    async fn a_body_is_read_up_to_a_limit() {
+    async fn body_is_read_up_to_a_limit() {
         let stall = Duration::from_secs(1);
         assert_eq!(response(&["ab", "cd"]).whole(stall, 4).await, Ok(Bytes::from_static(b"abcd")));
         assert_eq!(response(&["ab", "cd", "e"]).whole(stall, 4).await, Err(TransportError::TooLong(4)));
@@ -238,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_found_in_any_case() {
+    fn header_lookup_ignores_case() {
         let headers = Headers(vec![("Content-Type".to_owned(), "Text/HTML; charset=utf-8".to_owned())]);
         assert!(headers.is_of_type("text/html") && !headers.is_of_type("text/plain"));
         assert_eq!(headers.get("x"), None);

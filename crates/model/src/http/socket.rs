@@ -1,7 +1,7 @@
 //! WebSockets over the network.
 //!
-//! The handshake is an HTTP request like any other, and goes through the same library, so that proxies, certificates and
-//! time limits are those of all requests. What follows it is left to `tungstenite`.
+//! The handshake is an HTTP request through the same library, so that proxies, certificates and time limits
+//! are those of all requests. The frames are left to `tungstenite`.
 
 use futures_util::{SinkExt, StreamExt};
 use reqwest::header::SEC_WEBSOCKET_ACCEPT;
@@ -15,10 +15,10 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use super::client::classify;
 use super::{HttpRequest, Socket, Transferring, TransportError};
 
-/// The longest message that is read: that of the longest event of a stream.
+/// Maximum size of a message: that of the longest event of a stream.
 const LONGEST_MESSAGE: usize = 16 << 20;
 
-/// Asks for a WebSocket; `None` if it is refused.
+/// Requests a WebSocket. Returns `None` if it is refused.
 pub(super) async fn open(
     client: &Client,
     request: HttpRequest,
@@ -39,7 +39,7 @@ pub(super) async fn open(
     }
     let accepted = response.headers().get(SEC_WEBSOCKET_ACCEPT);
     if accepted.is_none_or(|accepted| accepted.as_bytes() != derive_accept_key(key.as_bytes()).as_bytes()) {
-        return Err(TransportError::Broken("the handshake of the WebSocket makes no sense".to_owned()));
+        return Err(TransportError::Broken("the WebSocket handshake is invalid".to_owned()));
     }
     let stream = response.upgrade().await.map_err(classify)?;
     let config = WebSocketConfig::default()
@@ -62,7 +62,7 @@ impl NetworkSocket {
                     return Err(TransportError::Broken(format!("{} ({})", why.reason, why.code)));
                 }
                 Message::Close(_) => return Ok(None),
-                // Pings are answered below.
+                // `tungstenite` answers pings.
                 Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
             }
         }

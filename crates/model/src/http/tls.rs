@@ -1,12 +1,12 @@
 //! TLS that costs nothing until it is used.
 //!
-//! Loading the system's certificates takes milliseconds and some hundred kilobytes. A server that only talks
-//! to a model on the same machine over plain HTTP, or to no model at all, should not pay for it. So there is
-//! one HTTP client for all addresses, and the certificates are loaded by the first TLS handshake. (The
-//! alternative, one client for http and one for https, would also need two connection pools, and would fail
-//! for a plain address behind a proxy that itself speaks TLS.)
+//! Loading the system's certificates takes milliseconds and several hundred kilobytes. A server that only
+//! talks to a model on the same machine over plain HTTP, or to no model at all, should not pay for it. So
+//! there is one HTTP client for all URLs, and the first TLS handshake loads the certificates. (The
+//! alternative, one client for http and one for https, would need two connection pools, and would fail for a
+//! plain URL behind a proxy that itself uses TLS.)
 //!
-//! Which certificates: those of the system; `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them on Linux.
+//! The certificates are those of the system; `SSL_CERT_FILE` and `SSL_CERT_DIR` replace them on Linux.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,25 +16,26 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
-/// Names of HTTP's versions in a handshake.
+/// ALPN names of the HTTP versions.
 pub(super) const HTTP_1: &str = "http/1.1";
 pub(super) const HTTP_2: &str = "h2";
 
-/// A configuration that trusts whom the system trusts, and offers HTTP/2 and HTTP/1.1.
+/// Creates a configuration that trusts the system's certificates, and offers HTTP/2 and HTTP/1.1.
 ///
 /// # Errors
-/// When the cryptography below has no protocol version in common with itself, which does not happen.
+/// When the cryptography library supports no TLS version, which does not happen.
 pub fn config() -> Result<ClientConfig, Error> {
     offering(&[HTTP_2, HTTP_1])
 }
 
-/// The same, with these versions of HTTP.
+/// Creates a configuration that offers these HTTP versions.
 pub(super) fn offering(versions: &[&str]) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = LazyVerifier { provider: Arc::clone(&provider), loaded: OnceLock::new() };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        // The name of the door for any verifier of one's own; this one leaves all checks to the system's.
+        // `dangerous` is the name of the API for custom verifiers; this one leaves all checks to the system's
+        // verifier.
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
@@ -42,7 +43,7 @@ pub(super) fn offering(versions: &[&str]) -> Result<ClientConfig, Error> {
     Ok(config)
 }
 
-/// The system's verifier, made when the first certificate is to be verified.
+/// The system's verifier, created for the first certificate.
 #[derive(Debug)]
 struct LazyVerifier {
     provider: Arc<CryptoProvider>,
@@ -86,7 +87,7 @@ impl ServerCertVerifier for LazyVerifier {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        // Asked for the very first message of a handshake; the answer needs no certificates.
+        // Needed for the very first message of a handshake; does not depend on the certificates.
         self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -1,27 +1,28 @@
-//! A message, put together block by block.
+//! Assembles a message block by block.
 
-use baton_protocol::Json;
+use baton_protocol::{Json, sse};
 use serde_json::{Value, json};
 
-use super::wire::{self, Block, Delta as Piece, Event, Message, WireUsage};
+use super::wire::{self, Block, Delta as BlockDelta, Event, Message};
 use crate::calls::{self, Calls};
 use crate::endpoint::Endpoint;
 use crate::exchange::{self, Assemble};
-use crate::{Answer, Citation, Delta, ModelError, Request, Sink, failure, opaque, sse};
+use crate::usage::AnthropicUsage;
+use crate::{Citation, ModelError, ModelResponse, Request, Sink, failure, opaque};
 
-/// What there is of an answer.
+/// The state of an answer that is being assembled.
 pub(super) struct Assembler<'a> {
     endpoint: &'a Endpoint,
     model: &'a str,
-    answer: Answer,
+    answer: ModelResponse,
     calls: Calls,
-    /// Thoughts, to be given back.
-    thoughts: Vec<Value>,
-    /// Where in the answer's text the current block begins, in characters.
-    block_begin: usize,
-    /// How many citations there were when it began.
+    /// Reasoning blocks to send back.
+    reasoning_blocks: Vec<Value>,
+    /// Start of the current block in the answer's text, in characters.
+    block_start: usize,
+    /// Number of citations at the start of the current block.
     block_citations: usize,
-    usage: WireUsage,
+    usage: AnthropicUsage,
     stop_reason: Option<String>,
     has_content: bool,
     has_end_mark: bool,
@@ -32,12 +33,12 @@ impl<'a> Assembler<'a> {
         Self {
             endpoint,
             model: &request.model,
-            answer: Answer::default(),
+            answer: ModelResponse::default(),
             calls: Calls::after(request),
-            thoughts: Vec::new(),
-            block_begin: 0,
+            reasoning_blocks: Vec::new(),
+            block_start: 0,
             block_citations: 0,
-            usage: WireUsage::default(),
+            usage: AnthropicUsage::default(),
             stop_reason: None,
             has_content: false,
             has_end_mark: false,
@@ -53,8 +54,8 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Takes a block, or the beginning of one that goes on in a stream.
-    fn begin_block(
+    /// Takes a block, or the start of one that continues in a stream.
+    fn start_block(
         &mut self,
         index: u64,
         block: Block,
@@ -62,24 +63,25 @@ impl<'a> Assembler<'a> {
         sink: Sink<'_>,
     ) -> Result<(), ModelError> {
         self.has_content = true;
-        self.block_begin = self.answer.text.chars().count();
+        self.block_start = self.answer.text.chars().count();
         self.block_citations = self.answer.citations.len();
         match block.kind.as_str() {
             "tool_use" => {
                 let arguments = block.arguments(streamed);
-                let piece = calls::Piece { index: Some(index), id: block.id, name: block.name, arguments };
-                sink(self.calls.take(piece, self.answer.id.as_deref()));
+                let delta =
+                    calls::CallDelta { index: Some(index), id: block.id, name: block.name, arguments };
+                sink(self.calls.take(delta, self.answer.id.as_deref()));
                 self.calls.check_number(self.endpoint)?;
             }
             "thinking" => {
-                self.thoughts.push(json!({"type": "thinking", "thinking": "", "signature": ""}));
-                self.think(&block.thinking, &block.signature, sink);
+                self.reasoning_blocks.push(json!({"type": "thinking", "thinking": "", "signature": ""}));
+                self.take_reasoning(&block.thinking, &block.signature, sink);
             }
             "redacted_thinking" => {
-                self.thoughts.push(json!({"type": "redacted_thinking", "data": block.data}));
+                self.reasoning_blocks.push(json!({"type": "redacted_thinking", "data": block.data}));
             }
-            // Tools that the provider runs itself are never asked for here; what they would say is not text.
-            _ => self.say(block.text, sink),
+            // Server-side tools are never requested, so other kinds contain only text.
+            _ => self.answer.push_text(block.text, sink),
         }
         for citation in block.citations {
             self.cite(citation);
@@ -87,47 +89,40 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    fn take_piece(&mut self, index: u64, piece: Piece, sink: Sink<'_>) {
-        if !piece.partial_json.is_empty() {
-            let piece =
-                calls::Piece { index: Some(index), arguments: piece.partial_json, ..calls::Piece::default() };
-            sink(self.calls.take(piece, self.answer.id.as_deref()));
+    fn take_delta(&mut self, index: u64, delta: BlockDelta, sink: Sink<'_>) {
+        if !delta.partial_json.is_empty() {
+            let delta = calls::CallDelta {
+                index: Some(index),
+                arguments: delta.partial_json,
+                ..calls::CallDelta::default()
+            };
+            sink(self.calls.take(delta, self.answer.id.as_deref()));
             return;
         }
-        self.think(&piece.thinking, &piece.signature, sink);
-        self.say(piece.text, sink);
-        if let Some(citation) = piece.citation {
+        self.take_reasoning(&delta.thinking, &delta.signature, sink);
+        self.answer.push_text(delta.text, sink);
+        if let Some(citation) = delta.citation {
             self.cite(citation);
         }
     }
 
-    fn say(&mut self, text: String, sink: Sink<'_>) {
-        if !text.is_empty() {
-            self.answer.text.push_str(&text);
-            sink(Delta::Text(text));
-        }
-    }
-
-    fn think(&mut self, thought: &str, signature: &str, sink: Sink<'_>) {
-        if let Some(last) = self.thoughts.last_mut() {
-            for (field, more) in [("thinking", thought), ("signature", signature)] {
+    fn take_reasoning(&mut self, reasoning: &str, signature: &str, sink: Sink<'_>) {
+        if let Some(last) = self.reasoning_blocks.last_mut() {
+            for (field, more) in [("thinking", reasoning), ("signature", signature)] {
                 if let Some(Value::String(text)) = last.get_mut(field) {
                     text.push_str(more);
                 }
             }
         }
-        if !thought.is_empty() {
-            self.answer.reasoning.get_or_insert_default().push_str(thought);
-            sink(Delta::Reasoning(thought.to_owned()));
-        }
+        self.answer.push_reasoning(reasoning.to_owned(), sink);
     }
 
-    /// Citations belong to the block that they come with, whose end is not known yet.
+    /// Adds a citation to the current block, whose end is not known yet.
     fn cite(&mut self, raw: Json) {
         let value: Value = raw.parse().unwrap_or_default();
         let text = |names: [&str; 2]| names.iter().find_map(|name| value[*name].as_str()).map(str::to_owned);
         self.answer.citations.push(Citation {
-            span: self.block_begin..self.block_begin,
+            span: self.block_start..self.block_start,
             title: text(["document_title", "title"]),
             url: text(["url", "source"]),
             quote: text(["cited_text", "cited_text"]),
@@ -170,12 +165,12 @@ impl Assemble for Assembler<'_> {
             }
             "content_block_start" => {
                 if let Some(block) = event.content_block {
-                    self.begin_block(event.index, block, true, sink)?;
+                    self.start_block(event.index, block, true, sink)?;
                 }
             }
             "content_block_delta" => {
-                if let Some(piece) = event.delta {
-                    self.take_piece(event.index, piece, sink);
+                if let Some(delta) = event.delta {
+                    self.take_delta(event.index, delta, sink);
                 }
             }
             "content_block_stop" => self.end_block(),
@@ -186,7 +181,7 @@ impl Assemble for Assembler<'_> {
             }
             "message_stop" => self.has_end_mark = true,
             "error" => return Err(failure::in_answer(self.endpoint, &event.error.unwrap_or_default())),
-            // Pings, and what may come in later versions.
+            // Pings, and events of later versions.
             _ => {}
         }
         Ok(())
@@ -199,29 +194,29 @@ impl Assemble for Assembler<'_> {
         }
         self.take_head(&message);
         for (index, block) in (0..).zip(message.content.take().unwrap_or_default()) {
-            self.begin_block(index, block, false, sink)?;
+            self.start_block(index, block, false, sink)?;
             self.end_block();
         }
         if !self.has_content && self.stop_reason.is_none() {
-            return Err(failure::nonsense(self.endpoint, "sent an answer in which nothing is said"));
+            return Err(failure::without_content(self.endpoint));
         }
         self.has_end_mark = true;
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
         if !self.is_complete() {
-            return Err(failure::broke_off(self.endpoint));
+            return Err(failure::incomplete(self.endpoint));
         }
         if !self.has_content && self.stop_reason.is_none() {
-            return Err(failure::nonsense(self.endpoint, "sent a stream in which nothing is said"));
+            return Err(failure::without_content(self.endpoint));
         }
         let finish = wire::finish(self.stop_reason.as_deref(), !self.calls.is_empty());
-        Ok(Answer {
+        Ok(ModelResponse {
             tool_calls: self.calls.finish(),
             finish,
             usage: self.usage.counted(),
-            reasoning_opaque: opaque::tag(super::WIRE, self.model, &self.thoughts),
+            reasoning_opaque: opaque::tag(super::WIRE, self.model, &self.reasoning_blocks),
             ..self.answer
         })
     }

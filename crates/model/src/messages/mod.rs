@@ -1,7 +1,7 @@
 //! Anthropic's Messages API.
 //!
-//! [`MessagesModel`] sends one request and reads one answer, streamed or not. Like the other wires it does not try
-//! again, and does not know what the tools do that it carries.
+//! [`MessagesModel`] sends one request and reads one answer, streamed or not. Like the other wire formats it
+//! does not retry, and does not interpret tool calls.
 
 mod assemble;
 mod request;
@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 use crate::endpoint::Endpoint;
 use crate::http::Transport;
-use crate::{Answer, Asking, Model, ModelError, Request, Sink, exchange};
+use crate::{Asking, Model, ModelError, ModelResponse, Request, Sink, exchange};
 use assemble::Assembler;
 
-/// The path below the base address.
+/// The path below the base URL.
 const PATH: &str = "messages";
 
-/// What the state of this wire is tagged with.
+/// The tag of this wire format's state.
 const WIRE: &str = "messages";
 
-/// The version of the API that is spoken here.
+/// The version of the API.
 const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
 /// A model behind the Messages API.
@@ -31,13 +31,13 @@ pub struct MessagesModel {
 }
 
 impl MessagesModel {
-    /// A model at an endpoint whose base address ends before `/messages`, reached in some way.
+    /// Creates a model at an endpoint whose base URL ends before `/messages`.
     #[must_use]
     pub fn new(endpoint: Endpoint, transport: Arc<dyn Transport>) -> Self {
         Self { endpoint: versioned(endpoint), transport }
     }
 
-    async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<Answer, ModelError> {
+    async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<ModelResponse, ModelError> {
         let body = request::body(request).map_err(|error| exchange::unwritable(&self.endpoint, &error))?;
         let http_request = self.endpoint.post(PATH, exchange::accept(request), &request.headers, body.into());
         let assembler = Box::new(Assembler::new(&self.endpoint, request));
@@ -46,7 +46,7 @@ impl MessagesModel {
     }
 }
 
-/// The endpoint with the version of this API, which every request must name, that for the list of models too.
+/// Adds the version of the API, which every request must name, including that for the list of models.
 #[must_use]
 pub fn versioned(endpoint: Endpoint) -> Endpoint {
     endpoint.with_default_header(VERSION)

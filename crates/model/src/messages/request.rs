@@ -1,7 +1,7 @@
-//! What goes out: the JSON of a Messages request.
+//! Serialisation of Messages requests.
 //!
-//! The API is stricter than chat completions: turns alternate, results follow their calls in the very next message, no
-//! text is empty, arguments are objects, and a limit for the answer must be given.
+//! The API is stricter than chat completions: user and assistant alternate, results follow their calls in the
+//! next message, no text is empty, arguments are objects, and a limit for the answer is required.
 
 use serde::{Serialize, Serializer};
 
@@ -10,22 +10,22 @@ use baton_protocol::Json;
 use super::thinking::{self, Thinking};
 use crate::{Message, Part, Request, ToolCall, ToolDef, opaque};
 
-/// The body of a request.
+/// Serialises the body of a request.
 ///
 /// # Errors
-/// When something in it has no JSON form, which none of our types lacks.
+/// When a part has no JSON form; all of our types have one.
 pub(super) fn body(request: &Request) -> serde_json::Result<Vec<u8>> {
-    let turns = mark_for_cache(turns(request));
-    let plan = thinking::plan(request);
+    let messages = mark_for_cache(messages(request));
+    let settings = thinking::settings(request);
     serde_json::to_vec(&Body {
         model: &request.model,
-        max_tokens: plan.max_tokens,
+        max_tokens: settings.max_tokens,
         system: system(request),
-        messages: turns,
+        messages,
         tools: request.tools.iter().map(WireTool::from).collect(),
         stream: request.stream,
-        thinking: plan.thinking,
-        output_config: plan.effort.map(|effort| OutputConfig { effort }),
+        thinking: settings.thinking,
+        output_config: settings.effort.map(|effort| OutputConfig { effort }),
     })
 }
 
@@ -35,7 +35,7 @@ struct Body<'a> {
     max_tokens: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Block<'a>>,
-    messages: Vec<Turn<'a>>,
+    messages: Vec<WireMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<WireTool<'a>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -52,7 +52,7 @@ struct OutputConfig<'a> {
 }
 
 #[derive(Serialize)]
-struct Turn<'a> {
+struct WireMessage<'a> {
     role: Role,
     content: Vec<Block<'a>>,
 }
@@ -67,12 +67,12 @@ enum Role {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Block<'a> {
-    /// A thought, as the provider wrote it.
-    Thought(Json),
+    /// A reasoning block, as the provider wrote it.
+    Reasoning(Json),
     Other {
         #[serde(flatten)]
         content: Content<'a>,
-        /// Where the provider's cache may end.
+        /// Marks the end of a prefix to cache.
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<CacheControl>,
     },
@@ -151,7 +151,7 @@ impl<'a> From<Content<'a>> for Block<'a> {
 }
 
 impl Block<'_> {
-    /// Everything but thoughts may be where the cache ends.
+    /// Marks the end of a prefix to cache. Reasoning cannot be marked.
     fn mark(&mut self) {
         if let Self::Other { cache_control, .. } = self {
             *cache_control = Some(CacheControl { r#type: "ephemeral" });
@@ -159,7 +159,8 @@ impl Block<'_> {
     }
 }
 
-/// Standing instructions, and a mark behind them: they and the tools before them are the same in every request.
+/// Returns the system prompt with a cache mark at its end: it and the tools before it are the same in every
+/// request.
 fn system(request: &Request) -> Vec<Block<'_>> {
     let texts = request.messages.iter().filter_map(|message| match &**message {
         Message::System(text) if !text.trim().is_empty() => Some(text.as_str()),
@@ -172,44 +173,44 @@ fn system(request: &Request) -> Vec<Block<'_>> {
     blocks
 }
 
-/// The conversation in turns: neighbours of the same side are one.
-fn turns(request: &Request) -> Vec<Turn<'_>> {
-    let mut turns: Vec<Turn<'_>> = Vec::new();
+/// Converts the conversation; adjacent messages of the same role are joined.
+fn messages(request: &Request) -> Vec<WireMessage<'_>> {
+    let mut messages: Vec<WireMessage<'_>> = Vec::new();
     for message in &request.messages {
         let (role, content) = match &**message {
             Message::System(_) => continue,
-            Message::User(parts) => (Role::User, said(parts, request.citations)),
+            Message::User(parts) => (Role::User, user_blocks(parts, request.citations)),
             Message::Assistant { text, tool_calls, reasoning_opaque } => {
                 let opaque = reasoning_opaque.as_deref();
-                (Role::Assistant, answered(text, tool_calls, opaque, &request.model))
+                (Role::Assistant, assistant_blocks(text, tool_calls, opaque, &request.model))
             }
             Message::Tool { call_id, content, failed } => {
                 let result = Content::ToolResult { tool_use_id: call_id, content, is_error: *failed };
                 (Role::User, vec![result.into()])
             }
         };
-        match turns.last_mut() {
+        match messages.last_mut() {
             _ if content.is_empty() => {}
             Some(last) if last.role == role => last.content.extend(content),
-            _ => turns.push(Turn { role, content }),
+            _ => messages.push(WireMessage { role, content }),
         }
     }
-    turns
+    messages
 }
 
-/// Marks the ends of the last two things that the user's side said: what was sent last time is then found in the cache,
-/// and what is sent now will be next time.
-fn mark_for_cache(mut turns: Vec<Turn<'_>>) -> Vec<Turn<'_>> {
-    let users = turns.iter_mut().rev().filter(|turn| turn.role == Role::User).take(2);
-    for turn in users {
-        if let Some(last) = turn.content.last_mut() {
+/// Marks the ends of the last two user messages: the prefix sent last time is then found in the cache, and
+/// the prefix sent now will be next time.
+fn mark_for_cache(mut messages: Vec<WireMessage<'_>>) -> Vec<WireMessage<'_>> {
+    let users = messages.iter_mut().rev().filter(|message| message.role == Role::User).take(2);
+    for message in users {
+        if let Some(last) = message.content.last_mut() {
             last.mark();
         }
     }
-    turns
+    messages
 }
 
-fn said(parts: &[Part], citations: bool) -> Vec<Block<'_>> {
+fn user_blocks(parts: &[Part], citations: bool) -> Vec<Block<'_>> {
     parts.iter().filter_map(|part| part_block(part, citations)).collect()
 }
 
@@ -227,23 +228,24 @@ fn part_block(part: &Part, citations: bool) -> Option<Block<'_>> {
     Some(content.into())
 }
 
-/// What the model said: its thoughts first, as they came, because the provider wants them back like that.
-fn answered<'a>(
+/// Converts a message of the model: reasoning first and unchanged, as the provider requires.
+fn assistant_blocks<'a>(
     text: &'a str,
     calls: &'a [ToolCall],
     opaque: Option<&'a str>,
     model: &str,
 ) -> Vec<Block<'a>> {
-    let thoughts = opaque::untag::<Json>(opaque, super::WIRE, model).into_iter();
-    let thoughts = thoughts.map(Block::Thought);
+    let reasoning = opaque::untag::<Json>(opaque, super::WIRE, model).into_iter();
+    let reasoning = reasoning.map(Block::Reasoning);
     let text = (!text.trim().is_empty()).then_some(Content::Text { text }.into());
     let calls = calls
         .iter()
         .map(|call| Content::ToolUse { id: &call.id, name: &call.name, input: &call.arguments }.into());
-    thoughts.chain(text).chain(calls).collect()
+    reasoning.chain(text).chain(calls).collect()
 }
 
-/// Writes arguments as they are if they are an object, which the API insists on; what is none is put into one.
+/// Serialises arguments unchanged if they are an object, which the API requires; wraps anything else in an
+/// object.
 fn object<S: Serializer>(arguments: &str, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Invalid<'a> {
@@ -256,116 +258,4 @@ fn object<S: Serializer>(arguments: &str, serializer: S) -> Result<S::Ok, S::Err
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn written(request: &Request) -> Value {
-        serde_json::from_slice(&body(request).unwrap()).unwrap()
-    }
-
-    fn text(text: &str) -> Part {
-        Part::Text(text.into())
-    }
-
-    fn assistant(said: &str, calls: &[(&str, &str)], opaque: Option<String>) -> Message {
-        let call = |(id, arguments): &(&str, &str)| ToolCall {
-            id: (*id).into(),
-            name: "f".into(),
-            arguments: (*arguments).into(),
-        };
-        Message::Assistant {
-            text: said.into(),
-            tool_calls: calls.iter().map(call).collect(),
-            reasoning_opaque: opaque,
-        }
-    }
-
-    fn conversation() -> Vec<Arc<Message>> {
-        let thought = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
-        let result = |id: &str, failed| Message::Tool { call_id: id.into(), content: "r".into(), failed };
-        let image = Part::Image { mime_type: "image/png".into(), data: "QUJD".into() };
-        let pdf = Part::Document {
-            mime_type: "application/pdf".into(),
-            title: Some("a.pdf".into()),
-            data: "QUJD".into(),
-        };
-        let messages = [
-            Message::System("be good".into()),
-            Message::User(vec![text("hi"), text(" "), pdf]),
-            assistant("", &[("a", "{\"b\" :1.0}"), ("b", "oops")], opaque::tag("messages", "m", &[thought])),
-            result("a", false),
-            result("b", true),
-            Message::User(vec![text("look"), image]),
-            assistant("", &[], None),
-            assistant("done", &[], Some("of another".into())),
-            Message::User(vec![text("more")]),
-        ];
-        messages.map(Arc::new).to_vec()
-    }
-
-    #[test]
-    fn a_whole_conversation() {
-        let request = Request {
-            model: "m".into(),
-            messages: conversation(),
-            tools: Arc::new([ToolDef {
-                name: "f".into(),
-                description: "runs".into(),
-                parameters: Json::from_text(r#"{"type":"object"}"#).unwrap(),
-            }]),
-            citations: true,
-            ..Request::default()
-        };
-        let mark = json!({"type": "ephemeral"});
-        let source = |kind: &str| json!({"type": "base64", "media_type": kind, "data": "QUJD"});
-        let expected = json!({
-            "model": "m",
-            "max_tokens": 32000,
-            "system": [{"type": "text", "text": "be good", "cache_control": mark}],
-            "messages": [
-                {"role": "user", "content": [
-                    {"type": "text", "text": "hi"},
-                    {"type": "document", "source": source("application/pdf"), "title": "a.pdf",
-                     "citations": {"enabled": true}},
-                ]},
-                {"role": "assistant", "content": [
-                    {"type": "thinking", "thinking": "hm", "signature": "s"},
-                    {"type": "tool_use", "id": "a", "name": "f", "input": {"b": 1.0}},
-                    {"type": "tool_use", "id": "b", "name": "f", "input": {"invalid_arguments": "oops"}},
-                ]},
-                {"role": "user", "content": [
-                    {"type": "tool_result", "tool_use_id": "a", "content": "r"},
-                    {"type": "tool_result", "tool_use_id": "b", "content": "r", "is_error": true},
-                    {"type": "text", "text": "look"},
-                    {"type": "image", "source": source("image/png"), "cache_control": mark},
-                ]},
-                {"role": "assistant", "content": [{"type": "text", "text": "done"}]},
-                {"role": "user", "content": [{"type": "text", "text": "more", "cache_control": mark}]},
-            ],
-            "tools": [{"name": "f", "description": "runs", "input_schema": {"type": "object"}}],
-        });
-        assert_eq!(written(&request), expected);
-        let raw = String::from_utf8(body(&request).unwrap()).unwrap();
-        assert!(raw.contains(r#""input":{"b":1.0}"#), "the spelling of numbers is kept: {raw}");
-    }
-
-    #[test]
-    fn thinking_and_streams_are_asked_for() {
-        let request = Request {
-            model: "claude-opus-4-8".into(),
-            stream: true,
-            reasoning_effort: Some("low".into()),
-            max_output_tokens: Some(7),
-            ..Request::default()
-        };
-        let expected = json!({
-            "model": "claude-opus-4-8", "max_tokens": 7, "messages": [], "stream": true,
-            "thinking": {"type": "adaptive"}, "output_config": {"effort": "low"},
-        });
-        assert_eq!(written(&request), expected);
-    }
-}
+mod tests;

@@ -1,17 +1,18 @@
-//! Models that answer from a recording: offline, without a key, the same every time.
+//! Recording of model answers, and a model that replays them: offline, without a key, and deterministic.
 //!
-//! [`Recorder`] writes what a model is asked and what it answers to a file of JSON lines that people can read and edit;
-//! [`Recording`] reads it; [`ReplayModel`] answers from it. What is kept is the conversation, not the HTTP: there is no
-//! header in it and no key, and it can be played to a client of any wire.
+//! [`Recorder`] writes requests and answers to a file of JSON lines that people can read and edit;
+//! [`Recording`] parses it; [`ReplayModel`] answers from it. The file contains the conversation, not the
+//! HTTP: it has no headers and no keys, and can be replayed to clients of any wire format.
 //!
-//! A question matches when the conversation before it is the same, apart from what differs between two machines and two
-//! days: directories, ids, dates (`alike`). Instructions of the system and the list of tools do not count.
+//! A request matches a recorded one if the conversation before it is the same, except for what differs
+//! between machines and days: directories, ids, dates (`normalise`). The system prompt and the list of tools
+//! are ignored.
 
-mod alike;
+mod file;
+mod normalise;
 mod player;
 mod recorder;
-mod tape;
 
+pub use file::{BadRecording, Recording};
 pub use player::ReplayModel;
 pub use recorder::{Recorder, RecordingModel};
-pub use tape::{BadRecording, Recording};

@@ -1,49 +1,54 @@
-//! Answering from a recording.
+//! A model that answers from a recording.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use similar::TextDiff;
 
-use super::alike::simplify;
-use super::tape::{Heard, Recording, Told};
-use crate::{Answer, Asking, Delta, ErrorKind, Message, Model, ModelError, Request, Sink};
+use super::file::{RecordedAnswer, RecordedMessage, Recording};
+use super::normalise::normalise;
+use crate::{Asking, Delta, ErrorKind, Message, Model, ModelError, ModelResponse, Request, Sink};
 
-/// The longest diff that is shown, in lines. The point of it is to be read.
+/// Maximum length of the diff in an error, in lines.
 const LONGEST_DIFF: usize = 40;
 
-/// A model that answers from a recording. The same conversation always gives the same answer; one that is asked about
-/// several times gives its answers one after another, and then the last one again.
+/// A model that answers from a recording. The same conversation always gets the same answer; if it was
+/// recorded several times, its answers are returned one after another, and then the last one again.
 pub struct ReplayModel {
-    takes: Vec<(Vec<String>, Told)>,
-    /// How often each conversation was asked about.
+    exchanges: Vec<(Vec<String>, RecordedAnswer)>,
+    /// Number of requests for each conversation.
     asked: Mutex<HashMap<Vec<String>, usize>>,
 }
 
 impl ReplayModel {
-    /// A model that says what this recording says.
+    /// Creates a model that answers from this recording.
     #[must_use]
     pub fn new(recording: Recording) -> Self {
-        let takes = recording.takes.into_iter().filter(|take| !take.heard.is_empty());
-        let takes = takes.map(|take| (compared(&take.heard), take.answer)).collect();
-        Self { takes, asked: Mutex::default() }
+        let exchanges = recording.exchanges.into_iter().filter(|exchange| !exchange.messages.is_empty());
+        let exchanges = exchanges.map(|exchange| (normalised(&exchange.messages), exchange.answer)).collect();
+        Self { exchanges, asked: Mutex::default() }
     }
 
-    fn find(&self, request: &Request) -> Result<&Told, ModelError> {
-        let heard = compared(&Heard::all(&request.messages));
-        let answers: Vec<&Told> =
-            self.takes.iter().filter(|(recorded, _)| *recorded == heard).map(|(_, told)| told).collect();
-        let Some(last) = answers.last() else { return Err(self.miss(&heard)) };
+    fn find(&self, request: &Request) -> Result<&RecordedAnswer, ModelError> {
+        let messages = normalised(&RecordedMessage::all(&request.messages));
+        let answers: Vec<&RecordedAnswer> = self
+            .exchanges
+            .iter()
+            .filter(|(recorded, _)| *recorded == messages)
+            .map(|(_, answer)| answer)
+            .collect();
+        let Some(last) = answers.last() else { return Err(self.miss(&messages)) };
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = asked.entry(heard).or_default();
+        let times = asked.entry(messages).or_default();
         *times += 1;
         Ok(answers.get(*times - 1).unwrap_or(last))
     }
 
-    /// Nothing in the recording is like this. Says what is the nearest, and where it differs.
-    fn miss(&self, heard: &[String]) -> ModelError {
-        let text = heard.join("\n");
-        let nearest = self.takes.iter().max_by_key(|(recorded, _)| likeness(recorded, heard));
+    /// Returns the error for a conversation that is not in the recording: shows the closest one, and how it
+    /// differs.
+    fn miss(&self, messages: &[String]) -> ModelError {
+        let text = messages.join("\n");
+        let nearest = self.exchanges.iter().max_by_key(|(recorded, _)| similarity(recorded, messages));
         let why = match nearest {
             None => "The recording is empty.".to_owned(),
             Some((recorded, _)) => format!(
@@ -55,7 +60,7 @@ impl ReplayModel {
         ModelError::new(ErrorKind::NotFound, "replay", format!("{why}\n{advice}"))
     }
 
-    async fn play(&self, request: &Request, sink: Sink<'_>) -> Result<Answer, ModelError> {
+    async fn play(&self, request: &Request, sink: Sink<'_>) -> Result<ModelResponse, ModelError> {
         let calls_before: usize = request.messages.iter().map(|message| calls_of(message)).sum();
         let answer = self.find(request)?.answer(calls_before);
         if request.stream {
@@ -65,10 +70,11 @@ impl ReplayModel {
     }
 }
 
-/// How much two conversations are alike: how far they are the same, and then how much the next words are.
-fn likeness(recorded: &[String], heard: &[String]) -> (usize, u32) {
-    let same = recorded.iter().zip(heard).take_while(|(a, b)| a == b).count();
-    let (Some(a), Some(b)) = (recorded.get(same), heard.get(same)) else { return (same, 0) };
+/// Measures the similarity of two conversations: the length of their common prefix, then the similarity of
+/// the next message.
+fn similarity(recorded: &[String], messages: &[String]) -> (usize, u32) {
+    let same = recorded.iter().zip(messages).take_while(|(a, b)| a == b).count();
+    let (Some(a), Some(b)) = (recorded.get(same), messages.get(same)) else { return (same, 0) };
     let begin = |text: &str| text.chars().take(2_000).collect::<String>();
     let ratio = TextDiff::from_words(begin(a), begin(b)).ratio();
     (same, (ratio * 1_000.0) as u32)
@@ -78,24 +84,25 @@ fn calls_of(message: &Message) -> usize {
     if let Message::Assistant { tool_calls, .. } = message { tool_calls.len() } else { 0 }
 }
 
-/// A conversation as it is compared: neighbours on the user's side are one, because wires differ in that.
-fn compared(heard: &[Heard]) -> Vec<String> {
+/// Normalises a conversation for comparison. Adjacent messages of the user's side are joined, because wire
+/// formats differ in that.
+fn normalised(messages: &[RecordedMessage]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut after_user = false;
-    for heard in heard {
-        match (heard, lines.last_mut()) {
-            (Heard::User(text), Some(last)) if after_user => {
+    for message in messages {
+        match (message, lines.last_mut()) {
+            (RecordedMessage::User(text), Some(last)) if after_user => {
                 last.push('\n');
-                last.push_str(&simplify(text));
+                last.push_str(&normalise(text));
             }
-            _ => lines.push(simplify(&heard.rendered())),
+            _ => lines.push(normalise(&message.rendered())),
         }
-        after_user = matches!(heard, Heard::User(_));
+        after_user = matches!(message, RecordedMessage::User(_));
     }
     lines
 }
 
-/// The lines that differ, with some that do not around them.
+/// Returns the differing lines, with some context.
 fn diff(recorded: &str, asked: &str) -> String {
     let (recorded, asked) = (format!("{recorded}\n"), format!("{asked}\n"));
     let diff = TextDiff::from_lines(&recorded, &asked).unified_diff().context_radius(2).to_string();
@@ -109,7 +116,7 @@ fn diff(recorded: &str, asked: &str) -> String {
     shown
 }
 
-fn stream(answer: &Answer, sink: Sink<'_>) {
+fn stream(answer: &ModelResponse, sink: Sink<'_>) {
     let mut bytes = 0;
     if let Some(thought) = &answer.reasoning {
         sink(Delta::Reasoning(thought.clone()));
@@ -130,7 +137,7 @@ impl Model for ReplayModel {
     }
 
     fn endpoint(&self) -> &'static str {
-        "/replay"
+        "/chat/completions"
     }
 }
 
@@ -151,11 +158,11 @@ mod tests {
         Request { messages: messages.into_iter().map(Arc::new).collect(), stream: true, ..Request::default() }
     }
 
-    async fn ask(model: &dyn Model, messages: Vec<Message>) -> Result<Answer, ModelError> {
+    async fn ask(model: &dyn Model, messages: Vec<Message>) -> Result<ModelResponse, ModelError> {
         model.ask(&request(messages), &mut |_| {}).await
     }
 
-    const TAPE: &str = r#"{"user":["<date>2026-01-01</date> list /tmp/one/src"],"answer":{"text":"","calls":[{"name":"view","arguments":"{\"path\":\"/tmp/one/src\"}"}]}}
+    const RECORDING: &str = r#"{"user":["<date>2026-01-01</date> list /tmp/one/src"],"answer":{"text":"","calls":[{"name":"view","arguments":"{\"path\":\"/tmp/one/src\"}"}]}}
 {"follows":1,"results":["a.rs"],"answer":{"text":"One file.","finish":"length"}}
 # Somebody asks twice.
 {"user":["roll"],"answer":{"text":"1"}}
@@ -163,16 +170,21 @@ mod tests {
 "#;
 
     fn player() -> ReplayModel {
-        ReplayModel::new(Recording::parse(TAPE).unwrap())
+        ReplayModel::new(Recording::parse(RECORDING).unwrap())
+    }
+
+    #[test]
+    fn endpoint_is_one_that_sdks_know() {
+        assert_eq!(player().endpoint(), "/chat/completions");
     }
 
     #[tokio::test]
-    async fn answers_on_another_day_in_another_directory() {
+    async fn recording_matches_on_another_day_in_another_directory() {
         let player = player();
         let question = || user("<date>2027-03-04</date> list /home/x/src");
         let first = ask(&player, vec![Message::System("anything".into()), question()]).await.unwrap();
         assert_eq!(first.tool_calls[0].arguments, r#"{"path":"/tmp/one/src"}"#);
-        let said = Message::Assistant {
+        let answered = Message::Assistant {
             text: String::new(),
             tool_calls: vec![ToolCall {
                 arguments: r#"{"path":"/x/y/src"}"#.into(),
@@ -181,22 +193,51 @@ mod tests {
             reasoning_opaque: None,
         };
         let result = Message::Tool { call_id: "call_1".into(), content: "a.rs".into(), failed: false };
-        let second = ask(&player, vec![question(), said, result]).await.unwrap();
+        let second = ask(&player, vec![question(), answered, result]).await.unwrap();
         assert_eq!((second.text.as_str(), second.finish), ("One file.", crate::Finish::Length));
     }
 
     #[tokio::test]
-    async fn asked_again_it_goes_on_and_then_stays() {
-        let player = player();
-        let mut said = Vec::new();
-        for _ in 0..3 {
-            said.push(ask(&player, vec![user("roll")]).await.unwrap().text);
-        }
-        assert_eq!(said, ["1", "2", "2"]);
+    async fn documented_recording_matches_a_prompt_with_the_current_time() {
+        let recording = r#"{"user":["Say hello"],"answer":{"text":"Hello."}}"#;
+        let player = ReplayModel::new(Recording::parse(recording).unwrap());
+        let prompt = "<current_datetime>2026-11-15T20:30:53.223Z</current_datetime>\n\nSay hello";
+        assert_eq!(ask(&player, vec![user(prompt)]).await.unwrap().text, "Hello.");
     }
 
     #[tokio::test]
-    async fn a_miss_shows_where_it_differs() {
+    async fn spaces_in_tool_arguments_do_not_matter() {
+        let spaced = r#"{"user":["hi"],"answer":{"text":"","calls":[{"name":"view","arguments":"{\"path\": \"a b\", \"n\": 1}"}]}}"#;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let recorder = Recorder::create(file.path(), Vec::new()).unwrap();
+        let answered = r#"{"follows":1,"results":["x"],"answer":{"text":"Done."}}"#;
+        let inner = ReplayModel::new(Recording::parse(&format!("{spaced}\n{answered}")).unwrap());
+        let recording = RecordingModel::new(Arc::new(inner), recorder);
+        let call = ask(&recording, vec![user("hi")]).await.unwrap().tool_calls.remove(0);
+        let sent_back = ToolCall { arguments: r#"{"path":"a b","n":1}"#.into(), ..call };
+        let call =
+            Message::Assistant { text: String::new(), tool_calls: vec![sent_back], reasoning_opaque: None };
+        let result = Message::Tool { call_id: "call_1".into(), content: "x".into(), failed: false };
+        let conversation = vec![user("hi"), call, result];
+        assert_eq!(ask(&recording, conversation.clone()).await.unwrap().text, "Done.");
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert!(text.lines().nth(1).unwrap().starts_with(r#"{"follows":1,"results":["x"]"#), "{text}");
+        let player = ReplayModel::new(Recording::parse(&text).unwrap());
+        assert_eq!(ask(&player, conversation).await.unwrap().text, "Done.");
+    }
+
+    #[tokio::test]
+    async fn repeated_requests_get_the_recorded_answers_in_order() {
+        let player = player();
+        let mut answers = Vec::new();
+        for _ in 0..3 {
+            answers.push(ask(&player, vec![user("roll")]).await.unwrap().text);
+        }
+        assert_eq!(answers, ["1", "2", "2"]);
+    }
+
+    #[tokio::test]
+    async fn miss_shows_a_diff() {
         let error =
             ask(&player(), vec![user("<date>2026-01-01</date> list /tmp/one/tests")]).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound);
@@ -207,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_recorded_is_played() {
+    async fn recorded_conversation_is_replayed() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let recorder = Recorder::create(file.path(), vec!["sk-geheim".into()]).unwrap();
         let demo = DemoModel::with_pause(std::time::Duration::ZERO);
@@ -235,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named() {
-        for (text, words) in [
+    fn invalid_line_is_reported() {
+        for (text, expected) in [
             ("{\"answer\":{}}\n{oops", "line 2"),
             ("{\"follows\":7,\"answer\":{}}", "there is no line 7"),
             ("{\"anser\":{}}", "anser"),
         ] {
             let error = Recording::parse(text).unwrap_err().to_string();
-            assert!(error.contains(words), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -1,32 +1,33 @@
-//! A response, put together item by item.
+//! Assembles a response item by item.
 
 use std::collections::HashSet;
 
+use baton_protocol::sse;
 use serde_json::{Value, json};
 
 use super::wire::{self, Event, Item, Part, Response};
 use crate::calls::{self, Calls};
 use crate::endpoint::Endpoint;
 use crate::exchange::{self, Assemble};
-use crate::{Answer, Citation, Delta, ModelError, Request, Sink, failure, opaque, sse};
+use crate::{Citation, ModelError, ModelResponse, Request, Sink, failure, opaque};
 
-/// What there is of an answer.
+/// The state of an answer that is being assembled.
 pub(super) struct Assembler<'a> {
     endpoint: &'a Endpoint,
     model: &'a str,
-    answer: Answer,
+    answer: ModelResponse,
     calls: Calls,
-    /// Thoughts, to be given back.
-    thoughts: Vec<Value>,
-    /// Items that came in pieces: what they are in the end says nothing new.
-    in_pieces: HashSet<u64>,
-    /// Where in the answer's text the current message begins, in characters.
-    message_begin: usize,
+    /// Reasoning items to send back.
+    reasoning_items: Vec<Value>,
+    /// Indexes of items whose parts were streamed; their final form contains nothing new.
+    streamed: HashSet<u64>,
+    /// Start of the current message in the answer's text, in characters.
+    message_start: usize,
     has_items: bool,
     end: Option<End>,
 }
 
-/// How the response ended.
+/// The end of the response.
 struct End {
     incomplete: Option<String>,
 }
@@ -36,11 +37,11 @@ impl<'a> Assembler<'a> {
         Self {
             endpoint,
             model: &request.model,
-            answer: Answer::default(),
+            answer: ModelResponse::default(),
             calls: Calls::after(request),
-            thoughts: Vec::new(),
-            in_pieces: HashSet::new(),
-            message_begin: 0,
+            reasoning_items: Vec::new(),
+            streamed: HashSet::new(),
+            message_start: 0,
             has_items: false,
             end: None,
         }
@@ -53,29 +54,31 @@ impl<'a> Assembler<'a> {
         answer.usage = response.usage.counted().or(answer.usage);
     }
 
-    /// An item begins.
-    fn begin_item(&mut self, index: u64, item: Item, sink: Sink<'_>) -> Result<(), ModelError> {
+    /// Starts an item.
+    fn start_item(&mut self, index: u64, item: Item, sink: Sink<'_>) -> Result<(), ModelError> {
         self.has_items = true;
         match item.kind.as_str() {
-            "message" => self.begin_message(sink),
+            "message" => self.start_message(sink),
             "function_call" => {
                 if !item.arguments.is_empty() {
-                    self.in_pieces.insert(index);
+                    self.streamed.insert(index);
                 }
                 self.take_call(index, item, sink)?;
             }
-            "reasoning" if self.answer.reasoning.is_some() => self.think("\n\n".to_owned(), sink),
+            "reasoning" if self.answer.reasoning.is_some() => {
+                self.answer.push_reasoning("\n\n".to_owned(), sink);
+            }
             _ => {}
         }
         Ok(())
     }
 
-    /// An item is as it will be. What has not come in pieces comes now.
+    /// Ends an item; takes its content if it was not streamed.
     fn end_item(&mut self, index: u64, item: Item, sink: Sink<'_>) -> Result<(), ModelError> {
-        let is_new = self.in_pieces.insert(index);
+        let is_new = self.streamed.insert(index);
         match item.kind.as_str() {
             "message" => {
-                let mut begin = self.message_begin;
+                let mut begin = self.message_start;
                 for part in item.content {
                     begin = self.take_part(begin, part, is_new, sink);
                 }
@@ -83,9 +86,9 @@ impl<'a> Assembler<'a> {
             "function_call" if is_new => self.take_call(index, item, sink)?,
             "reasoning" => {
                 if is_new {
-                    self.think(item.thought(), sink);
+                    self.answer.push_reasoning(item.reasoning(), sink);
                 }
-                self.keep_thought(&item);
+                self.store_reasoning(&item);
             }
             _ => {}
         }
@@ -95,20 +98,21 @@ impl<'a> Assembler<'a> {
     fn take_whole_item(&mut self, index: u64, item: Item, sink: Sink<'_>) -> Result<(), ModelError> {
         self.has_items = true;
         if item.kind == "message" {
-            self.begin_message(sink);
+            self.start_message(sink);
         }
         self.end_item(index, item, sink)
     }
 
-    /// Messages of one answer are paragraphs.
-    fn begin_message(&mut self, sink: Sink<'_>) {
+    /// Starts a message. Messages of one answer become paragraphs.
+    fn start_message(&mut self, sink: Sink<'_>) {
         if !self.answer.text.is_empty() {
-            self.say("\n\n".to_owned(), sink);
+            self.answer.push_text("\n\n".to_owned(), sink);
         }
-        self.message_begin = self.answer.text.chars().count();
+        self.message_start = self.answer.text.chars().count();
     }
 
-    /// Takes a part of a message that begins at this character of the answer; returns where it ends.
+    /// Takes a part of a message that starts at this character of the answer. Returns the position of its
+    /// end.
     fn take_part(&mut self, begin: usize, part: Part, is_new: bool, sink: Sink<'_>) -> usize {
         let end = begin + part.text.chars().count() + part.refusal.chars().count();
         for annotation in part.annotations {
@@ -122,39 +126,26 @@ impl<'a> Assembler<'a> {
             });
         }
         if is_new {
-            self.say(part.text, sink);
-            self.say(part.refusal, sink);
+            self.answer.push_text(part.text, sink);
+            self.answer.push_text(part.refusal, sink);
         }
         end
     }
 
     fn take_call(&mut self, index: u64, item: Item, sink: Sink<'_>) -> Result<(), ModelError> {
         let id = item.call_id().to_owned();
-        let piece = calls::Piece { index: Some(index), id, name: item.name, arguments: item.arguments };
-        sink(self.calls.take(piece, self.answer.id.as_deref()));
+        let delta = calls::CallDelta { index: Some(index), id, name: item.name, arguments: item.arguments };
+        sink(self.calls.take(delta, self.answer.id.as_deref()));
         self.calls.check_number(self.endpoint)
     }
 
-    fn say(&mut self, text: String, sink: Sink<'_>) {
-        if !text.is_empty() {
-            self.answer.text.push_str(&text);
-            sink(Delta::Text(text));
-        }
-    }
-
-    fn think(&mut self, thought: String, sink: Sink<'_>) {
-        if !thought.is_empty() {
-            self.answer.reasoning.get_or_insert_default().push_str(&thought);
-            sink(Delta::Reasoning(thought));
-        }
-    }
-
-    /// A thought that is not encrypted is only known to a provider that stores it, which we do not ask for.
-    fn keep_thought(&mut self, item: &Item) {
+    /// Stores a reasoning item to send back. Without encrypted content it would only be known to a provider
+    /// that stores it, which we do not request.
+    fn store_reasoning(&mut self, item: &Item) {
         if let Some(encrypted) = &item.encrypted_content {
             let summary: Vec<Value> =
                 item.summary.iter().map(|part| json!({"type": "summary_text", "text": part.text})).collect();
-            self.thoughts.push(json!({
+            self.reasoning_items.push(json!({
                 "type": "reasoning", "summary": summary, "encrypted_content": encrypted,
             }));
         }
@@ -162,7 +153,7 @@ impl<'a> Assembler<'a> {
 
     fn take_end(&mut self, mut response: Response, sink: Sink<'_>) -> Result<(), ModelError> {
         self.take_head(&response);
-        // Some send nothing but the end.
+        // Some providers send only the end event.
         if !self.has_items && self.answer.text.is_empty() && self.calls.is_empty() {
             for (index, item) in (0..).zip(response.output.take().unwrap_or_default()) {
                 self.take_whole_item(index, item, sink)?;
@@ -176,9 +167,9 @@ impl<'a> Assembler<'a> {
     }
 
     fn failed(&self, event: &Event, data: &str) -> ModelError {
-        match event.response.as_ref().and_then(Response::complaint) {
-            Some(complaint) => failure::in_answer(self.endpoint, complaint),
-            // The event itself is the complaint.
+        match event.response.as_ref().and_then(Response::error) {
+            Some(error) => failure::in_answer(self.endpoint, error),
+            // The event itself is the error.
             None => failure::in_answer(self.endpoint, &serde_json::from_str(data).unwrap_or_default()),
         }
     }
@@ -208,21 +199,22 @@ impl Assemble for Assembler<'_> {
             "response.created" | "response.in_progress" => {
                 event.response.iter().for_each(|response| self.take_head(response));
             }
-            "response.output_item.added" => self.begin_item(index, event.item.unwrap_or_default(), sink)?,
+            "response.output_item.added" => self.start_item(index, event.item.unwrap_or_default(), sink)?,
             "response.output_text.delta" | "response.refusal.delta" => {
-                self.in_pieces.insert(index);
-                self.say(event.delta, sink);
+                self.streamed.insert(index);
+                self.answer.push_text(event.delta, sink);
             }
             "response.reasoning_summary_part.added" if event.summary_index > 0 => {
-                self.think("\n\n".to_owned(), sink);
+                self.answer.push_reasoning("\n\n".to_owned(), sink);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.in_pieces.insert(index);
-                self.think(event.delta, sink);
+                self.streamed.insert(index);
+                self.answer.push_reasoning(event.delta, sink);
             }
             "response.function_call_arguments.delta" => {
-                self.in_pieces.insert(index);
-                let more = calls::Piece { index: Some(index), arguments: event.delta, ..Default::default() };
+                self.streamed.insert(index);
+                let more =
+                    calls::CallDelta { index: Some(index), arguments: event.delta, ..Default::default() };
                 sink(self.calls.take(more, self.answer.id.as_deref()));
             }
             "response.output_item.done" => self.end_item(index, event.item.unwrap_or_default(), sink)?,
@@ -230,7 +222,7 @@ impl Assemble for Assembler<'_> {
                 self.take_end(event.response.unwrap_or_default(), sink)?;
             }
             "response.failed" | "error" => return Err(self.failed(&event, data)),
-            // Echoes of what has been said, and what may come in later versions.
+            // Repetitions of earlier content, and events of later versions.
             _ => {}
         }
         Ok(())
@@ -238,25 +230,25 @@ impl Assemble for Assembler<'_> {
 
     fn take_whole(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), ModelError> {
         let response: Response = exchange::read_json(self.endpoint, body)?;
-        if let Some(complaint) = response.complaint() {
-            return Err(failure::in_answer(self.endpoint, complaint));
+        if let Some(error) = response.error() {
+            return Err(failure::in_answer(self.endpoint, error));
         }
         if response.output.is_none() {
-            return Err(failure::nonsense(self.endpoint, "sent an answer in which nothing is said"));
+            return Err(failure::without_content(self.endpoint));
         }
         self.take_end(response, sink)
     }
 
-    fn finish(self: Box<Self>) -> Result<Answer, ModelError> {
-        let Some(end) = self.end else { return Err(failure::broke_off(self.endpoint)) };
-        let says_something = self.has_items || !self.answer.text.is_empty() || !self.calls.is_empty();
-        if !says_something && end.incomplete.is_none() {
-            return Err(failure::nonsense(self.endpoint, "sent an answer in which nothing is said"));
+    fn finish(self: Box<Self>) -> Result<ModelResponse, ModelError> {
+        let Some(end) = self.end else { return Err(failure::incomplete(self.endpoint)) };
+        let has_content = self.has_items || !self.answer.text.is_empty() || !self.calls.is_empty();
+        if !has_content && end.incomplete.is_none() {
+            return Err(failure::without_content(self.endpoint));
         }
-        Ok(Answer {
+        Ok(ModelResponse {
             finish: wire::finish(end.incomplete.as_deref(), !self.calls.is_empty()),
             tool_calls: self.calls.finish(),
-            reasoning_opaque: opaque::tag(super::WIRE, self.model, &self.thoughts),
+            reasoning_opaque: opaque::tag(super::WIRE, self.model, &self.reasoning_items),
             ..self.answer
         })
     }

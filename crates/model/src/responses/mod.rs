@@ -1,8 +1,8 @@
-//! OpenAI's Responses API, without its memory: the whole conversation goes out with every request, because the session
-//! is ours to keep.
+//! OpenAI's Responses API without its server-side state: every request contains the whole conversation,
+//! because the session is stored here.
 //!
-//! [`ResponsesModel`] sends one request and reads one answer, streamed or not. Like the other wires it does not try
-//! again, and does not know what the tools do that it carries.
+//! [`ResponsesModel`] sends one request and reads one answer, streamed or not. Like the other wire formats it
+//! does not retry, and does not interpret tool calls.
 
 mod assemble;
 mod request;
@@ -13,34 +13,34 @@ use std::sync::Arc;
 use crate::endpoint::Endpoint;
 use crate::exchange::{self, Reply};
 use crate::http::Transport;
-use crate::{Answer, Asking, Carrier, Model, ModelError, Request, Sink};
+use crate::{Asking, Carrier, Model, ModelError, ModelResponse, Request, Sink};
 use assemble::Assembler;
 
-/// The path below the base address.
+/// The path below the base URL.
 const PATH: &str = "responses";
 
-/// What the state of this wire is tagged with.
+/// The tag of this wire format's state.
 const WIRE: &str = "responses";
 
 /// A model behind the Responses API.
 pub struct ResponsesModel {
     endpoint: Endpoint,
     transport: Arc<dyn Transport>,
-    /// What is tried first.
+    /// The transport to try first.
     carrier: Carrier,
 }
 
 impl ResponsesModel {
-    /// A model at an endpoint, reached in some way.
+    /// Creates a model at an endpoint.
     #[must_use]
     pub fn new(endpoint: Endpoint, carrier: Carrier, transport: Arc<dyn Transport>) -> Self {
         Self { endpoint, transport, carrier }
     }
 
-    async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<Answer, ModelError> {
+    async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<ModelResponse, ModelError> {
         let reply = match self.carrier {
             Carrier::Http => self.send(request).await?,
-            // Whoever refuses a socket is asked the other way, which works, or says what is wrong.
+            // If the WebSocket is refused, HTTP either works or returns the actual error.
             Carrier::WebSocket => match self.open(request).await? {
                 Some(reply) => reply,
                 None => self.send(request).await?,

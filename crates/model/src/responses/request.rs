@@ -1,4 +1,4 @@
-//! What goes out: the JSON of a Responses request.
+//! Serialisation of Responses requests.
 
 use serde::Serialize;
 
@@ -7,18 +7,18 @@ use baton_protocol::Json;
 use crate::chat::request::data_url;
 use crate::{Message, Part, Request, ToolCall, ToolDef, opaque};
 
-/// The body of a request.
+/// Serialises the body of a request.
 ///
 /// # Errors
-/// When something in it has no JSON form, which none of our types lacks.
+/// When a part has no JSON form; all of our types have one.
 pub(super) fn body(request: &Request) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&Body::new(request))
 }
 
-/// The same as a message on a WebSocket, where everything is a stream.
+/// Serialises a request as a message on a WebSocket, where every answer is streamed.
 ///
 /// # Errors
-/// As above.
+/// When a part has no JSON form; all of our types have one.
 pub(super) fn message(request: &Request) -> serde_json::Result<String> {
     #[derive(Serialize)]
     struct Create<'a> {
@@ -58,8 +58,8 @@ struct Reasoning<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
-    /// A thought, as the provider wrote it.
-    Thought(Json),
+    /// A reasoning item, as the provider wrote it.
+    Reasoning(Json),
     Other(OtherItem<'a>),
 }
 
@@ -97,7 +97,7 @@ struct WireTool<'a> {
     name: &'a str,
     description: &'a str,
     parameters: &'a Json,
-    /// Strict schemas are a dialect of their own, which the tools of clients are not written in.
+    /// Strict schemas follow additional rules, which the tools of clients do not.
     strict: bool,
 }
 
@@ -116,8 +116,8 @@ impl<'a> Body<'a> {
             tools: request.tools.iter().map(WireTool::from).collect(),
             stream: request.stream,
             store: false,
-            // Refused by models that do not think.
-            include: if effort.is_some() || thinks(&request.model) {
+            // Refused by models without reasoning.
+            include: if effort.is_some() || has_reasoning(&request.model) {
                 &["reasoning.encrypted_content"]
             } else {
                 &[]
@@ -128,22 +128,23 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Whether a model is of a family that thinks before it speaks, by its name.
-fn thinks(model: &str) -> bool {
+/// Whether a model belongs to a family with reasoning, by its name.
+fn has_reasoning(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     ["gpt-5", "o1", "o3", "o4", "codex"].iter().any(|family| name.starts_with(family))
 }
 
 fn items<'a>(message: &'a Message, model: &str) -> Vec<Item<'a>> {
-    let said = |role, content| Item::Other(OtherItem::Message { role, content });
+    let message_item = |role, content| Item::Other(OtherItem::Message { role, content });
     match message {
-        Message::System(text) => vec![said("system", vec![Content::InputText { text }])],
-        Message::User(parts) => vec![said("user", parts.iter().map(Content::from).collect())],
+        Message::System(text) => vec![message_item("system", vec![Content::InputText { text }])],
+        Message::User(parts) => vec![message_item("user", parts.iter().map(Content::from).collect())],
         Message::Assistant { text, tool_calls, reasoning_opaque } => {
-            let thoughts = opaque::untag::<Json>(reasoning_opaque.as_deref(), super::WIRE, model);
-            let text = (!text.is_empty()).then(|| said("assistant", vec![Content::OutputText { text }]));
+            let reasoning = opaque::untag::<Json>(reasoning_opaque.as_deref(), super::WIRE, model);
+            let text =
+                (!text.is_empty()).then(|| message_item("assistant", vec![Content::OutputText { text }]));
             let calls = tool_calls.iter().map(|call| Item::Other(call.into()));
-            thoughts.into_iter().map(Item::Thought).chain(text).chain(calls).collect()
+            reasoning.into_iter().map(Item::Reasoning).chain(text).chain(calls).collect()
         }
         Message::Tool { call_id, content, failed: _ } => {
             vec![Item::Other(OtherItem::FunctionCallOutput { call_id, output: content })]
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_conversation() {
+    fn whole_conversation_is_serialised() {
         let thought = json!({"type": "reasoning", "summary": [], "encrypted_content": "e"});
         let call = ToolCall { id: "a".into(), name: "f".into(), arguments: "{\"b\" :1.0}".into() };
         let assistant = |text: &str, tool_calls, reasoning_opaque| Message::Assistant {
@@ -253,9 +254,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_about_thoughts_to_models_that_have_none() {
+    fn reasoning_fields_are_omitted_for_models_without_reasoning() {
         let request = Request { model: "gpt-4.1".into(), ..Request::default() };
         assert_eq!(written(&request), json!({"model": "gpt-4.1", "input": [], "store": false}));
-        assert!(thinks("openai/o4-mini") && thinks("gpt-5.2-codex") && !thinks("gpt-4o"));
+        assert!(
+            has_reasoning("openai/o4-mini") && has_reasoning("gpt-5.2-codex") && !has_reasoning("gpt-4o")
+        );
     }
 }

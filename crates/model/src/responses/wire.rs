@@ -1,4 +1,4 @@
-//! What comes in: the JSON of a response, whole or as events of a stream.
+//! JSON of Responses answers, whole or streamed.
 
 use baton_protocol::Json;
 use serde::Deserialize;
@@ -7,9 +7,9 @@ use serde_with::apply;
 
 use crate::Finish;
 use crate::lenient::{arguments, lenient};
-use crate::tokens::WireUsage;
+use crate::usage::OpenAiUsage;
 
-/// A response, as it is at some moment.
+/// A response in its current state.
 #[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -19,14 +19,14 @@ pub(super) struct Response {
     pub(super) status: Option<String>,
     #[serde_with(skip_apply)]
     pub(super) output: Option<Vec<Item>>,
-    pub(super) usage: WireUsage,
+    pub(super) usage: OpenAiUsage,
     pub(super) error: Option<Value>,
     pub(super) incomplete_details: Details,
 }
 
 impl Response {
-    /// What went wrong, if it did.
-    pub(super) fn complaint(&self) -> Option<&Value> {
+    /// Returns the error, if there is one.
+    pub(super) fn error(&self) -> Option<&Value> {
         self.error.as_ref().filter(|error| !error.is_null())
     }
 }
@@ -38,7 +38,7 @@ pub(super) struct Details {
     pub(super) reason: Option<String>,
 }
 
-/// An event of a stream. One shape for all of them: fields of other events are empty.
+/// An event of a stream. One type for all kinds: fields of other kinds are empty.
 #[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -54,7 +54,7 @@ pub(super) struct Event {
     pub(super) response: Option<Response>,
 }
 
-/// A thing that the model brings forth: a message, a call, a thought.
+/// An output item: a message, a call or reasoning.
 #[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -73,19 +73,19 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// The id by which the result of a call names it.
+    /// Returns the id by which the result refers to the call.
     pub(super) fn call_id(&self) -> &str {
         if self.call_id.is_empty() { &self.id } else { &self.call_id }
     }
 
-    /// What a thought says: the summary, or all of it where a model is open.
-    pub(super) fn thought(&self) -> String {
+    /// Returns the text of reasoning: the summary, or the full text where a model discloses it.
+    pub(super) fn reasoning(&self) -> String {
         let parts = if self.summary.is_empty() { &self.content } else { &self.summary };
         parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join("\n\n")
     }
 }
 
-/// A part of a message or a thought.
+/// A part of a message or of reasoning.
 #[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -95,7 +95,7 @@ pub(super) struct Part {
     pub(super) annotations: Vec<Annotation>,
 }
 
-/// A note to a piece of a text.
+/// A citation in a text.
 #[derive(Debug, Deserialize)]
 #[serde(from = "Value")]
 pub(super) struct Annotation {
@@ -108,7 +108,7 @@ pub(super) struct Annotation {
 
 impl From<Value> for Annotation {
     fn from(value: Value) -> Self {
-        // A note on a whole file names just one place in the text.
+        // A citation of a whole file has a single position.
         let number = |name: &str| {
             let number = value[name].as_u64().or_else(|| value["index"].as_u64());
             number.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
@@ -124,7 +124,7 @@ impl From<Value> for Annotation {
     }
 }
 
-/// Why it stopped, by why the response is not complete.
+/// Derives the finish reason from the reason why the response is incomplete.
 pub(super) fn finish(incomplete: Option<&str>, makes_calls: bool) -> Finish {
     match incomplete {
         None if makes_calls => Finish::ToolCalls,

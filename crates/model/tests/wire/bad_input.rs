@@ -1,41 +1,41 @@
-//! What every wire must stand: one suite for all of them, streamed and not. Each failure gives one clear error with all
-//! that was said before it.
+//! Failures that all wire formats must handle, streamed and whole. Each yields one clear error with the text
+//! received before it.
 
 use std::time::Duration;
 
 use baton_model::http::Patience;
-use baton_model::{Answer, ErrorKind, Finish, ModelError, ToolCall, Usage};
+use baton_model::{ErrorKind, Finish, ModelError, ModelResponse, ToolCall, Usage};
 use baton_testkit::model_server::{ModelServer, Reply};
 
 use crate::common::{Wire, ask, endpoint, request, streamed, whole};
 
-/// Asks a scripted server.
-async fn scripted(wire: Wire, prompt: &str, stream: bool) -> Result<Answer, ModelError> {
+/// Sends a prompt to a scripted server.
+async fn scripted(wire: Wire, prompt: &str, stream: bool) -> Result<ModelResponse, ModelError> {
     let server = ModelServer::start().await;
     let mut endpoint = endpoint(&server);
-    // Only the prompt that hangs comes to the end of this.
+    // Only the hanging prompt reaches this limit.
     let stall = if prompt.contains("hang") { Duration::from_millis(250) } else { Duration::from_secs(20) };
     endpoint.patience = Patience { head: Duration::from_secs(20), stall };
     ask(&*wire.model(endpoint), &request(prompt, stream)).await.0
 }
 
-/// What is expected of a failure, streamed and whole.
+/// An expected failure, streamed and whole.
 struct Failing {
     prompt: &'static str,
     kind: ErrorKind,
-    /// What the words for people contain.
-    says: &'static str,
-    /// What had been said, in a stream.
+    /// Part of the message for people.
+    message: &'static str,
+    /// Text received before the failure, in a stream.
     partial: &'static str,
 }
 
 const fn failing(
     prompt: &'static str,
     kind: ErrorKind,
-    says: &'static str,
+    message: &'static str,
     partial: &'static str,
 ) -> Failing {
-    Failing { prompt, kind, says, partial }
+    Failing { prompt, kind, message, partial }
 }
 
 const FAILURES: [Failing; 14] = [
@@ -48,15 +48,15 @@ const FAILURES: [Failing; 14] = [
     failing("[[error:500]]", ErrorKind::Server, "failed (500 Internal Server Error)", ""),
     failing("[[error:529]]", ErrorKind::Server, "failed (529", ""),
     failing("[[drop]]", ErrorKind::Network, "broke off", "half an "),
-    failing("[[hang]]", ErrorKind::Stalled, "has said nothing for 0.25 s", "half an "),
+    failing("[[hang]]", ErrorKind::Stalled, "sent nothing for 0.25 s", "half an "),
     failing("[[html]]", ErrorKind::Protocol, "sent a web page (“Please log in”) instead of an answer", ""),
-    failing("[[garbage]]", ErrorKind::Protocol, "sent something else than a", ""),
-    failing("[[badjson]]", ErrorKind::Protocol, "sent something else than an answer", ""),
+    failing("[[garbage]]", ErrorKind::Protocol, "sent something other than a", ""),
+    failing("[[badjson]]", ErrorKind::Protocol, "sent something other than an answer", ""),
     failing("[[text:half an ]] [[truncate]]", ErrorKind::Network, "broke off", "half an half an "),
 ];
 
 #[tokio::test]
-async fn every_failure_is_one_clear_error() {
+async fn every_failure_yields_one_clear_error() {
     for wire in Wire::ALL {
         for failure in &FAILURES {
             for stream in [true, false] {
@@ -65,7 +65,7 @@ async fn every_failure_is_one_clear_error() {
                 let truncated_json = !stream && failure.prompt.contains("truncate");
                 if !truncated_json {
                     assert_eq!(error.kind, failure.kind, "{at}: {error}");
-                    assert!(error.message.contains(failure.says), "{at}: {error}");
+                    assert!(error.message.contains(failure.message), "{at}: {error}");
                 }
                 assert_eq!(&*error.partial, if stream { failure.partial } else { "" }, "{at}: {error}");
                 assert!(error.message.contains(&*error.endpoint), "{at}: {error}");
@@ -76,27 +76,27 @@ async fn every_failure_is_one_clear_error() {
 }
 
 #[tokio::test]
-async fn a_reset_in_the_middle() {
+async fn connection_reset_yields_the_partial_text() {
     for wire in Wire::ALL {
         for stream in [true, false] {
             let error = scripted(wire, "[[reset]]", stream).await.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Network, "{wire:?}: {error}");
-            assert!("half an ".starts_with(&*error.partial), "a reset may overtake what was sent: {error}");
+            assert!("half an ".starts_with(&*error.partial), "a reset may discard sent bytes: {error}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_time_to_wait_is_told() {
+async fn retry_after_is_reported() {
     for wire in Wire::ALL {
-        let told = async |prompt| scripted(wire, prompt, true).await.unwrap_err().retry_after;
-        assert_eq!(told("[[error:429:retry=7]]").await, Some(Duration::from_secs(7)), "{wire:?}");
-        assert_eq!(told("[[error:429]]").await, None, "{wire:?}");
+        let retry_after = async |prompt| scripted(wire, prompt, true).await.unwrap_err().retry_after;
+        assert_eq!(retry_after("[[error:429:retry=7]]").await, Some(Duration::from_secs(7)), "{wire:?}");
+        assert_eq!(retry_after("[[error:429]]").await, None, "{wire:?}");
     }
 }
 
 #[tokio::test]
-async fn streamed_or_not_and_on_every_wire_the_answer_is_the_same() {
+async fn answer_is_the_same_on_every_wire_streamed_or_whole() {
     let prompt = r#"[[think:hm]][[text:I look. ]][[tools:bash {"a":"ä", "n":1.0};;view {}]]"#;
     for wire in Wire::ALL {
         for stream in [true, false] {
@@ -106,26 +106,27 @@ async fn streamed_or_not_and_on_every_wire_the_answer_is_the_same() {
                 answer.tool_calls.iter_mut().map(|call| std::mem::take(&mut call.id)).collect();
             ids.dedup();
             assert_eq!(ids.len(), 2, "{wire:?}");
-            // Chat completions have no thoughts to give back, and the scripted ones of Responses are not encrypted.
+            // Chat completions return no opaque reasoning, and the scripted one of Responses is not
+            // encrypted.
             assert_eq!(answer.reasoning_opaque.take().is_some(), wire == Wire::Messages);
             let call = |name: &str, arguments: &str| ToolCall {
                 id: String::new(),
                 name: name.into(),
                 arguments: arguments.into(),
             };
-            // Where arguments are an object on the wire, white space between its parts means nothing.
+            // Where arguments are a JSON object on the wire, white space between tokens is not significant.
             let spelt = answer.tool_calls[0].arguments.replace(", ", ",");
             assert_eq!(spelt, r#"{"a":"ä","n":1.0}"#, "{wire:?}");
             answer.tool_calls[0].arguments = spelt.clone();
             let reasoning = if wire == Wire::Messages { 0 } else { 5 };
-            let expected = Answer {
+            let expected = ModelResponse {
                 text: "I look. ".into(),
                 reasoning: Some("hm".into()),
                 tool_calls: vec![call("bash", &spelt), call("view", "{}")],
                 finish: Finish::ToolCalls,
                 usage: Some(Usage { input: 100, output: 20, cache_read: 40, cache_write: 0, reasoning }),
                 model: Some("scripted".into()),
-                ..Answer::default()
+                ..ModelResponse::default()
             };
             assert_eq!(answer, expected, "{wire:?} streamed: {stream}");
         }
@@ -133,14 +134,14 @@ async fn streamed_or_not_and_on_every_wire_the_answer_is_the_same() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_are_kept_as_they_are() {
+async fn invalid_arguments_are_preserved() {
     for wire in Wire::ALL {
         let answer = scripted(wire, "[[tool:bash {oops]]", true).await.unwrap();
         assert_eq!(answer.tool_calls[0].arguments, "{oops", "{wire:?}");
     }
 }
 
-/// The events of a short answer with text, and two calls that have the same id.
+/// The events of a short answer with text, and two calls with the same id.
 fn odd_stream(wire: Wire) -> String {
     let events: &[&str] = match wire {
         Wire::Chat => &[
@@ -179,7 +180,7 @@ fn odd_stream(wire: Wire) -> String {
 }
 
 #[tokio::test]
-async fn characters_may_be_cut_and_ids_be_used_twice() {
+async fn split_characters_and_duplicate_ids_are_handled() {
     for wire in Wire::ALL {
         for content_type in ["text/event-stream; charset=utf-8", "text/plain", "application/octet-stream"] {
             let bytes: Vec<Vec<u8>> = odd_stream(wire).bytes().map(|byte| vec![byte]).collect();
@@ -197,24 +198,24 @@ async fn characters_may_be_cut_and_ids_be_used_twice() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_short_anywhere_is_an_error_with_all_that_arrived() {
+async fn truncated_stream_is_an_error_with_the_partial_text() {
     for wire in Wire::ALL {
         let stream = odd_stream(wire);
         let events: Vec<&str> = stream.split_inclusive("\r\n\r\n").collect();
-        // The last event of each may be missing: all has been said before it, except in Responses.
+        // The last event of each may be missing: the content is complete before it, except in Responses.
         let complete_without = if wire == Wire::Responses { 0 } else { 1 };
-        for kept in 1..events.len() - complete_without {
-            let reply = Reply::raw("text/event-stream", events[..kept].iter().map(|e| (*e).to_owned()));
+        for count in 1..events.len() - complete_without {
+            let reply = Reply::raw("text/event-stream", events[..count].iter().map(|e| (*e).to_owned()));
             let error = wire.ask_for(reply, &streamed("hi")).await.0.unwrap_err();
-            assert_eq!(error.kind, ErrorKind::Network, "{wire:?} {kept}: {error}");
-            let said = events[..kept].concat().contains("käse");
-            assert_eq!(&*error.partial, if said { "käse 世界" } else { "" }, "{wire:?} {kept}");
+            assert_eq!(error.kind, ErrorKind::Network, "{wire:?} {count}: {error}");
+            let has_text = events[..count].concat().contains("käse");
+            assert_eq!(&*error.partial, if has_text { "käse 世界" } else { "" }, "{wire:?} {count}");
         }
     }
 }
 
 #[tokio::test]
-async fn an_answer_in_which_nothing_is_said() {
+async fn answer_without_content_is_an_error() {
     for wire in Wire::ALL {
         let empty = match wire {
             Wire::Chat => vec!["{}", r#"{"choices":[]}"#, r#"{"choices":null}"#],
@@ -225,7 +226,7 @@ async fn an_answer_in_which_nothing_is_said() {
             let reply = Reply::raw("application/json", [body]);
             let error = wire.ask_for(reply, &whole("hi")).await.0.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Protocol, "{wire:?} {body}: {error}");
-            assert!(error.message.contains("nothing is said"), "{wire:?} {body}: {error}");
+            assert!(error.message.contains("without content"), "{wire:?} {body}: {error}");
         }
         for (content_type, stream) in [("text/event-stream", true), ("application/json", false)] {
             let error =
@@ -236,18 +237,18 @@ async fn an_answer_in_which_nothing_is_said() {
 }
 
 #[tokio::test]
-async fn an_error_in_the_middle_of_a_success() {
+async fn error_inside_a_stream_is_reported() {
     for wire in Wire::ALL {
         let stream = odd_stream(wire);
         let begin = stream.split_inclusive("\r\n\r\n").take_while(|event| !event.contains("\"f\"")).collect();
-        let complaint = match wire {
+        let error = match wire {
             Wire::Chat => r#"{"error":{"message":"Slow down","type":"rate_limit_error"}}"#,
             Wire::Responses => {
                 r#"{"type":"response.failed","response":{"error":{"code":"rate_limit_exceeded","message":"Slow down"}}}"#
             }
             Wire::Messages => r#"{"type":"error","error":{"type":"rate_limit_error","message":"Slow down"}}"#,
         };
-        let pieces: [String; 2] = [begin, format!("event: error\ndata: {complaint}\n\n")];
+        let pieces: [String; 2] = [begin, format!("event: error\ndata: {error}\n\n")];
         let error =
             wire.ask_for(Reply::raw("text/event-stream", pieces), &streamed("hi")).await.0.unwrap_err();
         assert_eq!((error.kind, &*error.partial), (ErrorKind::RateLimited, "käse 世界"), "{wire:?}: {error}");

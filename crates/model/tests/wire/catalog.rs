@@ -1,4 +1,4 @@
-//! Lists of models: in all shapes, kept for a while, fetched once.
+//! Model lists: all shapes, caching, and one fetch for concurrent callers.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn list(models: Value) -> Vec<ModelInfo> {
 }
 
 #[tokio::test]
-async fn a_bare_list_has_ids() {
+async fn minimal_list_has_ids() {
     let shapes = [
         json!({"object": "list", "data": [{"id": "a", "object": "model"}, {"nameless": true}, 7]}),
         json!({"models": [{"name": "a"}]}),
@@ -32,7 +32,7 @@ async fn a_bare_list_has_ids() {
 }
 
 #[tokio::test]
-async fn a_rich_list_says_what_models_can() {
+async fn detailed_list_has_capabilities() {
     let entry = json!({
         "id": "gpt", "name": "GPT", "billing": {"x": 1.0},
         "capabilities": {
@@ -59,7 +59,7 @@ async fn a_rich_list_says_what_models_can() {
 }
 
 #[tokio::test]
-async fn gateways_and_local_servers_say_it_their_way() {
+async fn fields_of_gateways_and_local_servers_are_read() {
     let models = list(json!({"data": [
         {"id": "a", "context_length": 8192, "architecture": {"input_modalities": ["text", "image"]}},
         {"id": "b", "max_model_len": 4096, "architecture": {"input_modalities": ["text"]}},
@@ -71,7 +71,7 @@ async fn gateways_and_local_servers_say_it_their_way() {
 }
 
 #[tokio::test]
-async fn many_who_ask_at_once_cause_one_request() {
+async fn concurrent_callers_share_one_request() {
     let server = ModelServer::start().await;
     let catalog = Catalog::default();
     let (endpoint, network) = (endpoint(&server), HttpClient::new());
@@ -81,11 +81,11 @@ async fn many_who_ask_at_once_cause_one_request() {
     assert_eq!(server.requests().len(), 1);
     assert_eq!(server.requests()[0].path, "/v1/models");
     catalog.models(&HttpClient::new(), &endpoint.clone().with_auth(Auth::None)).await.unwrap();
-    assert_eq!(server.requests().len(), 2, "others may be offered other models");
+    assert_eq!(server.requests().len(), 2, "other credentials may see other models");
 }
 
 #[tokio::test]
-async fn a_list_is_good_for_half_an_hour() {
+async fn list_is_cached_for_half_an_hour() {
     let server = ModelServer::start().await;
     let catalog = Catalog::default();
     let endpoint = endpoint(&server);
@@ -103,7 +103,7 @@ async fn a_list_is_good_for_half_an_hour() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_not_good_enough_is_asked_for_again() {
+async fn renewed_fetches_the_list_again() {
     let server = ModelServer::start().await;
     let (catalog, endpoint, network) = (Catalog::default(), endpoint(&server), HttpClient::new());
     server.set_models(json!([{"id": "a"}]));
@@ -112,17 +112,17 @@ async fn a_list_that_is_not_good_enough_is_asked_for_again() {
     assert_eq!(catalog.renewed(&network, &endpoint).await.unwrap().len(), 2);
     server.set_models(json!({"data": "none"}));
     assert!(catalog.renewed(&network, &endpoint).await.is_err());
-    assert_eq!(catalog.models(&network, &endpoint).await.unwrap().len(), 2, "the last good list is kept");
+    assert_eq!(catalog.models(&network, &endpoint).await.unwrap().len(), 2, "the previous list stays cached");
 }
 
 #[tokio::test]
-async fn what_is_no_list_is_an_error_and_not_kept() {
+async fn invalid_list_is_an_error_and_not_cached() {
     let server = ModelServer::start().await;
     let catalog = Catalog::default();
     server.set_models(json!({"data": "none"}));
     let error = catalog.models(&HttpClient::new(), &endpoint(&server)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Protocol);
-    assert!(error.message.contains("something else than a list of models"), "{error}");
+    assert!(error.message.contains("something other than a list of models"), "{error}");
     server.set_models(json!({"data": []}));
     assert!(catalog.models(&HttpClient::new(), &endpoint(&server)).await.unwrap().is_empty());
 }

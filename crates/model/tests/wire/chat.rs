@@ -1,12 +1,12 @@
-//! Chat completions over real HTTP: requests as the server sees them, answers in every accent.
+//! Chat completions over real HTTP: requests as the server receives them, answers in all variants.
 
 use std::sync::Arc;
 
 use crate::common::{ask, ask_for, events, model, request, streamed, whole};
-use baton_model::chat::{ChatModel, Dialect};
+use baton_model::chat::{ChatModel, ChatVariant};
 use baton_model::endpoint::{Auth, Endpoint};
 use baton_model::http::HttpClient;
-use baton_model::{Answer, Delta, Finish, Message, Request, ToolCall, Usage};
+use baton_model::{Delta, Finish, Message, ModelResponse, Request, ToolCall, Usage};
 use baton_testkit::model_server::{Action, ModelServer, Reply};
 use serde_json::{Value, json};
 
@@ -19,14 +19,14 @@ fn text(text: &str) -> Delta {
 }
 
 /// The answer to a reply that consists of one JSON text.
-async fn whole_answer(body: Value) -> Answer {
+async fn whole_answer(body: Value) -> ModelResponse {
     let (answer, deltas) = ask_for(Reply::raw("application/json", [body.to_string()]), &whole("hi")).await;
-    assert!(deltas.is_empty(), "nothing is said early when no stream was asked for");
+    assert!(deltas.is_empty(), "no deltas without a stream");
     answer.unwrap()
 }
 
-/// The answer to a stream whose events have these choices' deltas, and the deltas it gave.
-async fn stream_of(deltas: &[Value], finish: Value) -> (Answer, Vec<Delta>) {
+/// The answer to a stream of these deltas, and the deltas passed on.
+async fn stream_of(deltas: &[Value], finish: Value) -> (ModelResponse, Vec<Delta>) {
     let event = |delta: &Value, finish: &Value| {
         json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}).to_string()
     };
@@ -38,13 +38,13 @@ async fn stream_of(deltas: &[Value], finish: Value) -> (Answer, Vec<Delta>) {
 }
 
 #[tokio::test]
-async fn a_request_is_sent_as_the_api_wants_it() {
+async fn request_matches_the_api() {
     let server = ModelServer::start().await;
     let mut endpoint =
         Endpoint::new(&format!("{}/", server.base_url())).unwrap().with_auth(Auth::bearer("sk-geheim"));
     endpoint.user_agent = "Copilot test/1".to_owned();
     endpoint.headers = vec![("X-Gateway".to_owned(), "g".to_owned())];
-    let model = ChatModel::new(endpoint, Dialect::Copilot, Arc::new(HttpClient::new()));
+    let model = ChatModel::new(endpoint, ChatVariant::Copilot, Arc::new(HttpClient::new()));
     let headers = vec![("X-Interaction-Id".to_owned(), "7".to_owned())];
     ask(&model, &Request { headers, ..streamed("hi") }).await.0.unwrap();
 
@@ -66,7 +66,7 @@ async fn a_request_is_sent_as_the_api_wants_it() {
 }
 
 #[tokio::test]
-async fn an_azure_route_keeps_its_query_and_has_its_own_key() {
+async fn azure_route_keeps_its_query_and_uses_its_key() {
     let server = ModelServer::start().await;
     let route = format!("http://{}/openai/deployments/d/chat/completions?api-version=1", server.address());
     let endpoint = Endpoint::new(&route).unwrap().with_auth(Auth::api_key("k-geheim"));
@@ -78,7 +78,7 @@ async fn an_azure_route_keeps_its_query_and_has_its_own_key() {
 }
 
 #[tokio::test]
-async fn streamed_or_not_the_answer_is_the_same() {
+async fn answer_is_the_same_streamed_or_whole() {
     let server = ModelServer::start().await;
     let prompt = r#"[[think:hm]][[text:I look. ]][[tools:bash {"a":"ä"};;view {}]]"#;
     let mut answers = Vec::new();
@@ -94,20 +94,20 @@ async fn streamed_or_not_the_answer_is_the_same() {
         answers.push(answer);
     }
     let usage = Usage { input: 100, output: 20, cache_read: 40, cache_write: 0, reasoning: 5 };
-    let expected = Answer {
+    let expected = ModelResponse {
         text: "I look. ".into(),
         reasoning: Some("hm".into()),
         tool_calls: vec![call("", "bash", r#"{"a":"ä"}"#), call("", "view", "{}")],
         finish: Finish::ToolCalls,
         usage: Some(usage),
         model: Some("scripted".into()),
-        ..Answer::default()
+        ..ModelResponse::default()
     };
     assert_eq!(answers, [expected.clone(), expected]);
 }
 
 #[tokio::test]
-async fn pieces_arrive_in_order_with_their_progress() {
+async fn deltas_arrive_in_order_with_progress() {
     let server = ModelServer::start().await;
     let mut all = Vec::new();
     let prompt = r#"[[think:hm]][[text:a b]]"#;
@@ -128,7 +128,7 @@ async fn model_ask_all(server: &ModelServer, prompt: &str, all: &mut Vec<Delta>)
 }
 
 #[tokio::test]
-async fn choices_of_a_whole_reply_are_one_message() {
+async fn choices_of_a_whole_reply_are_joined() {
     let calls =
         |id: &str| json!([{"id": id, "type": "function", "function": {"name": "bash", "arguments": "{}"}}]);
     let answer = whole_answer(json!({"choices": [
@@ -139,7 +139,7 @@ async fn choices_of_a_whole_reply_are_one_message() {
     .await;
     assert_eq!(answer.text, "First.\n\nThen.");
     assert_eq!(answer.tool_calls, [call("a", "bash", "{}"), call("b", "bash", "{}")]);
-    assert_eq!((answer.finish, answer.usage), (Finish::ToolCalls, None), "a cost of nothing is no cost");
+    assert_eq!((answer.finish, answer.usage), (Finish::ToolCalls, None), "zero usage is no usage");
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn only_the_first_choice_of_a_stream_counts() {
 }
 
 #[tokio::test]
-async fn thoughts_have_many_names() {
+async fn reasoning_is_read_under_all_its_names() {
     for field in ["reasoning_content", "reasoning_text", "reasoning"] {
         let (answer, deltas) =
             stream_of(&[json!({field: "h"}), json!({field: "m"}), json!({"content": "x"})], "stop".into())
@@ -179,7 +179,7 @@ async fn thoughts_have_many_names() {
 }
 
 #[tokio::test]
-async fn tool_calls_come_in_many_pieces() {
+async fn tool_calls_are_assembled_from_parts() {
     let piece = |index: Value, id: Value, name: Value, arguments: &str| {
         let function = json!({"name": name, "arguments": arguments});
         json!({"tool_calls": [{"index": index, "id": id, "function": function}]})
@@ -210,9 +210,9 @@ async fn tool_calls_come_in_many_pieces() {
 }
 
 #[tokio::test]
-async fn the_reason_for_stopping_is_understood() {
+async fn finish_reasons_are_parsed() {
     let calls = json!({"tool_calls": [{"id": "a", "function": {"name": "bash", "arguments": "{}"}}]});
-    for (said, delta, expected) in [
+    for (reason, delta, expected) in [
         (json!("stop"), json!({"content": "x"}), Finish::Stop),
         (json!(null), json!({"content": "x"}), Finish::Stop),
         (json!("length"), json!({"content": "x"}), Finish::Length),
@@ -222,12 +222,12 @@ async fn the_reason_for_stopping_is_understood() {
         (json!("stop"), calls.clone(), Finish::ToolCalls),
         (json!(null), calls, Finish::ToolCalls),
     ] {
-        assert_eq!(stream_of(&[delta], said.clone()).await.0.finish, expected, "{said}");
+        assert_eq!(stream_of(&[delta], reason.clone()).await.0.finish, expected, "{reason}");
     }
 }
 
 #[tokio::test]
-async fn odd_streams_are_read_all_the_same() {
+async fn unusual_streams_are_parsed() {
     let check = async |pieces: &[&[u8]], expected: &str| {
         let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.to_vec()).collect();
         let (answer, _) =
@@ -235,10 +235,10 @@ async fn odd_streams_are_read_all_the_same() {
         assert_eq!(answer.unwrap().text, expected);
     };
     let end = b"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-    // Without an end mark, and without an end of the last line.
+    // No end mark, and no end of the last line.
     check(&[b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", end], "a").await;
     check(&[b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}"], "a").await;
-    // With comments, other line ends, empty choices, nulls, and an end mark that comes without a reason.
+    // Comments, other line ends, empty choices, nulls, and an end mark without a finish reason.
     check(
         &[
             b": keep-alive\r\n\r\ndata: {\"choices\":[],\"prompt_filter_results\":[]}\r\n\r\n",
@@ -248,12 +248,12 @@ async fn odd_streams_are_read_all_the_same() {
         "a",
     )
     .await;
-    // With a character cut in two.
+    // A character split between two chunks.
     check(&[b"data: {\"choices\":[{\"delta\":{\"content\":\"\xE4\xB8", b"\x96\"}}]}\n\n", end], "世").await;
 }
 
 #[tokio::test]
-async fn the_cost_may_come_last_or_with_every_piece() {
+async fn usage_can_come_last_or_with_every_chunk() {
     let all = [
         r#"{"id":"1","model":"m","choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":7}}"#,
         r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
@@ -267,7 +267,7 @@ async fn the_cost_may_come_last_or_with_every_piece() {
 }
 
 #[tokio::test]
-async fn a_server_may_answer_in_the_other_form() {
+async fn server_can_answer_in_the_other_form() {
     let reply = json!({"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}]});
     let (answer, deltas) =
         ask_for(Reply::raw("application/json", [reply.to_string()]), &streamed("hi")).await;
@@ -278,7 +278,7 @@ async fn a_server_may_answer_in_the_other_form() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_complete_is_not_lost_when_its_end_is() {
+async fn complete_answer_survives_a_missing_end_mark() {
     let complete = Action::Raw(
         "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n".into(),
     );
@@ -287,39 +287,40 @@ async fn an_answer_that_is_complete_is_not_lost_when_its_end_is() {
 }
 
 #[tokio::test]
-async fn ids_are_not_used_twice_in_a_conversation() {
-    let said = Message::Assistant {
+async fn call_ids_are_unique_in_a_conversation() {
+    let answered = Message::Assistant {
         text: String::new(),
         tool_calls: vec![call("a", "x", "{}")],
         reasoning_opaque: None,
     };
     let mut request = whole("hi");
-    request.messages.push(Arc::new(said));
+    request.messages.push(Arc::new(answered));
     let reply = json!({"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "x"}}]}}]});
     let (answer, _) = ask_for(Reply::raw("application/json", [reply.to_string()]), &request).await;
     assert_eq!(answer.unwrap().tool_calls, [call("a_2", "x", "{}")]);
 }
 
 #[tokio::test]
-async fn one_connection_serves_many_requests() {
+async fn connections_are_reused() {
     let server = ModelServer::start().await;
     let model = model(&server);
     for _ in 0..8 {
         ask(&model, &streamed("hi")).await.0.unwrap();
     }
-    // One, really; but on a busy machine the end of a body may come too late to be waited for.
+    // Usually one; but on a busy machine the end of a body may arrive too late for the connection to be
+    // reused.
     assert!(server.connections() <= 4, "{} connections", server.connections());
 }
 
 #[tokio::test]
-async fn dropping_the_question_cancels_the_request() {
+async fn dropping_the_future_cancels_the_request() {
     let server = ModelServer::start().await;
     let model = model(&server);
     for (index, prompt) in ["[[hold:x]]", "[[text:a]][[hold:y]]", "[[hang]]"].into_iter().enumerate() {
         let request = streamed(prompt);
         let asking = ask(&model, &request);
         tokio::select! {
-            _ = asking => panic!("nobody answers"),
+            _ = asking => panic!("there is no answer"),
             _ = server.wait_for_requests(index + 1) => {}
         }
         assert_eq!(server.wait_for_end(index).await, baton_testkit::model_server::End::ClientLeft);

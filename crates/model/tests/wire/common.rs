@@ -1,13 +1,13 @@
-//! What the wire tests share.
+//! Helpers of the wire tests.
 
 use std::sync::Arc;
 
-use baton_model::chat::{ChatModel, Dialect};
+use baton_model::chat::{ChatModel, ChatVariant};
 use baton_model::endpoint::{Auth, Endpoint};
 use baton_model::http::{HttpClient, Transport};
 use baton_model::messages::MessagesModel;
 use baton_model::responses::ResponsesModel;
-use baton_model::{Answer, Carrier, Delta, Message, Model, ModelError, Part, Request};
+use baton_model::{Carrier, Delta, Message, Model, ModelError, ModelResponse, Part, Request};
 use baton_testkit::model_server::{ModelServer, Reply};
 
 /// A model at a scripted server.
@@ -20,10 +20,10 @@ pub(crate) fn endpoint(server: &ModelServer) -> Endpoint {
 }
 
 pub(crate) fn chat_model(endpoint: Endpoint) -> ChatModel {
-    ChatModel::new(endpoint, Dialect::Compatible, Arc::new(HttpClient::new()))
+    ChatModel::new(endpoint, ChatVariant::Compatible, Arc::new(HttpClient::new()))
 }
 
-/// The wires, for tests that hold for all of them.
+/// The wire formats, for tests that apply to all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
     Chat,
@@ -38,21 +38,21 @@ impl Wire {
         self.model_over(Arc::new(HttpClient::new()), endpoint)
     }
 
-    /// A model that is reached in some way.
+    /// A model over a given transport.
     pub(crate) fn model_over(self, transport: Arc<dyn Transport>, endpoint: Endpoint) -> Box<dyn Model> {
         match self {
-            Self::Chat => Box::new(ChatModel::new(endpoint, Dialect::Compatible, transport)),
+            Self::Chat => Box::new(ChatModel::new(endpoint, ChatVariant::Compatible, transport)),
             Self::Responses => Box::new(ResponsesModel::new(endpoint, Carrier::Http, transport)),
             Self::Messages => Box::new(MessagesModel::new(endpoint, transport)),
         }
     }
 
-    /// Asks a server that gives this one reply.
+    /// Sends a request to a server that returns this one reply.
     pub(crate) async fn ask_for(
         self,
         reply: Reply,
         request: &Request,
-    ) -> (Result<Answer, ModelError>, Vec<Delta>) {
+    ) -> (Result<ModelResponse, ModelError>, Vec<Delta>) {
         let server = ModelServer::start().await;
         server.push(reply);
         ask(&*self.model(endpoint(&server)), request).await
@@ -73,8 +73,11 @@ pub(crate) fn whole(prompt: &str) -> Request {
     request(prompt, false)
 }
 
-/// Asks, and returns the answer with all deltas but progress.
-pub(crate) async fn ask(model: &dyn Model, request: &Request) -> (Result<Answer, ModelError>, Vec<Delta>) {
+/// Sends a request, and returns the answer with all deltas except progress.
+pub(crate) async fn ask(
+    model: &dyn Model,
+    request: &Request,
+) -> (Result<ModelResponse, ModelError>, Vec<Delta>) {
     let mut deltas = Vec::new();
     let answer = model
         .ask(request, &mut |delta| {
@@ -86,14 +89,17 @@ pub(crate) async fn ask(model: &dyn Model, request: &Request) -> (Result<Answer,
     (answer, deltas)
 }
 
-/// Asks a server that gives this one reply.
-pub(crate) async fn ask_for(reply: Reply, request: &Request) -> (Result<Answer, ModelError>, Vec<Delta>) {
+/// Sends a request to a server that returns this one reply.
+pub(crate) async fn ask_for(
+    reply: Reply,
+    request: &Request,
+) -> (Result<ModelResponse, ModelError>, Vec<Delta>) {
     let server = ModelServer::start().await;
     server.push(reply);
     ask(&model(&server), request).await
 }
 
-/// A stream of these events, with their empty lines, in one piece each.
+/// A stream of these events, with their empty lines, one chunk each.
 pub(crate) fn events<'a>(data: impl IntoIterator<Item = &'a str>) -> Reply {
     Reply::raw("text/event-stream", data.into_iter().map(|data| format!("data: {data}\n\n")))
 }

@@ -1,7 +1,7 @@
-//! What the environment decides: which certificates are trusted, and which proxy is used.
+//! Settings from the environment: trusted certificates and proxies.
 //!
-//! It is read once in a process, so these tests ask from processes of their own: this very program, told to
-//! run only the test `asks_where_it_is_told`.
+//! The environment is read once in a process, so these tests send requests from child processes: this test
+//! binary, running only `child_process`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ const CARRIER: &str = "BATON_TEST_CARRIER";
 const WEB_SOCKET: (&str, &str) = (CARRIER, "websocket");
 
 #[tokio::test]
-#[ignore = "is run by the other tests here, in an environment of its own"]
-async fn asks_where_it_is_told() {
+#[ignore = "run as a child process by the other tests of this module"]
+async fn child_process() {
     let endpoint = Endpoint::new(&std::env::var(BASE_URL).unwrap()).unwrap();
     let model: Box<dyn Model> = if std::env::var(CARRIER).is_ok() {
         Box::new(ResponsesModel::new(endpoint, Carrier::WebSocket, Arc::new(HttpClient::new())))
@@ -42,10 +42,10 @@ async fn asks_where_it_is_told() {
     }
 }
 
-/// What a process in this environment gets from this address.
+/// The outcome of a request from a child process with this environment.
 async fn result(base_url: &str, environment: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["environment::asks_where_it_is_told", "--exact", "--ignored", "--nocapture"])
+        .args(["environment::child_process", "--exact", "--ignored", "--nocapture"])
         .env_clear()
         .env(BASE_URL, base_url)
         .envs(environment.iter().copied())
@@ -57,7 +57,7 @@ async fn result(base_url: &str, environment: &[(&str, &str)]) -> String {
     line.unwrap_or(&output).to_owned()
 }
 
-/// An authority of our own, and a server that it vouches for.
+/// A private certificate authority, and a server with one of its certificates.
 struct Authority {
     pem: String,
     server: Arc<ServerConfig>,
@@ -81,7 +81,7 @@ fn authority() -> Authority {
     Authority { pem: issuer.pem(), server: Arc::new(server) }
 }
 
-/// Speaks TLS in front of a server that does not. Says which protocols each client offers.
+/// Terminates TLS in front of a plain server. Reports the protocols that each client offers.
 async fn tls_in_front_of(
     server: SocketAddr,
     config: Arc<ServerConfig>,
@@ -103,7 +103,7 @@ async fn tls_in_front_of(
 }
 
 #[tokio::test]
-async fn certificates_of_the_system_are_trusted_and_no_others() {
+async fn only_configured_certificates_are_trusted() {
     let model = ModelServer::start().await;
     let (ours, theirs) = (authority(), authority());
     let (port, mut offered) = tls_in_front_of(model.address(), ours.server).await;
@@ -126,12 +126,12 @@ async fn certificates_of_the_system_are_trusted_and_no_others() {
     let refused = result(&other_name, &[("SSL_CERT_FILE", &trust(&ours.pem))]).await;
     assert!(refused.starts_with("certificate "), "{refused}");
 
-    let nobody = result(&url, &[("SSL_CERT_FILE", &trust(""))]).await;
-    assert!(nobody.starts_with("certificate "), "{nobody}");
+    let untrusted = result(&url, &[("SSL_CERT_FILE", &trust(""))]).await;
+    assert!(untrusted.starts_with("certificate "), "{untrusted}");
 }
 
 #[tokio::test]
-async fn a_web_socket_is_as_well_guarded_and_begins_with_http_1() {
+async fn websocket_checks_certificates_and_uses_http_1() {
     let model = ModelServer::start().await;
     let (ours, theirs) = (authority(), authority());
     let (port, mut offered) = tls_in_front_of(model.address(), ours.server).await;
@@ -153,7 +153,7 @@ async fn a_web_socket_is_as_well_guarded_and_begins_with_http_1() {
 }
 
 #[tokio::test]
-async fn a_proxy_is_used_unless_the_host_is_excepted() {
+async fn proxy_is_used_unless_the_host_is_excluded() {
     let proxy = ModelServer::start().await;
     let proxy_url = format!("http://{}", proxy.address());
     let answer = "answer echo 1: hello";
@@ -168,5 +168,5 @@ async fn a_proxy_is_used_unless_the_host_is_excepted() {
     assert_eq!((proxy.requests().len(), model.requests().len()), (1, 1));
 
     assert_eq!(result(url, &[WEB_SOCKET, ("HTTP_PROXY", &proxy_url)]).await, answer);
-    assert_eq!(proxy.requests()[1].method, "WS", "through the proxy, too");
+    assert_eq!(proxy.requests()[1].method, "WS", "WebSockets use the proxy, too");
 }

@@ -1,17 +1,17 @@
-//! Everything that can go wrong between a model and us: one clear error each, and nothing that was said is
-//! lost.
+//! Failures between a provider and us: one clear error each, with the text received so far.
 
 use std::time::Duration;
 
 use crate::common::{ask, ask_for, chat_model, endpoint, events, request, streamed, whole};
 use baton_model::endpoint::Endpoint;
 use baton_model::http::Patience;
-use baton_model::{Answer, Delta, ErrorKind, ModelError};
+use baton_model::retry::Policy;
+use baton_model::{Delta, ErrorKind, ModelError, ModelResponse};
 use baton_testkit::model_server::{Action, ModelServer, Reply};
 use tokio::net::TcpListener;
 
-/// What must be true of every error, and what is expected of this one. The host is left out of the message.
-fn check(result: Result<Answer, ModelError>, kind: ErrorKind, message: &str, partial: &str) {
+/// Asserts what holds for every error, and the expectation for this one. The host is replaced in the message.
+fn check(result: Result<ModelResponse, ModelError>, kind: ErrorKind, message: &str, partial: &str) {
     let error = result.unwrap_err();
     let shown = error.to_string();
     assert!(shown.contains(&*error.endpoint), "{shown}");
@@ -24,12 +24,12 @@ const CHECK_URL: &str = "Check that the base URL is that of an API, and that no 
 const WAIT_LONGER: &str = "Try again; if it happens often, ask for less at once or wait longer.";
 const CHECK_NETWORK: &str = "Check the address, the network and the proxy settings, and try again.";
 
-/// Asks a scripted server for this prompt, streamed and whole.
-async fn scripted(prompt: &str) -> [Result<Answer, ModelError>; 2] {
+/// Sends this prompt to a scripted server, streamed and whole.
+async fn scripted(prompt: &str) -> [Result<ModelResponse, ModelError>; 2] {
     scripted_with_stall(prompt, Duration::from_secs(10)).await
 }
 
-async fn scripted_with_stall(prompt: &str, stall: Duration) -> [Result<Answer, ModelError>; 2] {
+async fn scripted_with_stall(prompt: &str, stall: Duration) -> [Result<ModelResponse, ModelError>; 2] {
     let server = ModelServer::start().await;
     let mut endpoint = endpoint(&server);
     endpoint.patience = Patience { head: Duration::from_secs(10), stall };
@@ -38,13 +38,13 @@ async fn scripted_with_stall(prompt: &str, stall: Duration) -> [Result<Answer, M
 }
 
 #[tokio::test]
-async fn a_connection_that_ends_in_the_middle() {
+async fn broken_connection_yields_the_partial_text() {
     for (prompt, partial) in [("[[drop]]", "half an "), ("[[reset]]", "half an ")] {
         let [stream, whole] = scripted(prompt).await;
         for (result, partial) in [(stream, partial), (whole, "")] {
             let error = result.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Network, "{error}");
-            // A reset may overtake what was sent before it.
+            // A reset may discard bytes sent before it.
             assert!(partial.starts_with(&*error.partial), "{error}");
             assert!(prompt == "[[reset]]" || *error.partial == *partial, "{error}");
             assert!(
@@ -57,59 +57,58 @@ async fn a_connection_that_ends_in_the_middle() {
 }
 
 #[tokio::test]
-async fn a_body_that_ends_too_early() {
+async fn truncated_body_is_an_error() {
     let [stream, whole] = scripted("[[truncate]]").await;
-    let message =
-        format!("The connection to HOST broke off: the answer ended in the middle. {CHECK_NETWORK}");
+    let message = format!("The connection to HOST broke off: the answer is incomplete. {CHECK_NETWORK}");
     check(stream, ErrorKind::Network, &message, "half an ");
     let error = whole.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
-    assert!(error.message.contains("sent something else than an answer"), "{error}");
+    assert!(error.message.contains("sent something other than an answer"), "{error}");
 }
 
 #[tokio::test]
-async fn an_event_that_is_cut_off() {
+async fn truncated_event_is_an_error() {
     let begin = r#"data: {"choices":[{"delta":{"content":"half"}}]}"#;
     for rest in ["data: {\"choi", "data: {\"choi\n"] {
         let reply = Reply::raw("text/event-stream", [format!("{begin}\n\n"), rest.to_owned()]);
-        let message =
-            format!("The connection to HOST broke off: the answer ended in the middle. {CHECK_NETWORK}");
+        let message = format!("The connection to HOST broke off: the answer is incomplete. {CHECK_NETWORK}");
         check(ask_for(reply, &streamed("hi")).await.0, ErrorKind::Network, &message, "half");
     }
 }
 
 #[tokio::test]
-async fn somebody_who_falls_silent() {
-    let message = format!("HOST has said nothing for 0.25 s. {WAIT_LONGER}");
+async fn stalled_answer_times_out() {
+    let message = format!("HOST sent nothing for 0.25 s. {WAIT_LONGER}");
     let [stream, whole] = scripted_with_stall("[[hang]]", Duration::from_millis(250)).await;
     check(stream, ErrorKind::Stalled, &message, "half an ");
     check(whole, ErrorKind::Stalled, &message, "");
 }
 
 #[tokio::test]
-async fn somebody_who_never_begins() {
+async fn silent_provider_times_out() {
     let server = ModelServer::start().await;
     let mut endpoint = endpoint(&server);
     endpoint.patience = Patience { head: Duration::from_millis(50), stall: Duration::from_secs(5) };
     let (result, _) = ask(&chat_model(endpoint), &streamed("[[hold:ever]]")).await;
-    let message = format!("HOST has said nothing for 0.05 s. {WAIT_LONGER}");
+    let message = format!("HOST sent nothing for 0.05 s. {WAIT_LONGER}");
     check(result, ErrorKind::Stalled, &message, "");
 }
 
 #[tokio::test]
-async fn garbage() {
+async fn garbage_is_an_error() {
     let [stream, whole] = scripted("[[garbage]]").await;
-    let message = format!("HOST sent something else than a stream of events: this is no answer. {CHECK_URL}");
+    let message =
+        format!("HOST sent something other than a stream of events: this is no answer. {CHECK_URL}");
     check(stream, ErrorKind::Protocol, &message, "");
     let message = format!(
-        "HOST sent something else than an answer (expected value at line 1 column 1): this is no answer. \
+        "HOST sent something other than an answer (expected value at line 1 column 1): this is no answer. \
          {CHECK_URL}"
     );
     check(whole, ErrorKind::Protocol, &message, "");
 }
 
 #[tokio::test]
-async fn json_that_is_none() {
+async fn malformed_json_is_an_error() {
     for result in scripted("[[badjson]]").await {
         let error = result.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Protocol);
@@ -121,7 +120,7 @@ async fn json_that_is_none() {
 }
 
 #[tokio::test]
-async fn a_web_page_of_a_login() {
+async fn login_page_is_an_error() {
     let message = format!("HOST sent a web page (“Please log in”) instead of an answer. {CHECK_URL}");
     for result in scripted("[[html]]").await {
         check(result, ErrorKind::Protocol, &message, "");
@@ -129,7 +128,7 @@ async fn a_web_page_of_a_login() {
 }
 
 #[tokio::test]
-async fn an_empty_body() {
+async fn empty_body_is_an_error() {
     for stream in [true, false] {
         for content_type in ["text/event-stream", "application/json", "text/plain"] {
             let reply = Reply::raw(content_type, ["\n"]);
@@ -143,10 +142,10 @@ async fn an_empty_body() {
 }
 
 #[tokio::test]
-async fn an_answer_in_which_nothing_is_said() {
-    let message = format!("HOST sent a stream in which nothing is said. {CHECK_URL}");
+async fn answer_without_content_is_an_error() {
+    let message = format!("HOST sent an answer without content. {CHECK_URL}");
     check(ask_for(events(["[DONE]"]), &streamed("hi")).await.0, ErrorKind::Protocol, &message, "");
-    let message = format!("HOST sent an answer in which nothing is said. {CHECK_URL}");
+    let message = format!("HOST sent an answer without content. {CHECK_URL}");
     for body in ["{}", r#"{"choices":[]}"#, r#"{"choices":null}"#] {
         let reply = Reply::raw("application/json", [body]);
         check(ask_for(reply, &whole("hi")).await.0, ErrorKind::Protocol, &message, "");
@@ -154,10 +153,10 @@ async fn an_answer_in_which_nothing_is_said() {
 }
 
 #[tokio::test]
-async fn an_error_inside_of_a_success() {
+async fn error_inside_an_answer_is_reported() {
     let begin = r#"{"choices":[{"delta":{"content":"half"}}]}"#;
     let limited = r#"{"error":{"message":"Slow down","type":"rate_limit_error"}}"#;
-    let message = "HOST wants to be asked less often: Slow down. Try again in a moment.";
+    let message = "HOST reports that the rate limit is exceeded: Slow down. Try again in a moment.";
     check(
         ask_for(events([begin, limited]), &streamed("hi")).await.0,
         ErrorKind::RateLimited,
@@ -181,7 +180,7 @@ async fn an_error_inside_of_a_success() {
 }
 
 #[tokio::test]
-async fn a_status_that_is_no_success() {
+async fn unsuccessful_status_is_an_error() {
     for (status, kind) in [
         (400, ErrorKind::BadRequest),
         (401, ErrorKind::Auth),
@@ -208,25 +207,26 @@ async fn a_status_that_is_no_success() {
 }
 
 #[tokio::test]
-async fn an_error_whose_body_never_ends() {
+async fn error_with_an_unfinished_body_is_reported() {
     let reply = Reply { status: 500, ..Reply::new([Action::Raw("oops".into()), Action::Drop]) };
     let message = "HOST failed (500 Internal Server Error): oops. Try again in a moment.";
     check(ask_for(reply, &streamed("hi")).await.0, ErrorKind::Server, message, "");
 }
 
 #[tokio::test]
-async fn nobody_there() {
+async fn refused_connection_on_this_machine_is_not_worth_a_retry() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = Endpoint::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     drop(listener);
     let error = ask(&chat_model(endpoint), &streamed("hi")).await.0.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Network);
+    assert_eq!(error.kind, ErrorKind::NotRunning);
+    assert_eq!(Policy::default().pause_after(&error, 1, 0.0), None);
     assert!(error.message.contains("cannot be reached: Connection refused"), "{error}");
-    assert!(error.message.ends_with(CHECK_NETWORK), "{error}");
+    assert!(error.message.ends_with("Start the model server, or check the port."), "{error}");
 }
 
 #[tokio::test]
-async fn somebody_who_hangs_up_at_once() {
+async fn immediate_hangup_is_a_network_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = Endpoint::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     let hang_up = tokio::spawn(async move { drop(listener.accept().await) });
@@ -236,7 +236,7 @@ async fn somebody_who_hangs_up_at_once() {
 }
 
 #[tokio::test]
-async fn a_header_that_cannot_be_sent() {
+async fn invalid_header_is_refused_before_sending() {
     let server = ModelServer::start().await;
     let mut endpoint = endpoint(&server);
     endpoint.headers = vec![("x-bad".to_owned(), "two\nlines".to_owned())];
@@ -246,7 +246,7 @@ async fn a_header_that_cannot_be_sent() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_reported_and_not_followed() {
+async fn redirect_is_reported_and_not_followed() {
     let server = ModelServer::start().await;
     server.push(
         Reply { status: 307, ..Reply::text("x") }.header("location", "https://elsewhere.example.com/v2"),
@@ -258,7 +258,7 @@ async fn a_redirect_is_reported_and_not_followed() {
 }
 
 #[tokio::test]
-async fn an_event_without_end() {
+async fn endless_event_is_an_error() {
     let piece = "data: ".to_owned() + &"x".repeat(1 << 20);
     let error =
         ask_for(Reply::raw("text/event-stream", vec![piece; 17]), &streamed("hi")).await.0.unwrap_err();
@@ -267,7 +267,7 @@ async fn an_event_without_end() {
 }
 
 #[tokio::test]
-async fn a_failure_on_the_way_is_tried_again_from_the_start() {
+async fn failed_stream_is_retried_from_the_start() {
     use baton_model::retry::{Policy, RealPauses, Retries, ask_with_retries};
     let server = ModelServer::start().await;
     let policy = Policy { first_pause: Duration::from_millis(1), ..Policy::default() };

@@ -1,17 +1,17 @@
-//! Laws of the wires, on a transport without a network: how bytes are cut makes no difference, and no bytes are too
-//! strange.
+//! Properties of the wire formats, on a transport without a network: chunk boundaries do not matter, and no
+//! input panics.
 
 use std::sync::Arc;
 
 use baton_model::endpoint::Endpoint;
 use baton_model::http::{Headers, HttpRequest, HttpResponse, Sending, Transport};
-use baton_model::{Answer, Delta, ErrorKind};
+use baton_model::{Delta, ErrorKind, ModelResponse};
 use futures_util::stream;
 use proptest::prelude::*;
 
 use crate::common::{Wire, ask, request};
 
-/// Answers everything with these pieces.
+/// Answers every request with these chunks.
 struct Canned {
     content_type: &'static str,
     pieces: Vec<Vec<u8>>,
@@ -25,8 +25,8 @@ impl Transport for Canned {
     }
 }
 
-/// What becomes of these bytes: the answer or the kind of the error with the partial text, and all deltas.
-type Outcome = (Result<Answer, (ErrorKind, String)>, Vec<Delta>);
+/// The outcome for these bytes: the answer, or the kind of the error with the partial text; and all deltas.
+type Outcome = (Result<ModelResponse, (ErrorKind, String)>, Vec<Delta>);
 
 fn outcome(canned: Canned, wants_stream: bool) -> Outcome {
     outcome_on(Wire::Chat, canned, wants_stream)
@@ -45,6 +45,20 @@ fn text_of(deltas: &[Delta]) -> String {
         .iter()
         .filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None })
         .collect()
+}
+
+/// Asserts that the deltas add up to the text, or that there are none without a stream.
+fn assert_consistent((result, deltas): &Outcome, wants_stream: bool) -> Result<(), TestCaseError> {
+    let text = match result {
+        Ok(answer) => &answer.text,
+        Err((_, partial)) => partial,
+    };
+    if wants_stream {
+        prop_assert_eq!(&text_of(deltas), text);
+    } else {
+        prop_assert!(deltas.is_empty());
+    }
+    Ok(())
 }
 
 const STREAM: &str = concat!(
@@ -76,7 +90,7 @@ const TYPES: [&str; 12] = [
     "tool_use",
 ];
 
-/// JSON in which the words of the APIs are frequent, in the wrong places and with the wrong types.
+/// JSON with many names of the APIs, at wrong positions and with wrong types.
 fn api_like_json() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
@@ -144,7 +158,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn how_an_answer_is_cut_makes_no_difference(cuts in prop::collection::vec(0..=STREAM.len(), 0..12)) {
+    fn answer_is_independent_of_chunk_boundaries(cuts in prop::collection::vec(0..=STREAM.len(), 0..12)) {
         let mut cuts = cuts;
         cuts.sort_unstable();
         cuts.push(STREAM.len());
@@ -158,31 +172,33 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_that_is_cut_short_is_an_error_with_all_that_arrived(end in 0..STREAM.len()) {
+    fn truncated_answer_is_an_error_with_the_partial_text(end in 0..STREAM.len()) {
         let cut = Canned { content_type: "text/event-stream", pieces: vec![STREAM.as_bytes()[..end].to_vec()] };
         let (result, deltas) = outcome(cut, true);
-        let said = text_of(&deltas);
+        let text = text_of(&deltas);
         match result {
-            Ok(answer) => prop_assert!(end > STREAM.find("finish_reason").unwrap() && answer.text == said),
+            Ok(answer) => prop_assert!(end > STREAM.find("finish_reason").unwrap() && answer.text == text),
             Err((kind, partial)) => {
                 prop_assert!(matches!(kind, ErrorKind::Network | ErrorKind::Protocol));
-                prop_assert_eq!(partial, said);
+                prop_assert_eq!(partial, text);
             }
         }
     }
 
     #[test]
-    fn no_json_is_too_strange(values in prop::collection::vec(api_like_json(), 1..4), wants_stream: bool) {
+    fn strange_json_yields_consistent_text_or_an_error(values in prop::collection::vec(api_like_json(), 1..4), wants_stream: bool) {
         for wire in Wire::ALL {
             let whole = values[0].to_string().into_bytes();
-            let _ = outcome_on(wire, Canned { content_type: "application/json", pieces: vec![whole] }, wants_stream);
+            let whole = Canned { content_type: "application/json", pieces: vec![whole] };
+            assert_consistent(&outcome_on(wire, whole, wants_stream), wants_stream)?;
             let events = values.iter().map(|value| format!("data: {value}\n\n").into_bytes()).collect();
-            let _ = outcome_on(wire, Canned { content_type: "text/event-stream", pieces: events }, wants_stream);
+            let events = Canned { content_type: "text/event-stream", pieces: events };
+            assert_consistent(&outcome_on(wire, events, wants_stream), wants_stream)?;
         }
     }
 
     #[test]
-    fn no_bytes_are_too_strange(
+    fn arbitrary_bytes_are_an_error(
         pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..4),
         wants_stream: bool,
     ) {

@@ -1,8 +1,7 @@
-//! The wires of the model crate, tested over real HTTP against the scripted server. One program, so that it
-//! is linked once.
+//! Tests of the wire formats over real HTTP against the scripted server. One binary, to link only once.
 
 #![allow(clippy::disallowed_methods, reason = "tests may block")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+#![allow(clippy::unwrap_used, reason = "tests report by panicking")]
 
 mod bad_input;
 mod catalog;

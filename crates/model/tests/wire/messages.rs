@@ -1,13 +1,13 @@
-//! The Messages API over real HTTP: what is its own.
+//! The Messages API over real HTTP: behaviour specific to it.
 
 use baton_model::endpoint::{Auth, Endpoint};
-use baton_model::{Answer, Citation, Delta, Finish, Message, Place, Request, Usage};
+use baton_model::{Citation, Delta, Finish, Message, ModelResponse, Request, SourceRange, Usage};
 use baton_testkit::model_server::{ModelServer, Reply};
 use serde_json::{Value, json};
 
 use crate::common::{Wire, ask, events, streamed, whole};
 
-async fn stream_of(data: &[Value]) -> (Answer, Vec<Delta>) {
+async fn stream_of(data: &[Value]) -> (ModelResponse, Vec<Delta>) {
     let data: Vec<String> = data.iter().map(Value::to_string).collect();
     let reply = events(data.iter().map(String::as_str));
     let (answer, deltas) = Wire::Messages.ask_for(reply, &streamed("hi")).await;
@@ -15,7 +15,7 @@ async fn stream_of(data: &[Value]) -> (Answer, Vec<Delta>) {
 }
 
 #[tokio::test]
-async fn a_request_is_sent_as_the_api_wants_it() {
+async fn request_matches_the_api() {
     let server = ModelServer::start().await;
     let endpoint = Endpoint::new(&server.base_url()).unwrap().with_auth(Auth::x_api_key("sk-geheim"));
     ask(&*Wire::Messages.model(endpoint), &streamed("hi")).await.0.unwrap();
@@ -35,7 +35,7 @@ async fn a_request_is_sent_as_the_api_wants_it() {
 }
 
 #[tokio::test]
-async fn thoughts_go_back_as_they_came() {
+async fn reasoning_is_sent_back_unchanged() {
     let server = ModelServer::start().await;
     let endpoint = Endpoint::new(&server.base_url()).unwrap();
     let model = Wire::Messages.model(endpoint);
@@ -50,13 +50,13 @@ async fn thoughts_go_back_as_they_came() {
     ask(&*model, &again).await.0.unwrap();
     let thought = json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"});
     assert_eq!(server.requests()[1].body["messages"][1]["content"][0], thought);
-    // To another model they would mean nothing.
+    // Another model cannot use it.
     ask(&*model, &Request { model: "another".into(), ..again }).await.0.unwrap();
     assert_eq!(server.requests()[2].body["messages"][1]["content"][0]["type"], "tool_use");
 }
 
 #[tokio::test]
-async fn citations_name_the_text_that_they_are_about() {
+async fn citations_cover_their_block() {
     let block = |index: u64, text: &str| json!({"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": text}});
     let citation = json!({
         "type": "page_location", "cited_text": "Grün", "document_title": "a.pdf", "start_page_number": 1,
@@ -76,12 +76,12 @@ async fn citations_name_the_text_that_they_are_about() {
     let Citation { span, title, quote, place, raw, .. } = answer.citations[0].clone();
     assert_eq!((answer.text.as_str(), span), ("Größe: grün.", 7..11));
     assert_eq!((title.as_deref(), quote.as_deref()), (Some("a.pdf"), Some("Grün")));
-    assert_eq!(place, Some(Place::Pages(1..=1)), "the provider names the page after the last one");
+    assert_eq!(place, Some(SourceRange::Pages(1..=1)), "the end is exclusive on the wire");
     assert_eq!(raw.parse::<Value>().unwrap(), citation);
 }
 
 #[tokio::test]
-async fn reasons_for_stopping_and_the_cost() {
+async fn stop_reasons_and_usage_are_parsed() {
     for (reason, expected) in [
         ("end_turn", Finish::Stop),
         ("stop_sequence", Finish::Stop),
@@ -104,7 +104,7 @@ async fn reasons_for_stopping_and_the_cost() {
 }
 
 #[tokio::test]
-async fn arguments_of_a_whole_reply_are_kept_as_they_were_written() {
+async fn arguments_of_a_whole_reply_are_preserved() {
     let body = r#"{"content":[{"type":"tool_use","id":"a","name":"f","input":{"z":1.0,"a":[2]}}],"stop_reason":"tool_use"}"#;
     let (answer, _) = Wire::Messages.ask_for(Reply::raw("application/json", [body]), &whole("hi")).await;
     assert_eq!(answer.unwrap().tool_calls[0].arguments, r#"{"z":1.0,"a":[2]}"#);

@@ -1,15 +1,15 @@
-//! The Responses API over real HTTP: what is its own.
+//! The Responses API over real HTTP: behaviour specific to it.
 
 use std::sync::Arc;
 
 use baton_model::endpoint::{Auth, Endpoint};
-use baton_model::{Answer, Delta, Finish, Message};
+use baton_model::{Delta, Finish, Message, ModelResponse};
 use baton_testkit::model_server::ModelServer;
 use serde_json::{Value, json};
 
 use crate::common::{Wire, ask, events, streamed};
 
-async fn stream_of(data: &[Value]) -> (Answer, Vec<Delta>) {
+async fn stream_of(data: &[Value]) -> (ModelResponse, Vec<Delta>) {
     let data: Vec<String> = data.iter().map(Value::to_string).collect();
     let reply = events(data.iter().map(String::as_str));
     let (answer, deltas) = Wire::Responses.ask_for(reply, &streamed("hi")).await;
@@ -25,7 +25,7 @@ fn completed() -> Value {
 }
 
 #[tokio::test]
-async fn a_request_is_sent_as_the_api_wants_it() {
+async fn request_matches_the_api() {
     let server = ModelServer::start().await;
     let route = format!("http://{}/openai/responses?api-version=1", server.address());
     let endpoint = Endpoint::new(&route).unwrap().with_auth(Auth::api_key("k-geheim"));
@@ -40,7 +40,7 @@ async fn a_request_is_sent_as_the_api_wants_it() {
 }
 
 #[tokio::test]
-async fn encrypted_thoughts_go_back_as_they_came() {
+async fn encrypted_reasoning_is_sent_back_unchanged() {
     let summary = json!([{"type": "summary_text", "text": "hm"}]);
     let thought = json!({"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": "e"});
     let (answer, deltas) = stream_of(&[
@@ -66,13 +66,13 @@ async fn encrypted_thoughts_go_back_as_they_came() {
 }
 
 #[tokio::test]
-async fn items_may_come_without_pieces_or_all_at_the_end() {
+async fn items_can_come_whole_or_only_at_the_end() {
     let note =
         json!({"type": "url_citation", "start_index": 0, "end_index": 3, "url": "https://e/1", "title": "T"});
     let message = |text: &str, notes: Value| json!({"type": "message", "content": [{"type": "output_text", "text": text, "annotations": notes}]});
     let (first, second) = (message("One.", json!([])), message("Two.", json!([note])));
-    let begun = json!({"type": "response.output_item.added", "output_index": 1, "item": {"type": "message"}});
-    let (answer, _) = stream_of(&[done(0, &first), begun, done(1, &second), completed()]).await;
+    let added = json!({"type": "response.output_item.added", "output_index": 1, "item": {"type": "message"}});
+    let (answer, _) = stream_of(&[done(0, &first), added, done(1, &second), completed()]).await;
     assert_eq!(answer.text, "One.\n\nTwo.");
     assert_eq!(
         (answer.citations[0].span.clone(), answer.citations[0].url.as_deref()),
@@ -94,7 +94,7 @@ async fn items_may_come_without_pieces_or_all_at_the_end() {
 }
 
 #[tokio::test]
-async fn reasons_for_stopping() {
+async fn stop_reasons_are_parsed() {
     for (reason, expected) in [
         ("max_output_tokens", Finish::Length),
         ("content_filter", Finish::ContentFilter),

@@ -1,11 +1,11 @@
-//! The Responses API over a WebSocket: the same answers and the same failures as over HTTP.
+//! The Responses API over a WebSocket: the same answers and failures as over HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_model::http::{HttpClient, Patience};
 use baton_model::responses::ResponsesModel;
-use baton_model::{Answer, Carrier, Delta, ErrorKind, Message, Part, Request};
+use baton_model::{Carrier, Delta, ErrorKind, Message, ModelResponse, Part, Request};
 use baton_testkit::model_server::{Action, End, ModelServer, Reply};
 use serde_json::json;
 
@@ -22,7 +22,7 @@ fn model_with_stall(server: &ModelServer, stall: Duration) -> ResponsesModel {
 }
 
 #[tokio::test]
-async fn a_question_is_a_message_that_says_nothing_of_streams() {
+async fn request_is_one_message_without_stream_options() {
     let server = ModelServer::start().await;
     let asked = Request { headers: vec![("x-mine".to_owned(), "1".to_owned())], ..streamed("hi") };
     let (answer, deltas) = ask(&model(&server), &asked).await;
@@ -41,7 +41,7 @@ async fn a_question_is_a_message_that_says_nothing_of_streams() {
 }
 
 #[tokio::test]
-async fn the_answer_is_the_one_that_http_gives() {
+async fn answer_is_the_same_as_over_http() {
     let prompt = r#"[[think:hm]][[text:I look. ]][[tools:bash {"a":"ä", "n":1.0};;view {oops]]"#;
     for stream in [true, false] {
         let server = ModelServer::start().await;
@@ -55,12 +55,12 @@ async fn the_answer_is_the_one_that_http_gives() {
             (answer.id, answer.request_id) = (None, None);
             answer.tool_calls.iter_mut().for_each(|call| call.id.clear());
         }
-        assert_eq!(over_socket, Answer { carrier: Carrier::WebSocket, ..over_http });
+        assert_eq!(over_socket, ModelResponse { carrier: Carrier::WebSocket, ..over_http });
     }
 }
 
 #[tokio::test]
-async fn whoever_refuses_a_socket_is_asked_over_http() {
+async fn refused_websocket_falls_back_to_http() {
     let server = ModelServer::start().await;
     server.refuse_sockets();
     let answer = ask(&model(&server), &streamed("hi")).await.0.unwrap();
@@ -71,8 +71,8 @@ async fn whoever_refuses_a_socket_is_asked_over_http() {
 }
 
 #[tokio::test]
-async fn every_failure_is_one_clear_error_with_all_that_was_said() {
-    for (prompt, kind, says, partial) in [
+async fn every_failure_yields_one_clear_error() {
+    for (prompt, kind, message, partial) in [
         ("[[error:400]]", ErrorKind::BadRequest, "(400 Bad Request): scripted failure 400", ""),
         ("[[error:401]]", ErrorKind::Auth, "Check the API key", ""),
         ("[[error:404]]", ErrorKind::NotFound, "the name of the model", ""),
@@ -80,10 +80,10 @@ async fn every_failure_is_one_clear_error_with_all_that_was_said() {
         ("[[error:429:retry=7]]", ErrorKind::RateLimited, "Try again in 7 s.", ""),
         ("[[error:503]]", ErrorKind::Server, "failed (503", ""),
         ("[[drop]]", ErrorKind::Network, "broke off", "half an "),
-        ("[[truncate]]", ErrorKind::Network, "the answer ended in the middle", "half an "),
-        ("[[hang]]", ErrorKind::Stalled, "has said nothing for 0.25 s", "half an "),
-        ("[[garbage]]", ErrorKind::Protocol, "sent something else than an answer", ""),
-        ("[[badjson]]", ErrorKind::Protocol, "sent something else than an answer", ""),
+        ("[[truncate]]", ErrorKind::Network, "the answer is incomplete", "half an "),
+        ("[[hang]]", ErrorKind::Stalled, "sent nothing for 0.25 s", "half an "),
+        ("[[garbage]]", ErrorKind::Protocol, "sent something other than an answer", ""),
+        ("[[badjson]]", ErrorKind::Protocol, "sent something other than an answer", ""),
     ] {
         for stream in [true, false] {
             let server = ModelServer::start().await;
@@ -91,13 +91,13 @@ async fn every_failure_is_one_clear_error_with_all_that_was_said() {
             let asked = ask(&model_with_stall(&server, stall), &request(prompt, stream)).await;
             let error = asked.0.expect_err(prompt);
             assert_eq!((error.kind, &*error.partial), (kind, partial), "{prompt}: {error}");
-            assert!(error.message.contains(says) && error.message.contains(&*error.endpoint), "{error}");
+            assert!(error.message.contains(message) && error.message.contains(&*error.endpoint), "{error}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_silent_provider_gets_as_long_for_the_first_word_as_over_http() {
+async fn first_message_has_the_time_limit_of_a_response_head() {
     let server = ModelServer::start().await;
     let mut endpoint = endpoint(&server);
     endpoint.patience = Patience { head: Duration::from_millis(250), stall: Duration::from_secs(20) };
@@ -108,7 +108,7 @@ async fn a_silent_provider_gets_as_long_for_the_first_word_as_over_http() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_waits_for_is_not_written_on() {
+async fn dropping_the_future_closes_the_socket() {
     let server = ModelServer::start().await;
     let model = model(&server);
     let asking = tokio::spawn(async move { ask(&model, &streamed("[[text:one ]][[hold:x]]")).await });
@@ -118,7 +118,7 @@ async fn an_answer_that_nobody_waits_for_is_not_written_on() {
 }
 
 #[tokio::test]
-async fn nobody_who_listens_is_an_error_of_the_network() {
+async fn refused_connection_is_a_network_error() {
     let server = ModelServer::start().await;
     let model = model(&server);
     drop(server);
@@ -127,7 +127,7 @@ async fn nobody_who_listens_is_an_error_of_the_network() {
 }
 
 #[tokio::test]
-async fn a_whole_file_fits_into_a_message() {
+async fn message_can_have_megabytes() {
     let server = ModelServer::start().await;
     let long = "ä".repeat(1 << 20);
     let message = Message::User(vec![Part::Text(format!("[[text:{long}]]"))]);

@@ -1,18 +1,18 @@
-//! A conversation that goes on over another wire, or with another model: it moves as a whole, except for what only the
-//! model that wrote it can read.
+//! Conversations that continue on another wire format or with another model: everything is transferred,
+//! except state that only its own model can read.
 
 use std::sync::Arc;
 
-use baton_model::{Answer, Message, Part, Request};
+use baton_model::{Message, ModelResponse, Part, Request};
 use baton_testkit::model_server::{ModelServer, Reply};
 use serde_json::{Value, json};
 
 use crate::common::{Wire, ask, endpoint, events, whole};
 
-/// What a provider writes into an answer for itself.
+/// Opaque state in an answer.
 const SECRET: &str = "only-for-its-owner";
 
-/// An answer of a wire with a thought that is signed or encrypted, a word, and two calls.
+/// An answer with signed or encrypted reasoning, text, and two calls.
 fn reply(wire: Wire) -> Reply {
     let function = |name: &str| json!({"name": name, "arguments": r#"{"n":1.0}"#});
     let data: Vec<Value> = match wire {
@@ -27,10 +27,10 @@ fn reply(wire: Wire) -> Reply {
             let done = |index: u64, item: Value| json!({"type": "response.output_item.done", "output_index": index, "item": item});
             let call = |id: &str, name: &str| json!({"type": "function_call", "call_id": id, "name": name, "arguments": r#"{"n":1.0}"#});
             let summary = json!([{"type": "summary_text", "text": "hm"}]);
-            let said = json!([{"type": "output_text", "text": "I look."}]);
+            let answered = json!([{"type": "output_text", "text": "I look."}]);
             vec![
                 done(0, json!({"type": "reasoning", "summary": summary, "encrypted_content": SECRET})),
-                done(1, json!({"type": "message", "content": said})),
+                done(1, json!({"type": "message", "content": answered})),
                 done(2, call("a", "f")),
                 done(3, call("b", "g")),
                 json!({"type": "response.completed", "response": {"status": "completed"}}),
@@ -58,25 +58,25 @@ fn reply(wire: Wire) -> Reply {
 }
 
 /// The conversation after this answer, with the results of its calls.
-fn after(answer: Answer, model: &str) -> Request {
+fn after(answer: ModelResponse, model: &str) -> Request {
     let result = |id: &str, content: &str| Message::Tool {
         call_id: id.to_owned(),
         content: content.to_owned(),
         failed: content == "broken",
     };
-    let said = Message::Assistant {
+    let answered = Message::Assistant {
         text: answer.text,
         tool_calls: answer.tool_calls,
         reasoning_opaque: answer.reasoning_opaque,
     };
     let next = Message::User(vec![Part::Text("go on".to_owned())]);
     let mut request = Request { model: model.to_owned(), ..whole("hi") };
-    request.messages.extend([said, result("a", "fine"), result("b", "broken"), next].map(Arc::new));
+    request.messages.extend([answered, result("a", "fine"), result("b", "broken"), next].map(Arc::new));
     request
 }
 
-/// What a wire is told when it goes on with the answer of another.
-async fn told(from: Wire, to: Wire, model: &str) -> String {
+/// The request body when a wire format continues the conversation of another.
+async fn continued(from: Wire, to: Wire, model: &str) -> String {
     let answer = from.ask_for(reply(from), &Request { stream: true, ..whole("hi") }).await.0.unwrap();
     assert_eq!(answer.tool_calls.len(), 2, "{from:?}");
     let server = ModelServer::start().await;
@@ -85,15 +85,15 @@ async fn told(from: Wire, to: Wire, model: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_wire_goes_on_with_the_conversation_of_every_other() {
+async fn every_wire_continues_the_conversation_of_every_other() {
     for from in Wire::ALL {
         for to in Wire::ALL {
-            let body = told(from, to, "scripted").await;
+            let body = continued(from, to, "scripted").await;
             assert_eq!(body.contains(SECRET), from == to, "{from:?} to {to:?}: {body}");
             for word in ["I look.", "fine", "broken", "go on"] {
                 assert!(body.contains(word), "{from:?} to {to:?}: {word:?} is missing in {body}");
             }
-            // Both calls and both results, by their ids, and the arguments as they were written.
+            // Both calls and both results, by their ids, and the arguments as written.
             for id in ["a", "b"] {
                 assert_eq!(body.matches(&format!("\"{id}\"")).count(), 2, "{from:?} to {to:?}: {body}");
             }
@@ -107,9 +107,9 @@ async fn every_wire_goes_on_with_the_conversation_of_every_other() {
 }
 
 #[tokio::test]
-async fn another_model_of_the_same_wire_is_not_told_secrets_either() {
+async fn opaque_state_is_not_sent_to_another_model() {
     for wire in [Wire::Responses, Wire::Messages] {
-        let body = told(wire, wire, "another").await;
+        let body = continued(wire, wire, "another").await;
         assert!(!body.contains(SECRET) && body.contains("I look."), "{wire:?}: {body}");
     }
 }

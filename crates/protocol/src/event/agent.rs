@@ -1,31 +1,31 @@
-//! Events of sub-agents: conversations inside a session that work on a task of the main one. What happens in them is
-//! told by the usual events, with the agent's id on the envelope.
-#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+//! Events of sub-agents: conversations inside a turn that work on a task of the main one. Their content is
+//! recorded in the usual events, with the agent's id in the envelope.
+#![allow(missing_docs, reason = "field names are those of the wire; the struct is documented")]
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::ids::ToolCallId;
 
-/// Whether the one who hands on a task waits for it.
+/// Whether a handoff blocks the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutionMode {
-    /// The call that started the agent ends with it.
+    /// The tool call that started the agent ends when the agent ends.
     #[default]
     Sync,
-    /// The call has ended at once; the model is told when the agent is done.
+    /// The tool call returns at once; the model is notified when the agent ends.
     Background,
 }
 
-/// A sub-agent begins to work.
+/// A sub-agent started.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubagentStarted {
-    /// The call of the main conversation that it works for.
+    /// The tool call of the main conversation that it works for.
     pub tool_call_id: ToolCallId,
-    /// What kind of agent it is.
+    /// The kind of agent.
     pub agent_name: String,
     pub agent_display_name: String,
     pub agent_description: String,
@@ -34,7 +34,7 @@ pub struct SubagentStarted {
     pub execution_mode: ExecutionMode,
 }
 
-/// A sub-agent has done its work, or was told to stop.
+/// A sub-agent completed its task, or was stopped.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,7 +48,7 @@ pub struct SubagentCompleted {
     pub duration_ms: Option<u64>,
 }
 
-/// A sub-agent could not do its work.
+/// A sub-agent failed.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -62,16 +62,16 @@ pub struct SubagentFailed {
     pub duration_ms: Option<u64>,
 }
 
-/// A custom agent was chosen for the conversation.
+/// A custom agent was selected for the conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubagentSelected {
     pub agent_name: String,
     pub agent_display_name: String,
-    /// The tools that it may use; none means all.
+    /// The tools that it may use; `None` means all.
     pub tools: Option<Vec<String>>,
 }
 
-/// The conversation is the default agent's again.
+/// The default agent was selected again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SubagentDeselected {}

@@ -1,8 +1,8 @@
-//! Baton's own events: what the SDKs' vocabulary has no word for, and durability needs.
+//! Baton's own events, for facts that must be durable and that the SDKs' vocabulary cannot express.
 //!
-//! They share the session's one sequence, are exported and shown by Baton's own doors, and are left out of what SDK
-//! clients see.
-#![allow(missing_docs, reason = "the struct says what its fields are about")]
+//! They are part of the session's one sequence, are exported and shown by Baton's own APIs, and are not sent
+//! to SDK clients.
+#![allow(missing_docs, reason = "field names are those of the wire; the struct is documented")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::json::Json;
 use crate::permission::Approval;
 use crate::rules::Rules;
 
-/// When a prompt is to reach the model.
+/// When a prompt reaches the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SendMode {
@@ -27,12 +27,12 @@ pub enum SendMode {
     Enqueue,
     /// With the next model call of the running turn.
     Immediate,
-    /// Not at all: it is a slash command, which is run when the turns before it are over.
+    /// Never: it is a slash command, executed after the turns before it.
     Command(Runner),
 }
 
-/// Who runs a slash command that waits in the inbox. Settled when it is accepted, so that a command which a client was
-/// to run waits for one after a restart, too.
+/// Executor of a queued slash command. Decided at acceptance, so that a command for a client still waits for
+/// a client after a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runner {
@@ -40,27 +40,29 @@ pub enum Runner {
     Clients,
 }
 
-/// What a client sends for the model.
+/// A prompt or command, as sent by a client.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prompt {
     pub text: String,
-    /// What people are shown instead of the text.
+    /// Text to show to people instead of the prompt.
     pub display: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
     #[serde(default)]
     pub mode: SendMode,
     pub agent_mode: Option<AgentMode>,
-    /// The sender's own name for this sending: the same key again is the same prompt again, not another one.
+    /// The sender's idempotency key: a second send with the same key is the same prompt.
     pub key: Option<String>,
-    /// HTTP headers for the model calls of this prompt. Never stored: they may hold credentials.
+    /// The sender; none in histories of older versions.
+    pub by: Option<Author>,
+    /// HTTP headers for the model calls of this prompt. Never stored: they may contain credentials.
     #[serde(skip)]
     pub request_headers: BTreeMap<String, String>,
 }
 
-/// A prompt was accepted. It is durable from here on, and has exactly one [`TurnSettled`].
+/// A prompt was accepted. It is durable from here on, and exactly one [`TurnSettled`] follows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptAccepted {
@@ -68,7 +70,7 @@ pub struct PromptAccepted {
     pub prompt: Prompt,
 }
 
-/// A prompt that waits was put before another one; without one, at the end.
+/// A queued prompt was moved before another one, or to the end.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -77,7 +79,7 @@ pub struct PromptMoved {
     pub before: Option<PromptId>,
 }
 
-/// A prompt that waits was replaced by another wording of it.
+/// The text of a queued prompt was replaced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptAmended {
@@ -85,50 +87,50 @@ pub struct PromptAmended {
     pub prompt: Prompt,
 }
 
-/// Whether prompts that wait have their turn.
+/// Whether the queue is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hold {
-    /// They have it, one after the other.
+    /// Queued prompts run one after the other.
     #[default]
     Open,
-    /// Not before somebody sends something.
+    /// Held until a client sends a prompt.
     UntilNext,
-    /// Not before somebody says so.
+    /// Held until a client releases the queue.
     UntilReleased,
 }
 
-/// Somebody holds back what waits, or lets it go on. What steers a running turn is not held back.
+/// The queue was held or released. Prompts that steer a running turn are not held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueHeld {
     pub hold: Hold,
 }
 
-/// How an accepted prompt ended (P5).
+/// The outcome of an accepted prompt (P5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The model has answered, or a tool or a person ended the turn.
+    /// The model responded, or a tool or a user ended the turn.
     Completed,
-    /// It could not be done.
+    /// An error ended the turn.
     Failed,
-    /// Somebody cancelled it.
+    /// The prompt was cancelled.
     Cancelled,
-    /// The server stopped, or the last client left, in the middle.
+    /// The server stopped, or the last client left, during the turn.
     Interrupted,
 }
 
-/// The one terminal outcome of the prompts that a turn worked on.
+/// The final outcome of the prompts of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnSettled {
     pub prompt_ids: Vec<PromptId>,
     pub outcome: Outcome,
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: String,
 }
 
-/// Something waits for an answer that the SDKs' vocabulary calls ephemeral, and we do not (P3).
+/// A request was opened that is ephemeral in the SDKs' vocabulary, and durable here (P3).
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -138,13 +140,13 @@ pub struct RequestOpened {
     pub question: Question,
 }
 
-/// What is asked.
+/// The subject of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Question {
-    /// Something that only the user knows.
+    /// A question to the user.
     UserInput(UserQuestion),
-    /// Whether a plan is good, and how to go on with it.
+    /// Approval of a plan.
     Plan(ProposedPlan),
 }
 
@@ -158,20 +160,20 @@ pub struct UserQuestion {
     pub allow_freeform: Option<bool>,
 }
 
-/// A model may not be asked for a while, and somebody is to say whether the turn goes on with another.
+/// The model is rate limited; the request asks whether to continue with the fallback model.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SwitchOffered {
     pub request_id: RequestId,
-    /// The other model.
+    /// The fallback model.
     pub model: String,
     pub retry_after_seconds: Option<u64>,
-    /// What everybody is told if nobody wants the other model.
+    /// The error to report if the fallback model is declined.
     pub error: SessionError,
 }
 
-/// It was answered, or is not waited for any more.
+/// The request was answered or dropped.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -180,7 +182,7 @@ pub struct RequestClosed {
     pub answer: Option<Json>,
 }
 
-/// Something joined the conversation that no user wrote and no tool returned, such as a hook's advice.
+/// Context was added to the conversation by neither the user nor a tool, such as the output of a hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextAdded {
@@ -188,41 +190,41 @@ pub struct ContextAdded {
     pub content: String,
 }
 
-/// A turn begins that no prompt has asked for: a client has started a sub-agent in a session at rest.
+/// A turn started without a prompt: a client started a sub-agent in an idle session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnOpened {
     pub interaction_id: String,
 }
 
-/// Nobody wants to hear of a sub-agent that has ended any more.
+/// The result of an ended sub-agent is no longer needed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentForgotten {
     pub agent_id: AgentId,
 }
 
-/// Another agent's program works on the turn that has just begun.
+/// The turn that just started is run by an external agent program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineTurn {
     pub engine: String,
 }
 
-/// The program has named its own conversation, with which it can be resumed.
+/// The program reported the id of its own conversation, by which it can be resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineThread {
     pub engine: String,
     pub token: String,
 }
 
-/// What the program has used since it last said so.
+/// Usage of the program since its last report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineUsage {
     pub model: String,
     pub tokens: TokenCounts,
 }
 
-/// A person has run a command in the session's directory. The model is told with the next prompt.
+/// A user ran a command in the session's directory. The model sees it with the next prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShellRun {
@@ -231,7 +233,7 @@ pub struct ShellRun {
     pub exit_code: i32,
 }
 
-/// A hook has changed the arguments of a call; the model is shown the new ones from here on.
+/// A hook changed the arguments of a tool call; the model sees the new ones from here on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallAmended {
@@ -239,111 +241,56 @@ pub struct CallAmended {
     pub arguments: Json,
 }
 
-/// Grants changed: one was given, or one was revoked. With neither, all were revoked.
+/// A grant was added or revoked. With neither, all were revoked.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalsChanged {
     pub approval: Option<Approval>,
-    /// The location that the grant was stored for as well.
+    /// The location for which the grant was stored as well.
     pub location_key: Option<String>,
-    /// The event that gave the grant which is revoked.
+    /// The event that added the revoked grant.
     pub revoked: Option<EventId>,
     pub by: Option<Author>,
 }
 
-/// The standing rules of the session changed; these hold from here on.
+/// The session's rules changed; these replace the previous ones.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RulesChanged {
-    /// Shared with the session's state, and small where events are moved.
+    /// In an `Arc`: shared with the session's state, and cheap to move.
     pub rules: Arc<Rules>,
     pub by: Option<Author>,
 }
 
-/// The session has another name.
+/// The session was renamed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Renamed {
     pub name: String,
-    /// Whether a person chose it; such a name is not replaced by an automatic one.
+    /// Whether a user chose the name; an automatic name never replaces it.
     pub by_user: bool,
 }
 
-/// The newest part of the history was taken back. Nothing is erased: the events from the one named here up to this one
-/// stay where they are, and are not part of the session any more. What has been spent and what was set stay as they are:
-/// it is the conversation that goes back.
+/// The conversation was rewound. Nothing is erased: the events from `from_seq` up to this one stay in the
+/// history, but are no longer part of the conversation. Usage and settings are not rewound.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryTruncated {
-    /// The first event that is taken back, as whoever asked for it named it.
+    /// The first rewound event, as named by the client.
     pub from_event_id: EventId,
-    /// The place in the sequence from which on everything is taken back.
+    /// Sequence number of the first rewound event.
     pub from_seq: u64,
-    /// How many events that SDK clients had seen are taken back.
+    /// Number of rewound events that SDK clients had seen.
     pub events_removed: u64,
     /// The last event that SDK clients still see.
     pub last_kept: Option<EventId>,
-    /// Whether anything that a user said is left.
+    /// Whether any user message is left.
     pub has_prompts: bool,
 }
 
-/// From here on the session keeps what files were before its own tools change them. Said before the first turn, or never.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct FileTrackingBegun {}
-
-/// What a file was before somebody changed it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
-pub enum Preimage {
-    /// There was none.
-    Absent,
-    /// A copy of it is kept under the SHA-256 of what is in it.
-    Kept { digest: String, size: u64, mode: u32 },
-    /// It could not be kept.
-    NotKept { why: String },
-}
-
-/// One file that a tool may be about to change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptFile {
-    /// Absolute, and where links lead.
-    pub path: String,
-    pub before: Preimage,
-}
-
-/// A tool is about to run that may change these files. Not said again for those that are what a tool of this turn last made of
-/// them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FilesKept {
-    pub files: Vec<KeptFile>,
-}
-
-/// One file that a tool has changed.
-#[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ChangedFile {
-    pub path: String,
-    /// The SHA-256 of what is in it now; none if it is gone.
-    pub after: Option<String>,
-    /// How it differs from what it was when it was last kept.
-    pub lines_added: u64,
-    pub lines_removed: u64,
-}
-
-/// What a tool that has run made of the files that were kept before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FilesChanged {
-    pub files: Vec<ChangedFile>,
-    /// Those that it left as they were. Their copies are not needed for it. One that is named nowhere here was kept for a call
-    /// that something cut off: nobody knows what became of it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unchanged: Vec<String>,
-}
-
-/// What one model call cost, kept with the answer.
+/// Token counts of one model call, stored with the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TokenCounts {

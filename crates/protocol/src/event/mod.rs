@@ -1,14 +1,16 @@
-//! Events: the history of a session, and what its clients see of it as it happens.
+//! Events: the history of a session, and its live stream to clients.
 //!
-//! The vocabulary is the one the official SDKs know, so that the stored history *is* what clients read: nothing is
-//! translated between the disk and the wire. What their vocabulary has no word for, such as the acceptance of a prompt,
-//! is said in events whose type starts with `baton.`; they are part of the same sequence, and not shown to SDKs.
+//! The vocabulary is that of the official SDKs, so that the stored history *is* what clients read: nothing is
+//! translated between disk and wire. What that vocabulary cannot express, such as the acceptance of a prompt,
+//! is recorded in events whose type starts with `baton.`; they are part of the same sequence, and not sent to
+//! SDK clients.
 //!
-//! An event type is either *durable* (in the sequence, on disk) or *ephemeral* (streamed, forgotten). [`Body`] knows
-//! which; an event nobody has heard of is carried along untouched.
+//! An event type is either *durable* (in the sequence, on disk) or *ephemeral* (streamed, not stored).
+//! [`Body`] knows which. Events of unknown type are passed through unchanged.
 
 mod agent;
 mod baton;
+mod files;
 mod parse;
 mod plan;
 mod request;
@@ -21,6 +23,7 @@ use serde::{Serialize, Serializer};
 
 pub use self::agent::*;
 pub use self::baton::*;
+pub use self::files::*;
 pub use self::parse::InvalidEvent;
 pub use self::plan::*;
 pub use self::request::*;
@@ -31,21 +34,21 @@ use crate::ids::{AgentId, EventId};
 use crate::json::Json;
 use crate::time::Timestamp;
 
-/// One event of a session.
+/// An event of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Its name, unique for ever.
+    /// Its id, globally unique.
     pub id: EventId,
-    /// When it happened.
+    /// Time of the event.
     pub timestamp: Timestamp,
-    /// The durable event before it, as clients see the history; none for the first.
+    /// The previous durable event in the history that clients see; `None` for the first.
     pub parent_id: Option<EventId>,
-    /// The sub-agent it belongs to; none for the main conversation.
+    /// The sub-agent that it belongs to; `None` for the main conversation.
     pub agent_id: Option<AgentId>,
-    /// Whether it is streamed and forgotten. True for all events of an ephemeral type, and for single events of a
-    /// durable type where a client asked for that.
+    /// Whether the event is streamed but not stored. True for all events of an ephemeral type, and for single
+    /// events of a durable type at a client's request.
     pub ephemeral: bool,
-    /// What happened.
+    /// The type and data.
     pub body: Body,
 }
 
@@ -68,7 +71,17 @@ impl Serialize for Event {
     }
 }
 
-/// The `data` part of an event.
+/// As in an event: `type` and `data`.
+impl Serialize for Body {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Body", 2)?;
+        out.serialize_field("type", self.kind())?;
+        out.serialize_field("data", &DataOf(self))?;
+        out.end()
+    }
+}
+
+/// The `data` field of an event.
 struct DataOf<'a>(&'a Body);
 
 impl Serialize for DataOf<'_> {
@@ -79,12 +92,12 @@ impl Serialize for DataOf<'_> {
 
 macro_rules! vocabulary {
     ($( $durability:ident { $( $variant:ident = $kind:literal ),* $(,)? } )*) => {
-        /// What happened. One variant for each type that Baton itself produces or understands.
+        /// The type and data of an event. One variant for each type that Baton produces or interprets.
         #[derive(Debug, Clone, PartialEq)]
         #[allow(missing_docs, reason = "each variant is documented at its data type")]
         pub enum Body {
             $($( $variant($variant), )*)*
-            /// An event of a type that this version does not know. Kept, shown, never interpreted.
+            /// An event of a type that this version does not know. Stored and forwarded, never interpreted.
             Unknown {
                 kind: String,
                 data: Json,
@@ -92,7 +105,7 @@ macro_rules! vocabulary {
         }
 
         impl Body {
-            /// The type as written on the wire.
+            /// Returns the type on the wire.
             #[must_use]
             pub fn kind(&self) -> &str {
                 match self {
@@ -101,7 +114,7 @@ macro_rules! vocabulary {
                 }
             }
 
-            /// Whether events of this type are streamed and forgotten.
+            /// Whether events of this type are streamed but not stored.
             #[must_use]
             pub fn is_ephemeral(&self) -> bool {
                 match self {
@@ -117,7 +130,7 @@ macro_rules! vocabulary {
                 }
             }
 
-            /// Reads the data of a known type; `None` for a type that is not known.
+            /// Parses the data of a known type. Returns `None` for an unknown type.
             fn parse_known(kind: &str, data: &Json) -> Option<serde_json::Result<Self>> {
                 match kind {
                     $($( $kind => Some(data.parse().map(Self::$variant)), )*)*
@@ -234,14 +247,14 @@ vocabulary! {
 }
 
 impl Body {
-    /// Whether SDK clients are shown events of this type. `baton.` events are for Baton's own doors.
+    /// Whether SDK clients receive events of this type. `baton.` events are for Baton's own APIs.
     #[must_use]
     pub fn is_public(&self) -> bool {
         is_public(self.kind())
     }
 }
 
-/// Whether SDK clients are shown events of the type `kind`.
+/// Whether SDK clients receive events of type `kind`.
 #[must_use]
 pub fn is_public(kind: &str) -> bool {
     !kind.starts_with("baton.")

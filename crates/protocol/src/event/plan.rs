@@ -1,5 +1,5 @@
-//! A plan that somebody is to approve before the agent carries it out, and what they say about it.
-#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+//! Plans that wait for approval before the agent carries them out, and the answers to them.
+#![allow(missing_docs, reason = "field names are those of the wire; the struct is documented")]
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -7,25 +7,25 @@ use serde_with::skip_serializing_none;
 use super::session::AgentMode;
 use crate::ids::{RequestId, ToolCallId};
 
-/// A way out of plan mode.
+/// How to leave plan mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanAction {
-    /// Carry the plan out, asking where something needs to be asked.
+    /// Carry out the plan, asking for permissions as usual.
     Interactive,
-    /// Carry the plan out alone.
+    /// Carry out the plan autonomously.
     Autopilot,
-    /// Carry the plan out alone, with sub-agents that work on its parts at the same time.
+    /// Carry out the plan autonomously, with sub-agents working on its parts in parallel.
     AutopilotFleet,
-    /// Leave plan mode, and leave it at that.
+    /// Leave plan mode without carrying out the plan.
     ExitOnly,
 }
 
 impl PlanAction {
-    /// All of them, in the order in which they are listed to people who are offered no selection.
+    /// All actions, in the order of lists for people who get no narrower choice.
     pub const ALL: [Self; 4] = [Self::Interactive, Self::Autopilot, Self::AutopilotFleet, Self::ExitOnly];
 
-    /// The wire's name of it.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl PlanAction {
         }
     }
 
-    /// The mode that it leads to; none means the one from before the plan.
+    /// Returns the mode to switch to; `None` means the mode before plan mode.
     #[must_use]
     pub fn mode(self) -> Option<AgentMode> {
         match self {
@@ -47,45 +47,45 @@ impl PlanAction {
     }
 }
 
-/// A plan, as it is put to whoever is to approve it.
+/// A plan as presented for approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposedPlan {
     pub summary: String,
-    /// The session's plan file, as it was when approval was asked for; empty if there was none.
+    /// Content of the session's plan file when approval was requested; empty if there was none.
     pub plan_content: String,
-    /// The ways out of plan mode that make sense for this plan.
+    /// The actions that make sense for this plan.
     pub actions: Vec<PlanAction>,
     pub recommended_action: PlanAction,
 }
 
-/// What somebody says about a plan.
+/// The answer to a proposed plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Told", into = "Told")]
+#[serde(from = "WirePlanAnswer", into = "WirePlanAnswer")]
 pub enum PlanAnswer {
-    /// It is good.
+    /// The plan is approved.
     Approved {
-        /// How to go on.
+        /// How to continue.
         action: PlanAction,
         /// Whether files may be written without asking from now on.
         approves_edits: bool,
-        /// Whether it is carried out later, when whoever approved it says so.
+        /// Whether the plan is carried out later, at the user's request.
         defers: bool,
-        /// A remark, for people who watch. The model is told of the approval only.
+        /// A comment for people. The model receives only the approval.
         feedback: Option<String>,
     },
-    /// It is not good yet.
+    /// The plan is refused.
     Refused {
-        /// What is wrong with it.
+        /// The reason.
         feedback: Option<String>,
     },
 }
 
 impl PlanAnswer {
-    /// Whether nothing is to be done about the plan now.
+    /// Whether the turn ends with this answer, because nothing is to be done about the plan now.
     ///
-    /// The turn ends with such an answer. Asking the model once more and telling it to do nothing would be a wish that it
-    /// may overlook, at a moment when its tools have just been set free.
+    /// The alternative, calling the model once more with an instruction to do nothing, is not safe: a model
+    /// can ignore an instruction to stop, and leaving plan mode has just enabled its tools.
     #[must_use]
     pub fn ends_turn(&self) -> bool {
         matches!(
@@ -95,11 +95,11 @@ impl PlanAnswer {
     }
 }
 
-/// The same as the wire has it: flags, of which some mean nothing together with others.
+/// The answer on the wire: flags, some of which exclude each other.
 #[skip_serializing_none]
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct WirePlanAnswer {
     approved: bool,
     selected_action: Option<PlanAction>,
     auto_approve_edits: Option<bool>,
@@ -107,21 +107,22 @@ struct Told {
     defer_implementation: Option<bool>,
 }
 
-impl From<Told> for PlanAnswer {
-    fn from(told: Told) -> Self {
-        let Told { approved, selected_action, auto_approve_edits, feedback, defer_implementation } = told;
+impl From<WirePlanAnswer> for PlanAnswer {
+    fn from(wire: WirePlanAnswer) -> Self {
+        let WirePlanAnswer { approved, selected_action, auto_approve_edits, feedback, defer_implementation } =
+            wire;
         if !approved {
             return Self::Refused { feedback };
         }
         let approves_edits = auto_approve_edits.unwrap_or(false);
-        let unsaid = if approves_edits { PlanAction::Autopilot } else { PlanAction::Interactive };
-        let action = selected_action.unwrap_or(unsaid);
+        let default = if approves_edits { PlanAction::Autopilot } else { PlanAction::Interactive };
+        let action = selected_action.unwrap_or(default);
         let defers = defer_implementation.unwrap_or(false);
         Self::Approved { action, approves_edits, defers, feedback }
     }
 }
 
-impl From<PlanAnswer> for Told {
+impl From<PlanAnswer> for WirePlanAnswer {
     fn from(answer: PlanAnswer) -> Self {
         match answer {
             PlanAnswer::Refused { feedback } => Self {
@@ -142,20 +143,20 @@ impl From<PlanAnswer> for Told {
     }
 }
 
-/// The model has a plan, and wants to leave plan mode.
+/// The model proposes a plan and asks to leave plan mode.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExitPlanModeRequested {
     pub request_id: RequestId,
     pub tool_call_id: Option<ToolCallId>,
-    /// The model that was chosen for the session, if one was.
+    /// The model selected for the session, if any.
     pub model: Option<String>,
     #[serde(flatten)]
     pub plan: ProposedPlan,
 }
 
-/// Somebody has said what they think of the plan, or it is not waited for any more.
+/// The proposed plan was answered, or its request was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExitPlanModeCompleted {
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_says_how_to_go_on_or_is_understood_without() {
+    fn approval_without_an_action_has_a_default() {
         use PlanAction::{Autopilot, AutopilotFleet, ExitOnly, Interactive};
         for (json, answer) in [
             (r#"{"approved":true}"#, approved(Interactive, false, false)),
@@ -190,14 +191,14 @@ mod tests {
             (r#"{"approved":true,"deferImplementation":true}"#, approved(Interactive, false, true)),
         ] {
             assert_eq!(read(json), answer, "{json}");
-            assert_eq!(read(&serde_json::to_string(&answer).unwrap()), answer, "it is read back as it was");
+            assert_eq!(read(&serde_json::to_string(&answer).unwrap()), answer, "round trip");
         }
         assert!(serde_json::from_str::<PlanAnswer>(r#"{"approved":true,"selectedAction":"fly"}"#).is_err());
-        assert!(serde_json::from_str::<PlanAnswer>("{}").is_err(), "no answer is no approval");
+        assert!(serde_json::from_str::<PlanAnswer>("{}").is_err(), "an empty answer is no approval");
     }
 
     #[test]
-    fn a_refusal_selects_nothing() {
+    fn refusal_drops_the_selected_action() {
         let refused = read(r#"{"approved":false,"selectedAction":"autopilot","feedback":"too long"}"#);
         assert_eq!(refused, PlanAnswer::Refused { feedback: Some("too long".into()) });
         let answer = Some(refused);

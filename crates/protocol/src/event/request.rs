@@ -1,27 +1,27 @@
-//! Events of requests: whatever waits for an answer from outside.
-#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+//! Events of requests: questions that wait for a client.
+#![allow(missing_docs, reason = "field names are those of the wire; the struct is documented")]
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::ids::{RequestId, SessionId, ToolCallId};
+use crate::ids::{Author, RequestId, SessionId, ToolCallId};
 use crate::json::Json;
 use crate::permission::{PermissionOutcome, PermissionRequest};
 use crate::tool::Command;
 
-/// A tool may not run before somebody allows it.
+/// A tool call waits for permission.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionRequested {
     pub request_id: RequestId,
     pub permission_request: PermissionRequest,
-    /// The same in the words of prompts: see [`PermissionRequest::as_prompt`].
+    /// The request in the vocabulary of prompts, from [`PermissionRequest::as_prompt`].
     pub prompt_request: Option<Json>,
     pub resolved_by_hook: Option<bool>,
 }
 
-/// Somebody, or a rule, has decided.
+/// A permission request was decided, by a client or by a rule.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,9 +29,12 @@ pub struct PermissionCompleted {
     pub request_id: RequestId,
     pub tool_call_id: Option<ToolCallId>,
     pub result: PermissionOutcome,
+    /// Who decided; none for a rule, and for a request that was withdrawn. Specific to Baton.
+    #[serde(rename = "batonBy")]
+    pub by: Option<Author>,
 }
 
-/// A client's tool is called.
+/// A client tool was called.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -46,14 +49,14 @@ pub struct ExternalToolRequested {
     pub tracestate: Option<String>,
 }
 
-/// A client's tool has answered, or is not waited for any more.
+/// A client tool returned, or its request was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalToolCompleted {
     pub request_id: RequestId,
 }
 
-/// The user is asked something.
+/// The user was asked a question.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -65,7 +68,7 @@ pub struct UserInputRequested {
     pub tool_call_id: Option<ToolCallId>,
 }
 
-/// The user has answered.
+/// The user answered the question.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,7 +78,7 @@ pub struct UserInputCompleted {
     pub was_freeform: Option<bool>,
 }
 
-/// A form is to be filled in.
+/// The user was asked to fill in a form.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -89,7 +92,7 @@ pub struct ElicitationRequested {
     pub url: Option<String>,
 }
 
-/// A form was filled in, declined or dropped.
+/// A form was submitted, declined or dropped.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -99,7 +102,7 @@ pub struct ElicitationCompleted {
     pub content: Option<Json>,
 }
 
-/// A model may not be asked for a while: should another be?
+/// The model is rate limited: the user is asked whether to continue with the fallback model.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -109,7 +112,7 @@ pub struct AutoModeSwitchRequested {
     pub retry_after_seconds: Option<u64>,
 }
 
-/// Somebody has said whether, or it is not waited for any more.
+/// The request for a fallback model was answered or dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AutoModeSwitchCompleted {
@@ -117,18 +120,18 @@ pub struct AutoModeSwitchCompleted {
     pub response: SwitchAnswer,
 }
 
-/// Whether to go on with another model.
+/// Whether to continue with the fallback model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SwitchAnswer {
     /// Now.
     Yes,
-    /// Now, and from now on without being asked.
+    /// Now, and in future without asking.
     YesAlways,
     No,
 }
 
-/// It is the turn of a slash command that waited, and whoever has said that they run such commands is to run it.
+/// A queued slash command is at the head of the queue; its runner executes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandQueued {
@@ -136,7 +139,7 @@ pub struct CommandQueued {
     pub command: String,
 }
 
-/// A client's slash command is called.
+/// A slash command of a client was called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandExecute {
@@ -146,14 +149,14 @@ pub struct CommandExecute {
     pub args: String,
 }
 
-/// A client's slash command is done.
+/// A slash command of a client ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandCompleted {
     pub request_id: RequestId,
 }
 
-/// The set of slash commands has changed.
+/// The set of slash commands changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CommandsChanged {
     pub commands: Vec<Command>,

@@ -1,5 +1,5 @@
-//! Events about the session itself: its life, its settings, what people are told.
-#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+//! Events about the session itself: lifecycle, settings, notices.
+#![allow(missing_docs, reason = "field names are those of the wire; the struct is documented")]
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -8,7 +8,7 @@ use crate::ids::{EventId, SessionId};
 use crate::json::Json;
 use crate::time::Timestamp;
 
-/// Where a session works: its directory, and the repository around it.
+/// Where a session works: its directory, and the surrounding repository.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -23,7 +23,7 @@ pub struct WorkContext {
     pub head_commit: Option<String>,
 }
 
-/// The first event of every session.
+/// The session was created. The first event of every session.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -40,7 +40,7 @@ pub struct SessionStart {
     pub already_in_use: Option<bool>,
 }
 
-/// A client came (back) to a session that existed.
+/// A client resumed an existing session.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -55,7 +55,7 @@ pub struct SessionResume {
     pub continue_pending_work: Option<bool>,
 }
 
-/// The session was closed; its history stays.
+/// The session was closed; its history remains.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -78,7 +78,7 @@ pub enum ShutdownType {
     Error,
 }
 
-/// What a session did to files.
+/// Changes that a session made to files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CodeChanges {
@@ -87,7 +87,7 @@ pub struct CodeChanges {
     pub files_modified: Vec<String>,
 }
 
-/// Something worth knowing.
+/// Information for the user.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -98,7 +98,7 @@ pub struct SessionInfo {
     pub tip: Option<String>,
 }
 
-/// Something that may need attention.
+/// A warning for the user.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -108,7 +108,7 @@ pub struct SessionWarning {
     pub url: Option<String>,
 }
 
-/// Something failed. Inside a turn, the turn ends with it.
+/// An error. Inside a turn, it ends the turn.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -116,14 +116,14 @@ pub struct SessionError {
     pub error_type: String,
     pub message: String,
     pub error_code: Option<String>,
-    /// Where it comes from, for whoever looks closer: the end of what a program wrote to stderr, say.
+    /// Details for diagnosis, such as the last lines of a program's stderr.
     pub stack: Option<String>,
     pub status_code: Option<u16>,
     pub provider_call_id: Option<String>,
     pub url: Option<String>,
 }
 
-/// Another model, or another effort, from here on.
+/// The model or its reasoning effort changed.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -137,7 +137,7 @@ pub struct ModelChange {
     pub cause: Option<String>,
 }
 
-/// How much the agent may do on its own.
+/// How autonomously the agent works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentMode {
@@ -156,7 +156,7 @@ pub struct ModeChanged {
     pub new_mode: AgentMode,
 }
 
-/// Whether tools are asked for, or allowed at once.
+/// Whether tools need permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PermissionMode {
@@ -174,7 +174,7 @@ pub struct PermissionsChanged {
     pub mode: PermissionMode,
 }
 
-/// What was done to a file.
+/// The kind of change to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileOperation {
@@ -183,21 +183,21 @@ pub enum FileOperation {
     Delete,
 }
 
-/// Why a conversation is summarised.
+/// The reason for a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionTrigger {
-    /// It fills more of the model's window than was set.
+    /// The conversation exceeds the configured part of the model's context window.
     Threshold,
-    /// Somebody wants it.
+    /// Requested by a client.
     Manual,
-    /// Another model has a smaller window.
+    /// The new model has a smaller context window.
     ModelSwitch,
     ContextLimitRetry,
     MemoryPressure,
 }
 
-/// The conversation up to here is being summarised.
+/// Compaction of the conversation so far started.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -211,8 +211,8 @@ pub struct CompactionStart {
     pub trigger: Option<CompactionTrigger>,
 }
 
-/// The conversation up to the last [`CompactionStart`] was summarised: for the model, the summary stands in its place from
-/// here on. If that failed, everything stays as it was.
+/// Compaction ended: for the model, the summary replaces everything before the last [`CompactionStart`]. If
+/// compaction failed, nothing changes.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -236,7 +236,7 @@ pub struct CompactionComplete {
     pub compaction_tokens_used: Option<CompactionTokens>,
 }
 
-/// What a summary cost.
+/// Token usage of a compaction.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -249,7 +249,7 @@ pub struct CompactionTokens {
     pub model: Option<String>,
 }
 
-/// The newest part of the history was taken back, from this event on.
+/// The conversation was rewound to before this event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotRewind {
@@ -270,25 +270,25 @@ pub struct WorkspaceFileChanged {
     pub path: String,
 }
 
-/// The session works somewhere else now.
+/// The session's working directory changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ContextChanged(pub WorkContext);
 
-/// Nothing is running and nothing is queued. The last event of every send.
+/// Nothing is running and the queue is empty. The last event of every send.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionIdle {
     pub aborted: Option<bool>,
 }
 
-/// The title shown in lists of sessions.
+/// The title in lists of sessions changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TitleChanged {
     pub title: String,
 }
 
-/// How full the model's context is.
+/// Usage of the model's context window.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -302,24 +302,24 @@ pub struct UsageInfo {
     pub is_initial: Option<bool>,
 }
 
-/// The set of tools that the model is offered has changed.
+/// The set of tools available to the model changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolsUpdated {
     pub model: String,
 }
 
-/// The to-do table of the session changed.
+/// The session's to-do list changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TodosChanged {}
 
-/// What the attached clients can show has changed.
+/// The UI capabilities of the attached clients changed.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CapabilitiesChanged {
     pub ui: Option<UiCapabilities>,
 }
 
-/// What the attached clients can show.
+/// UI capabilities of the attached clients.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! Events on the wire: what is written is read back, and what is unknown is kept.
+//! Events on the wire: round trips, and unknown types.
 
 use super::*;
 use crate::ids::ToolCallId;
@@ -24,7 +24,7 @@ fn check(event: &Event, expected: &str) {
 }
 
 #[test]
-fn the_envelope_is_the_one_sdks_read() {
+fn envelope_matches_the_sdks() {
     check(
         &event(TurnEnd { turn_id: "0".into(), model: None }),
         r#"{"type":"assistant.turn_end","data":{"turnId":"0"},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#,
@@ -36,7 +36,7 @@ fn the_envelope_is_the_one_sdks_read() {
 }
 
 #[test]
-fn a_permission_request_reads_back() {
+fn permission_request_round_trips() {
     let request = PermissionRequest::Read {
         tool_call_id: Some(ToolCallId::from("call_1")),
         path: "/tmp/a".into(),
@@ -54,9 +54,9 @@ fn a_permission_request_reads_back() {
     );
 }
 
-/// An event that is written and cannot be read back is lost to a crash: every kind of request, with everything in it.
+/// An event that cannot be parsed is lost after a crash: every kind of request, with all fields set.
 #[test]
-fn requests_with_arguments_read_back() {
+fn requests_with_arguments_round_trip() {
     let (id, args) = (
         || Some(ToolCallId::from("call_1")),
         || Some(Json::from_text(r#"{"z":[1,null],"a":{"b":"c"}}"#).unwrap()),
@@ -98,12 +98,13 @@ fn requests_with_arguments_read_back() {
         request_id: "r".into(),
         tool_call_id: id(),
         result: crate::permission::PermissionOutcome::DeniedByRules { rules },
+        by: Some(crate::Author::http()),
     });
     assert_eq!(Event::parse(&serde_json::to_string(&completed).unwrap()).unwrap(), completed);
 }
 
 #[test]
-fn what_is_not_known_is_carried() {
+fn unknown_event_type_is_preserved() {
     let line = r#"{"type":"session.from_the_future","data":{"a":[1]},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#;
     let parsed = Event::parse(line).unwrap();
     assert!(matches!(&parsed.body, Body::Unknown { kind, .. } if kind == "session.from_the_future"));
@@ -111,13 +112,13 @@ fn what_is_not_known_is_carried() {
 }
 
 #[test]
-fn data_that_does_not_fit_makes_an_unknown_event_not_an_error() {
+fn mismatched_data_yields_an_unknown_event() {
     let line = r#"{"type":"user.message","data":{"content":7},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:53.223Z","parentId":null}"#;
     assert!(matches!(Event::parse(line).unwrap().body, Body::Unknown { .. }));
 }
 
 #[test]
-fn a_torn_line_is_an_error_and_nothing_worse() {
+fn truncated_line_is_an_error() {
     let line = serde_json::to_string(&event(TurnEnd { turn_id: "0".into(), model: None })).unwrap();
     for end in 0..line.len() {
         assert!(Event::parse(&line[..end]).is_err(), "cut at {end}");
@@ -125,13 +126,13 @@ fn a_torn_line_is_an_error_and_nothing_worse() {
 }
 
 #[test]
-fn baton_events_are_not_for_sdks() {
+fn baton_events_are_not_public() {
     assert!(!Body::from(Renamed { name: "n".into(), by_user: true }).is_public());
     assert!(Body::from(SessionIdle::default()).is_public());
 }
 
 #[test]
-fn headers_of_a_prompt_are_never_stored() {
+fn prompt_headers_are_never_stored() {
     let prompt =
         Prompt { request_headers: [("authorization".into(), "secret".into())].into(), ..Prompt::default() };
     assert!(!serde_json::to_string(&prompt).unwrap().contains("secret"));

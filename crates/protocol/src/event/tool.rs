@@ -1,5 +1,5 @@
-//! Events of tool calls and of hooks around them.
-#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+//! Events of tool calls and of the hooks around them.
+#![allow(missing_docs, reason = "field names are those of the wire; the struct is documented")]
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -8,7 +8,7 @@ use crate::ids::ToolCallId;
 use crate::json::Json;
 use crate::tool::BinaryResult;
 
-/// A tool call begins. From here on it has exactly one [`ToolComplete`], whatever happens.
+/// A tool call started. Exactly one [`ToolComplete`] follows, whatever happens.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,11 +18,17 @@ pub struct ToolStart {
     pub arguments: Option<Json>,
     pub turn_id: Option<String>,
     pub model: Option<String>,
-    /// The call that the calling sub-agent works for.
+    /// The tool call that the calling sub-agent works for.
     pub parent_tool_call_id: Option<ToolCallId>,
+    /// The MCP server, if the tool is one of its.
+    pub mcp_server_name: Option<String>,
+    /// Name of the tool on the MCP server.
+    pub mcp_tool_name: Option<String>,
+    /// Title of the tool, for people.
+    pub tool_title: Option<String>,
 }
 
-/// A tool call is over.
+/// A tool call ended.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,25 +41,28 @@ pub struct ToolComplete {
     pub result: Option<ToolCompleteResult>,
     pub error: Option<ToolCompleteError>,
     pub tool_telemetry: Option<Json>,
-    /// The call that the calling sub-agent works for.
+    /// The tool call that the calling sub-agent works for.
     pub parent_tool_call_id: Option<ToolCallId>,
 }
 
-/// What a tool call gave.
+/// The result of a tool call.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCompleteResult {
-    /// What the model is told.
+    /// Text for the model.
     pub content: String,
-    /// What a person may want to see besides, such as a diff.
+    /// Details for people, such as a diff.
     pub detailed_content: Option<String>,
     pub contents: Option<Json>,
+    /// Structured content of an MCP tool, as its server sent it.
+    pub structured_content: Option<Json>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binary_results_for_llm: Vec<BinaryResult>,
 }
 
-/// Why a tool call failed. The model is told [`ToolCompleteResult::content`] if there is a result, else the message.
+/// The error of a failed tool call. The model receives [`ToolCompleteResult::content`] if there is a result,
+/// else the message.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCompleteError {
@@ -61,7 +70,7 @@ pub struct ToolCompleteError {
     pub code: Option<String>,
 }
 
-/// New output of a tool that is still running.
+/// New output of a running tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolPartialResult {
@@ -69,7 +78,7 @@ pub struct ToolPartialResult {
     pub partial_output: String,
 }
 
-/// How far a running tool has come.
+/// Progress of a running tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolProgress {
@@ -77,7 +86,7 @@ pub struct ToolProgress {
     pub progress_message: String,
 }
 
-/// A client's hook is being called.
+/// A hook of a client was called.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -87,7 +96,7 @@ pub struct HookStart {
     pub input: Option<Json>,
 }
 
-/// A client's hook has answered.
+/// A hook of a client returned.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

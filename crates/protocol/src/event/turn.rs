@@ -1,5 +1,5 @@
-//! Events of a turn: what the user said, what the model answered.
-#![allow(missing_docs, reason = "fields carry the names of the wire; the struct says what they are about")]
+//! Events of a turn: the user's messages and the model's answers.
+#![allow(missing_docs, reason = "field names are those of the wire; the struct is documented")]
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -7,29 +7,29 @@ use serde_with::skip_serializing_none;
 use super::baton::TokenCounts;
 use super::session::AgentMode;
 use crate::attachment::Attachment;
-use crate::ids::{PromptId, ToolCallId};
+use crate::ids::{Author, PromptId, ToolCallId};
 use crate::json::Json;
 
 /// How a prompt reached the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Delivery {
-    /// The session was idle; the prompt opened a turn at once.
+    /// The session was idle; the prompt started a turn at once.
     Idle,
-    /// It joined the running turn.
+    /// The prompt joined the running turn.
     Steering,
-    /// It waited for the turn before it.
+    /// The prompt was queued behind another turn.
     Queued,
 }
 
-/// A prompt has become part of the conversation.
+/// A prompt became part of the conversation.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserMessage {
-    /// What the user wrote.
+    /// The text of the user.
     pub content: String,
-    /// What the model is given for it: the prompt with date, attachments and context around it.
+    /// The text for the model: the prompt with date, attachments and context.
     pub transformed_content: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
@@ -38,25 +38,25 @@ pub struct UserMessage {
     pub interaction_id: Option<String>,
     pub turn_id: Option<String>,
     pub source: Option<String>,
-    /// The accepted prompt that this is. Ours; other histories have none.
+    /// The accepted prompt. Specific to Baton; absent in histories of other programs.
     pub message_id: Option<PromptId>,
 }
 
-/// The system text the model is given, when it changed.
+/// The system prompt, recorded when it changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemMessage {
     pub role: String,
     pub content: String,
 }
 
-/// Something the model is told that no user wrote.
+/// A message to the model that the user did not write.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SystemNotification {
     pub content: String,
     pub kind: Json,
 }
 
-/// The model is asked. One of these for every model call.
+/// A round started: one for every model call.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -66,7 +66,7 @@ pub struct TurnStart {
     pub model: Option<String>,
 }
 
-/// What the model thought, where it says so.
+/// The model's reasoning, where the provider returns it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reasoning {
@@ -74,20 +74,26 @@ pub struct Reasoning {
     pub content: String,
 }
 
-/// One tool call that the model asks for.
+/// A tool call in a model's answer.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolRequest {
     pub tool_call_id: ToolCallId,
     pub name: String,
-    /// As the model wrote them; a JSON string when what it wrote is not JSON.
+    /// The arguments as the model wrote them; a JSON string if they are not valid JSON.
     pub arguments: Option<Json>,
     #[serde(rename = "type")]
     pub kind: Option<String>,
+    /// The MCP server, if the tool is one of its.
+    pub mcp_server_name: Option<String>,
+    /// Name of the tool on the MCP server.
+    pub mcp_tool_name: Option<String>,
+    /// Title of the tool, for people.
+    pub tool_title: Option<String>,
 }
 
-/// What the model answered.
+/// The model's answer.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -100,21 +106,21 @@ pub struct AssistantMessage {
     pub interaction_id: Option<String>,
     pub turn_id: Option<String>,
     pub reasoning_text: Option<String>,
-    /// Opaque state of the provider that must be sent back with the message.
+    /// Opaque provider state that must be sent back with the message.
     pub reasoning_opaque: Option<String>,
-    /// Where the model found what it says. Nobody here reads it, so that it may be anything.
+    /// The model's sources. Passed through without interpretation, so any JSON is accepted.
     pub citations: Option<Json>,
     pub output_tokens: Option<u64>,
     pub api_call_id: Option<String>,
     pub request_id: Option<String>,
-    /// The call that the speaking sub-agent works for.
+    /// The tool call that the answering sub-agent works for.
     pub parent_tool_call_id: Option<ToolCallId>,
-    /// What the call cost. Ours; other histories have none.
+    /// Token counts of the call. Specific to Baton; absent in histories of other programs.
     #[serde(rename = "batonTokens")]
     pub tokens: Option<TokenCounts>,
 }
 
-/// The model call and its tools are over.
+/// A round ended: the model call and its tool calls.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -123,13 +129,17 @@ pub struct TurnEnd {
     pub model: Option<String>,
 }
 
-/// Somebody cancelled the running turn.
+/// The running turn was cancelled.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Abort {
     pub reason: AbortReason,
+    /// Who cancelled it. Specific to Baton.
+    #[serde(rename = "batonBy")]
+    pub by: Option<Author>,
 }
 
-/// Why a turn was cancelled.
+/// The reason of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AbortReason {
@@ -140,18 +150,18 @@ pub enum AbortReason {
     AutopilotCreditLimit,
 }
 
-/// The agent's loop has stopped.
+/// The agent's loop stopped.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AssistantIdle {
     pub aborted: Option<bool>,
 }
 
-/// The queue of prompts changed.
+/// The queue changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PendingMessagesModified {}
 
-/// What a model call cost.
+/// Usage of a model call.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -176,18 +186,18 @@ pub struct AssistantUsage {
     pub reasoning_effort: Option<String>,
     pub num_tool_calls: Option<u64>,
     pub max_prompt_tokens: Option<u64>,
-    /// The call that the asking sub-agent works for.
+    /// The tool call that the calling sub-agent works for.
     pub parent_tool_call_id: Option<ToolCallId>,
 }
 
-/// A streamed answer begins.
+/// A streamed answer started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageStart {
     pub message_id: String,
 }
 
-/// The next piece of a streamed answer.
+/// A part of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageDelta {
@@ -195,7 +205,7 @@ pub struct MessageDelta {
     pub delta_content: String,
 }
 
-/// The next piece of streamed reasoning.
+/// A part of streamed reasoning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasoningDelta {
@@ -203,14 +213,14 @@ pub struct ReasoningDelta {
     pub delta_content: String,
 }
 
-/// How much of a streamed answer has arrived.
+/// Number of bytes received of a streamed answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamingDelta {
     pub total_response_size_bytes: u64,
 }
 
-/// The next piece of the arguments of a streamed tool call.
+/// A part of the arguments of a streamed tool call.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -221,7 +231,7 @@ pub struct ToolCallDelta {
     pub input_delta: String,
 }
 
-/// A model call failed; it may be tried again.
+/// A model call failed; it may be retried.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -234,4 +244,7 @@ pub struct ModelCallFailure {
     pub duration_ms: Option<u64>,
     pub api_endpoint: Option<String>,
     pub is_byok: Option<bool>,
+    /// Pause before the next attempt; absent after the last. Specific to Baton.
+    #[serde(rename = "batonRetryInMs")]
+    pub retry_in_ms: Option<u64>,
 }

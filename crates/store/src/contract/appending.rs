@@ -1,4 +1,4 @@
-//! Writing to a session that is held.
+//! Appending to a held session.
 
 use baton_protocol::Timestamp;
 use bytes::Bytes;
@@ -7,16 +7,16 @@ use tokio::task::JoinSet;
 use super::{Stores, all_records, append, assert_records, create, id, new_session, summary};
 use crate::{Append, NewRecord, NewSession, Seq, StoreError};
 
-pub(super) async fn places_have_no_gaps(stores: &Stores) {
+pub(super) async fn sequence_numbers_have_no_gaps(stores: &Stores) {
     let lease = create(stores, "s", &["a"]).await;
     assert_eq!(stores.ours.append(append(&lease, 1, &["b", "c"])).await.unwrap(), Seq(3));
-    // A refused write in between leaves no hole.
+    // A refused write leaves no gap.
     stores.ours.append(append(&lease, 1, &["x"])).await.unwrap_err();
     assert_eq!(stores.ours.append(append(&lease, 3, &["d"])).await.unwrap(), Seq(4));
     assert_records(&all_records(&stores.theirs, "s").await, &["a", "b", "c", "d"]);
 }
 
-pub(super) async fn the_expected_head_is_checked(stores: &Stores) {
+pub(super) async fn wrong_expected_head_is_refused(stores: &Stores) {
     let lease = create(stores, "s", &["a", "b"]).await;
     let before = summary(&stores.ours, "s").await;
     for wrong in [0, 1, 3, u64::MAX] {
@@ -30,17 +30,17 @@ pub(super) async fn the_expected_head_is_checked(stores: &Stores) {
             Err(StoreError::OutOfStep { session, expected, actual }) => {
                 assert_eq!((session, expected, actual), (id("s"), Seq(wrong), Seq(2)));
             }
-            other => panic!("expected the head to be checked, got {other:?}"),
+            other => panic!("expected the wrong head to be refused, got {other:?}"),
         }
     }
-    assert_eq!(summary(&stores.theirs, "s").await, before, "nothing of a refused write is done");
+    assert_eq!(summary(&stores.theirs, "s").await, before, "a refused write has no effect");
     stores.ours.release(lease).await.unwrap();
     let opened = stores.ours.acquire(&id("s"), super::owner("next"), crate::Take::IfFree).await.unwrap();
     assert_eq!(opened.snapshot, None);
     assert_records(&opened.tail, &["a", "b"]);
 }
 
-pub(super) async fn without_records_only_the_rest_changes(stores: &Stores) {
+pub(super) async fn append_without_records_updates_the_rest(stores: &Stores) {
     let lease = create(stores, "s", &["a"]).await;
     let change = Append {
         meta: Some(Bytes::from_static(b"new")),
@@ -56,11 +56,11 @@ pub(super) async fn without_records_only_the_rest_changes(stores: &Stores) {
 
     stores.ours.append(append(&lease, 1, &[])).await.unwrap();
     let found = summary(&stores.theirs, "s").await;
-    assert_eq!(&found.meta[..], b"new", "metadata that is not named stays");
+    assert_eq!(&found.meta[..], b"new", "an append without metadata keeps the old one");
     assert!(!found.holder.unwrap().busy);
 }
 
-pub(super) async fn any_bytes_come_back(stores: &Stores) {
+pub(super) async fn arbitrary_bytes_are_preserved(stores: &Stores) {
     let lease = create(stores, "s", &[]).await;
     let every_byte: Vec<u8> = (0..=255).collect();
     let large = every_byte.repeat(20 * 1024);
@@ -92,7 +92,7 @@ pub(super) async fn any_bytes_come_back(stores: &Stores) {
     assert!(opened.snapshot.is_some_and(|(seq, body)| seq == opened.head && body == large));
 }
 
-pub(super) async fn sizes_add_up(stores: &Stores) {
+pub(super) async fn size_is_the_sum_of_body_lengths(stores: &Stores) {
     let lease = create(stores, "s", &["12345", ""]).await;
     assert_eq!(summary(&stores.ours, "s").await.size, 5);
     let write =
@@ -103,7 +103,7 @@ pub(super) async fn sizes_add_up(stores: &Stores) {
     assert_eq!(summary(&stores.ours, "s").await.size, 9);
 }
 
-pub(super) async fn sessions_write_side_by_side(stores: &Stores) {
+pub(super) async fn sessions_append_concurrently(stores: &Stores) {
     let mut writers = JoinSet::new();
     for number in 0..24 {
         let store = if number % 2 == 0 { &stores.ours } else { &stores.theirs }.clone();
@@ -120,7 +120,7 @@ pub(super) async fn sessions_write_side_by_side(stores: &Stores) {
     }
 }
 
-pub(super) async fn of_many_appends_at_one_place_one_wins(stores: &Stores) {
+pub(super) async fn one_of_many_appends_at_the_same_head_wins(stores: &Stores) {
     let lease = stores.ours.create(NewSession { busy: true, ..new_session("s", &["a"]) }).await.unwrap();
     let mut racers = JoinSet::new();
     for _ in 0..8 {

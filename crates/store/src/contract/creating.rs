@@ -1,4 +1,4 @@
-//! Making sessions.
+//! Creating sessions.
 
 use baton_protocol::{SessionId, Timestamp};
 use tokio::task::JoinSet;
@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use super::{Stores, all_records, append, assert_records, create, id, new_session, owner, summary};
 use crate::{Holder, Seq, StoreError};
 
-pub(super) async fn a_new_session_is_complete_and_held(stores: &Stores) {
+pub(super) async fn new_session_is_complete_and_held(stores: &Stores) {
     let lease = stores.ours.create(new_session("s", &["a", "b"])).await.unwrap();
     assert_eq!(lease.session, id("s"));
     for store in [&stores.ours, &stores.theirs] {
@@ -24,13 +24,13 @@ pub(super) async fn a_new_session_is_complete_and_held(stores: &Stores) {
     assert!(summary(&stores.theirs, "busy").await.holder.unwrap().busy);
 }
 
-pub(super) async fn a_session_may_start_without_records(stores: &Stores) {
+pub(super) async fn session_can_start_without_records(stores: &Stores) {
     let lease = create(stores, "s", &[]).await;
     assert_eq!(summary(&stores.ours, "s").await.head, Seq::ZERO);
     assert_eq!(stores.ours.append(append(&lease, 0, &["a"])).await.unwrap(), Seq(1));
 }
 
-pub(super) async fn a_name_is_given_once(stores: &Stores) {
+pub(super) async fn duplicate_id_is_refused(stores: &Stores) {
     let lease = create(stores, "s", &["a"]).await;
     for store in [&stores.ours, &stores.theirs] {
         let again = store.create(new_session("s", &["x", "y"])).await;
@@ -40,7 +40,7 @@ pub(super) async fn a_name_is_given_once(stores: &Stores) {
     stores.ours.append(append(&lease, 1, &["b"])).await.unwrap();
 }
 
-pub(super) async fn of_many_creators_one_wins(stores: &Stores) {
+pub(super) async fn one_of_many_concurrent_creators_wins(stores: &Stores) {
     let mut racers = JoinSet::new();
     for number in 0..8 {
         let store = if number % 2 == 0 { &stores.ours } else { &stores.theirs }.clone();
@@ -51,7 +51,7 @@ pub(super) async fn of_many_creators_one_wins(stores: &Stores) {
     assert_records(&all_records(&stores.ours, "s").await, &["a"]);
 }
 
-pub(super) async fn every_legal_name_works(stores: &Stores) {
+pub(super) async fn every_valid_id_works(stores: &Stores) {
     let longest = "x".repeat(SessionId::MAX_LEN);
     let names =
         ["a", "A", "1", "0x10", "-", "~", "a.b:c@d+e~f_g-h", "NULL", "sqlite_master", longest.as_str()];
@@ -65,7 +65,7 @@ pub(super) async fn every_legal_name_works(stores: &Stores) {
     assert_eq!(stores.theirs.list().await.unwrap().len(), names.len());
 }
 
-pub(super) async fn nothing_happens_before_it_is_awaited(stores: &Stores) {
+pub(super) async fn future_that_is_not_polled_does_nothing(stores: &Stores) {
     drop(stores.ours.create(new_session("never", &["a"])));
     assert_eq!(stores.ours.summary(&id("never")).await.unwrap(), None);
 

@@ -1,4 +1,4 @@
-//! Who may write: leases, epochs, and taking over.
+//! Leases, epochs and takeover.
 
 use tokio::task::JoinSet;
 
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{Append, Epoch, Lease, StoreError, Take};
 
-pub(super) async fn a_held_session_is_refused_with_its_holder(stores: &Stores) {
+pub(super) async fn held_session_is_refused_with_its_holder(stores: &Stores) {
     let lease = create(stores, "s", &["a"]).await;
     for store in [&stores.ours, &stores.theirs] {
         assert_held_by(store.acquire(&id("s"), owner("theirs"), Take::IfFree).await, "ours", lease.epoch);
@@ -15,7 +15,7 @@ pub(super) async fn a_held_session_is_refused_with_its_holder(stores: &Stores) {
     stores.ours.append(append(&lease, 1, &["b"])).await.unwrap();
 }
 
-pub(super) async fn a_takeover_fences_the_old_holder(stores: &Stores) {
+pub(super) async fn takeover_fences_the_previous_holder(stores: &Stores) {
     let old = create(stores, "s", &["a"]).await;
     stores.ours.append(Append { busy: true, ..append(&old, 1, &["b"]) }).await.unwrap();
     let opened = stores.theirs.acquire(&id("s"), owner("theirs"), Take::From(old.epoch)).await.unwrap();
@@ -23,9 +23,9 @@ pub(super) async fn a_takeover_fences_the_old_holder(stores: &Stores) {
     assert_records(&opened.tail, &["a", "b"]);
     let holder = summary(&stores.ours, "s").await.holder.unwrap();
     assert_eq!((holder.owner, holder.epoch), (owner("theirs"), opened.lease.epoch));
-    assert!(!holder.busy, "a new holder is idle until it says otherwise");
+    assert!(!holder.busy, "a new holder is idle until its first write");
 
-    // The old holder can neither write, rightly in step or not, nor give away what is not its own.
+    // The previous holder can neither write, with the right head or a wrong one, nor release the session.
     assert_fenced(stores.ours.append(append(&old, 2, &["late"])).await);
     assert_fenced(stores.ours.append(append(&old, 0, &["late"])).await);
     stores.ours.release(old.clone()).await.unwrap();
@@ -35,7 +35,7 @@ pub(super) async fn a_takeover_fences_the_old_holder(stores: &Stores) {
     assert_records(&all_records(&stores.ours, "s").await, &["a", "b", "c"]);
 }
 
-pub(super) async fn a_takeover_names_the_epoch_it_takes_from(stores: &Stores) {
+pub(super) async fn takeover_from_a_stale_epoch_is_refused(stores: &Stores) {
     let first = create(stores, "s", &["a"]).await;
     let second = stores.theirs.acquire(&id("s"), owner("theirs"), Take::From(first.epoch)).await.unwrap();
     let epoch = second.lease.epoch;
@@ -47,7 +47,7 @@ pub(super) async fn a_takeover_names_the_epoch_it_takes_from(stores: &Stores) {
     stores.theirs.append(append(&second.lease, 1, &["b"])).await.unwrap();
 }
 
-pub(super) async fn only_an_idle_holder_gives_way(stores: &Stores) {
+pub(super) async fn busy_holder_keeps_its_session(stores: &Stores) {
     let first = create(stores, "s", &["a"]).await;
     stores.ours.append(Append { busy: true, ..append(&first, 1, &[]) }).await.unwrap();
     let take = Take::FromIdle(first.epoch);
@@ -60,7 +60,7 @@ pub(super) async fn only_an_idle_holder_gives_way(stores: &Stores) {
     stores.theirs.append(append(&second.lease, 2, &["c"])).await.unwrap();
 }
 
-pub(super) async fn a_released_session_is_free(stores: &Stores) {
+pub(super) async fn released_session_can_be_acquired(stores: &Stores) {
     let mut lease = create(stores, "s", &[]).await;
     for take in [Take::IfFree, Take::From(lease.epoch), Take::FromIdle(Epoch(0))] {
         stores.ours.append(Append { busy: true, ..append(&lease, 0, &[]) }).await.unwrap();
@@ -76,7 +76,7 @@ pub(super) async fn a_released_session_is_free(stores: &Stores) {
     }
 }
 
-pub(super) async fn of_many_takers_one_wins(stores: &Stores) {
+pub(super) async fn one_of_many_concurrent_takeovers_wins(stores: &Stores) {
     let lease = create(stores, "s", &["a"]).await;
     let winner = race(stores, Take::From(lease.epoch)).await;
     assert_fenced(stores.ours.append(append(&lease, 1, &["late"])).await);
@@ -101,10 +101,10 @@ async fn race(stores: &Stores, take: Take) -> Lease {
         match result {
             Ok(opened) => winners.push(opened.lease),
             Err(StoreError::Held { .. }) => {}
-            Err(other) => panic!("a taker that comes too late is told who holds the session, got {other}"),
+            Err(other) => panic!("expected a late takeover to be refused as held, got {other}"),
         }
     }
-    assert_eq!(winners.len(), 1, "{take:?} must let exactly one win");
+    assert_eq!(winners.len(), 1, "{take:?}: exactly one must win");
     winners.remove(0)
 }
 
@@ -117,7 +117,7 @@ pub(super) async fn epochs_never_repeat(stores: &Stores) {
         let again = create(stores, "s", &["b"]).await;
         for old in &leases {
             assert!(again.epoch > old.epoch, "round {round}");
-            assert_fenced(stores.ours.append(append(old, 1, &["for a session of the same name"])).await);
+            assert_fenced(stores.ours.append(append(old, 1, &["for a session with the same id"])).await);
             stores.ours.release(old.clone()).await.unwrap();
         }
         assert_eq!(summary(&stores.ours, "s").await.holder.unwrap().epoch, again.epoch);
@@ -126,7 +126,7 @@ pub(super) async fn epochs_never_repeat(stores: &Stores) {
     assert_records(&all_records(&stores.ours, "s").await, &["b"]);
 }
 
-pub(super) async fn nobody_can_lease_what_is_not_there(stores: &Stores) {
+pub(super) async fn missing_session_cannot_be_acquired(stores: &Stores) {
     let lease = create(stores, "s", &["a"]).await;
     for take in [Take::IfFree, Take::From(lease.epoch), Take::FromIdle(lease.epoch)] {
         let missing = stores.ours.acquire(&id("missing"), owner("ours"), take).await;

@@ -1,11 +1,11 @@
-//! Listing and deleting.
+//! Listing, deleting and probing.
 
 use baton_protocol::Timestamp;
 
 use super::{Stores, all_records, append, assert_fenced, assert_records, create, id, owner, summary};
 use crate::{Append, Epoch, Seq, Span, StoreError, Take};
 
-pub(super) async fn the_last_written_comes_first(stores: &Stores) {
+pub(super) async fn list_is_sorted_by_last_write(stores: &Stores) {
     assert_eq!(stores.ours.list().await.unwrap(), []);
     let mut leases = Vec::new();
     for name in ["c", "a", "B", "b"] {
@@ -24,12 +24,12 @@ pub(super) async fn the_last_written_comes_first(stores: &Stores) {
     check(["c", "B", "a", "b"]).await;
     stores.ours.append(touch(3, 3000)).await.unwrap();
     check(["b", "c", "B", "a"]).await;
-    // A clock that goes back is believed; times are the writer's.
+    // Times are the writer's: a clock that was set back is accepted as it is.
     stores.ours.append(touch(3, -5)).await.unwrap();
     check(["c", "B", "a", "b"]).await;
 }
 
-pub(super) async fn a_list_is_made_of_summaries(stores: &Stores) {
+pub(super) async fn list_equals_the_summaries(stores: &Stores) {
     let lease = create(stores, "s", &["a", "bc"]).await;
     let released = create(stores, "t", &[]).await;
     stores.ours.release(released).await.unwrap();
@@ -38,11 +38,11 @@ pub(super) async fn a_list_is_made_of_summaries(stores: &Stores) {
     assert_eq!(stores.theirs.list().await.unwrap(), expected);
 }
 
-pub(super) async fn a_deleted_session_is_gone(stores: &Stores) {
+pub(super) async fn deleted_session_is_gone(stores: &Stores) {
     assert!(!stores.ours.delete(&id("s")).await.unwrap());
     let lease = create(stores, "s", &["a", "b"]).await;
     create(stores, "neighbour", &["n"]).await;
-    assert!(stores.theirs.delete(&id("s")).await.unwrap(), "whoever holds it");
+    assert!(stores.theirs.delete(&id("s")).await.unwrap(), "even while it is held");
 
     for store in [&stores.ours, &stores.theirs] {
         assert_eq!(store.summary(&id("s")).await.unwrap(), None);
@@ -58,7 +58,7 @@ pub(super) async fn a_deleted_session_is_gone(stores: &Stores) {
     assert_records(&all_records(&stores.ours, "neighbour").await, &["n"]);
 }
 
-pub(super) async fn held_session_is_deleted_only_by_whoever_may_take_it(stores: &Stores) {
+pub(super) async fn conditional_delete_respects_the_holder(stores: &Stores) {
     let lease = create(stores, "s", &["a"]).await;
     stores.ours.append(Append { busy: true, ..append(&lease, 1, &["b"]) }).await.unwrap();
     let old = Epoch(lease.epoch.0 - 1);
@@ -72,16 +72,16 @@ pub(super) async fn held_session_is_deleted_only_by_whoever_may_take_it(stores: 
     }
     assert_records(&all_records(&stores.ours, "s").await, &["a", "b"]);
     assert!(stores.theirs.delete_if(&id("s"), Take::From(lease.epoch)).await.unwrap());
-    assert!(!stores.theirs.delete_if(&id("s"), Take::IfFree).await.unwrap(), "there is none");
+    assert!(!stores.theirs.delete_if(&id("s"), Take::IfFree).await.unwrap(), "it is gone");
     assert_fenced(stores.ours.append(append(&lease, 2, &["late"])).await);
 }
 
-pub(super) async fn anything_can_be_probed(stores: &Stores) {
+pub(super) async fn probe_leaves_no_trace(stores: &Stores) {
     stores.ours.probe().await.unwrap();
     assert_eq!(stores.ours.list().await.unwrap(), []);
 }
 
-pub(super) async fn a_name_can_be_used_again(stores: &Stores) {
+pub(super) async fn id_of_a_deleted_session_can_be_reused(stores: &Stores) {
     let lease = create(stores, "s", &["a", "b"]).await;
     let snapshot = Append { snapshot: Some("old".into()), ..append(&lease, 2, &["c"]) };
     stores.ours.append(snapshot).await.unwrap();
@@ -90,6 +90,6 @@ pub(super) async fn a_name_can_be_used_again(stores: &Stores) {
     let lease = create(stores, "s", &["new"]).await;
     assert_eq!(summary(&stores.theirs, "s").await.size, 3);
     let opened = stores.theirs.acquire(&id("s"), owner("theirs"), Take::From(lease.epoch)).await.unwrap();
-    assert_eq!(opened.snapshot, None, "nothing of the old session shines through");
+    assert_eq!(opened.snapshot, None, "the old snapshot is gone");
     assert_records(&opened.tail, &["new"]);
 }

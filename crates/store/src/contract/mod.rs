@@ -1,16 +1,12 @@
-//! What every store must do, as code: the laws of [`Store`], to be run against each implementation.
+//! The contract of [`Store`] as tests that every implementation must pass.
 //!
-//! This is a plain module and not behind a feature: a program that does not call it does not contain it, and
-//! a test that wants it needs nothing switched on. Laws speak by panicking, as tests do.
+//! This is a plain public module rather than a feature: a program that does not call it does not contain it,
+//! and a test that uses it needs no feature flag. Violations panic, as in tests.
 //!
-//! Every law is given *two* stores that lead to the same sessions, like two servers that share a file. A home
-//! that only ever has one user hands out the same store twice; the laws are the same.
+//! Every test gets *two* stores with the same sessions, like two servers that share a file. An implementation
+//! that supports only one user passes the same store twice.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a broken law is reported by a panic; this runs in tests only"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "reports violations by panicking; runs in tests only")]
 
 mod appending;
 mod creating;
@@ -28,64 +24,64 @@ use crate::{
     Append, Epoch, Lease, NewRecord, NewSession, Owner, Record, Seq, Span, Store, StoreError, Summary,
 };
 
-/// Two ways to the same, initially empty, set of sessions.
+/// Two stores with the same sessions, initially none.
 pub struct Stores {
-    /// One server's.
+    /// The store of one server.
     pub ours: Arc<dyn Store>,
-    /// Another server's, or the same.
+    /// The store of another server, or the same store.
     pub theirs: Arc<dyn Store>,
 }
 
 impl Stores {
-    /// For a home with one user.
+    /// Uses one store for both.
     pub fn same(store: Arc<dyn Store>) -> Self {
         Self { ours: Arc::clone(&store), theirs: store }
     }
 }
 
-/// Checks all laws, each against fresh stores.
+/// Runs all tests, each with fresh stores.
 ///
 /// # Panics
-/// When one is broken.
+/// When a store violates the contract.
 pub async fn run_all(make: impl AsyncFn() -> Stores) {
     macro_rules! check {
-        ($($law:path),* $(,)?) => { $( Box::pin($law(&make().await)).await; )* };
+        ($($test:path),* $(,)?) => { $( Box::pin($test(&make().await)).await; )* };
     }
     check!(
-        creating::a_new_session_is_complete_and_held,
-        creating::a_session_may_start_without_records,
-        creating::a_name_is_given_once,
-        creating::of_many_creators_one_wins,
-        creating::every_legal_name_works,
-        creating::nothing_happens_before_it_is_awaited,
-        appending::places_have_no_gaps,
-        appending::the_expected_head_is_checked,
-        appending::without_records_only_the_rest_changes,
-        appending::any_bytes_come_back,
-        appending::sizes_add_up,
-        appending::sessions_write_side_by_side,
-        appending::of_many_appends_at_one_place_one_wins,
-        leasing::a_held_session_is_refused_with_its_holder,
-        leasing::a_takeover_fences_the_old_holder,
-        leasing::a_takeover_names_the_epoch_it_takes_from,
-        leasing::only_an_idle_holder_gives_way,
-        leasing::a_released_session_is_free,
-        leasing::of_many_takers_one_wins,
+        creating::new_session_is_complete_and_held,
+        creating::session_can_start_without_records,
+        creating::duplicate_id_is_refused,
+        creating::one_of_many_concurrent_creators_wins,
+        creating::every_valid_id_works,
+        creating::future_that_is_not_polled_does_nothing,
+        appending::sequence_numbers_have_no_gaps,
+        appending::wrong_expected_head_is_refused,
+        appending::append_without_records_updates_the_rest,
+        appending::arbitrary_bytes_are_preserved,
+        appending::size_is_the_sum_of_body_lengths,
+        appending::sessions_append_concurrently,
+        appending::one_of_many_appends_at_the_same_head_wins,
+        leasing::held_session_is_refused_with_its_holder,
+        leasing::takeover_fences_the_previous_holder,
+        leasing::takeover_from_a_stale_epoch_is_refused,
+        leasing::busy_holder_keeps_its_session,
+        leasing::released_session_can_be_acquired,
+        leasing::one_of_many_concurrent_takeovers_wins,
         leasing::epochs_never_repeat,
-        leasing::nobody_can_lease_what_is_not_there,
-        opening::without_a_snapshot_the_tail_is_everything,
-        opening::the_tail_begins_after_the_newest_snapshot,
-        opening::a_snapshot_may_come_without_records,
-        opening::what_was_written_is_what_is_opened,
-        reading::spans_are_exact,
-        reading::what_is_acknowledged_is_seen_by_all,
-        reading::an_unknown_session_is_not_found,
-        listing::the_last_written_comes_first,
-        listing::a_list_is_made_of_summaries,
-        listing::a_deleted_session_is_gone,
-        listing::held_session_is_deleted_only_by_whoever_may_take_it,
-        listing::anything_can_be_probed,
-        listing::a_name_can_be_used_again,
+        leasing::missing_session_cannot_be_acquired,
+        opening::tail_without_a_snapshot_is_the_whole_history,
+        opening::tail_starts_after_the_newest_snapshot,
+        opening::snapshot_can_be_written_without_records,
+        opening::acquired_session_has_the_written_state,
+        reading::spans_select_exact_ranges,
+        reading::acknowledged_write_is_visible_to_all_stores,
+        reading::unknown_session_is_not_found,
+        listing::list_is_sorted_by_last_write,
+        listing::list_equals_the_summaries,
+        listing::deleted_session_is_gone,
+        listing::conditional_delete_respects_the_holder,
+        listing::probe_leaves_no_trace,
+        listing::id_of_a_deleted_session_can_be_reused,
     );
 }
 
@@ -112,7 +108,7 @@ fn new_session(name: &str, bodies: &[&'static str]) -> NewSession {
     }
 }
 
-/// An append that changes nothing but the records and the time.
+/// Creates an append that changes only the records and the time.
 fn append(lease: &Lease, expected: u64, bodies: &[&'static str]) -> Append {
     Append {
         lease: lease.clone(),
@@ -137,7 +133,7 @@ async fn summary(store: &Arc<dyn Store>, name: &str) -> Summary {
     store.summary(&id(name)).await.unwrap().unwrap()
 }
 
-/// Checks places and content at once: these bodies, at 1, 2, 3, ...
+/// Asserts sequence numbers and content: these bodies, at 1, 2, 3, ...
 fn assert_records(found: &[Record], bodies: &[&'static str]) {
     let expected: Vec<_> = bodies
         .iter()
@@ -153,7 +149,7 @@ fn assert_records(found: &[Record], bodies: &[&'static str]) {
 fn assert_fenced<T: std::fmt::Debug>(result: Result<T, StoreError>) {
     match result {
         Err(StoreError::Fenced(_)) => {}
-        other => panic!("expected the old lease to be refused, got {other:?}"),
+        other => panic!("expected the stale lease to be refused, got {other:?}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a new holder goes on with: the newest snapshot and the records after it.
+//! The state that a new holder continues from: the newest snapshot and the records after it.
 
 use baton_protocol::Timestamp;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ fn tail_of(opened: &Opened) -> Vec<(u64, &str)> {
     opened.tail.iter().map(|record| (record.seq.0, std::str::from_utf8(&record.body).unwrap())).collect()
 }
 
-pub(super) async fn without_a_snapshot_the_tail_is_everything(stores: &Stores) {
+pub(super) async fn tail_without_a_snapshot_is_the_whole_history(stores: &Stores) {
     let empty = create(stores, "empty", &[]).await;
     let opened = reopen(stores, &empty).await;
     assert_eq!((opened.head, opened.snapshot, opened.tail), (Seq::ZERO, None, Vec::new()));
@@ -34,12 +34,12 @@ pub(super) async fn without_a_snapshot_the_tail_is_everything(stores: &Stores) {
     assert_records(&opened.tail, &["a", "b", "c"]);
 }
 
-pub(super) async fn the_tail_begins_after_the_newest_snapshot(stores: &Stores) {
+pub(super) async fn tail_starts_after_the_newest_snapshot(stores: &Stores) {
     let lease = create(stores, "s", &["a"]).await;
     stores.ours.append(with_snapshot("of two", append(&lease, 1, &["b"]))).await.unwrap();
     let opened = reopen(stores, &lease).await;
     assert_eq!(snapshot_of(&opened), Some((2, "of two")));
-    assert_eq!(tail_of(&opened), [], "a snapshot covers the records that it is written with");
+    assert_eq!(tail_of(&opened), [], "a snapshot covers the records of its own append");
 
     let lease = opened.lease;
     stores.ours.append(append(&lease, 2, &["c", "d"])).await.unwrap();
@@ -56,7 +56,7 @@ pub(super) async fn the_tail_begins_after_the_newest_snapshot(stores: &Stores) {
     assert_records(&super::all_records(&stores.ours, "s").await, &["a", "b", "c", "d", "e", "f"]);
 }
 
-pub(super) async fn a_snapshot_may_come_without_records(stores: &Stores) {
+pub(super) async fn snapshot_can_be_written_without_records(stores: &Stores) {
     let lease = create(stores, "s", &["a", "b"]).await;
     stores.ours.append(with_snapshot("late", append(&lease, 2, &[]))).await.unwrap();
     let opened = reopen(stores, &lease).await;
@@ -64,10 +64,14 @@ pub(super) async fn a_snapshot_may_come_without_records(stores: &Stores) {
 
     let empty = create(stores, "empty", &[]).await;
     stores.ours.append(with_snapshot("", append(&empty, 0, &[]))).await.unwrap();
-    assert_eq!(snapshot_of(&reopen(stores, &empty).await), Some((0, "")), "an empty snapshot is one");
+    assert_eq!(
+        snapshot_of(&reopen(stores, &empty).await),
+        Some((0, "")),
+        "an empty snapshot is still a snapshot"
+    );
 }
 
-pub(super) async fn what_was_written_is_what_is_opened(stores: &Stores) {
+pub(super) async fn acquired_session_has_the_written_state(stores: &Stores) {
     let lease = create(stores, "s", &["a"]).await;
     let write = Append {
         meta: Some(Bytes::from_static(b"new")),
@@ -82,5 +86,5 @@ pub(super) async fn what_was_written_is_what_is_opened(stores: &Stores) {
 
     stores.theirs.release(opened.lease).await.unwrap();
     let found = summary(&stores.ours, "s").await;
-    assert_eq!(found.modified, Timestamp(5000), "taking and giving back a session is not writing it");
+    assert_eq!(found.modified, Timestamp(5000), "acquiring and releasing a session is not a write");
 }

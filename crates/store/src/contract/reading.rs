@@ -3,8 +3,8 @@
 use super::{Stores, all_records, append, assert_records, create, id};
 use crate::{Seq, Span, StoreError};
 
-pub(super) async fn spans_are_exact(stores: &Stores) {
-    // The neighbours must not leak in.
+pub(super) async fn spans_select_exact_ranges(stores: &Stores) {
+    // Records of neighbouring sessions must not leak in.
     create(stores, "r", &["x", "y"]).await;
     create(stores, "s", &["a", "b", "c", "d", "e"]).await;
     create(stores, "t", &["x", "y"]).await;
@@ -35,7 +35,7 @@ pub(super) async fn spans_are_exact(stores: &Stores) {
     check(before(u64::MAX, usize::MAX), &[1, 2, 3, 4, 5]).await;
 }
 
-pub(super) async fn what_is_acknowledged_is_seen_by_all(stores: &Stores) {
+pub(super) async fn acknowledged_write_is_visible_to_all_stores(stores: &Stores) {
     let lease = create(stores, "s", &[]).await;
     for place in 0..20 {
         let head = stores.ours.append(append(&lease, place, &["a"])).await.unwrap();
@@ -47,14 +47,14 @@ pub(super) async fn what_is_acknowledged_is_seen_by_all(stores: &Stores) {
     assert_records(&all_records(&stores.theirs, "s").await, &["a"; 20]);
 }
 
-pub(super) async fn an_unknown_session_is_not_found(stores: &Stores) {
+pub(super) async fn unknown_session_is_not_found(stores: &Stores) {
     let span = Span::After { after: Seq::ZERO, limit: 1 };
     let check = async |when: &str| {
         let found = stores.ours.read(&id("missing"), span).await;
         assert!(matches!(found, Err(StoreError::NotFound(name)) if name == id("missing")), "{when}");
         assert_eq!(stores.ours.summary(&id("missing")).await.unwrap(), None, "{when}");
     };
-    check("when there is no session at all").await;
+    check("with no session in the store").await;
     create(stores, "s", &["a"]).await;
-    check("when there is another one").await;
+    check("with another session in the store").await;
 }

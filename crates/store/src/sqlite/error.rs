@@ -1,4 +1,4 @@
-//! What can go wrong with the file, and what people can do about it.
+//! Failures of the database file, and advice for users.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use rusqlite::ErrorCode;
 
 use crate::StoreError;
 
-/// Why an operation was not done.
+/// The reason why an operation failed.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// A rule of the store forbids it. The file is fine.
+    /// Refused by a rule of the store. The file is intact.
     Refused(StoreError),
-    /// SQLite could not do it.
+    /// SQLite reported an error.
     Sqlite(rusqlite::Error),
-    /// The file or its directory could not be made.
+    /// The file or its directory could not be created.
     Create(std::io::Error),
-    /// The file is not one that we can work with.
+    /// The file cannot be used.
     Unusable(String),
 }
 
@@ -32,7 +32,7 @@ impl From<StoreError> for Fault {
 }
 
 impl Fault {
-    /// Whether the content of the file is to blame, rather than the circumstances.
+    /// Whether damaged content of the file is the cause.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Sqlite(error) => is_damage(error),
@@ -49,12 +49,12 @@ impl Fault {
             }
             Self::Unusable(cause) => cause,
         };
-        StoreError::Medium { doing, place: path.display().to_string(), cause }
+        StoreError::Medium { doing: doing.into(), path: path.display().to_string(), cause }
     }
 }
 
-/// SQLite found the file damaged, or there is something in it that we never write: our statements check
-/// before they write, so they break no constraint and miss no row of a sound file.
+/// Whether the file is damaged, or contains what we never write: our statements check before they write, so on
+/// an intact file they violate no constraint and miss no row.
 fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     match error {
@@ -100,7 +100,7 @@ fn advice(error: &rusqlite::Error) -> Option<&'static str> {
             "Check that the directory exists and that this user may read and write the file and the directory",
         ),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
-            Some("Another process keeps the file locked. Try again, or end whatever has it open")
+            Some("Another process keeps the file locked. Try again, or end the process that has it open")
         }
         ErrorCode::SystemIoFailure => Some(
             "The disk reported an error. Check its health and the system's log; local disks work, some \
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_failure_of_the_medium_says_what_to_do() {
+    fn medium_failures_come_with_advice() {
         let check = |code: std::ffi::c_int, expected: &str| {
             let failure = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
             let text = Fault::from(failure).explain("write to", Path::new("/data/baton.db")).to_string();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_stays_what_it_is() {
+    fn refusal_is_passed_on_unchanged() {
         let session = "s".parse().unwrap();
         let error = Fault::from(StoreError::Exists(session)).explain("write to", Path::new("x"));
         assert!(matches!(error, StoreError::Exists(_)));

@@ -1,5 +1,5 @@
-//! The file itself: where it is, whether it is still the same one, and how it comes to be.
-#![expect(clippy::disallowed_methods, reason = "runs on the threads of the store")]
+//! The database file: its path, its identity and its creation.
+#![expect(clippy::disallowed_methods, reason = "runs on the store's own threads")]
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -11,20 +11,20 @@ use super::error::Fault;
 use super::{Durability, Migration, MigrationWatcher};
 use crate::StoreError;
 
-/// Where the store is, and what its writer and its readers must agree on.
-pub(super) struct Place {
+/// The database: its path, and the state shared by its writer and readers.
+pub(super) struct Database {
     path: PathBuf,
     durability: Durability,
     watcher: Option<MigrationWatcher>,
-    /// Marks in the file which sessions are held through this store. A number of its own rather than the
-    /// owner's name, because two stores in one process may well be given the same owner.
+    /// Marks in the file which sessions are held through this store. A random number instead of the owner,
+    /// because two stores in one process may have the same owner.
     instance: i64,
     opened: Mutex<Option<Identity>>,
     commits: AtomicU64,
 }
 
-/// Which file a path leads to. A file that is still open somewhere keeps its number, so a new one gets
-/// another.
+/// Identifies the file at a path. The inode number of an open file is not reused, so a new file has a different
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);
 
@@ -35,14 +35,14 @@ impl Identity {
         Self(metadata.dev(), metadata.ino())
     }
 
-    /// Elsewhere an open file cannot be removed, so there is only one that it can be.
+    /// On other systems an open file cannot be removed, so its identity cannot change.
     #[cfg(not(unix))]
     fn of(_: &Metadata) -> Self {
         Self(0, 0)
     }
 }
 
-impl Place {
+impl Database {
     pub(super) fn new(path: PathBuf, durability: Durability, watcher: Option<MigrationWatcher>) -> Self {
         let (instance, _) = uuid::Uuid::new_v4().as_u64_pair();
         Self {
@@ -63,8 +63,8 @@ impl Place {
         self.durability
     }
 
-    /// A migration has come so far.
-    pub(super) fn migration_is(&self, stage: Migration) {
+    /// Reports a stage of a migration.
+    pub(super) fn report_migration(&self, stage: Migration) {
         if let Some(watcher) = &self.watcher {
             watcher(stage);
         }
@@ -74,12 +74,12 @@ impl Place {
         self.instance
     }
 
-    /// Which file is there now. Blocks, if only for a system call.
+    /// Returns the identity of the file at the path. Blocks for one system call.
     pub(super) fn identity(&self) -> Option<Identity> {
         fs::metadata(&self.path).ok().map(|metadata| Identity::of(&metadata))
     }
 
-    /// Which file the writer has open; readers open no other.
+    /// Returns the identity of the file that the writer has open. Readers open no other.
     pub(super) fn opened(&self) -> Option<Identity> {
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,7 +96,7 @@ impl Place {
         self.commits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A failure here, told to people.
+    /// Converts a fault into an error for users.
     pub(super) fn failed(&self, doing: &'static str, fault: Fault) -> StoreError {
         fault.explain(doing, &self.path)
     }
@@ -105,38 +105,38 @@ impl Place {
         self.failed("use", Fault::Unusable("it was closed, because the server is shutting down".to_owned()))
     }
 
-    /// Keeps other servers from opening the file, and so from preparing it at the same time, until the answer
-    /// is dropped. SQLite's own locks cannot do this: they are in the file that is still to be made.
+    /// Locks out other servers that would open and migrate the file at the same time, until the returned guard
+    /// is dropped. SQLite's own locks cannot do this: they are in the file that does not exist yet.
     pub(super) fn lock(&self) -> io::Result<impl Sized + use<>> {
         let parent = parent_of(&self.path);
         create_directories(parent)?;
         lock(parent)
     }
 
-    /// The file at the path, made if need be. Others must be kept out meanwhile.
+    /// Returns the identity of the file at the path; creates the file if needed. Needs [`Self::lock`].
     pub(super) fn find_or_create(&self) -> io::Result<Identity> {
         if let Some(identity) = self.identity() {
             return Ok(identity);
         }
-        // Somebody may have removed the file but not its log. Whoever still has that open keeps it, but the
-        // new file must not get it.
+        // The file may have been removed without its log. A process that has the log open keeps it, but SQLite
+        // must not apply it to the new file.
         for suffix in ["-wal", "-shm"] {
             let mut leftover = self.path.clone().into_os_string();
             leftover.push(suffix);
             let _ = fs::remove_file(leftover);
         }
-        // SQLite gives the files beside it the same mode.
+        // SQLite gives the log files the same mode.
         let file = baton_private::append(&self.path)?;
         sync(parent_of(&self.path))?;
         Ok(Identity::of(&file.metadata()?))
     }
 }
 
-fn parent_of(path: &Path) -> &Path {
+pub(super) fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Only its owner may read what is in there: conversations are private.
+/// Creates directories that only their owner can read: conversations are private.
 fn create_directories(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -144,7 +144,7 @@ fn create_directories(path: &Path) -> io::Result<()> {
     let parent = parent_of(path);
     create_directories(parent)?;
     match baton_private::create_dir_all(path) {
-        // Another server may be just as quick.
+        // Another server may have created it meanwhile.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         result => result.and_then(|()| sync(parent)),
     }
@@ -162,14 +162,14 @@ fn lock(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a new name in this directory durable. SQLite does so for its logs but not for the file itself, and a
-/// log without its file is worth nothing after a loss of power.
+/// Makes a new directory entry durable. SQLite does so for its logs but not for the database file, and after a
+/// power loss a log without its file is useless.
 #[cfg(unix)]
-fn sync(directory: &Path) -> io::Result<()> {
+pub(super) fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
 #[cfg(not(unix))]
-fn sync(_: &Path) -> io::Result<()> {
+pub(super) fn sync(_: &Path) -> io::Result<()> {
     Ok(())
 }

@@ -1,13 +1,14 @@
-//! Sessions in one SQLite file: the default.
+//! Sessions in one SQLite file: the default store.
 //!
-//! * One thread owns the only connection that writes, and commits whatever has queued up meanwhile at once
-//!   (`writer`); SQLite's own lock and the epochs keep several servers on one file apart.
-//! * Reads run in parallel on connections of their own (`readers`) and never wait for a writer.
-//! * Nothing is opened, created or started before the first call that needs it: a server that is only started
-//!   costs nothing here.
-//! * The file may vanish while the server lives. Sessions that are held through this store move on to a new
-//!   file (`rescue`); all others are gone, as whoever removed it wanted.
+//! * One thread owns the only connection that writes, and commits all queued writes in one transaction
+//!   (`writer`). SQLite's own lock and the epochs separate several servers on one file.
+//! * Reads run in parallel on separate connections (`readers`) and never wait for the writer.
+//! * Nothing is opened, created or started before the first call that needs it, so that starting a server costs
+//!   nothing here.
+//! * The file may be removed while the server runs. Sessions held through this store are copied to a new file
+//!   (`rescue`); all others are lost with the old one.
 
+pub mod backup;
 mod error;
 mod file;
 mod read;
@@ -31,76 +32,75 @@ use crate::{
     Summary, Take,
 };
 use error::Fault;
-use file::Place;
-use readers::{Readers, Tried};
+use file::Database;
+use readers::{Attempt, Readers};
 use writer::Writer;
 
-/// What an acknowledged write survives.
+/// The failures that an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// A crash of the server, of the machine, and a loss of power: every commit waits until the disk has it.
+    /// Crash of the server, crash of the machine, and power loss: every commit waits for the disk.
     #[default]
     Full,
-    /// A crash of the server. When the machine crashes or loses power the last commits may be missing, never
-    /// one in the middle, and the file is sound.
+    /// Crash of the server. After a crash of the machine or power loss the last commits may be missing, never
+    /// one in between, and the file stays consistent.
     Relaxed,
 }
 
-/// How far a migration of the file's format has come; making a new file is one, too.
+/// A stage of a migration of the file format. Creating a new file is a migration, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Migration {
     /// Nothing has been changed.
     Begins,
-    /// Everything has been changed, and nothing is committed.
+    /// All changes are written but not committed.
     Written,
-    /// It is committed.
+    /// The changes are committed.
     Done,
 }
 
-/// Is told how far migrations have come: a test may want to pull the plug there.
+/// Callback for the stages of a migration. The crash tests kill the server there.
 pub type MigrationWatcher = Box<dyn Fn(Migration) + Send + Sync>;
 
 /// A [`Store`] in one file.
 pub struct SqliteStore {
-    place: Arc<Place>,
+    database: Arc<Database>,
     readers: Arc<Readers>,
     state: Mutex<State>,
 }
 
 enum State {
-    /// Nobody has written yet.
+    /// No write yet.
     Unopened,
     Running(Writer),
     Closed,
 }
 
 impl SqliteStore {
-    /// A store in this file, which is opened, or created together with its directories, when it is first
-    /// needed.
+    /// Creates a store backed by this file. The file and its directories are opened or created on first use.
     pub fn new(path: impl Into<PathBuf>, durability: Durability) -> Self {
-        Self::at(Place::new(path.into(), durability, None))
+        Self::at(Database::new(path.into(), durability, None))
     }
 
-    /// The same, with somebody who is told of migrations.
+    /// Like [`Self::new`], with a callback for migrations.
     pub fn watched(path: impl Into<PathBuf>, durability: Durability, watcher: MigrationWatcher) -> Self {
-        Self::at(Place::new(path.into(), durability, Some(watcher)))
+        Self::at(Database::new(path.into(), durability, Some(watcher)))
     }
 
-    fn at(place: Place) -> Self {
-        let place = Arc::new(place);
-        let readers = Arc::new(Readers::new(Arc::clone(&place)));
-        Self { place, readers, state: Mutex::new(State::Unopened) }
+    fn at(database: Database) -> Self {
+        let database = Arc::new(database);
+        let readers = Arc::new(Readers::new(Arc::clone(&database)));
+        Self { database, readers, state: Mutex::new(State::Unopened) }
     }
 
-    /// How many transactions were committed through this store; with many sessions at work far fewer than
-    /// writes.
+    /// Returns the number of transactions committed through this store. Under load from many sessions far
+    /// smaller than the number of writes.
     pub fn commits(&self) -> u64 {
-        self.place.commits()
+        self.database.commits()
     }
 
-    /// Finishes what is queued, folds the log of changes into the file and lets go of it. Later calls fail. A
-    /// store that is dropped without this loses nothing that it acknowledged; it only leaves that folding to
-    /// the next one.
+    /// Finishes the queued writes, checkpoints the write-ahead log and closes the file. Later calls fail. A
+    /// store that is dropped without this loses no acknowledged write; it leaves the checkpoint to the next
+    /// process.
     pub async fn close(&self) -> Result<(), StoreError> {
         let before = std::mem::replace(&mut *self.state(), State::Closed);
         self.readers.close();
@@ -114,15 +114,15 @@ impl SqliteStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The queue of the writer, which is started now if it does not run yet.
+    /// Returns the writer's queue; starts the writer on first use.
     fn queue(&self) -> Result<writer::Queue, StoreError> {
         let mut state = self.state();
         if matches!(*state, State::Unopened) {
-            *state = State::Running(Writer::start(Arc::clone(&self.place))?);
+            *state = State::Running(Writer::start(Arc::clone(&self.database))?);
         }
         match &*state {
             State::Running(writer) => Ok(writer.queue()),
-            State::Unopened | State::Closed => Err(self.place.closed()),
+            State::Unopened | State::Closed => Err(self.database.closed()),
         }
     }
 
@@ -134,43 +134,43 @@ impl SqliteStore {
         self.queue()?.run(weight, work).await
     }
 
-    /// Runs a query, or returns `None` if there is no file to ask and no reason to make one.
+    /// Runs a query. Returns `None` if there is no file and no reason to create one.
     async fn query<T, W>(&self, work: W) -> Result<Option<T>, StoreError>
     where
         T: Send + 'static,
         W: FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     {
-        let (work, is_there) = match self.readers.run_if_current(work).await? {
-            Tried::Done(answer) => return Ok(Some(answer)),
-            Tried::NotCurrent { work, is_there } => (work, is_there),
+        let (work, exists) = match self.readers.run_if_current(work).await? {
+            Attempt::Done(result) => return Ok(Some(result)),
+            Attempt::NotCurrent { work, exists } => (work, exists),
         };
-        if !is_there && matches!(*self.state(), State::Unopened) {
+        if !exists && matches!(*self.state(), State::Unopened) {
             return Ok(None);
         }
-        // Sees to it that the file at our path is the one the writer has open, so that its schema is known to be
-        // current and, if another file has vanished, what had to be rescued is in it.
+        // An empty write makes the writer open the file at our path. Its schema is then current and, if a
+        // previous file was removed, the rescued sessions are in it.
         self.write(0, |_| Ok(())).await?;
         self.readers.run(work).await.map(Some)
     }
 
-    /// Whether there is a file. If so, it is the one that the writer has open.
+    /// Whether the file exists. If so, the writer has it open.
     async fn has_file(&self) -> Result<bool, StoreError> {
         Ok(self.query(|_| Ok(())).await?.is_some())
     }
 }
 
-/// What a batch has to carry for these records, roughly.
+/// Returns the approximate cost of these records in a batch, in bytes.
 fn weight(records: &[NewRecord]) -> usize {
     records.iter().map(|record| record.body.len()).sum()
 }
 
 impl Store for SqliteStore {
     fn commits(&self) -> Option<u64> {
-        Some(self.place.commits())
+        Some(self.database.commits())
     }
 
     fn create(&self, new: NewSession) -> Reply<'_, Lease> {
-        let instance = self.place.instance();
+        let instance = self.database.instance();
         Box::pin(self.write(weight(&new.records), move |file| write::create(file, &new, instance)))
     }
 
@@ -180,17 +180,17 @@ impl Store for SqliteStore {
             if !self.has_file().await? {
                 return Err(StoreError::NotFound(session));
             }
-            let instance = self.place.instance();
+            let instance = self.database.instance();
             let lease =
                 self.write(0, move |file| write::acquire(file, &session, &owner, take, instance)).await?;
-            // The tail may be long, so it is not read in the thread that everybody's writes go through.
+            // The tail may be long; reading it on the writer's thread would delay all writes.
             let wanted = lease.clone();
             let opened = self.query(move |file| read::opened(file, wanted)).await?;
             opened.ok_or(StoreError::Fenced(lease.session))
         })
     }
 
-    fn append(&self, append: Append) -> Reply<'_, Seq> {
+    fn append_shared(&self, append: Arc<Append>) -> Reply<'_, Seq> {
         let weight = weight(&append.records) + append.snapshot.as_ref().map_or(0, |snapshot| snapshot.len());
         Box::pin(self.write(weight, move |file| write::append(file, &append)))
     }

@@ -1,4 +1,4 @@
-//! The questions, as statements. Each runs inside one transaction, so all that it reads is of one moment.
+//! The queries, as SQL statements. Each runs inside one transaction and sees one consistent state.
 
 use baton_protocol::{SessionId, Timestamp};
 use bytes::Bytes;
@@ -9,15 +9,16 @@ use super::error::Fault;
 use super::values::{integer, natural};
 use crate::{Holder, Lease, Opened, Record, Seq, Span, StoreError, Summary};
 
-/// Sessions, with the columns that [`summary_from`] expects.
+/// Selects sessions, with the columns that [`summary_from`] expects.
 macro_rules! select_sessions {
     ($rest:literal) => {
         concat!("SELECT id, head, created, modified, meta, owner, epoch, busy, size FROM sessions ", $rest)
     };
 }
 
-/// Records of session `?1`, with the columns that [`record_from`] expects. Both ways to go on search the
-/// index of `(session, seq)`, so they cost what they return, however long the history is.
+/// Selects records of session `?1`, with the columns that [`record_from`] expects. Both directions search the
+/// index on `(session, seq)`, so their cost depends on the number of rows returned, not on the length of the
+/// history.
 macro_rules! select_records {
     ($rest:literal) => {
         concat!("SELECT seq, kind, body FROM events WHERE session = ?1 AND ", $rest)
@@ -32,8 +33,8 @@ pub(super) fn summary(file: &Connection, session: &SessionId) -> Result<Option<S
     Ok(statement.query_row([session.as_str()], summary_from).optional()?)
 }
 
-/// All sessions. A row that cannot be read whole is listed with what can be; a page that cannot be read costs the rows
-/// that are on it, and no others.
+/// Lists all sessions. A partly unreadable row is listed with its readable columns; an unreadable page loses
+/// only the rows on it.
 pub(super) fn list(file: &Connection) -> Result<Vec<Summary>, Fault> {
     match list_at_once(file) {
         Err(fault) if fault.is_damage() => list_one_by_one(file),
@@ -48,7 +49,8 @@ fn list_at_once(file: &Connection) -> Result<Vec<Summary>, Fault> {
     Ok(rows.into_iter().flatten().collect())
 }
 
-/// The names come from the index, so that they are known even where their rows are not.
+/// Lists sessions row by row. The ids come from the index, so they are known even where the rows are
+/// unreadable.
 fn list_one_by_one(file: &Connection) -> Result<Vec<Summary>, Fault> {
     let mut statement = file.prepare("SELECT id FROM sessions ORDER BY id")?;
     let mut names: Vec<String> = Vec::new();
@@ -58,9 +60,9 @@ fn list_one_by_one(file: &Connection) -> Result<Vec<Summary>, Fault> {
             Ok(Some(row)) => names.extend(row.get(0).ok()),
             Ok(None) => break,
             Err(error) if names.is_empty() => return Err(error.into()),
-            // The names before that place are all there is to have.
+            // Only the ids before the damage are readable.
             Err(error) => {
-                tracing::warn!(%error, "the list of sessions cannot be read to its end");
+                tracing::warn!(%error, "list of sessions is incomplete: its index is damaged");
                 break;
             }
         }
@@ -78,14 +80,14 @@ fn list_one_by_one(file: &Connection) -> Result<Vec<Summary>, Fault> {
     Ok(found)
 }
 
-/// What can be read of a row; nothing if not even its name can.
+/// Returns the readable columns of a row, or `None` if even the id is unreadable.
 fn readable_summary(row: &Row<'_>) -> Option<Summary> {
     match summary_from(row) {
         Ok(summary) => Some(summary),
         Err(error) => {
             let name = row.get_ref(0).ok().and_then(|name| name.as_str().ok()?.parse().ok());
             if name.is_none() {
-                tracing::warn!(%error, "a session whose name cannot be read is not listed");
+                tracing::warn!(%error, "skipped a session in the list: its id is unreadable");
             }
             Some(damaged_summary(name?, Some(row), &error.to_string()))
         }
@@ -93,7 +95,7 @@ fn readable_summary(row: &Row<'_>) -> Option<Summary> {
 }
 
 fn damaged_summary(session: SessionId, row: Option<&Row<'_>>, error: &str) -> Summary {
-    tracing::warn!(%session, error, "what is known about a session cannot be read");
+    tracing::warn!(%session, error, "row of a session is damaged");
     let number = |column: usize| row.and_then(|row| row.get::<_, i64>(column).ok());
     Summary {
         session,
@@ -103,7 +105,7 @@ fn damaged_summary(session: SessionId, row: Option<&Row<'_>>, error: &str) -> Su
         meta: row.and_then(|row| bytes(row, 4).ok()).unwrap_or_default(),
         holder: None,
         size: number(8).and_then(|size| u64::try_from(size).ok()).unwrap_or(0),
-        damage: Some(format!("what is known about this session cannot be read: {error}")),
+        damage: Some(format!("the stored properties of this session are damaged: {error}")),
     }
 }
 
@@ -131,8 +133,8 @@ fn select(file: &Connection, sql: &str, key: i64, place: Seq, limit: usize) -> R
     Ok(found)
 }
 
-/// What the holder of a fresh lease goes on with. As long as the epoch is still the lease's, nobody has
-/// written since it was acquired, so this is what the acquisition saw.
+/// Returns the state that the holder of a fresh lease continues from. While the lease's epoch is current, there
+/// was no write since the acquisition, so this is the state at that time.
 pub(super) fn opened(file: &Connection, lease: Lease) -> Result<Opened, Fault> {
     let found = file
         .prepare_cached(

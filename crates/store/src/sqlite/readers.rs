@@ -1,7 +1,7 @@
-//! Connections for reading: a few, each used by one query at a time, opened when they are first wanted.
+//! Connections for reading: a few, opened on demand, each used by one query at a time.
 //!
-//! Queries run on the runtime's threads for blocking work. In SQLite's log mode they see the last commit and
-//! neither wait for the writer nor make it wait.
+//! Queries run on the runtime's blocking threads. In WAL mode they see the last commit, do not wait for the
+//! writer and do not block it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,45 +9,46 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::error::Fault;
-use super::file::{Identity, Place};
+use super::file::{Database, Identity};
 use super::schema;
 use crate::StoreError;
 
-/// How many queries run at once; more would only fight for the same disk, and each connection costs memory.
+/// Maximum number of parallel queries. More would only compete for the same disk, and each connection costs
+/// memory.
 const CONNECTIONS: usize = 4;
 
 pub(super) struct Readers {
-    place: Arc<Place>,
+    database: Arc<Database>,
     permits: Semaphore,
     idle: Mutex<Vec<(Identity, Connection)>>,
 }
 
-/// What became of a query.
-pub(super) enum Tried<T, W> {
+/// The outcome of an attempted query.
+pub(super) enum Attempt<T, W> {
     Done(T),
-    /// It was not run: the file at our path is not the one that the writer has open.
+    /// Not run: the file at our path is not the one that the writer has open.
     NotCurrent {
         work: W,
-        is_there: bool,
+        exists: bool,
     },
 }
 
 impl Readers {
-    pub(super) fn new(place: Arc<Place>) -> Self {
-        Self { place, permits: Semaphore::new(CONNECTIONS), idle: Mutex::default() }
+    pub(super) fn new(database: Arc<Database>) -> Self {
+        Self { database, permits: Semaphore::new(CONNECTIONS), idle: Mutex::default() }
     }
 
-    /// Runs a query, if the file at our path is the one that the writer has open.
-    pub(super) async fn run_if_current<T, W>(self: &Arc<Self>, work: W) -> Result<Tried<T, W>, StoreError>
+    /// Runs a query if the file at our path is the one that the writer has open.
+    pub(super) async fn run_if_current<T, W>(self: &Arc<Self>, work: W) -> Result<Attempt<T, W>, StoreError>
     where
         T: Send + 'static,
         W: FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     {
         self.blocking(|readers| {
-            let present = readers.place.identity();
-            match present.is_some() && present == readers.place.opened() {
-                true => readers.run_blocking(work).map(Tried::Done),
-                false => Ok(Tried::NotCurrent { work, is_there: present.is_some() }),
+            let present = readers.database.identity();
+            match present.is_some() && present == readers.database.opened() {
+                true => readers.run_blocking(work).map(Attempt::Done),
+                false => Ok(Attempt::NotCurrent { work, exists: present.is_some() }),
             }
         })
         .await
@@ -65,11 +66,11 @@ impl Readers {
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let _permit = self.permits.acquire().await.map_err(|_| self.place.closed())?;
+        let _permit = self.permits.acquire().await.map_err(|_| self.database.closed())?;
         let readers = Arc::clone(self);
-        let answer = tokio::task::spawn_blocking(move || work(&readers)).await;
-        // A task that is cancelled belongs to a runtime that is shutting down.
-        answer.unwrap_or_else(|_| Err(self.place.closed()))
+        let result = tokio::task::spawn_blocking(move || work(&readers)).await;
+        // A cancelled task means that the runtime is shutting down.
+        result.unwrap_or_else(|_| Err(self.database.closed()))
     }
 
     pub(super) fn close(&self) {
@@ -78,17 +79,17 @@ impl Readers {
     }
 
     fn run_blocking<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
-        let (identity, connection) = self.take().map_err(|fault| self.place.failed("open", fault))?;
-        let answer = in_one_moment(&connection, work).map_err(|fault| self.place.failed("read", fault));
+        let (identity, connection) = self.take().map_err(|fault| self.database.failed("open", fault))?;
+        let result = in_transaction(&connection, work).map_err(|fault| self.database.failed("read", fault));
         if !self.permits.is_closed() {
             self.idle().push((identity, connection));
         }
-        answer
+        result
     }
 
-    /// A connection to the file that the writer has open; those to a file that has vanished are dropped.
+    /// Returns a connection to the file that the writer has open; drops connections to a removed file.
     fn take(&self) -> Result<(Identity, Connection), Fault> {
-        let current = self.place.opened();
+        let current = self.database.opened();
         let found = {
             let mut idle = self.idle();
             idle.retain(|(identity, _)| Some(*identity) == current);
@@ -96,8 +97,8 @@ impl Readers {
         };
         match (found, current) {
             (Some(found), _) => Ok(found),
-            (None, Some(identity)) => Ok((identity, schema::open_reader(&self.place)?)),
-            (None, None) => Err(Fault::Unusable("it was not opened".to_owned())),
+            (None, Some(identity)) => Ok((identity, schema::open_reader(&self.database)?)),
+            (None, None) => Err(Fault::Unusable("the writer has not opened it".to_owned())),
         }
     }
 
@@ -106,12 +107,12 @@ impl Readers {
     }
 }
 
-fn in_one_moment<T>(
+fn in_transaction<T>(
     connection: &Connection,
     work: impl FnOnce(&Connection) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     let transaction = connection.unchecked_transaction()?;
-    let answer = work(&transaction)?;
+    let result = work(&transaction)?;
     transaction.finish()?;
-    Ok(answer)
+    Ok(result)
 }

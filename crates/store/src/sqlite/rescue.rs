@@ -1,16 +1,15 @@
-//! Carries live sessions over from a file that has vanished from its path but is still open here.
+//! Copies held sessions from a file that was removed from its path but is still open in this process.
 //!
-//! People and test harnesses empty the directory of a running server. What was at rest there is gone, and
-//! shall be; but a session that somebody is working with right now goes on under the same lease, as if
-//! nothing had happened.
+//! People and test harnesses empty the directory of a running server. Sessions that are not in use are then
+//! gone, as intended; a session in use continues under the same lease.
 
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, Savepoint, TransactionBehavior, params, params_from_iter};
 
 use super::error::Fault;
 
-/// Copies the sessions that are held through this instance; says how many. A session that cannot be read is
-/// left behind, because the old file may have been moved away for being damaged.
+/// Copies the sessions that are held through this instance and returns their number. An unreadable session is
+/// left behind: the old file may have been moved away because it is damaged.
 pub(super) fn carry_over(old: &Connection, new: &mut Connection, instance: i64) -> Result<usize, Fault> {
     let Some((last_epoch, held)) = unless_damaged(live(old, instance))? else { return Ok(0) };
     let mut transaction = new.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -31,14 +30,14 @@ fn unless_damaged<T>(result: Result<T, Fault>) -> Result<Option<T>, Fault> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(fault) if fault.is_damage() => {
-            tracing::error!(?fault, "a session in use cannot be read from the old file and is lost");
+            tracing::error!(?fault, "lost a session in use: it cannot be read from the old file");
             Ok(None)
         }
         Err(fault) => Err(fault),
     }
 }
 
-/// The last epoch given out, and the keys of the sessions that are held through this instance.
+/// Returns the last epoch, and the keys of the sessions that are held through this instance.
 fn live(old: &Connection, instance: i64) -> Result<(i64, Vec<i64>), Fault> {
     let last_epoch = old.query_row("SELECT last FROM epochs", [], |row| row.get(0))?;
     let mut statement = old.prepare("SELECT key FROM sessions WHERE instance = ?1")?;
@@ -46,8 +45,8 @@ fn live(old: &Connection, instance: i64) -> Result<(i64, Vec<i64>), Fault> {
     Ok((last_epoch, keys))
 }
 
-/// Copies one session; `false` if the new file has one of that name already, whose holder then fences this
-/// one.
+/// Copies one session. Returns `false` if the new file has a session with this id, whose holder then fences
+/// this one.
 fn copy_session(old: &Connection, new: &Savepoint<'_>, key: i64) -> Result<bool, Fault> {
     let inserted = copy(
         old,
@@ -78,7 +77,7 @@ fn copy_session(old: &Connection, new: &Savepoint<'_>, key: i64) -> Result<bool,
     Ok(true)
 }
 
-/// Copies what one query finds, column by column, without holding more than one row.
+/// Copies the rows of a query, holding only one row in memory.
 fn copy(old: &Connection, new: &Connection, select: &str, insert: &str, key: i64) -> Result<usize, Fault> {
     let mut select = old.prepare(select)?;
     let mut insert = new.prepare_cached(insert)?;

@@ -1,12 +1,12 @@
-//! How our types are written in columns.
+//! Conversion of our types to and from SQLite columns.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 
 use crate::{Epoch, Owner, Seq};
 
-/// SQLite's integers end where ours go on. Nothing real is up there, so "further than anything" is what is
-/// meant.
+/// Saturates at SQLite's largest integer. No real value is that large, so a larger number means "after
+/// everything".
 pub(super) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,5 @@
-//! The writes, as statements. Each runs inside a transaction that the [writer](super::writer) opens and
-//! commits, often together with others. So each **checks first and then writes**: one that is refused has
+//! The writes, as SQL statements. Each runs inside a transaction that the [writer](super::writer) opens and
+//! commits, often with other writes. Each therefore **checks first and then writes**: a refused write has
 //! changed nothing.
 
 use baton_protocol::SessionId;
@@ -97,8 +97,8 @@ pub(super) fn release(file: &Connection, lease: &Lease) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Takes the session out of sight. Its events may be millions, and removing them here would keep everybody
-/// else's writes waiting; [`sweep`] does it bit by bit.
+/// Removes the session from the table. It may have millions of events, and deleting them here would delay all
+/// other writes; [`sweep`] deletes them in small steps.
 pub(super) fn delete(file: &Connection, session: &SessionId) -> Result<bool, Fault> {
     let key: Option<i64> = file
         .prepare_cached("DELETE FROM sessions WHERE id = ?1 RETURNING key")?
@@ -110,7 +110,7 @@ pub(super) fn delete(file: &Connection, session: &SessionId) -> Result<bool, Fau
     Ok(true)
 }
 
-/// The same, if the session may be taken so.
+/// Deletes the session if `take` allows acquiring it.
 pub(super) fn delete_if(file: &Connection, session: &SessionId, take: Take) -> Result<bool, Fault> {
     let holder = read::summary(file, session)?.and_then(|summary| summary.holder);
     match holder {
@@ -121,14 +121,14 @@ pub(super) fn delete_if(file: &Connection, session: &SessionId, take: Take) -> R
     }
 }
 
-/// Writes a page: what a full or read-only disk does not allow. It has to change something, or nothing is written. Epochs only
-/// have to grow.
+/// Writes a page, which a full or read-only disk refuses. An update that changes nothing would write no page;
+/// an epoch may skip numbers.
 pub(super) fn probe(file: &Connection) -> Result<(), Fault> {
     file.prepare_cached("UPDATE epochs SET last = last + 1")?.execute([])?;
     Ok(())
 }
 
-/// Clears away some events of a deleted session; says whether there may be more.
+/// Deletes some events of deleted sessions. Returns whether more may remain.
 pub(super) fn sweep(file: &Connection, at_most: usize) -> Result<bool, Fault> {
     let key: Option<i64> = file
         .prepare_cached("SELECT session FROM deleted LIMIT 1")?

@@ -1,13 +1,13 @@
-//! The thread that writes, and the queue in front of it.
+//! The writer thread and its queue.
 //!
-//! While one transaction is on its way to the disk, the next writes queue up; all of them then go into one
-//! transaction and share its cost. Nobody is answered before that transaction is committed.
+//! While one transaction is on its way to disk, further writes queue up; the next transaction commits all of
+//! them and shares its cost among them. No caller gets a reply before that commit.
 //!
-//! A write that is refused has changed nothing and does not disturb its neighbours. One that fails halfway
-//! undoes the whole transaction; then each is tried alone, so that only the guilty one fails. (A savepoint
-//! around each write would undo it alone, but cost about a quarter of the throughput where the disk was not the
-//! limit, for something that hardly ever happens.) If the commit itself fails, none was done and everybody learns
-//! why.
+//! A refused write has changed nothing and does not affect the other writes of its batch. A write that fails
+//! halfway rolls back the whole transaction; each write is then retried in its own transaction, so that only
+//! the faulty one fails. (A savepoint around each write would isolate it as well, but cost about a quarter of
+//! the throughput where the disk was not the limit, for a case that hardly ever happens.) If the commit itself
+//! fails, all writes of the batch fail with its error.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,63 +17,64 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::Fault;
-use super::file::{Identity, Place};
+use super::file::{Database, Identity};
 use super::{rescue, schema, write};
 use crate::StoreError;
 
-/// Callers wait for their answers, so a queue this long means as many sessions; beyond it they wait to get
-/// in.
+/// Capacity of the queue. A session has one write in flight, so a full queue means as many sessions; further
+/// callers wait for a slot.
 const QUEUE: usize = 1024;
 
-/// How much one transaction takes on: enough to make its fixed cost vanish, little enough to be over soon.
+/// Limits of one transaction: large enough to amortise its fixed cost, small enough to finish quickly.
 const BATCH_JOBS: usize = 512;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
-/// How many events of deleted sessions are cleared away while nobody waits; a few milliseconds' work.
+/// Number of events of deleted sessions to remove at a time while the queue is empty: a few milliseconds of
+/// work.
 const SWEEP: usize = 1000;
 
 pub(super) struct Writer {
     jobs: mpsc::Sender<Box<dyn Job>>,
     thread: JoinHandle<Result<(), StoreError>>,
-    place: Arc<Place>,
+    database: Arc<Database>,
 }
 
-/// A way into the queue.
+/// A sender to the writer's queue.
 pub(super) struct Queue {
     jobs: mpsc::Sender<Box<dyn Job>>,
-    place: Arc<Place>,
+    database: Arc<Database>,
 }
 
 impl Writer {
-    pub(super) fn start(place: Arc<Place>) -> Result<Self, StoreError> {
+    pub(super) fn start(database: Arc<Database>) -> Result<Self, StoreError> {
         let (jobs, queue) = mpsc::channel(QUEUE);
-        let worker = Worker { place: Arc::clone(&place), open: None };
+        let worker = Worker { database: Arc::clone(&database), open: None };
         let thread = std::thread::Builder::new()
             .name("baton-store".to_owned())
             .spawn(move || worker.run(queue))
             .map_err(|error| {
-                place.failed("open", Fault::Unusable(format!("no thread to write with: {error}")))
+                database.failed("open", Fault::Unusable(format!("cannot start the writer thread: {error}")))
             })?;
-        Ok(Self { jobs, thread, place })
+        Ok(Self { jobs, thread, database })
     }
 
     pub(super) fn queue(&self) -> Queue {
-        Queue { jobs: self.jobs.clone(), place: Arc::clone(&self.place) }
+        Queue { jobs: self.jobs.clone(), database: Arc::clone(&self.database) }
     }
 
-    /// Waits until the queue is empty and the file is let go.
+    /// Waits until the queue is empty and the file is closed.
     pub(super) async fn close(self) -> Result<(), StoreError> {
         drop(self.jobs);
         let ended = tokio::task::spawn_blocking(move || self.thread.join()).await;
         match ended {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) | Err(_) => Err(stopped(&self.place)),
+            Ok(Err(_)) | Err(_) => Err(stopped(&self.database)),
         }
     }
 }
 
 impl Queue {
-    /// How many wait.
+    /// Returns the number of queued jobs.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.jobs.max_capacity() - self.jobs.capacity()
@@ -84,32 +85,34 @@ impl Queue {
         T: Send + 'static,
         W: Fn(&Connection) -> Result<T, Fault> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
+        let (reply, receiver) = oneshot::channel();
         let job = Box::new(Call { weight, work, outcome: None, reply });
         if self.jobs.send(job).await.is_err() {
-            return Err(stopped(&self.place));
+            return Err(stopped(&self.database));
         }
-        // Closing the store must not wait for those who only wait for their answer.
+        // A caller that only awaits its reply must not keep the queue open: closing the store would wait for
+        // it.
         drop(self.jobs);
-        answer.await.unwrap_or_else(|_| Err(stopped(&self.place)))
+        receiver.await.unwrap_or_else(|_| Err(stopped(&self.database)))
     }
 }
 
-fn stopped(place: &Place) -> StoreError {
-    place.failed("write to", Fault::Unusable("its writer has stopped. Restart the server".to_owned()))
+fn stopped(database: &Database) -> StoreError {
+    database
+        .failed("write to", Fault::Unusable("its writer thread has stopped. Restart the server".to_owned()))
 }
 
-/// One write, in two steps: what it does, and the answer to whoever asked for it.
+/// One write: first run, then replied to once its transaction is decided.
 trait Job: Send {
     fn weight(&self) -> usize;
-    fn run(&mut self, file: &Connection, place: &Place) -> Result<(), StoreError>;
-    fn answer(self: Box<Self>, fate: Result<(), StoreError>);
+    fn run(&mut self, file: &Connection, database: &Database) -> Result<(), StoreError>;
+    fn reply(self: Box<Self>, commit: Result<(), StoreError>);
 }
 
 struct Call<T, W> {
     weight: usize,
     work: W,
-    /// Set once it has run; whether it counts is for the commit to say.
+    /// Set by `run`; valid only if the transaction commits.
     outcome: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -123,38 +126,38 @@ where
         self.weight
     }
 
-    fn run(&mut self, file: &Connection, place: &Place) -> Result<(), StoreError> {
-        let outcome = (self.work)(file).map_err(|fault| place.failed("write to", fault));
-        let verdict = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
+    fn run(&mut self, file: &Connection, database: &Database) -> Result<(), StoreError> {
+        let outcome = (self.work)(file).map_err(|fault| database.failed("write to", fault));
+        let status = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
         self.outcome = Some(outcome);
-        verdict
+        status
     }
 
-    fn answer(self: Box<Self>, fate: Result<(), StoreError>) {
-        // A failed commit outweighs a refusal: the refusal may rest on a neighbour's write that is now
-        // undone.
-        let answer = match (fate, self.outcome) {
+    fn reply(self: Box<Self>, commit: Result<(), StoreError>) {
+        // A failed commit takes precedence over a refusal: the refusal may depend on another write of the batch
+        // that is now rolled back.
+        let result = match (commit, self.outcome) {
             (Err(error), _) => Err(error),
             (Ok(()), Some(outcome)) => outcome,
             (Ok(()), None) => return,
         };
-        // Whoever asked may have gone; the write stands all the same.
-        let _ = self.reply.send(answer);
+        // The caller may have dropped its future; the write stands.
+        let _ = self.reply.send(result);
     }
 }
 
-/// What became of a transaction.
-enum Fate {
+/// The outcome of a transaction.
+enum BatchOutcome {
     Committed,
-    /// One of its jobs failed.
-    Undone(StoreError),
-    /// It could not be opened or committed.
+    /// A job failed; the transaction was rolled back.
+    RolledBack(StoreError),
+    /// The transaction could not be opened or committed.
     Failed(StoreError),
 }
 
-/// What the thread owns.
+/// State of the writer thread.
 struct Worker {
-    place: Arc<Place>,
+    database: Arc<Database>,
     open: Option<(Connection, Identity)>,
 }
 
@@ -166,7 +169,7 @@ impl Worker {
         self.finish()
     }
 
-    /// The next job. While there is none, the events of deleted sessions are cleared away.
+    /// Returns the next job. While there is none, removes the events of deleted sessions.
     fn next(&mut self, queue: &mut mpsc::Receiver<Box<dyn Job>>) -> Option<Box<dyn Job>> {
         loop {
             match queue.try_recv() {
@@ -179,92 +182,93 @@ impl Worker {
     }
 
     fn serve(&mut self, mut batch: Vec<Box<dyn Job>>) {
-        let fate = match self.commit(&mut batch) {
-            Fate::Undone(_) if batch.len() > 1 => {
+        let commit = match self.commit(&mut batch) {
+            BatchOutcome::RolledBack(_) if batch.len() > 1 => {
                 return batch.into_iter().for_each(|job| self.serve(vec![job]));
             }
-            Fate::Committed => Ok(()),
-            Fate::Undone(error) | Fate::Failed(error) => Err(error),
+            BatchOutcome::Committed => Ok(()),
+            BatchOutcome::RolledBack(error) | BatchOutcome::Failed(error) => Err(error),
         };
         for job in batch {
-            job.answer(fate.clone());
+            job.reply(commit.clone());
         }
     }
 
-    fn commit(&mut self, batch: &mut [Box<dyn Job>]) -> Fate {
-        let place = Arc::clone(&self.place);
-        let failed = |error| Fate::Failed(place.failed("write to", Fault::Sqlite(error)));
+    fn commit(&mut self, batch: &mut [Box<dyn Job>]) -> BatchOutcome {
+        let database = Arc::clone(&self.database);
+        let failed = |error| BatchOutcome::Failed(database.failed("write to", Fault::Sqlite(error)));
         let file = match self.file() {
             Ok(file) => file,
-            Err(fault) => return Fate::Failed(place.failed("open", fault)),
+            Err(fault) => return BatchOutcome::Failed(database.failed("open", fault)),
         };
         let transaction = match file.transaction_with_behavior(TransactionBehavior::Immediate) {
             Ok(transaction) => transaction,
             Err(error) => return failed(error),
         };
         for job in batch {
-            if let Err(error @ StoreError::Medium { .. }) = job.run(&transaction, &place) {
-                return Fate::Undone(error);
+            if let Err(error @ StoreError::Medium { .. }) = job.run(&transaction, &database) {
+                return BatchOutcome::RolledBack(error);
             }
         }
         match transaction.commit() {
             Ok(()) => {
-                place.count_commit();
-                Fate::Committed
+                database.count_commit();
+                BatchOutcome::Committed
             }
             Err(error) => failed(error),
         }
     }
 
-    /// The connection to the file that is at our path now. If that is not the one we have open, what is live
-    /// in the old one is carried over first.
+    /// Returns the connection to the file that is at our path now. If it is not the file that is open, first
+    /// copies the held sessions over from the old one.
     fn file(&mut self) -> Result<&mut Connection, Fault> {
-        let present = self.place.identity();
+        let present = self.database.identity();
         let current = self.open.take_if(|(_, identity)| Some(*identity) == present);
         let (connection, identity) = match current {
             Some(current) => current,
             None => self.reopen()?,
         };
-        self.place.set_opened(identity);
+        self.database.set_opened(identity);
         let (connection, _) = self.open.insert((connection, identity));
         Ok(connection)
     }
 
     fn reopen(&mut self) -> Result<(Connection, Identity), Fault> {
-        let (mut new, identity) = schema::open_writer(&self.place)?;
+        let (mut new, identity) = schema::open_writer(&self.database)?;
         if let Some((old, _)) = &self.open {
             schema::leave_log_alone(old)?;
-            let carried = rescue::carry_over(old, &mut new, self.place.instance())?;
+            let carried = rescue::carry_over(old, &mut new, self.database.instance())?;
             tracing::warn!(
-                path = %self.place.path().display(),
+                path = %self.database.path().display(),
                 carried,
-                "the session store was removed or replaced; sessions in use were carried over to the new file"
+                "session store was removed or replaced; copied the sessions in use to the new file"
             );
         }
         Ok((new, identity))
     }
 
-    /// Uses a quiet moment; says whether there is more to do.
+    /// Removes some events of deleted sessions. Returns whether more remain.
     fn sweep(&mut self) -> bool {
         let Some((file, _)) = &mut self.open else { return false };
         write::sweep(file, SWEEP).unwrap_or_else(|fault| {
-            let error = self.place.failed("write to", fault);
-            tracing::warn!(%error, "deleted sessions are not cleared away yet");
+            let error = self.database.failed("write to", fault);
+            tracing::warn!(%error, "failed to remove the events of deleted sessions; trying again later");
             false
         })
     }
 
-    /// Closing the last connection folds the log into the file, unless that is not there any more.
+    /// Closes the file. Closing the last connection checkpoints the log, unless the file is no longer at its
+    /// path.
     fn finish(self) -> Result<(), StoreError> {
         let Some((file, identity)) = self.open else { return Ok(()) };
-        if self.place.identity() != Some(identity) {
-            schema::leave_log_alone(&file).map_err(|fault| self.place.failed("close", fault))?;
+        if self.database.identity() != Some(identity) {
+            schema::leave_log_alone(&file).map_err(|fault| self.database.failed("close", fault))?;
         }
-        file.close().map_err(|(_, error)| self.place.failed("close", error.into()))
+        file.close().map_err(|(_, error)| self.database.failed("close", error.into()))
     }
 }
 
-/// Everything that waits already, up to what one transaction takes on.
+/// Takes further jobs from the queue, up to the limits of one transaction.
 fn gather(first: Box<dyn Job>, queue: &mut mpsc::Receiver<Box<dyn Job>>) -> Vec<Box<dyn Job>> {
     let mut weight = first.weight();
     let mut batch = vec![first];

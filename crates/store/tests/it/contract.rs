@@ -1,4 +1,4 @@
-//! Every home passes the same laws.
+//! Runs the contract against every store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ async fn memory() {
 }
 
 #[tokio::test]
-async fn a_store_with_no_fault_planned() {
+async fn faulty_store_without_a_planned_fault() {
     run_all(async || Stores::same(Arc::new(FaultyStore::new(Arc::new(MemoryStore::default()))))).await;
 }
 
-/// Keeps all directories until the laws are checked.
+/// Keeps all directories until the end of the run.
 async fn run_on_disk(make: impl Fn(&Path) -> Stores) {
     let root = tempfile::tempdir().unwrap();
     let number = std::sync::atomic::AtomicU32::new(0);

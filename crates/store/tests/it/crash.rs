@@ -1,7 +1,7 @@
-//! A writer killed at any moment has written everything that it acknowledged.
+//! A writer that is killed at any moment has written everything that it acknowledged.
 //!
-//! The test runs this very program again as the writer, which says on its standard output what was
-//! acknowledged, and kills it.
+//! The test runs this test binary again as the writer, which prints every acknowledged write to standard
+//! output, and kills it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -18,39 +18,40 @@ const DIRECTORY: &str = "BATON_STORE_TEST_CRASH_DIRECTORY";
 const SERVER: &str = "BATON_STORE_TEST_CRASH_SERVER";
 const SESSIONS: usize = 6;
 
-/// The writer. Does nothing unless it is started by the tests below.
+/// The body of the writer process, not a test: it never returns, and panics without its environment.
 #[test]
-fn child() {
-    let Some(directory) = std::env::var_os(DIRECTORY) else { return };
+#[ignore = "run as a child process by the other tests of this module"]
+fn writer_process() {
+    let directory = std::env::var_os(DIRECTORY).expect("started only by the tests of this module");
     let server = std::env::var(SERVER).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     runtime.block_on(async {
         let path = Path::new(&directory).join("state/baton.db");
         let store = Arc::new(SqliteStore::new(path, Durability::Full));
         for number in 0..SESSIONS {
-            tokio::spawn(write_for_ever(Arc::clone(&store), format!("{server}-{number}")));
+            tokio::spawn(write_forever(Arc::clone(&store), format!("{server}-{number}")));
         }
         std::future::pending::<()>().await;
     });
 }
 
-async fn write_for_ever(store: Arc<impl Store>, name: String) {
+async fn write_forever(store: Arc<impl Store>, name: String) {
     let result: Result<(), StoreError> = async {
         let lease = store.create(new_session(&name, 0)).await?;
         let mut head = 0;
         loop {
             head = store.append(next(&lease, head)).await?.0;
-            // One write for each line, so that a line is never torn.
+            // One write call for each line, so that a line is never torn.
             std::io::stdout().write_all(format!("\nacknowledged {name} {head}\n").as_bytes()).unwrap();
         }
     }
     .await;
-    // A writer that fails must end, or the test would listen for ever.
-    eprintln!("the writer {name} failed: {result:?}");
+    // A writer that fails must end, or the test would wait for its output forever.
+    eprintln!("writer {name} failed: {result:?}");
     std::process::abort();
 }
 
-/// A writer that runs, and what it has acknowledged so far: the last place of each session.
+/// A running writer, and the last acknowledged sequence number of each session.
 struct Server {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -60,7 +61,7 @@ struct Server {
 impl Server {
     fn start(name: &str, directory: &Path) -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "crash::child", "--nocapture", "--test-threads=1"])
+            .args(["--ignored", "--exact", "crash::writer_process", "--nocapture", "--test-threads=1"])
             .env(DIRECTORY, directory)
             .env(SERVER, name)
             .stdout(Stdio::piped())
@@ -70,8 +71,8 @@ impl Server {
         Self { process, lines, acknowledged: BTreeMap::new() }
     }
 
-    /// Listens until so many more writes are acknowledged, or there is nothing more to hear.
-    fn listen(&mut self, mut writes: usize) {
+    /// Reads until this many more writes are acknowledged, or to the end of the output.
+    fn read_acknowledgements(&mut self, mut writes: usize) {
         while writes > 0 {
             let Some(Ok(line)) = self.lines.next() else { return };
             if let ["acknowledged", name, head] = line.split(' ').collect::<Vec<_>>()[..] {
@@ -81,46 +82,46 @@ impl Server {
         }
     }
 
-    /// Kills it in the middle of whatever it does. What is left in the pipe was acknowledged as well.
+    /// Kills the process at an arbitrary moment. Lines left in the pipe were acknowledged as well.
     fn kill(mut self) -> BTreeMap<String, u64> {
         self.process.kill().unwrap();
-        self.listen(usize::MAX);
+        self.read_acknowledgements(usize::MAX);
         self.process.wait().unwrap();
         self.acknowledged
     }
 }
 
-async fn assert_kept(directory: &Path, acknowledged: BTreeMap<String, u64>) {
+async fn assert_stored(directory: &Path, acknowledged: BTreeMap<String, u64>) {
     assert!(!acknowledged.is_empty(), "the writer never started");
     let store = sqlite(&directory.join("state/baton.db"));
     for (name, head) in acknowledged {
         let found = assert_whole(&store, &name).await;
-        assert!(found >= head, "{name}: {head} was acknowledged, but only {found} are there");
-        assert!(found <= head + 1, "{name}: a session has one write on its way at a time");
+        assert!(found >= head, "{name}: {head} was acknowledged, but only {found} are stored");
+        assert!(found <= head + 1, "{name}: a session has one write in flight");
     }
 }
 
 #[tokio::test]
-async fn everything_acknowledged_survives_a_kill() {
+async fn acknowledged_writes_survive_a_kill() {
     for round in 0..20 {
         let root = tempfile::tempdir().unwrap();
         let mut server = Server::start("only", root.path());
-        server.listen(1 + round * 7);
-        assert_kept(root.path(), server.kill()).await;
+        server.read_acknowledgements(1 + round * 7);
+        assert_stored(root.path(), server.kill()).await;
     }
 }
 
 #[tokio::test]
-async fn servers_that_share_a_file_survive_each_others_end() {
+async fn acknowledged_writes_survive_a_kill_of_another_server() {
     for round in 0..5 {
         let root = tempfile::tempdir().unwrap();
-        // Both start on a file that is not there yet, and one goes on after the other was killed.
+        // Both start on a file that does not exist yet, and one continues after the other was killed.
         let (mut one, mut other) = (Server::start("one", root.path()), Server::start("other", root.path()));
-        one.listen(10 + round * 7);
+        one.read_acknowledgements(10 + round * 7);
         let of_one = one.kill();
-        other.listen(40);
+        other.read_acknowledgements(40);
         let of_other = other.kill();
-        assert_kept(root.path(), of_one).await;
-        assert_kept(root.path(), of_other).await;
+        assert_stored(root.path(), of_one).await;
+        assert_stored(root.path(), of_other).await;
     }
 }

@@ -1,5 +1,4 @@
-//! Files that a crash, a bad disk or a person has damaged: opened as far as possible, reported, never a
-//! panic.
+//! Files damaged by a crash, a bad disk or a user: opened as far as possible, reported, never a panic.
 
 use std::path::Path;
 
@@ -7,16 +6,15 @@ use baton_store::{Store, StoreError, Take};
 
 use crate::support::{assert_whole, id, new_session, next, owner, read_all, sqlite};
 
-/// A copy of the files of a store that is still open, as a crash leaves them: the file, and the log beside
-/// it.
-struct Wreck {
+/// The files of a store copied while it is open, as a crash leaves them: the database and its log.
+struct CrashedFiles {
     file: Vec<u8>,
     log: Vec<u8>,
-    /// How long the log was when each record was acknowledged.
+    /// Length of the log after each acknowledged record.
     acknowledged: Vec<usize>,
 }
 
-async fn wreck(records: u64) -> Wreck {
+async fn crash_after(records: u64) -> CrashedFiles {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("baton.db");
     let log = root.path().join("baton.db-wal");
@@ -27,11 +25,11 @@ async fn wreck(records: u64) -> Wreck {
         store.append(next(&lease, head)).await.unwrap();
         acknowledged.push(usize::try_from(std::fs::metadata(&log).unwrap().len()).unwrap());
     }
-    Wreck { file: std::fs::read(&path).unwrap(), log: std::fs::read(&log).unwrap(), acknowledged }
+    CrashedFiles { file: std::fs::read(&path).unwrap(), log: std::fs::read(&log).unwrap(), acknowledged }
 }
 
-impl Wreck {
-    /// The files with another log, in a directory of their own.
+impl CrashedFiles {
+    /// Writes the files with this log into a new directory.
     fn restore(&self, log: &[u8]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("baton.db"), &self.file).unwrap();
@@ -39,20 +37,20 @@ impl Wreck {
         root
     }
 
-    /// How many records were acknowledged while the log was no longer than this.
+    /// Number of records that were acknowledged while the log was no longer than this.
     fn acknowledged_within(&self, bytes: usize) -> u64 {
         self.acknowledged.iter().filter(|length| **length <= bytes).count() as u64
     }
 }
 
-/// Opens a damaged copy and returns how many records of `s` it has, checking that they are a whole beginning.
-async fn recovered(wreck: tempfile::TempDir) -> u64 {
-    let store = sqlite(&wreck.path().join("baton.db"));
+/// Opens a damaged copy and returns the number of records of `s`, asserting that they are an intact prefix.
+async fn recovered(directory: tempfile::TempDir) -> u64 {
+    let store = sqlite(&directory.path().join("baton.db"));
     match store.summary(&id("s")).await.unwrap() {
         None => 0,
         Some(summary) => {
             let head = assert_whole(&store, "s").await;
-            // And it can be written again.
+            // The session is writable again.
             let take = Take::From(summary.holder.unwrap().epoch);
             let opened = store.acquire(&id("s"), owner("next"), take).await.unwrap();
             store.append(next(&opened.lease, head)).await.unwrap();
@@ -63,39 +61,37 @@ async fn recovered(wreck: tempfile::TempDir) -> u64 {
 }
 
 #[tokio::test]
-async fn a_torn_log_loses_only_what_was_torn_off() {
-    let wreck = wreck(12).await;
-    // Every page of the log is torn somewhere: a stride that shares no factor with the page size hits all
-    // offsets.
-    for length in (0..=wreck.log.len()).step_by(1531).chain([wreck.log.len()]) {
-        let head = recovered(wreck.restore(&wreck.log[..length])).await;
-        assert!(head >= wreck.acknowledged_within(length), "cut at {length}: only {head} records");
+async fn truncated_log_loses_only_the_records_cut_off() {
+    let crashed = crash_after(12).await;
+    // A stride that shares no factor with the page size cuts pages at all kinds of offsets.
+    for length in (0..=crashed.log.len()).step_by(1531).chain([crashed.log.len()]) {
+        let head = recovered(crashed.restore(&crashed.log[..length])).await;
+        assert!(head >= crashed.acknowledged_within(length), "cut at {length}: only {head} records");
         assert!(head <= 12);
     }
 }
 
 #[tokio::test]
-async fn a_log_that_ends_in_garbage_loses_only_what_is_garbage() {
-    let wreck = wreck(12).await;
-    for from in (0..wreck.log.len()).step_by(4799) {
+async fn log_with_a_garbage_tail_loses_only_that_tail() {
+    let crashed = crash_after(12).await;
+    for from in (0..crashed.log.len()).step_by(4799) {
         for filler in [0, 0xFF] {
-            let mut log = wreck.log.clone();
+            let mut log = crashed.log.clone();
             log[from..].fill(filler);
-            let head = recovered(wreck.restore(&log)).await;
-            assert!(head >= wreck.acknowledged_within(from), "garbage from {from}: only {head} records");
+            let head = recovered(crashed.restore(&log)).await;
+            assert!(head >= crashed.acknowledged_within(from), "garbage from {from}: only {head} records");
         }
     }
 }
 
-/// A file that was closed properly, with a few hundred records in it.
-async fn sound_file(path: &Path) {
+/// Creates a file with a few hundred records and closes it properly.
+async fn intact_file(path: &Path) {
     let store = sqlite(path);
     store.create(new_session("s", 300)).await.unwrap();
     store.close().await.unwrap();
 }
 
-/// Tries everything. Each call may succeed or report a failing medium that says what to do; it must not
-/// panic.
+/// Calls every method. Each call may succeed or fail with advice; none may panic.
 async fn try_everything(path: &Path) -> Vec<StoreError> {
     let store = sqlite(path);
     let mut errors = Vec::new();
@@ -117,10 +113,10 @@ async fn try_everything(path: &Path) -> Vec<StoreError> {
 }
 
 #[tokio::test]
-async fn an_overwritten_header_is_reported_with_the_way_out() {
+async fn overwritten_header_is_reported_with_advice() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("baton.db");
-    sound_file(&path).await;
+    intact_file(&path).await;
     let mut content = std::fs::read(&path).unwrap();
     content[..100].fill(b'x');
     std::fs::write(&path, content).unwrap();
@@ -133,17 +129,17 @@ async fn an_overwritten_header_is_reported_with_the_way_out() {
 }
 
 #[tokio::test]
-async fn damage_anywhere_is_reported_or_harmless() {
+async fn damage_at_any_page_is_reported_or_harmless() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("baton.db");
-    sound_file(&path).await;
-    let sound = std::fs::read(&path).unwrap();
+    intact_file(&path).await;
+    let intact = std::fs::read(&path).unwrap();
     let page = 4096;
     let mut damaged = Vec::new();
-    for place in (0..sound.len()).step_by(page) {
-        damaged.push(sound[..place + page / 2].to_vec()); // torn in the middle of a page
-        let mut garbled = sound.clone();
-        garbled[place + 8..(place + 600).min(sound.len())].fill(0xA5);
+    for place in (0..intact.len()).step_by(page) {
+        damaged.push(intact[..place + page / 2].to_vec()); // cut in the middle of a page
+        let mut garbled = intact.clone();
+        garbled[place + 8..(place + 600).min(intact.len())].fill(0xA5);
         damaged.push(garbled);
     }
     let mut reported = 0;
@@ -153,7 +149,7 @@ async fn damage_anywhere_is_reported_or_harmless() {
         let _ = std::fs::remove_file(root.path().join("baton.db-shm"));
         for error in try_everything(&path).await {
             match error {
-                // Where nothing can be read any more, nothing is found.
+                // A lookup in an unreadable table finds nothing.
                 StoreError::NotFound(_) => {}
                 StoreError::Medium { cause, .. } => {
                     reported += 1;
@@ -168,7 +164,7 @@ async fn damage_anywhere_is_reported_or_harmless() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_as_good_as_none() {
+async fn empty_file_is_treated_as_a_new_one() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("baton.db");
     std::fs::write(&path, b"").unwrap();
@@ -185,7 +181,7 @@ fn names(all: &[baton_store::Summary]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn damaged_row_does_not_hide_the_others() {
+async fn damaged_row_hides_no_other_session() {
     for damage in ["owner = 'no JSON'", "head = -1", "size = -1", "epoch = -1, owner = '{}'"] {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("baton.db");
@@ -211,7 +207,7 @@ async fn damaged_row_does_not_hide_the_others() {
 }
 
 #[tokio::test]
-async fn damaged_page_does_not_hide_the_sessions_on_others() {
+async fn damaged_page_hides_only_its_own_sessions() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("baton.db");
     let store = sqlite(&path);
@@ -233,7 +229,7 @@ async fn damaged_page_does_not_hide_the_sessions_on_others() {
 }
 
 #[tokio::test]
-async fn store_that_cannot_be_written_says_so_when_probed() {
+async fn probe_of_an_unwritable_store_fails() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("baton.db");
     let store = sqlite(&path);
@@ -241,7 +237,7 @@ async fn store_that_cannot_be_written_says_so_when_probed() {
     let length = || std::fs::metadata(&log).map_or(0, |found| found.len());
     let before = length();
     store.probe().await.unwrap();
-    assert!(length() > before, "a probe that writes nothing finds no full disk");
+    assert!(length() > before, "a probe that writes nothing cannot detect a full disk");
     store.close().await.unwrap();
     let file = rusqlite::Connection::open(&path).unwrap();
     file.execute_batch("DROP TABLE epochs").unwrap();

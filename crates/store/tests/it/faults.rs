@@ -1,4 +1,4 @@
-//! The faults themselves, and the way they are meant to be used: one at every call in turn.
+//! The injected faults, and their intended use: one at every call in turn.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ async fn lease_of(store: &FaultyStore, name: &str) -> Lease {
 }
 
 #[tokio::test]
-async fn before_has_no_effect_after_has_it_unsaid() {
+async fn fault_before_a_call_prevents_it_and_fault_after_hides_it() {
     let store = faulty();
     let lease = lease_of(&store, "s").await;
     store.plan(Fault::Before(2));
     assert!(matches!(store.append(next(&lease, 0)).await, Err(StoreError::Medium { .. })));
-    assert_eq!(store.append(next(&lease, 0)).await.unwrap(), Seq(1), "the first try did nothing");
+    assert_eq!(store.append(next(&lease, 0)).await.unwrap(), Seq(1), "the first attempt had no effect");
 
     store.plan(Fault::After(4));
     assert!(matches!(store.append(next(&lease, 1)).await, Err(StoreError::Medium { .. })));
     let again = store.append(next(&lease, 1)).await;
     assert!(
         matches!(again, Err(StoreError::OutOfStep { actual: Seq(2), .. })),
-        "the first try was done: {again:?}"
+        "the first attempt took effect: {again:?}"
     );
     assert_eq!(store.calls(), 5);
 }
 
 #[tokio::test]
-async fn a_lost_acknowledgement_does_not_hide_a_refusal() {
+async fn lost_acknowledgement_does_not_hide_a_refusal() {
     let store = faulty();
     let lease = lease_of(&store, "s").await;
     store.plan(Fault::After(2));
@@ -43,7 +43,7 @@ async fn a_lost_acknowledgement_does_not_hide_a_refusal() {
 }
 
 #[tokio::test]
-async fn a_full_disk_stays_full_until_it_is_healed() {
+async fn full_disk_stays_full_until_healed() {
     let store = faulty();
     let lease = lease_of(&store, "s").await;
     store.plan(Fault::From(3));
@@ -57,14 +57,14 @@ async fn a_full_disk_stays_full_until_it_is_healed() {
     assert_eq!(store.append(next(&lease, 1)).await.unwrap(), Seq(2));
 }
 
-/// A writer that repeats whatever may not have been done, and so survives a fault at any call.
-async fn stubborn_scenario(store: &FaultyStore) {
+/// Retries every call whose effect is unknown, and so survives a fault at any call.
+async fn write_with_retries(store: &FaultyStore) {
     let lease = loop {
         match store.create(new_session("s", 0)).await {
             Ok(lease) => break lease,
             Err(StoreError::Exists(_)) => {
-                // The acknowledgement was lost, and with it the epoch: ask who holds it, and take it from
-                // ourselves.
+                // The acknowledgement was lost, and with it the epoch: look up the holder, which is this
+                // process, and take over from it.
                 let Ok(Some(summary)) = store.summary(&id("s")).await else { continue };
                 let take = summary.holder.map_or(Take::IfFree, |holder| Take::From(holder.epoch));
                 if let Ok(opened) = store.acquire(&id("s"), owner("ours"), take).await {
@@ -88,17 +88,17 @@ async fn stubborn_scenario(store: &FaultyStore) {
 }
 
 #[tokio::test]
-async fn a_fault_at_every_call_in_turn() {
+async fn retrying_writer_survives_a_fault_at_every_call() {
     let store = faulty();
-    stubborn_scenario(&store).await;
+    write_with_retries(&store).await;
     let calls = store.calls();
     assert_eq!(calls, 5);
     for call in 1..=calls {
         for fault in [Fault::Before(call), Fault::After(call)] {
             let store = faulty();
             store.plan(fault);
-            stubborn_scenario(&store).await;
-            assert!(store.calls() > calls, "{fault:?} was not noticed");
+            write_with_retries(&store).await;
+            assert!(store.calls() > calls, "{fault:?} caused no retry");
             store.heal();
             assert_eq!(assert_whole(&store, "s").await, 3, "{fault:?}");
             assert_eq!(store.summary(&id("s")).await.unwrap().unwrap().holder, None, "{fault:?}");

@@ -1,4 +1,4 @@
-//! How the file comes to be, is opened and let go, and what is refused.
+//! Creating, opening and closing the file, and files that are refused.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::support::{assert_whole, id, new_session, next, owner, read_all, sqlite};
 
 #[tokio::test]
-async fn asking_creates_nothing() {
+async fn reads_do_not_create_the_file() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("not/there");
     let store = sqlite(&directory.join("baton.db"));
@@ -26,7 +26,7 @@ async fn asking_creates_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_written_outlives_the_store() {
+async fn written_state_outlives_the_store() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("deep/down/baton.db");
     for close in [true, false] {
@@ -48,7 +48,7 @@ async fn what_is_written_outlives_the_store() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn only_its_owner_can_read_it() {
+async fn file_is_readable_only_by_its_owner() {
     use std::os::unix::fs::PermissionsExt;
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("state/baton.db");
@@ -61,7 +61,7 @@ async fn only_its_owner_can_read_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_servers_may_start_on_a_new_file_at_once() {
+async fn many_servers_can_create_the_file_concurrently() {
     for _ in 0..5 {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("state/baton.db");
@@ -81,7 +81,7 @@ async fn many_servers_may_start_on_a_new_file_at_once() {
     }
 }
 
-/// Every call must fail with a text that says this; nothing may panic.
+/// Asserts that every call fails with a text that contains this, and none panics.
 async fn assert_refused(path: &Path, expected: &str) {
     let store = sqlite(path);
     let errors = [
@@ -100,7 +100,7 @@ async fn assert_refused(path: &Path, expected: &str) {
 }
 
 #[tokio::test]
-async fn a_file_of_a_newer_version_is_refused_and_left_alone() {
+async fn file_of_a_newer_version_is_refused_and_left_unchanged() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("baton.db");
     let store = sqlite(&path);
@@ -113,7 +113,7 @@ async fn a_file_of_a_newer_version_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_file_of_another_program_is_refused_and_left_alone() {
+async fn file_of_another_program_is_refused_and_left_unchanged() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("baton.db");
     Connection::open(&path).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
@@ -123,13 +123,13 @@ async fn a_file_of_another_program_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_directory_in_place_of_the_file_is_reported() {
+async fn directory_at_the_path_of_the_file_is_reported() {
     let root = tempfile::tempdir().unwrap();
     assert_refused(root.path(), "Check that").await;
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_made_is_reported() {
+async fn directory_that_cannot_be_created_is_reported() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("file"), "in the way").unwrap();
     let store = sqlite(&root.path().join("file/baton.db"));

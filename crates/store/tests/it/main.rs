@@ -1,7 +1,7 @@
-//! All tests that use the store from outside, in one program: linking SQLite once is what takes time.
+//! All tests of the public interface, in one binary: linking SQLite takes most of the build time.
 
 #![allow(clippy::disallowed_methods, reason = "tests may block")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test reports by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests report by panicking")]
 
 mod contract;
 mod crash;

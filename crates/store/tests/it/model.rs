@@ -1,4 +1,4 @@
-//! Random operations: the store in memory, which is obviously right, says what the one in a file must answer.
+//! Random operations: the SQLite store must answer like the store in memory, which is obviously correct.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::support::{id, owner, sqlite};
 
-/// Few names and few leases, so that operations meet.
+/// Few ids and few leases, so that operations collide.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ enum Operation {
         span: Span,
     },
     List,
-    /// The server ends and another one starts.
+    /// One server ends and another starts.
     Restart,
     /// The directory is removed.
     Vanish,
@@ -91,15 +91,15 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(operation, 1..40)
 }
 
-/// Both stores, and what translates between them: their epochs are different numbers.
+/// Both stores, and the mapping between them: their epochs differ.
 struct Both {
     model: MemoryStore,
     real: baton_store::sqlite::SqliteStore,
     path: PathBuf,
-    /// All leases ever given, the oldest first: the model's, then the real one.
+    /// All leases ever granted, oldest first: the model's, then the real one.
     leases: Vec<(Lease, Lease)>,
     epochs: HashMap<Epoch, Epoch>,
-    /// The real leases that were given by this run of the server.
+    /// The real leases granted by this run of the server.
     of_this_run: BTreeSet<Epoch>,
 }
 
@@ -126,8 +126,8 @@ impl Both {
         self.leases.push((model, real));
     }
 
-    /// Writes a result down with the model's epochs.
-    fn told<T: std::fmt::Debug>(&self, result: &Result<T, StoreError>) -> String {
+    /// Formats a result with the model's epochs.
+    fn formatted<T: std::fmt::Debug>(&self, result: &Result<T, StoreError>) -> String {
         match result {
             Err(StoreError::Held { session, holder }) => {
                 let holder = Box::new(self.translated(holder));
@@ -168,7 +168,7 @@ impl Both {
                 };
                 let expected = self.model.append(append(model)).await;
                 let found = self.real.append(append(real)).await;
-                assert_eq!(self.told(&found), self.told(&expected));
+                assert_eq!(self.formatted(&found), self.formatted(&expected));
             }
             Operation::Release { lease } => {
                 let Some((model, real)) = self.lease(lease).cloned() else { return };
@@ -182,7 +182,7 @@ impl Both {
             Operation::Read { name, span } => {
                 let expected = self.model.read(&id(NAMES[name]), span).await;
                 let found = self.real.read(&id(NAMES[name]), span).await;
-                assert_eq!(self.told(&found), self.told(&expected));
+                assert_eq!(self.formatted(&found), self.formatted(&expected));
             }
             Operation::List => self.compare_lists().await,
             Operation::Restart => {
@@ -205,7 +205,7 @@ impl Both {
         };
         match (self.model.create(new.clone()).await, self.real.create(new).await) {
             (Ok(model), Ok(real)) => self.learn(model, real),
-            (expected, found) => assert_eq!(self.told(&found), self.told(&expected)),
+            (expected, found) => assert_eq!(self.formatted(&found), self.formatted(&expected)),
         }
     }
 
@@ -229,7 +229,7 @@ impl Both {
                 let found = Opened { lease: expected.lease.clone(), ..found };
                 assert_eq!(format!("{found:?}"), format!("{expected:?}"));
             }
-            (expected, found) => assert_eq!(self.told(&found), self.told(&expected)),
+            (expected, found) => assert_eq!(self.formatted(&found), self.formatted(&expected)),
         }
     }
 
@@ -244,7 +244,7 @@ impl Both {
         }
     }
 
-    /// Of the sessions, those that this run of the server holds are left.
+    /// Removes the directory: only sessions held by this run of the server remain.
     async fn vanish(&mut self) {
         let _ = std::fs::remove_dir_all(self.path.parent().unwrap());
         let live: BTreeSet<_> =
@@ -254,7 +254,8 @@ impl Both {
                 self.model.delete(&summary.session).await.unwrap();
             }
         }
-        // A restart right now would leave nothing, which the model does not know; so let the store notice.
+        // A restart right now would leave nothing, which the model does not cover; so let the store notice
+        // first.
         self.compare_lists().await;
     }
 }
@@ -262,7 +263,7 @@ impl Both {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
-    fn sqlite_does_what_memory_does(operations in operations()) {
+    fn sqlite_behaves_like_memory(operations in operations()) {
         let root = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the tests.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(crate) fn owner(server: &str) -> Owner {
     Owner { server: server.into(), host: "host".into(), boot: "boot".into(), pid: 1, started: 1 }
 }
 
-/// A record that tells from its body where it belongs.
+/// A record whose body names its session and sequence number.
 pub(crate) fn record(session: &str, place: u64) -> NewRecord {
     NewRecord { kind: "kind".into(), body: format!("{session}/{place}").repeat(20).into() }
 }
@@ -31,7 +31,7 @@ pub(crate) fn new_session(name: &str, records: u64) -> NewSession {
     }
 }
 
-/// One more record at the right place.
+/// An append of one more record at the head.
 pub(crate) fn next(lease: &Lease, head: u64) -> Append {
     Append {
         lease: lease.clone(),
@@ -44,7 +44,7 @@ pub(crate) fn next(lease: &Lease, head: u64) -> Append {
     }
 }
 
-/// A store in a file. What makes it fully durable shows only when the power fails, and takes time.
+/// A store in a file, without full durability: that shows only after a power loss, and is slow.
 pub(crate) fn sqlite(path: &Path) -> SqliteStore {
     SqliteStore::new(path, Durability::Relaxed)
 }
@@ -53,7 +53,7 @@ pub(crate) async fn read_all(store: &impl Store, name: &str) -> Result<Vec<Recor
     store.read(&id(name), Span::After { after: Seq::ZERO, limit: usize::MAX }).await
 }
 
-/// Checks that a session's history is whole: places without gaps, each with the record written there.
+/// Asserts that a session's history is complete: no gaps, and each record as written.
 pub(crate) async fn assert_whole(store: &impl Store, name: &str) -> u64 {
     let found = read_all(store, name).await.unwrap();
     for (index, found) in found.iter().enumerate() {

@@ -26,7 +26,7 @@ impl Home {
     }
 }
 
-/// A session in use and one at rest.
+/// Creates a held session and a released one.
 async fn live_and_idle(store: &SqliteStore) -> Lease {
     let live = store.create(new_session("live", 2)).await.unwrap();
     let snapshot = Some(Bytes::from_static(b"snapshot"));
@@ -43,7 +43,7 @@ fn names(summaries: Vec<baton_store::Summary>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_session_in_use_goes_on_and_the_rest_is_gone() {
+async fn held_session_continues_and_the_rest_is_gone() {
     let home = Home::new();
     let store = sqlite(&home.path());
     let live = live_and_idle(&store).await;
@@ -59,7 +59,7 @@ async fn a_session_in_use_goes_on_and_the_rest_is_gone() {
     let before = before.unwrap();
     assert_eq!((after.created, after.meta, after.holder), (before.created, before.meta, before.holder));
 
-    // And it is really there: another server finds it, with its snapshot.
+    // It is in the new file: another server finds it, with its snapshot.
     drop(store);
     let other = sqlite(&home.path());
     assert_eq!(assert_whole(&other, "live").await, 6);
@@ -70,7 +70,7 @@ async fn a_session_in_use_goes_on_and_the_rest_is_gone() {
 }
 
 #[tokio::test]
-async fn readers_notice_by_themselves() {
+async fn readers_notice_a_removed_file() {
     let home = Home::new();
     let store = sqlite(&home.path());
     live_and_idle(&store).await;
@@ -80,11 +80,11 @@ async fn readers_notice_by_themselves() {
     home.remove();
     assert_eq!(assert_whole(&store, "live").await, 3);
     assert!(matches!(read_all(&store, "idle").await, Err(StoreError::NotFound(_))));
-    assert_eq!(open_but_removed(home.root.path()), 0, "the old files are let go");
+    assert_eq!(open_but_removed(home.root.path()), 0, "the old files are closed");
 }
 
 #[tokio::test]
-async fn readers_notice_a_file_that_another_server_has_made() {
+async fn readers_notice_a_file_created_by_another_server() {
     let home = Home::new();
     let store = sqlite(&home.path());
     live_and_idle(&store).await;
@@ -97,11 +97,11 @@ async fn readers_notice_a_file_that_another_server_has_made() {
 }
 
 #[tokio::test]
-async fn epochs_go_on_from_where_they_were() {
+async fn epochs_continue_in_the_new_file() {
     let home = Home::new();
     let store = sqlite(&home.path());
     store.create(new_session("first", 0)).await.unwrap();
-    // As if the clock had been set back since: a new file starts from the clock.
+    // As if the clock had been set back since: a new file derives its first epoch from the clock.
     let far = 1_000_000_000_000_i64;
     let file = rusqlite::Connection::open(home.path()).unwrap();
     file.execute("UPDATE epochs SET last = last + ?1", [far]).unwrap();
@@ -112,7 +112,7 @@ async fn epochs_go_on_from_where_they_were() {
     assert!(opened.lease.epoch > live.epoch);
 }
 
-/// How many removed files below this directory this process still has open.
+/// Number of removed files below this directory that this process still has open.
 fn open_but_removed(directory: &Path) -> usize {
     let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return 0 };
     open.flatten()
@@ -122,7 +122,7 @@ fn open_but_removed(directory: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn only_the_file_is_removed_and_its_log_is_left() {
+async fn leftover_log_of_a_removed_file_is_ignored() {
     let home = Home::new();
     let store = sqlite(&home.path());
     let live = live_and_idle(&store).await;
@@ -133,13 +133,13 @@ async fn only_the_file_is_removed_and_its_log_is_left() {
 }
 
 #[tokio::test]
-async fn each_server_carries_over_its_own() {
+async fn each_server_copies_its_own_sessions() {
     let home = Home::new();
     let (one, other) = (sqlite(&home.path()), sqlite(&home.path()));
     let ours = one.create(new_session("ours", 1)).await.unwrap();
     let theirs = other.create(new_session("theirs", 1)).await.unwrap();
     one.create(new_session("lost", 1)).await.map(|lease| one.release(lease)).unwrap().await.unwrap();
-    // Held by the same owner, but through a store that is gone.
+    // Held by the same owner, but through a store that was closed.
     let third = sqlite(&home.path());
     third.create(new_session("orphan", 1)).await.unwrap();
     third.close().await.unwrap();
@@ -156,7 +156,7 @@ async fn each_server_carries_over_its_own() {
 }
 
 #[tokio::test]
-async fn a_session_of_the_same_name_in_the_new_file_wins() {
+async fn session_with_the_same_id_in_the_new_file_wins() {
     let home = Home::new();
     let old = sqlite(&home.path());
     let lease = old.create(new_session("s", 5)).await.unwrap();
@@ -169,7 +169,7 @@ async fn a_session_of_the_same_name_in_the_new_file_wins() {
 }
 
 #[tokio::test]
-async fn closing_after_the_file_is_gone_makes_no_new_one() {
+async fn closing_after_removal_creates_no_file() {
     let home = Home::new();
     let store = sqlite(&home.path());
     live_and_idle(&store).await;
@@ -179,10 +179,10 @@ async fn closing_after_the_file_is_gone_makes_no_new_one() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_that_is_moved_away_as_advised_is_replaced() {
+async fn damaged_file_that_was_moved_away_is_replaced() {
     let home = Home::new();
     let store = sqlite(&home.path());
-    // More than is kept in memory.
+    // More than fits into the cache.
     let live = store.create(new_session("live", 20_000)).await.unwrap();
     for name in ["baton.db", "baton.db-wal"] {
         let path = home.root.path().join("state").join(name);
@@ -196,6 +196,6 @@ async fn a_damaged_file_that_is_moved_away_as_advised_is_replaced() {
     assert_eq!(assert_whole(&store, "new").await, 1);
     assert!(
         matches!(store.append(next(&live, 20_000)).await, Err(StoreError::Fenced(_))),
-        "it could not be saved"
+        "an unreadable session cannot be copied"
     );
 }

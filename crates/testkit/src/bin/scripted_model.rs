@@ -1,10 +1,10 @@
 //! The scripted model server as a program, for tests that are not written in Rust.
 //!
-//! `baton-scripted-model [--port N] [--port-file FILE]` listens on a loopback port (a free one by default),
-//! writes its number to the file once it does, and serves until it is killed.
+//! `baton-scripted-model [--port N] [--port-file FILE]` listens on a loopback port (default: any free port),
+//! writes its number to the file, and serves until it is killed.
 
 #![allow(clippy::disallowed_methods, reason = "tests may block")]
-#![allow(clippy::print_stdout, reason = "the one line it prints is how scripts find it")]
+#![allow(clippy::print_stdout, reason = "scripts read the port from the printed line")]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -26,13 +26,13 @@ fn options() -> Result<Options, Box<dyn Error>> {
         match name.as_str() {
             "--port" => options.port = value.parse()?,
             "--port-file" => options.port_file = Some(value.into()),
-            _ => return Err(format!("unknown option {name}; there are --port and --port-file").into()),
+            _ => return Err(format!("unknown option {name}; use --port or --port-file").into()),
         }
     }
     Ok(options)
 }
 
-/// Whoever waits for the file finds either none or a complete one.
+/// Writes a file atomically: readers find either none or a complete one.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let unfinished = path.with_extension("unfinished");
     std::fs::write(&unfinished, text)?;

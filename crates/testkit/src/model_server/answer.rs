@@ -1,4 +1,4 @@
-//! Gives a reply, whatever its API: waits, hangs and breaks off as the reply says, and leaves the words to the API.
+//! Performs a reply for any API: delays, hangs and failures are here, the wire format is in the API.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,31 +8,31 @@ use serde_json::Value;
 use super::state::State;
 use super::{Action, Reply};
 
-/// Ids are unique in the whole process, so that conversations can be told apart.
+/// Ids are unique in the process, so that conversations can be told apart.
 static IDS: AtomicU64 = AtomicU64::new(1);
 
-/// An id that nothing else has.
+/// Returns a unique id.
 pub(super) fn new_id(prefix: &str) -> String {
     format!("{prefix}{}", IDS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// How a provider says things. What it has said so far is remembered, for the end.
+/// The wire format of a provider. Records its output for the end of the answer.
 pub(super) trait Api: Send {
-    /// The id of the answer.
+    /// Returns the id of the answer.
     fn id(&self) -> &str;
-    /// Events for more text.
+    /// Returns the events for more text.
     fn text(&mut self, text: &str) -> String;
-    /// Events for more text, and for where it was found. Not every API has a word for that.
+    /// Returns the events for more text with a citation. Not every API supports it.
     fn cited(&mut self, text: &str) -> String {
         self.text(text)
     }
-    /// Events for a thought.
-    fn thought(&mut self, thought: &str) -> String;
-    /// Events for a whole call.
+    /// Returns the events for reasoning.
+    fn reasoning(&mut self, reasoning: &str) -> String;
+    /// Returns the events for a whole tool call.
     fn call(&mut self, name: &str, arguments: &str) -> String;
-    /// Events for the end, with the reason for it if it is not the obvious one.
+    /// Returns the events for the end, with a finish reason if it is not the default one.
     fn end(&mut self, reason: Option<&str>) -> String;
-    /// All of it, for those who do not want a stream.
+    /// Returns the whole answer, for requests without a stream.
     fn whole(&mut self, reason: Option<&str>) -> Value;
 }
 
@@ -43,31 +43,31 @@ pub(super) enum After {
     Close,
 }
 
-/// What an answer is written to.
+/// The destination of an answer.
 pub(super) trait Outlet: Send {
-    /// Begins an answer.
+    /// Starts an answer.
     fn head(
         &mut self,
         status: u16,
         headers: &[(String, String)],
     ) -> impl Future<Output = io::Result<()>> + Send;
-    /// Sends a piece of it: events of a stream, or anything else.
+    /// Sends a chunk: events of a stream, or any bytes.
     fn chunk(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
-    /// Ends it, complete or not.
+    /// Ends the answer, complete or not.
     fn finish(&mut self, is_complete: bool) -> impl Future<Output = io::Result<After>> + Send;
-    /// Makes the end of the connection a violent one.
+    /// Resets the connection.
     fn reset(&self) -> io::Result<After>;
-    /// Waits until the client leaves.
+    /// Waits until the client disconnects.
     fn client_left(&mut self) -> impl Future<Output = io::Error> + Send;
 }
 
-/// Arguments of calls come in two parts, cut between characters.
+/// Splits arguments into two parts, between characters.
 pub(super) fn halves(arguments: &str) -> [&str; 2] {
     let middle = arguments.char_indices().nth(arguments.chars().count() / 2).map_or(0, |(at, _)| at);
     [&arguments[..middle], &arguments[middle..]]
 }
 
-/// Does what the reply says, in pieces if the answer is to be a stream.
+/// Performs the reply, streamed or whole.
 pub(super) async fn answer(
     outlet: &mut impl Outlet,
     streams: bool,
@@ -117,7 +117,7 @@ struct Writer<'a, O> {
 }
 
 impl<O: Outlet> Writer<'_, O> {
-    /// Waits, unless the client leaves.
+    /// Waits, unless the client disconnects.
     async fn wait_for(&mut self, something: impl Future<Output = ()> + Send) -> io::Result<()> {
         tokio::select! {
             () = something => Ok(()),
@@ -150,8 +150,8 @@ impl<O: Outlet> Writer<'_, O> {
                 let events = self.api.cited(text);
                 self.events(&events).await?;
             }
-            Action::Think(thought) => {
-                let events = self.api.thought(thought);
+            Action::Think(reasoning) => {
+                let events = self.api.reasoning(reasoning);
                 self.events(&events).await?;
             }
             Action::Call { name, arguments } => {
@@ -168,7 +168,7 @@ impl<O: Outlet> Writer<'_, O> {
         Ok(())
     }
 
-    /// Sends events of a stream; nothing when the answer is not streamed.
+    /// Sends events of a stream; nothing if the answer is not streamed.
     async fn events(&mut self, events: &str) -> io::Result<()> {
         if !self.streams {
             return Ok(());

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::answer::{Api, halves, new_id};
 
-/// An answer as chat completions.
+/// An answer in the format of chat completions.
 pub(super) struct Chat {
     id: String,
     model: Value,
     wants_usage: bool,
     text: String,
-    thought: String,
+    reasoning: String,
     calls: Vec<Value>,
 }
 
@@ -21,7 +21,7 @@ impl Chat {
             model: request["model"].clone(),
             wants_usage: request["stream_options"]["include_usage"] == true,
             text: String::new(),
-            thought: String::new(),
+            reasoning: String::new(),
             calls: Vec::new(),
         }
     }
@@ -53,9 +53,9 @@ impl Api for Chat {
         self.piece(&json!({"content": text}))
     }
 
-    fn thought(&mut self, thought: &str) -> String {
-        self.thought.push_str(thought);
-        self.piece(&json!({"reasoning_content": thought}))
+    fn reasoning(&mut self, reasoning: &str) -> String {
+        self.reasoning.push_str(reasoning);
+        self.piece(&json!({"reasoning_content": reasoning}))
     }
 
     fn call(&mut self, name: &str, arguments: &str) -> String {
@@ -88,8 +88,8 @@ impl Api for Chat {
     fn whole(&mut self, reason: Option<&str>) -> Value {
         let content = if self.text.is_empty() { Value::Null } else { Value::from(self.text.as_str()) };
         let mut message = json!({"role": "assistant", "content": content});
-        if !self.thought.is_empty() {
-            message["reasoning_content"] = Value::from(self.thought.as_str());
+        if !self.reasoning.is_empty() {
+            message["reasoning_content"] = Value::from(self.reasoning.as_str());
         }
         if !self.calls.is_empty() {
             message["tool_calls"] = Value::from(self.calls.clone());
@@ -101,7 +101,7 @@ impl Api for Chat {
     }
 }
 
-/// Always the same, so that tests can expect it.
+/// Constant, so that tests can expect it.
 fn usage() -> Value {
     json!({
         "prompt_tokens": 100,

@@ -1,4 +1,4 @@
-//! One connection: just enough of HTTP/1.1 to misbehave in every way that a test wants.
+//! One connection: a minimal HTTP/1.1 server that can misbehave in every way a test needs.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::responses::Responses;
 use super::state::{End, Recorded, State};
 use super::{answer, script, socket};
 
-/// Accepts connections until it is dropped, and then ends them all.
+/// Accepts connections until it is dropped; then closes all of them.
 pub(super) async fn accept(listener: TcpListener, state: Arc<State>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
@@ -32,7 +32,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Answers requests until one side has had enough.
+    /// Answers requests until either side closes the connection.
     async fn run(mut self, state: &State) {
         while let Ok(Some(request)) = self.read_request().await {
             if socket::is_wanted(&request) && state.has_sockets() {
@@ -68,7 +68,7 @@ impl Connection {
             ("POST", path) if path.ends_with("/messages") => {
                 self.speak(request, state, Box::new(Messages::new(&request.body))).await
             }
-            _ => self.json(404, &json!({"error": {"message": format!("nothing is at {path}")}})).await,
+            _ => self.json(404, &json!({"error": {"message": format!("no route for {path}")}})).await,
         }
     }
 
@@ -138,7 +138,7 @@ impl Connection {
 }
 
 impl Outlet for Connection {
-    /// Begins a response whose body comes in chunks.
+    /// Starts a response with a chunked body.
     async fn head(&mut self, status: u16, headers: &[(String, String)]) -> io::Result<()> {
         let mut head = format!("HTTP/1.1 {status} Scripted\r\ntransfer-encoding: chunked\r\n");
         for (name, value) in headers {
@@ -148,7 +148,7 @@ impl Outlet for Connection {
         self.stream.write_all(head.as_bytes()).await
     }
 
-    /// Sends a piece of the body. An empty one would end the body, so it is not sent.
+    /// Sends a chunk of the body. Skips an empty one, which would end the body.
     async fn chunk(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -169,9 +169,9 @@ impl Outlet for Connection {
         Ok(After::Close)
     }
 
-    /// Nobody speaks out of turn in HTTP/1.1, so any news are the end.
+    /// An HTTP/1.1 client sends nothing while it waits, so any readable event is the end of the connection.
     async fn client_left(&mut self) -> io::Error {
         let _ = self.stream.read(&mut [0; 64]).await;
-        io::Error::new(io::ErrorKind::BrokenPipe, "the client has left")
+        io::Error::new(io::ErrorKind::BrokenPipe, "the client disconnected")
     }
 }

@@ -1,18 +1,18 @@
-//! What a request tells about its conversation, whatever its API.
+//! Parses the conversation in a request of any API.
 
 use serde_json::{Value, json};
 
 /// The conversation so far.
 pub(super) struct Conversation {
     pub(super) user_messages: usize,
-    /// The last thing that the user said.
+    /// The last user message.
     pub(super) prompt: String,
-    /// What tools returned since then.
+    /// Tool results since then.
     pub(super) results: Vec<String>,
     shell: Option<Shell>,
 }
 
-/// A tool that runs commands, and how it wants them.
+/// A tool that runs commands, and the form of its arguments.
 struct Shell {
     name: String,
     argument: &'static str,
@@ -23,10 +23,10 @@ impl Conversation {
     pub(super) fn read(body: &Value) -> Self {
         let mut conversation =
             Self { user_messages: 0, prompt: String::new(), results: Vec::new(), shell: Shell::find(body) };
-        let said = body["messages"].as_array().or_else(|| body["input"].as_array());
-        said.into_iter().flatten().for_each(|message| conversation.add(message));
+        let messages = body["messages"].as_array().or_else(|| body["input"].as_array());
+        messages.into_iter().flatten().for_each(|message| conversation.add(message));
         if let Some(prompt) = body["input"].as_str() {
-            conversation.user_says(prompt.to_owned());
+            conversation.add_prompt(prompt.to_owned());
         }
         conversation
     }
@@ -37,9 +37,9 @@ impl Conversation {
                 for part in parts(&message["content"]).filter(|part| part["type"] == "tool_result") {
                     self.results.push(text(&part["content"]));
                 }
-                let said = what_somebody_said(&message["content"]);
-                if !said.is_empty() {
-                    self.user_says(said);
+                let text = user_text(&message["content"]);
+                if !text.is_empty() {
+                    self.add_prompt(text);
                 }
             }
             (Some("tool"), _) => self.results.push(text(&message["content"])),
@@ -50,13 +50,13 @@ impl Conversation {
         }
     }
 
-    fn user_says(&mut self, said: String) {
+    fn add_prompt(&mut self, text: String) {
         self.user_messages += 1;
-        self.prompt = said;
+        self.prompt = text;
         self.results.clear();
     }
 
-    /// A call of the client's own tool for commands: its name and arguments.
+    /// Returns the name and arguments of a call to the client's shell tool.
     pub(super) fn shell(&self, command: &str) -> (String, String) {
         let Some(shell) = &self.shell else {
             return ("bash".to_owned(), json!({"command": command}).to_string());
@@ -85,17 +85,17 @@ fn parts(content: &Value) -> impl Iterator<Item = &Value> {
     content.as_array().into_iter().flatten()
 }
 
-/// The text of a message without what programs add by themselves: that comes in tags. An API in which turns alternate
-/// has several prompts in one message, if some were not answered; the script of the last of them counts.
-fn what_somebody_said(content: &Value) -> String {
+/// Returns the text of a message without the tagged blocks that programs add. APIs with alternating roles
+/// join several unanswered prompts in one message; then the script of the last one counts.
+fn user_text(content: &Value) -> String {
     let texts = match content {
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         other => Vec::from_iter(other.as_str()),
     };
-    let is_said = |text: &&str| !text.trim_start().starts_with('<') || text.contains("[[");
-    let said: Vec<&str> = texts.into_iter().filter(is_said).collect();
-    let last_script = said.iter().rposition(|text| text.contains("[[")).unwrap_or(0);
-    said[last_script..].join("\n")
+    let is_prompt = |text: &&str| !text.trim_start().starts_with('<') || text.contains("[[");
+    let texts: Vec<&str> = texts.into_iter().filter(is_prompt).collect();
+    let last_script = texts.iter().rposition(|text| text.contains("[[")).unwrap_or(0);
+    texts[last_script..].join("\n")
 }
 
 fn text(content: &Value) -> String {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_apis_tell_the_same_story() {
+    fn conversation_is_the_same_in_all_apis() {
         let chat = json!({"messages": [
             {"role": "system", "content": "s"}, {"role": "user", "content": "one"},
             {"role": "assistant", "content": "a"}, {"role": "user", "content": "two"},
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn of_scripts_that_share_a_message_the_last_one_counts() {
+    fn last_script_of_a_message_counts() {
         let prompt = |texts: &[&str]| {
             let content: Vec<_> = texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
             Conversation::read(&json!({"messages": [{"role": "user", "content": content}]})).prompt
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_client_has_its_own_shell() {
+    fn shell_tool_of_each_client_is_found() {
         let call = |tools: Value| Conversation::read(&json!({"tools": tools})).shell("ls");
         let string = json!({"type": "string"});
         let chat = json!([{"type": "function", "function": {"name": "bash", "parameters": {"properties": {"command": string}}}}]);

@@ -1,15 +1,15 @@
-//! The Messages API, as claude speaks it.
+//! The Messages API, as used by claude.
 
 use serde_json::{Value, json};
 
 use super::answer::{Api, halves, new_id};
 
-/// An answer as a message: a list of blocks, one after another.
+/// An answer in the format of Messages: a list of blocks.
 pub(super) struct Messages {
     id: String,
     model: Value,
     blocks: Vec<Value>,
-    /// Whether the last block is a text that goes on.
+    /// Whether the last block is an open text block.
     in_text: bool,
     has_begun: bool,
 }
@@ -73,8 +73,8 @@ impl Api for Messages {
             events = self.start_block(&empty, empty.clone());
             self.in_text = true;
         }
-        if let Some(Value::String(said)) = self.blocks.last_mut().map(|block| &mut block["text"]) {
-            said.push_str(text);
+        if let Some(Value::String(written)) = self.blocks.last_mut().map(|block| &mut block["text"]) {
+            written.push_str(text);
         }
         events + &self.delta(&json!({"type": "text_delta", "text": text}))
     }
@@ -92,11 +92,11 @@ impl Api for Messages {
         events + &self.stop_block()
     }
 
-    fn thought(&mut self, thought: &str) -> String {
+    fn reasoning(&mut self, reasoning: &str) -> String {
         let mut events = self.stop_text();
-        let block = json!({"type": "thinking", "thinking": thought, "signature": "c2ln"});
+        let block = json!({"type": "thinking", "thinking": reasoning, "signature": "c2ln"});
         events += &self.start_block(&json!({"type": "thinking", "thinking": "", "signature": ""}), block);
-        events += &self.delta(&json!({"type": "thinking_delta", "thinking": thought}));
+        events += &self.delta(&json!({"type": "thinking_delta", "thinking": reasoning}));
         events += &self.delta(&json!({"type": "signature_delta", "signature": "c2ln"}));
         events + &self.stop_block()
     }
@@ -132,7 +132,7 @@ fn event(event: &Value) -> String {
     format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
 }
 
-/// The same numbers as in the other APIs: what came from a cache is counted beside the rest here.
+/// The same numbers as in the other APIs, except that cached input is counted separately.
 fn usage() -> Value {
     json!({
         "input_tokens": 60, "cache_read_input_tokens": 40, "cache_creation_input_tokens": 0, "output_tokens": 20,

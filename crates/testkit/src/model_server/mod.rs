@@ -1,18 +1,18 @@
-//! A scripted stand-in for providers of models, on a loopback port of its own: chat completions, the Responses API and
-//! the Messages API, streamed or not.
+//! A scripted model provider on a loopback port: chat completions, the Responses API and the Messages API,
+//! streamed or not.
 //!
-//! What it says is decided in one of two ways. A test in Rust may queue [`Reply`]s with
-//! [`ModelServer::push`]; each answers one request. When the queue is empty, the last user message of the
-//! request decides: it may contain directives such as `[[text:hello]]` or `[[tool:bash {"command":"ls"}]]`
-//! (all of them: [`script`]); without any, the answer is `echo N: PROMPT`, where N is the number of user
-//! messages. Nothing is remembered between requests, so a conversation that is resumed after a crash goes on
-//! as if nothing had happened.
+//! There are two ways to define its answers. A test in Rust can queue [`Reply`]s with [`ModelServer::push`];
+//! each answers one request. If the queue is empty, the last user message of the request decides: it may
+//! contain directives such as `[[text:hello]]` or `[[tool:bash {"command":"ls"}]]` (all of them: [`script`]);
+//! without any, the answer is `echo N: PROMPT`, where N is the number of user messages. Requests share no
+//! state, so a conversation that is resumed after a crash continues normally.
 //!
 //! Tests wait for events instead of sleeping: [`ModelServer::wait_for_requests`],
 //! [`ModelServer::wait_for_end`], and `[[hold:name]]` with [`ModelServer::release`].
 //!
-//! Over HTTP: `GET /_requests`, `POST /_release/NAME`, `GET …/models`, `POST …/chat/completions`, `POST …/responses`,
-//! `POST …/messages`. `GET …/responses` opens a WebSocket; each message on it is recorded as a request of the method `WS`.
+//! Over HTTP: `GET /_requests`, `POST /_release/NAME`, `GET …/models`, `POST …/chat/completions`, `POST
+//! …/responses`, `POST …/messages`. `GET …/responses` opens a WebSocket; each message on it is recorded as a
+//! request of the method `WS`.
 
 mod answer;
 mod chat;
@@ -37,7 +37,7 @@ pub use reply::{Action, Reply};
 use state::State;
 pub use state::{End, Recorded};
 
-/// A running server. Dropping it stops it, and every connection with it.
+/// A running server. Dropping it closes all its connections.
 pub struct ModelServer {
     address: SocketAddr,
     state: Arc<State>,
@@ -65,13 +65,13 @@ impl ModelServer {
         Ok(Self { address, state, accepting })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The base address, as a provider's settings want it.
+    /// Returns the base URL, for the settings of a provider.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
@@ -82,56 +82,56 @@ impl ModelServer {
         self.state.push(reply);
     }
 
-    /// Replaces what `GET /models` returns.
+    /// Replaces the result of `GET /models`.
     pub fn set_models(&self, models: Value) {
         self.state.set_models(models);
     }
 
-    /// From now on requests for a WebSocket are answered as if there were no such thing.
+    /// Refuses WebSockets from now on.
     pub fn refuse_sockets(&self) {
         self.state.refuse_sockets();
     }
 
-    /// All requests so far, oldest first.
+    /// Returns all requests so far, oldest first.
     #[must_use]
     pub fn requests(&self) -> Vec<Recorded> {
         self.state.requests()
     }
 
-    /// How many connections were made.
+    /// Returns the number of connections so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.state.connections()
     }
 
-    /// Waits until there have been so many requests.
+    /// Waits until this many requests have arrived.
     ///
     /// # Panics
-    /// When they do not come within ten seconds.
+    /// When they do not arrive within the time limit.
     pub async fn wait_for_requests(&self, count: usize) -> Vec<Recorded> {
         self.state.wait_until(&format!("{count} requests"), |state| state.requests().len() >= count).await;
         self.requests()
     }
 
-    /// Waits until a request, counted from 0, is over, and says how it ended.
+    /// Waits until a request, counted from 0, has ended. Returns how it ended.
     ///
     /// # Panics
-    /// When that does not happen within ten seconds.
+    /// When it does not end within the time limit.
     pub async fn wait_for_end(&self, index: usize) -> End {
         let end = |state: &State| state.requests().get(index).and_then(|request| request.end);
         self.state.wait_until(&format!("the end of request {index}"), |state| end(state).is_some()).await;
         end(&self.state).expect("just seen")
     }
 
-    /// Waits until a reply has come to `[[hold:name]]`.
+    /// Waits until a reply has reached `[[hold:name]]`.
     ///
     /// # Panics
-    /// When that does not happen within ten seconds.
+    /// When it does not within the time limit.
     pub async fn wait_for_hold(&self, name: &str) {
-        self.state.wait_until(&format!("somebody at hold {name}"), |state| state.is_held(name)).await;
+        self.state.wait_until(&format!("a reply at hold {name}"), |state| state.is_held(name)).await;
     }
 
-    /// Lets go on what waits at `[[hold:name]]`, and what will come there later.
+    /// Releases all current and later replies at `[[hold:name]]`.
     pub fn release(&self, name: &str) {
         self.state.release(name);
     }

@@ -1,17 +1,17 @@
-//! The Responses API, as codex speaks it.
+//! The Responses API, as used by codex.
 
 use serde_json::{Value, json};
 
 use super::answer::{Api, halves, new_id};
 
-/// An answer as a response: a list of items, each added, filled and done.
+/// An answer in the format of Responses: a list of items, each added, filled and done.
 pub(super) struct Responses {
     id: String,
     model: Value,
     items: Vec<Value>,
     /// The message that is being written; it is the last item.
     message: Option<String>,
-    /// Notes to it.
+    /// Its annotations.
     annotations: Vec<Value>,
 }
 
@@ -26,7 +26,7 @@ impl Responses {
         }
     }
 
-    /// The first event, before anything else.
+    /// Returns the first event.
     fn begin(&self) -> String {
         let is_first = self.items.is_empty();
         if is_first {
@@ -43,7 +43,7 @@ impl Responses {
         })
     }
 
-    /// Adds an item as it looks at first.
+    /// Adds an item in its initial form.
     fn add(&mut self, item: Value) -> String {
         let begin = self.begin();
         let index = self.items.len();
@@ -53,7 +53,7 @@ impl Responses {
         begin + &added
     }
 
-    /// The last item as it is in the end.
+    /// Completes the last item.
     fn done(&mut self, item: Value) -> String {
         let index = self.items.len() - 1;
         self.items[index] = item;
@@ -110,14 +110,14 @@ impl Api for Responses {
         events + &self.delta("response.output_text.annotation.added", &more)
     }
 
-    fn thought(&mut self, thought: &str) -> String {
+    fn reasoning(&mut self, reasoning: &str) -> String {
         let mut events = self.end_message();
         let item = json!({
             "type": "reasoning", "id": new_id("rs_"), "content": [], "encrypted_content": null,
-            "summary": [{"type": "summary_text", "text": thought}],
+            "summary": [{"type": "summary_text", "text": reasoning}],
         });
         events += &self.add(item.clone());
-        let more = [("summary_index", json!(0)), ("delta", json!(thought))];
+        let more = [("summary_index", json!(0)), ("delta", json!(reasoning))];
         events += &self.delta("response.reasoning_summary_text.delta", &more);
         events + &self.done(item)
     }
@@ -164,7 +164,7 @@ fn event(event: &Value) -> String {
     format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
 }
 
-/// The same numbers as in the other APIs, in other words.
+/// The same numbers as in the other APIs, under other names.
 fn usage() -> Value {
     json!({
         "input_tokens": 100,

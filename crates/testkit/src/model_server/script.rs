@@ -1,29 +1,28 @@
-//! Scripts in prompts: what the server says when the test has queued nothing.
+//! Scripts in prompts: the answers when the test has queued no reply.
 //!
-//! The last user message of a request may contain directives. They are carried out in order:
+//! The last user message of a request may contain directives. They are performed in order:
 //!
-//! | directive | what happens |
+//! | directive | effect |
 //! |---|---|
-//! | `[[text:WORDS]]` | says WORDS |
-//! | `[[cited:WORDS]]` | says WORDS, and that they are the first ones of a source |
-//! | `[[think:WORDS]]` | thinks WORDS aloud |
-//! | `[[slow:N:MS]]` | says N words, MS milliseconds apart |
-//! | `[[tool:NAME {json}]]` | calls a tool; when its result is there, goes on with the next directive |
-//! | `[[tools:NAME {json};;NAME {json}]]` | calls several at once |
-//! | `[[shell:COMMAND]]` | calls the client's own tool for commands, whatever it is called |
-//! | `[[finish:REASON]]` | gives REASON for stopping |
-//! | `[[sleep:MS]]` | waits |
-//! | `[[hold:NAME]]` | waits until it is released by name |
-//! | `[[hang]]` | stays and says nothing more |
-//! | `[[drop]]`, `[[reset]]` | closes the connection in the middle, or tears it down |
+//! | `[[text:WORDS]]` | sends WORDS |
+//! | `[[cited:WORDS]]` | sends WORDS with a citation |
+//! | `[[think:WORDS]]` | sends WORDS as reasoning |
+//! | `[[slow:N:MS]]` | sends N words, MS milliseconds apart |
+//! | `[[tool:NAME {json}]]` | calls a tool; continues with the next directive after its result |
+//! | `[[tools:NAME {json};;NAME {json}]]` | calls several tools at once |
+//! | `[[shell:COMMAND]]` | calls the client's shell tool, whatever its name |
+//! | `[[finish:REASON]]` | finishes with REASON |
+//! | `[[sleep:MS]]` | pauses |
+//! | `[[hold:NAME]]` | waits until NAME is released |
+//! | `[[hang]]` | sends nothing more, but keeps the connection open |
+//! | `[[drop]]`, `[[reset]]` | closes or resets the connection in the middle |
 //! | `[[truncate]]` | ends the body properly, but too early |
 //! | `[[garbage]]`, `[[badjson]]`, `[[html]]` | sends bytes that are no events, events that are no JSON, a web page |
-//! | `[[error:STATUS]]`, `[[error:STATUS:retry=S]]` | fails, with a Retry-After of S seconds |
+//! | `[[error:STATUS]]`, `[[error:STATUS:retry=S]]` | fails, optionally with a Retry-After of S seconds |
 //!
-//! `*N` after a failure's name or status (`[[drop*1]]`, `[[error:500*2]]`) means: only the first N times that
-//! this prompt is seen; then go on. Arguments of tools are sent as they stand, so that `[[tool:bash {oops]]`
-//! is a call with broken arguments. Without anything to say, the answer is `echo N: PROMPT`, or `echo N:
-//! RESULT` after tools.
+//! `*N` after a failure's name or status (`[[drop*1]]`, `[[error:500*2]]`) limits it to the first N times that
+//! this prompt is seen. Arguments of tools are sent as they are, so `[[tool:bash {oops]]` is a call with invalid
+//! arguments. Without any text, the answer is `echo N: PROMPT`, or `echo N: RESULT` after tools.
 
 use std::time::Duration;
 
@@ -33,10 +32,10 @@ use super::conversation::Conversation;
 use super::state::State;
 use super::{Action, Reply};
 
-/// A directive: its name, and what follows the colon.
+/// A directive: its name, and the text after the colon.
 type Directive<'a> = (&'a str, &'a str);
 
-/// What the script in this request says.
+/// Returns the reply to the script in this request.
 pub(super) fn reply(body: &Value, state: &State) -> Reply {
     let conversation = Conversation::read(body);
     let mut reply = Reply::new([]);
@@ -69,14 +68,14 @@ pub(super) fn reply(body: &Value, state: &State) -> Reply {
 }
 
 fn echo(conversation: &Conversation) -> String {
-    let said = match conversation.results.last() {
+    let text = match conversation.results.last() {
         Some(result) => result.clone(),
         None => without_directives(&conversation.prompt),
     };
-    format!("echo {}: {}", conversation.user_messages, said.trim())
+    format!("echo {}: {}", conversation.user_messages, text.trim())
 }
 
-/// A directive that ends the reply with a failure, unless it has happened often enough.
+/// Returns the failure of a directive, unless it has happened often enough.
 fn failure(name: &str, argument: &str, prompt: &str, state: &State) -> Option<Reply> {
     let (what, options) = argument.split_once(':').unwrap_or((argument, ""));
     let (name, times) = times(name);
@@ -103,7 +102,7 @@ fn failure(name: &str, argument: &str, prompt: &str, state: &State) -> Option<Re
     happens.then_some(reply)
 }
 
-/// Parts `500*2` into the thing and how often it happens.
+/// Splits `500*2` into the status and the number of times.
 fn times(text: &str) -> (&str, Option<u32>) {
     match text.split_once('*') {
         Some((what, times)) => (what, times.parse().ok()),
@@ -157,17 +156,17 @@ fn directives(prompt: &str) -> Vec<Directive<'_>> {
 }
 
 fn without_directives(prompt: &str) -> String {
-    let mut kept = String::new();
+    let mut outside = String::new();
     let mut rest = prompt;
     while let Some((before, _, after)) = next_directive(rest) {
-        kept.push_str(before);
+        outside.push_str(before);
         rest = after;
     }
-    kept + rest
+    outside + rest
 }
 
-/// The text before a directive, its inside, and the text after it. `]]` inside of JSON, as in `{"a":[[1]]}`,
-/// does not end it.
+/// Returns the text before a directive, its content, and the text after it. `]]` inside of JSON, as in
+/// `{"a":[[1]]}`, does not end it.
 fn next_directive(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once("[[")?;
     let ends = rest.match_indices("]]").map(|(at, _)| at);
@@ -198,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn echoes_with_the_number_of_user_messages() {
+    fn echo_has_the_number_of_user_messages() {
         assert_eq!(say(&[user("hi")]), [text("echo 1: hi")]);
         assert_eq!(say(&[user("hi"), user("<reminder>x</reminder>"), user("you")]), [text("echo 2: you")]);
         assert_eq!(say(&[]), [text("echo 0: ")]);
     }
 
     #[test]
-    fn goes_through_its_tools_one_message_at_a_time() {
+    fn tools_are_called_one_after_another() {
         let prompt = user(r#"[[tool:a {"x":[[1]]}]] [[tools:b {};;c {oops]] [[text:done]]"#);
         let result = json!({"role": "tool", "content": "r"});
         assert_eq!(say(std::slice::from_ref(&prompt)), [call("a", r#"{"x":[[1]]}"#)]);
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn does_things_in_order() {
+    fn directives_are_performed_in_order() {
         let sleep = Action::Sleep(Duration::from_millis(5));
         assert_eq!(
             say(&[user("[[think:hm]][[text:a ]][[hold:x]][[sleep:5]][[text:b]]")]),
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn fails_as_often_as_it_should() {
+    fn failure_happens_the_given_number_of_times() {
         let state = State::default();
         let status = |prompt: &str| reply(&json!({"messages": [user(prompt)]}), &state).status;
         assert_eq!([(); 3].map(|()| status("[[error:503*2]]")), [503, 503, 200]);

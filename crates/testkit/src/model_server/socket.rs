@@ -1,7 +1,8 @@
-//! The Responses API over a WebSocket: a message asks, the events of the answer are messages.
+//! The Responses API over a WebSocket: each message is a request, and the events of the answer are messages.
 
 use std::io;
 
+use baton_protocol::sse;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -16,13 +17,13 @@ use super::responses::Responses;
 use super::state::{End, Recorded, State};
 use super::{answer, script};
 
-/// Whether a request wants to go on as a WebSocket.
+/// Whether a request asks for a WebSocket.
 pub(super) fn is_wanted(request: &Recorded) -> bool {
     let path = request.path.split('?').next().unwrap_or_default();
     request.header("upgrade") == Some("websocket") && path.ends_with("/responses")
 }
 
-/// Shakes hands, and answers messages until one side has had enough.
+/// Performs the handshake, and answers messages until either side closes the connection.
 pub(super) async fn run(mut stream: BufReader<TcpStream>, request: &Recorded, state: &State) {
     let accept = derive_accept_key(request.header("sec-websocket-key").unwrap_or_default().as_bytes());
     let head = format!(
@@ -48,7 +49,7 @@ pub(super) async fn run(mut stream: BufReader<TcpStream>, request: &Recorded, st
 
 struct SocketOutlet {
     socket: WebSocketStream<BufReader<TcpStream>>,
-    /// Those of the current answer: what is no success is told as an event, with what would have been its head.
+    /// Status and headers of the current answer. An error is sent as an event that contains them.
     status: u16,
     headers: Map<String, Value>,
 }
@@ -79,17 +80,18 @@ impl Outlet for SocketOutlet {
                 json!({"type": "error", "status": status, "error": body["error"], "headers": headers});
             return self.say(error.to_string()).await;
         }
-        let events: Vec<&str> = text.split("data: ").skip(1).collect();
-        if events.is_empty() {
+        let mut events = Vec::new();
+        let parsed = sse::Parser::new(usize::MAX).push(bytes, |event| events.push(event.data));
+        if parsed.is_err() || events.is_empty() {
             return self.say(text.into_owned()).await;
         }
         for event in events {
-            self.say(event.lines().next().unwrap_or_default().to_owned()).await?;
+            self.say(event).await?;
         }
         Ok(())
     }
 
-    /// Nothing ends an answer but its last event, so one without it ends with the connection.
+    /// Only its last event ends an answer; an incomplete answer ends with the connection.
     async fn finish(&mut self, is_complete: bool) -> io::Result<After> {
         if is_complete {
             return Ok(After::KeepAlive);
@@ -105,6 +107,6 @@ impl Outlet for SocketOutlet {
 
     async fn client_left(&mut self) -> io::Error {
         while let Some(Ok(_)) = self.socket.next().await {}
-        io::Error::new(io::ErrorKind::BrokenPipe, "the client has left")
+        io::Error::new(io::ErrorKind::BrokenPipe, "the client disconnected")
     }
 }

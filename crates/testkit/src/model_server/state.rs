@@ -1,4 +1,4 @@
-//! What a server knows: the queue of replies, the requests it has seen, and who waits for what.
+//! State of a server: queued replies, recorded requests, and waiting tests.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard};
@@ -12,16 +12,16 @@ use super::Reply;
 /// How long a test waits for something that should happen at once.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A request that arrived.
+/// A recorded request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
-    /// Such as `POST`.
+    /// The method, such as `POST`.
     pub method: String,
-    /// With the query.
+    /// The path with the query.
     pub path: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body as JSON, `null` if it is none.
+    /// The body as JSON; `null` if it is not JSON.
     pub body: Value,
     /// How it ended, once it has.
     pub end: Option<End>,
@@ -30,14 +30,14 @@ pub struct Recorded {
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It got what was scripted.
+    /// It received the whole scripted reply.
     Answered,
-    /// The client left before that.
+    /// The client disconnected before.
     ClientLeft,
 }
 
 impl Recorded {
-    /// The value of a header.
+    /// Returns the value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
@@ -57,7 +57,7 @@ impl Recorded {
 /// Shared by the server's handle and all its connections.
 pub(super) struct State {
     inner: Mutex<Inner>,
-    /// Counts changes, for whoever waits for one.
+    /// Counts changes, to notify waiting tests.
     changes: watch::Sender<u64>,
 }
 
@@ -131,7 +131,7 @@ impl State {
         self.inner().connections
     }
 
-    /// Keeps a request, and returns its number.
+    /// Records a request and returns its index.
     pub(super) fn record(&self, request: Recorded) -> usize {
         self.change(|inner| {
             inner.requests.push(request);
@@ -151,7 +151,7 @@ impl State {
         self.inner().requests.iter().map(Recorded::to_json).collect()
     }
 
-    /// How often this has been seen, this time included.
+    /// Counts how often this text was seen, including this time.
     pub(super) fn times_seen(&self, what: &str) -> u32 {
         self.change(|inner| {
             let times = inner.seen.entry(what.to_owned()).or_default();
@@ -168,22 +168,26 @@ impl State {
         self.change(|inner| inner.released.insert(name.to_owned()));
     }
 
-    /// Waits until somebody releases this name.
+    /// Waits until this name is released.
     pub(super) async fn hold(&self, name: &str) {
         self.change(|inner| inner.held.insert(name.to_owned()));
         self.until(|state| state.inner().released.contains(name)).await;
     }
 
-    /// Waits for a change, but not for ever.
+    /// Waits for a condition, up to the time limit.
     pub(super) async fn wait_until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let waited = tokio::time::timeout(LIMIT, self.until(is_so)).await;
-        assert!(waited.is_ok(), "waited {LIMIT:?} for {what} in vain; requests: {}", self.requests_as_json());
+        assert!(
+            waited.is_ok(),
+            "timed out after {LIMIT:?} waiting for {what}; requests: {}",
+            self.requests_as_json()
+        );
     }
 
     async fn until(&self, is_so: impl Fn(&Self) -> bool) {
         let mut changes = self.changes.subscribe();
         while !is_so(self) {
-            changes.changed().await.expect("the state outlives whoever waits");
+            changes.changed().await.expect("the state outlives its waiters");
         }
     }
 }

@@ -1,4 +1,4 @@
-"""One face for all generations of the SDK, so that every test is written once."""
+"""One interface to all generations of the SDK, so that every test is written once."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -9,13 +9,13 @@ __all__ = ["Event", "Sdk", "is_newest", "load"]
 
 
 def is_newest() -> bool:
-    """Whether the SDK that is on the path is the newest of those that are tried."""
-    tried = (Path(__file__).parent.parent / "sdk-versions.txt").read_text().splitlines()
-    return tried[-1].split()[0] == version("github-copilot-sdk")
+    """Whether the SDK on the path is the newest tested version."""
+    tested = (Path(__file__).parent.parent / "sdk-versions.txt").read_text().splitlines()
+    return tested[-1].split()[0] == version("github-copilot-sdk")
 
 
 def load() -> Sdk:
-    """The adapter for the SDK that is on the path."""
+    """Returns the adapter for the SDK on the path."""
     installed = version("github-copilot-sdk")
     if installed.startswith("0.2."):
         from .v0_2 import Sdk02 as Adapter

@@ -1,4 +1,4 @@
-"""What the SDKs of March and April 2026 have in common: configuration objects, `get_messages`, decisions by kind."""
+"""Common parts of the SDKs of March and April 2026: configuration objects, `get_messages`, decisions by kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Sdk0(Sdk):
     continues_pending_work = False
     knows_tokens = False
     stops_its_tcp_server = False
-    #: The words for decisions.
+    #: The kinds of decisions, by meaning.
     kinds: dict[str, str]
 
     def stdio(self, program, *, env, cwd, args=()):
@@ -23,7 +23,7 @@ class Sdk0(Sdk):
         return CopilotClient(SubprocessConfig(program, cwd=cwd, env=env, use_stdio=False))
 
     def at(self, port, token=None):
-        assert token is None, "this SDK knows no tokens"
+        assert token is None, "this SDK does not support tokens"
         return CopilotClient(ExternalServerConfig(url=f"localhost:{port}"))
 
     def port(self, client):

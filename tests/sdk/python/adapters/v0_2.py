@@ -1,4 +1,4 @@
-"""The SDK of March 2026: one flat class for all events, older words for decisions."""
+"""The SDK of March 2026: one flat class for all events, older kinds of decisions."""
 
 from __future__ import annotations
 

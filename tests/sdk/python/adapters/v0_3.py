@@ -1,4 +1,4 @@
-"""The SDK of April 2026: a class per event, today's words for decisions."""
+"""The SDK of April 2026: a class for each event, current kinds of decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SDK since May 2026: `RuntimeConnection`, `get_events`, a class per permission decision."""
+"""The SDK since May 2026: `RuntimeConnection`, `get_events`, a class for each permission decision."""
 
 from __future__ import annotations
 

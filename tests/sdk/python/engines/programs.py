@@ -1,4 +1,4 @@
-"""The real programs, and how each is made to talk to the scripted model."""
+"""Configures the real programs to use the scripted model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 from support import Model
 
-#: Where the programs are installed, one directory each.
+#: The installed programs, one directory for each.
 INSTALLED = Path(os.environ.get("BATON_ENGINES", "/nowhere"))
 
-#: Variables of its environment, and further lines of its table in the configuration.
+#: Environment variables, and additional lines of the configuration table.
 Setup = tuple[dict[str, str], str]
 
 
@@ -81,7 +81,7 @@ def installed(name: str) -> Path:
 
 
 def configuration(name: str, home: Path, model: Model) -> str:
-    """The table of the configuration file that sets a program up."""
+    """Returns the configuration table of a program."""
     variables, further = PROGRAMS[name](home, model)
     table = ", ".join(f"{key} = {json.dumps(value)}" for key, value in variables.items())
     return f'[engines.{name}]\nprogram = "{installed(name)}"\nenv = {{ {table} }}\n{further}'

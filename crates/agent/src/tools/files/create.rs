@@ -1,4 +1,4 @@
-//! `create`: writes a new file.
+//! `create`: creates a file.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ struct Arguments {
     file_text: String,
 }
 
-/// Writes a new file.
+/// Creates a file.
 pub(crate) struct Create;
 
 impl Tool for Create {
@@ -52,7 +52,7 @@ impl Tool for Create {
                     if path.symlink_metadata().is_ok() {
                         return Err(exists(&path));
                     }
-                    let target = Target::ask(&context, path);
+                    let target = Target::resolve(&context, path);
                     Ok(write_request(&context, &target, "Create file", None, &text))
                 })
                 .await
@@ -74,7 +74,7 @@ impl Tool for Create {
                 blocking(move || {
                     let target = Target::recall(&context, path.clone())?;
                     let created = create(&target, &text)?;
-                    close(&path, &context.session_dir);
+                    restrict(&path, &context.session_dir);
                     Ok(created)
                 })
                 .await
@@ -100,15 +100,18 @@ fn create(target: &Target, text: &str) -> Result<ToolResult, Refusal> {
         _ => cannot("create", path, &error),
     })?;
     // The wording is compared byte for byte by the replay suite of the SDKs.
-    let told = format!("Created file {} with {} characters", path.display(), text.chars().count());
-    Ok(ToolResult { session_log: Some(diff::unified(path, None, text)), ..ToolResult::success(told) })
+    let text_for_model = format!("Created file {} with {} characters", path.display(), text.chars().count());
+    Ok(ToolResult {
+        session_log: Some(diff::unified(path, None, text)),
+        ..ToolResult::success(text_for_model)
+    })
 }
 
-/// What is made among the session's own files is in Baton's home, and for its owner only; everywhere else the user's mask
-/// decides. A file that cannot be closed is still behind the directory of the session.
-fn close(path: &std::path::Path, session: &std::path::Path) {
-    let made = path.ancestors().take_while(|made| made.starts_with(session) && *made != session);
-    made.for_each(|made| drop(baton_private::tighten(made)));
+/// Makes a new file in the session's directory accessible to its owner only, as all files in Baton's home; elsewhere the
+/// umask decides. If that fails, the session's directory still protects the file.
+fn restrict(path: &std::path::Path, session: &std::path::Path) {
+    let created = path.ancestors().take_while(|path| path.starts_with(session) && *path != session);
+    created.for_each(|path| drop(baton_private::tighten(path)));
 }
 
 fn exists(path: &std::path::Path) -> Refusal {
@@ -128,7 +131,7 @@ mod tests {
     use crate::tools::testing::Bench;
 
     #[tokio::test]
-    async fn a_file_is_shown_and_then_created() {
+    async fn request_shows_the_file_and_the_call_creates_it() {
         let bench = Bench::new();
         let path = bench.path("new_file.txt");
         let arguments = json!({"path": path, "file_text": "Created by test"});
@@ -148,7 +151,7 @@ mod tests {
         assert!(
             diff.contains("--- /dev/null") && diff.contains("+Created by test") && can_offer_session_approval
         );
-        assert!(!fs::exists(&path).unwrap(), "asking changes nothing");
+        assert!(!fs::exists(&path).unwrap(), "the request changes nothing");
 
         let result = bench.run(&Create, arguments).await;
         assert_eq!(result.text_result_for_llm, format!("Created file {path} with 15 characters"));
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn directories_are_made_and_relative_paths_are_of_the_session() {
+    async fn directories_are_created_and_relative_paths_start_at_the_working_directory() {
         let bench = Bench::new();
         let result = bench.run(&Create, json!({"path": "a/b/../c.txt", "content": "äö"})).await;
         let path = bench.path("a/c.txt");
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_overwritten() {
+    async fn existing_file_is_not_overwritten() {
         let bench = Bench::new();
         let path = bench.write("there.txt", "precious");
         let arguments = json!({"path": path, "file_text": "x"});
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bad_arguments_and_places_are_explained() {
+    async fn invalid_arguments_and_paths_are_explained() {
         let bench = Bench::new();
         bench.write("file", "x");
         for (arguments, hint) in [

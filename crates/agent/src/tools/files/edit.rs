@@ -1,10 +1,10 @@
-//! `edit`: replaces a piece of a file.
+//! `edit`: replaces a string in a file.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use baton_protocol::Json;
 use baton_protocol::permission::PermissionRequest;
@@ -24,7 +24,7 @@ use crate::tools::{
 
 const NAME: &str = "edit";
 
-/// The largest file that is edited. It is held in memory, twice.
+/// Largest file, in bytes. It is held in memory twice.
 const LARGEST: u64 = 32 * 1024 * 1024;
 
 #[derive(Deserialize)]
@@ -33,13 +33,16 @@ struct Arguments {
     path: String,
     #[serde(alias = "old_string", alias = "oldStr", alias = "oldString")]
     old_str: String,
-    /// Nothing means that the piece is removed.
+    /// Default: `old_str` is removed.
     #[serde(default, alias = "new_string", alias = "newStr", alias = "newString")]
     new_str: String,
 }
 
-/// Replaces a piece of a file.
-pub(crate) struct Edit;
+/// Replaces a string in a file.
+#[derive(Default)]
+pub(crate) struct Edit {
+    locks: Arc<FileLocks>,
+}
 
 impl Tool for Edit {
     fn spec(&self) -> ToolSpec {
@@ -61,11 +64,11 @@ impl Tool for Edit {
     fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
         Box::pin(async move {
             let prepare = async {
-                let wanted = Wanted::read(context, arguments)?;
+                let call = Call::read(context, arguments)?;
                 let context = context.clone();
                 blocking(move || {
-                    let target = Target::ask(&context, wanted.path.clone());
-                    wanted.request(&context, &target)
+                    let target = Target::resolve(&context, call.path.clone());
+                    call.request(&context, &target)
                 })
                 .await
             };
@@ -74,24 +77,25 @@ impl Tool for Edit {
     }
 
     fn touches(&self, context: &ToolContext, arguments: &Json) -> Vec<PathBuf> {
-        let wanted = Wanted::read(context, arguments);
-        let target = wanted.and_then(|wanted| Target::recall(context, wanted.path));
+        let call = Call::read(context, arguments);
+        let target = call.and_then(|call| Target::recall(context, call.path));
         target.map(|target| target.real).into_iter().collect()
     }
 
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
         Box::pin(async move {
             let run = async {
-                let wanted = Wanted::read(context, arguments)?;
+                let call = Call::read(context, arguments)?;
                 let context = context.clone();
-                blocking(move || wanted.run(&Target::recall(&context, wanted.path.clone())?)).await
+                let locks = Arc::clone(&self.locks);
+                blocking(move || call.run(&Target::recall(&context, call.path.clone())?, &locks)).await
             };
             either(run.await)
         })
     }
 }
 
-struct Wanted {
+struct Call {
     path: PathBuf,
     old: String,
     new: String,
@@ -102,7 +106,7 @@ struct Change {
     new: String,
 }
 
-impl Wanted {
+impl Call {
     fn read(context: &ToolContext, arguments: &Json) -> Result<Self, Refusal> {
         let Arguments { path, old_str, new_str } = arguments::read(NAME, arguments)?;
         if old_str.is_empty() {
@@ -114,8 +118,8 @@ impl Wanted {
         Ok(Self { path: paths::absolute(&context.cwd, &path), old: old_str, new: new_str })
     }
 
-    /// The request to edit. Whether the piece is in the file, and what is around it, is told only where reading needs no
-    /// leave: elsewhere a model could find out what is in a file by asking to edit it.
+    /// Builds the permission request. Whether the string is in the file, and its context, are revealed only where reading
+    /// needs no permission: elsewhere a model could read a file by requests to edit it.
     fn request(&self, context: &ToolContext, target: &Target) -> Result<PermissionRequest, Refusal> {
         const WHAT: &str = "Edit file";
         if target.is_own(context) {
@@ -127,8 +131,8 @@ impl Wanted {
         Ok(change_request(context, target, WHAT, diff))
     }
 
-    /// Works on the file as it is now. It may have changed since the permission was asked for; the piece that
-    /// is replaced, and what by, is what was allowed.
+    /// Applies the edit to the present content. It may have changed since the request; the replaced string and its
+    /// replacement are those that were approved.
     fn apply(&self, target: &Target) -> Result<Change, Refusal> {
         let old = load(target)?;
         if let Some(new) = replace_once(&self.path, &old, &self.old, &self.new)? {
@@ -149,28 +153,38 @@ impl Wanted {
         .in_short("No match found"))
     }
 
-    fn run(&self, target: &Target) -> Result<ToolResult, Refusal> {
-        let _turn = lock(turnstile(&target.real));
+    fn run(&self, target: &Target, locks: &FileLocks) -> Result<ToolResult, Refusal> {
+        let _guard = lock(locks.of(&target.real));
         let Change { old, new } = self.apply(target)?;
         let replaced = Directory::root().and_then(|root| root.replace(&target.real, new.as_bytes()));
         replaced.map_err(|error| cannot("edit", &self.path, &error))?;
         // The wording is compared byte for byte by the replay suite of the SDKs.
-        let told = format!("File {} updated with changes.", self.path.display());
+        let text = format!("File {} updated with changes.", self.path.display());
         Ok(ToolResult {
             session_log: Some(diff::unified(&self.path, Some(&old), &new)),
-            ..ToolResult::success(told)
+            ..ToolResult::success(text)
         })
     }
 }
 
-/// Edits of one file take turns: a model makes several at once, and each must see what the one before has
-/// written. By where it really is, so that two names of a file are one file.
-fn turnstile(path: &Path) -> &'static Mutex<()> {
-    static TURNSTILES: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
-    let mut hasher = DefaultHasher::new();
-    path.hash(&mut hasher);
-    // The remainder is a valid index.
-    &TURNSTILES[(hasher.finish() % TURNSTILES.len() as u64) as usize]
+/// Locks that serialise the edits of one file: a model makes several at once, and each must see the content that the
+/// previous one has written. Shared by all sessions of a toolbox. Several files may share a lock.
+struct FileLocks([Mutex<()>; 64]);
+
+impl Default for FileLocks {
+    fn default() -> Self {
+        Self([const { Mutex::new(()) }; 64])
+    }
+}
+
+impl FileLocks {
+    /// Returns the lock of a file. `path` is its real path, so that two names of a file have one lock.
+    fn of(&self, path: &Path) -> &Mutex<()> {
+        let mut hasher = DefaultHasher::new();
+        path.hash(&mut hasher);
+        // The remainder is a valid index.
+        &self.0[(hasher.finish() % self.0.len() as u64) as usize]
+    }
 }
 
 fn open(target: &Target) -> Result<File, Refusal> {
@@ -201,11 +215,11 @@ fn load(target: &Target) -> Result<String, Refusal> {
     })
 }
 
-/// The text with its only occurrence of `old` replaced; `None` if there is none.
+/// Replaces the only occurrence of `old`; `None` if there is none.
 fn replace_once(path: &Path, text: &str, old: &str, new: &str) -> Result<Option<String>, Refusal> {
-    let mut places = occurrences(text, old);
-    let Some(place) = places.next() else { return Ok(None) };
-    let more = places.count();
+    let mut positions = occurrences(text, old);
+    let Some(position) = positions.next() else { return Ok(None) };
+    let more = positions.count();
     if more > 0 {
         return Err(Refusal::new(format!(
             "old_str occurs {} times in {}, so nothing was changed. Take in neighbouring lines until it is \
@@ -215,17 +229,17 @@ fn replace_once(path: &Path, text: &str, old: &str, new: &str) -> Result<Option<
         ))
         .in_short("Multiple matches found"));
     }
-    Ok(Some([&text[..place], new, &text[place + old.len()..]].concat()))
+    Ok(Some([&text[..position], new, &text[position + old.len()..]].concat()))
 }
 
-/// Where `piece` occurs, overlaps included: replacing either would be a guess.
+/// Returns the positions of `piece`, overlaps included: replacing either would be a guess.
 fn occurrences<'a>(text: &'a str, piece: &'a str) -> impl Iterator<Item = usize> + 'a {
     let step = piece.chars().next().map_or(1, char::len_utf8);
     let mut from = 0;
     std::iter::from_fn(move || {
-        let place = from + text.get(from..)?.find(piece)?;
-        from = place + step;
-        Some(place)
+        let position = from + text.get(from..)?.find(piece)?;
+        from = position + step;
+        Some(position)
     })
 }
 

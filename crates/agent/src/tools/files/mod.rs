@@ -1,4 +1,4 @@
-//! Files: `view`, `create`, `edit`.
+//! The file tools: `view`, `create`, `edit`.
 #![allow(clippy::disallowed_methods, reason = "file tools run their work on a blocking thread")]
 
 mod create;
@@ -18,7 +18,7 @@ use super::beneath::Unusable;
 use super::paths::Target;
 use super::{Refusal, ToolContext, diff};
 
-/// Contents larger than this are not repeated in a permission request; the diff shows what matters.
+/// Larger contents are left out of a permission request; the diff shows the change.
 const LARGEST_CONTENTS: usize = 256 * 1024;
 
 fn read_request(context: &ToolContext, target: &Target, what: &str) -> PermissionRequest {
@@ -29,7 +29,7 @@ fn read_request(context: &ToolContext, target: &Target, what: &str) -> Permissio
     }
 }
 
-/// A request to make `new` of `old`, which is all that is in the file; `None` where there is no file.
+/// Requests a change of the whole content from `old` (`None`: the file does not exist) to `new`.
 fn write_request(
     context: &ToolContext,
     target: &Target,
@@ -44,7 +44,7 @@ fn write_request(
     request
 }
 
-/// A request to change a file in this way.
+/// Requests a change of a file.
 fn change_request(context: &ToolContext, target: &Target, what: &str, diff: String) -> PermissionRequest {
     PermissionRequest::Write {
         tool_call_id: Some(context.call.clone()),
@@ -73,20 +73,20 @@ pub(super) fn cannot(what: &str, path: &Path, error: &io::Error) -> Refusal {
     match error.kind() {
         io::ErrorKind::NotFound => missing(path),
         io::ErrorKind::PermissionDenied => {
-            Refusal::new(format!("Could not {what} {}: the user may not do that.", path.display()))
+            Refusal::new(format!("Could not {what} {}: permission denied.", path.display()))
         }
         _ => Refusal::new(format!("Could not {what} {}: {error}.", path.display())),
     }
 }
 
-/// A link has come to stand where none was when the path was shown.
+/// Returns the error for a link that appeared on the path after the request.
 fn changed(what: &str, path: &Path) -> Refusal {
     Refusal::new(format!(
-        "Could not {what} {}: a link stands on the way now that was not there when permission was asked for. Call \
-         again, so that it is asked for the place that it leads to.",
+        "Could not {what} {}: a symbolic link appeared on the path after permission was requested. Call again to \
+         request permission for its target.",
         path.display()
     ))
-    .in_short("Path leads elsewhere")
+    .in_short("Path has changed")
 }
 
 #[cfg(test)]

@@ -23,10 +23,10 @@ use crate::tools::{
 
 const NAME: &str = "view";
 
-/// How much of a file is shown at once: below the limit from which any output is put into a file, which for a
-/// file would be silly.
+/// Bytes of a file that are shown at once: below the limit above which outputs are stored in a file, which would be
+/// pointless for a file.
 const MOST: usize = 48 * 1024;
-/// What providers take for an image, about.
+/// Largest image, in bytes; about what providers accept.
 const LARGEST_IMAGE: u64 = 10 * 1024 * 1024;
 const MOST_ENTRIES: usize = 2000;
 
@@ -38,7 +38,7 @@ struct Arguments {
     view_range: Option<[i64; 2]>,
 }
 
-/// Lines from the first to the last, counted from 1; without a last one, to the end.
+/// A range of lines, counted from 1; without `last`, to the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     first: u64,
@@ -74,7 +74,7 @@ impl Tool for View {
                 let (path, _) = read(context, arguments)?;
                 let context = context.clone();
                 blocking(move || {
-                    let target = Target::ask(&context, path);
+                    let target = Target::resolve(&context, path);
                     let what = if target.real.is_dir() { "List directory" } else { "Read file" };
                     Ok(read_request(&context, &target, what))
                 })
@@ -173,7 +173,7 @@ fn list(root: &Directory, path: &Path) -> io::Result<ToolResult> {
     Ok(ToolResult::success(names.join("\n")))
 }
 
-/// The kind of image that begins with these bytes, among those that models can see.
+/// Detects an image format that models accept.
 fn image_type(start: &[u8]) -> Option<&'static str> {
     match start {
         [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => Some("image/png"),
@@ -217,8 +217,7 @@ enum Stopped {
     TooShort { lines: u64 },
 }
 
-/// Shows the lines of `range`, each as `N. text`. What follows the last line feed is a line too, even if it
-/// is empty.
+/// Renders the lines of `range`, each as `N. text`. The text after the last line feed is a line, even if it is empty.
 fn show_lines(
     mut file: impl BufRead,
     range: Range,
@@ -226,13 +225,13 @@ fn show_lines(
 ) -> Result<ToolResult, Stopped> {
     let mut shown = String::new();
     for number in 1.. {
-        let wanted = number >= range.first;
-        let line = next_line(&mut file, if wanted { MOST } else { 0 }, cancel)?;
-        if wanted && !shown.is_empty() && shown.len() as u64 + line.length > MOST as u64 {
+        let in_range = number >= range.first;
+        let line = next_line(&mut file, if in_range { MOST } else { 0 }, cancel)?;
+        if in_range && !shown.is_empty() && shown.len() as u64 + line.length > MOST as u64 {
             shown += &format!("[The file goes on: use view_range [{number}, -1] to see more.]");
             break;
         }
-        if wanted {
+        if in_range {
             shown +=
                 &format!("{number}. {}", readable(line.start.strip_suffix(b"\r").unwrap_or(&line.start)));
             let rest = line.length - line.start.len() as u64;
@@ -240,7 +239,7 @@ fn show_lines(
                 shown += &format!("\n[Line {number} has {} more, too much to show.]", size(rest));
             }
         }
-        match (line.is_last, wanted) {
+        match (line.is_last, in_range) {
             (true, false) => return Err(Stopped::TooShort { lines: number }),
             (true, true) => break,
             (false, _) if range.last == Some(number) => break,
@@ -252,10 +251,10 @@ fn show_lines(
 }
 
 struct Line {
-    /// As much of it as there was room for.
+    /// Beginning of the line, as far as it fits.
     start: Vec<u8>,
     length: u64,
-    /// No line feed follows.
+    /// Not followed by a line feed.
     is_last: bool,
 }
 

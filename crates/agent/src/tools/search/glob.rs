@@ -1,4 +1,4 @@
-//! `glob`: finds files by their names.
+//! `glob`: finds files by name.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::report::Report;
-use super::{Places, Root, search_request};
+use super::{Paths, Root, check_glob, search_request};
 use crate::tools::beneath::Directory;
 use crate::tools::files;
 use crate::tools::{
@@ -23,10 +23,10 @@ const NAME: &str = "glob";
 struct Arguments {
     pattern: String,
     #[serde(alias = "paths")]
-    path: Option<Places>,
+    path: Option<Paths>,
 }
 
-/// Finds files by their names.
+/// Finds files by name.
 pub(crate) struct Glob;
 
 impl Tool for Glob {
@@ -54,8 +54,10 @@ impl Tool for Glob {
                 let search = Search::read(arguments)?;
                 let context = context.clone();
                 let what = "Search for files matching pattern in";
-                blocking(move || Ok(search_request(&context, &Root::ask(&context, &search.places), what)))
-                    .await
+                blocking(move || {
+                    Ok(search_request(&context, &Root::resolve(&context, &search.requested), what))
+                })
+                .await
             };
             prepare.await.into()
         })
@@ -66,7 +68,8 @@ impl Tool for Glob {
             let run = async {
                 let search = Search::read(arguments)?;
                 let own = context.clone();
-                reading(context, move || search.run(&Root::recall(&own, &search.places)?, &own.cancel)).await
+                reading(context, move || search.run(&Root::recall(&own, &search.requested)?, &own.cancel))
+                    .await
             };
             either(run.await)
         })
@@ -74,7 +77,7 @@ impl Tool for Glob {
 }
 
 struct Search {
-    places: Vec<String>,
+    requested: Vec<String>,
     matcher: GlobMatcher,
     hidden: bool,
 }
@@ -82,13 +85,14 @@ struct Search {
 impl Search {
     fn read(arguments: &Json) -> Result<Self, Refusal> {
         let Arguments { pattern, path } = arguments::read(NAME, arguments)?;
+        check_glob(NAME, "pattern", &pattern)?;
         let mut pattern = pattern.strip_prefix("./").unwrap_or(&pattern);
-        let mut places = path;
-        // A pattern may be absolute: then it says where to search.
+        let mut requested = path;
+        // An absolute pattern contains the directory to search.
         let split;
         if pattern.starts_with('/') {
             split = split_absolute(pattern);
-            places = Some(Places::One(split.0.clone()));
+            requested = Some(Paths::One(split.0.clone()));
             pattern = &split.1;
         }
         let matcher = GlobBuilder::new(pattern)
@@ -97,7 +101,7 @@ impl Search {
             .map_err(|error| Refusal::arguments(NAME, &format!("pattern: {error}")))?
             .compile_matcher();
         let hidden = pattern.starts_with('.') || pattern.contains("/.");
-        Ok(Self { places: Root::read(places), matcher, hidden })
+        Ok(Self { requested: Root::read(requested), matcher, hidden })
     }
 
     fn run(&self, roots: &[Root], cancel: &CancellationToken) -> Result<ToolResult, Refusal> {
@@ -109,11 +113,11 @@ impl Search {
                     return Err(Refusal::interrupted());
                 }
                 let is_file = entry.file_type().is_some_and(|kind| !kind.is_dir());
-                // A directory that has become a link was listed, but is not told.
-                let is_here = || top.kind(entry.path()).is_ok();
+                // Files below a directory that was replaced by a link are left out.
+                let exists = || top.kind(entry.path()).is_ok();
                 if is_file
                     && self.matches(root, entry.path())
-                    && is_here()
+                    && exists()
                     && !report.add(&root.name(entry.path()))
                 {
                     return Ok(report.finish(""));
@@ -128,7 +132,7 @@ impl Search {
     }
 }
 
-/// The directory that an absolute pattern names, and the rest.
+/// Splits an absolute pattern into its directory and the rest.
 fn split_absolute(pattern: &str) -> (String, String) {
     let special = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
     let end = pattern[..special].rfind('/').unwrap_or(0);
@@ -174,6 +178,7 @@ mod tests {
             (json!({"pattern": bench.path("src/**/*.js")}), bench.path("src/deep/b.js")),
             (json!({"pattern": bench.path("src/index.ts")}), bench.path("src/index.ts")),
             (json!({"pattern": "[z-a]"}), "pattern: ".into()),
+            (json!({"pattern": "*".repeat(100_000)}), "pattern: must have at most 4096 bytes".into()),
             (json!({"pattern": "*", "path": "gone"}), "does not exist. Please provide a valid path.".into()),
             (json!({"path": "src"}), "missing field `pattern`".into()),
         ] {
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_request_covers_all_places() {
+    async fn request_covers_all_paths() {
         let bench = project();
         let Prepared::Needs(PermissionRequest::Read { path, intention, .. }) =
             bench.prepare(&Glob, json!({"pattern": "*", "paths": ["src/deep", "src/index.ts"]})).await

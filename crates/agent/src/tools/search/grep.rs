@@ -1,4 +1,4 @@
-//! `grep`: finds lines in files.
+//! `grep`: searches the contents of files.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::report::Report;
-use super::{Places, Root, search_request};
+use super::{Paths, Root, check_glob, search_request};
 use crate::tools::arguments::{self, Count};
 use crate::tools::beneath::Directory;
 use crate::tools::text::readable;
@@ -26,7 +26,7 @@ const MOST_CONTEXT: usize = 200;
 struct Arguments {
     pattern: String,
     #[serde(alias = "paths")]
-    path: Option<Places>,
+    path: Option<Paths>,
     #[serde(alias = "include")]
     glob: Option<String>,
     #[serde(rename = "type")]
@@ -56,7 +56,7 @@ enum Mode {
     Count,
 }
 
-/// Finds lines in files.
+/// Searches the contents of files.
 pub(crate) struct Grep;
 
 impl Tool for Grep {
@@ -97,7 +97,7 @@ impl Tool for Grep {
                 let search = Search::read(arguments)?;
                 let context = context.clone();
                 blocking(move || {
-                    let roots = Root::ask(&context, &search.places);
+                    let roots = Root::resolve(&context, &search.requested);
                     let one_file = matches!(roots.as_slice(), [root] if root.target.real.is_file());
                     let what = if one_file { "Search in file" } else { "Search in directory" };
                     Ok(search_request(&context, &roots, what))
@@ -114,7 +114,7 @@ impl Tool for Grep {
                 let search = Search::read(arguments)?;
                 let own = context.clone();
                 reading(context, move || {
-                    let roots = Root::recall(&own, &search.places)?;
+                    let roots = Root::recall(&own, &search.requested)?;
                     search.run(&roots, &own.cancel)
                 })
                 .await
@@ -125,7 +125,7 @@ impl Tool for Grep {
 }
 
 struct Search {
-    places: Vec<String>,
+    requested: Vec<String>,
     matcher: RegexMatcher,
     searcher: Searcher,
     glob: Option<GlobMatcher>,
@@ -137,20 +137,21 @@ struct Search {
 
 impl Search {
     fn read(arguments: &Json) -> Result<Self, Refusal> {
-        let wanted: Arguments = arguments::read(NAME, arguments)?;
+        let arguments: Arguments = arguments::read(NAME, arguments)?;
         let refuse =
             |what: &str, error: &dyn std::fmt::Display| Refusal::arguments(NAME, &format!("{what}: {error}"));
-        let glob = wanted.glob.as_deref().map(|glob| Glob::new(glob.strip_prefix("./").unwrap_or(glob)));
+        check_glob(NAME, "glob", arguments.glob.as_deref().unwrap_or_default())?;
+        let glob = arguments.glob.as_deref().map(|glob| Glob::new(glob.strip_prefix("./").unwrap_or(glob)));
         let glob = glob.transpose().map_err(|error| refuse("glob", &error))?;
         Ok(Self {
-            places: Root::read(wanted.path.clone()),
-            matcher: matcher(&wanted).map_err(|error| refuse("pattern", &error))?,
-            searcher: searcher(&wanted),
+            requested: Root::read(arguments.path.clone()),
+            matcher: matcher(&arguments).map_err(|error| refuse("pattern", &error))?,
+            searcher: searcher(&arguments),
             glob: glob.map(|glob| glob.compile_matcher()),
-            types: types(wanted.file_type.as_deref()).map_err(|error| refuse("type", &error))?,
-            mode: wanted.output_mode,
-            line_numbers: wanted.line_numbers.unwrap_or(false),
-            limit: wanted.head_limit.map(|limit| limit.0.max(1)),
+            types: types(arguments.file_type.as_deref()).map_err(|error| refuse("type", &error))?,
+            mode: arguments.output_mode,
+            line_numbers: arguments.line_numbers.unwrap_or(false),
+            limit: arguments.head_limit.map(|limit| limit.0.max(1)),
         })
     }
 
@@ -163,8 +164,8 @@ impl Search {
                     return Err(Refusal::interrupted());
                 }
                 let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-                // A file that was named is searched, whatever it is called.
-                if is_file && (entry.depth() == 0 || self.wants(root, entry.path())) {
+                // A file that was requested itself is searched whatever its name.
+                if is_file && (entry.depth() == 0 || self.matches_name(root, entry.path())) {
                     self.search(root, entry.path(), &mut report, cancel);
                 }
                 if report.is_full() {
@@ -179,10 +180,10 @@ impl Search {
         }
     }
 
-    fn wants(&self, root: &Root, path: &Path) -> bool {
+    fn matches_name(&self, root: &Root, path: &Path) -> bool {
         self.glob.as_ref().is_none_or(|glob| {
             let below = path.strip_prefix(&root.target.real).unwrap_or(path);
-            // A pattern without a directory is about names alone, as with ripgrep.
+            // A pattern without a slash matches names alone, as with ripgrep.
             let by_name =
                 !glob.glob().glob().contains('/') && path.file_name().is_some_and(|name| glob.is_match(name));
             by_name || glob.is_match(below)
@@ -200,7 +201,7 @@ impl Search {
             count: 0,
             gap: false,
         };
-        // A file that cannot be read is skipped, as ripgrep does; so is one that a link leads to by now.
+        // Unreadable files are skipped, as ripgrep does; so are files that were replaced by a link.
         if let Ok(file) = Directory::root().and_then(|root| root.open(path)) {
             let _ = self.searcher.search_file(&self.matcher, &file, &mut lines);
         }
@@ -213,34 +214,34 @@ impl Search {
     }
 }
 
-fn matcher(wanted: &Arguments) -> Result<RegexMatcher, grep_regex::Error> {
+fn matcher(arguments: &Arguments) -> Result<RegexMatcher, grep_regex::Error> {
     let mut builder = RegexMatcherBuilder::new();
-    builder.case_insensitive(wanted.ignore_case.unwrap_or(false)).multi_line(true);
-    if wanted.multiline.unwrap_or(false) {
+    builder.case_insensitive(arguments.ignore_case.unwrap_or(false)).multi_line(true);
+    if arguments.multiline.unwrap_or(false) {
         builder.dot_matches_new_line(true);
     } else {
         builder.line_terminator(Some(b'\n'));
     }
-    builder.build(&wanted.pattern)
+    builder.build(&arguments.pattern)
 }
 
-fn searcher(wanted: &Arguments) -> Searcher {
-    let context = |own: Option<Count>| own.or(wanted.around).map_or(0, |count| count.0.min(MOST_CONTEXT));
-    let shows_lines = wanted.output_mode == Mode::Content;
+fn searcher(arguments: &Arguments) -> Searcher {
+    let context = |own: Option<Count>| own.or(arguments.around).map_or(0, |count| count.0.min(MOST_CONTEXT));
+    let shows_lines = arguments.output_mode == Mode::Content;
     SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(0))
-        .multi_line(wanted.multiline.unwrap_or(false))
-        // One line of a gigabyte must not take a gigabyte.
+        .multi_line(arguments.multiline.unwrap_or(false))
+        // A line of a gigabyte must not take a gigabyte of memory.
         .heap_limit(Some(64 * 1024 * 1024))
         .line_number(true)
-        .after_context(if shows_lines { context(wanted.after) } else { 0 })
-        .before_context(if shows_lines { context(wanted.before) } else { 0 })
+        .after_context(if shows_lines { context(arguments.after) } else { 0 })
+        .before_context(if shows_lines { context(arguments.before) } else { 0 })
         .build()
 }
 
-fn types(wanted: Option<&str>) -> Result<Types, ignore::Error> {
+fn types(arguments: Option<&str>) -> Result<Types, ignore::Error> {
     let mut builder = TypesBuilder::new();
-    if let Some(name) = wanted {
+    if let Some(name) = arguments {
         builder.add_defaults();
         builder.select(match name {
             "tsx" => "ts",
@@ -252,7 +253,7 @@ fn types(wanted: Option<&str>) -> Result<Types, ignore::Error> {
     builder.build()
 }
 
-/// Takes the matches of one file.
+/// Collects the matches of one file.
 struct Lines<'a> {
     name: &'a str,
     mode: Mode,
@@ -260,25 +261,25 @@ struct Lines<'a> {
     report: &'a mut Report,
     cancel: &'a CancellationToken,
     count: u64,
-    /// Lines were skipped since the last one that was shown.
+    /// Lines were skipped since the last shown one.
     gap: bool,
 }
 
 impl Lines<'_> {
-    /// Shows lines and says whether to go on. `mark` stands between name, number and text, as with ripgrep.
-    fn show(&mut self, mark: char, number: Option<u64>, bytes: &[u8]) -> bool {
+    /// Adds lines, and returns whether to continue. `separator` is between name, number and text, as with ripgrep.
+    fn show(&mut self, separator: char, number: Option<u64>, bytes: &[u8]) -> bool {
         if std::mem::take(&mut self.gap) && !self.report.add("--") {
             return false;
         }
         let text = readable(bytes);
         let numbers = number.unwrap_or(0)..;
         text.lines().zip(numbers).all(|(line, number)| {
-            let place = if self.numbered {
-                format!("{}{mark}{number}{mark}", self.name)
+            let prefix = if self.numbered {
+                format!("{}{separator}{number}{separator}", self.name)
             } else {
-                format!("{}{mark}", self.name)
+                format!("{}{separator}", self.name)
             };
-            self.report.add(&(place + line))
+            self.report.add(&(prefix + line))
         })
     }
 }

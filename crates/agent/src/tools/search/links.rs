@@ -1,4 +1,4 @@
-//! What a search passes by: links, pipes, Baton's own files.
+//! Files that a search skips: links, pipes, Baton's home.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ use crate::tools::{Prepared, Tool};
 
 const TOOLS: [&dyn Tool; 2] = [&Grep, &Glob];
 
-/// Looks for files that are called `secret.txt`, or have that word in them.
+/// Returns the arguments to search for the word `secret`, or for files named `secret.txt`.
 fn arguments(tool: &dyn Tool, path: &str) -> Value {
     match tool.spec().name.as_str() {
         "grep" => json!({"pattern": "secret", "path": path}),
@@ -27,7 +27,7 @@ fn pipe(path: &str) {
 }
 
 #[tokio::test]
-async fn links_below_a_place_are_not_followed() {
+async fn links_below_a_root_are_not_followed() {
     let (bench, outside) = (Bench::new(), tempfile::tempdir().unwrap());
     fs::write(outside.path().join("secret.txt"), "secret").unwrap();
     symlink(outside.path(), bench.path("link")).unwrap();
@@ -41,7 +41,7 @@ async fn links_below_a_place_are_not_followed() {
 }
 
 #[tokio::test]
-async fn a_request_names_where_a_link_leads() {
+async fn request_names_the_target_of_a_link() {
     let (bench, outside) = (Bench::new(), tempfile::tempdir().unwrap());
     let real = outside.path().canonicalize().unwrap();
     fs::write(real.join("secret.txt"), "secret").unwrap();
@@ -60,7 +60,7 @@ async fn a_request_names_where_a_link_leads() {
 }
 
 #[tokio::test]
-async fn a_place_that_becomes_a_link_after_the_request_is_not_searched() {
+async fn root_replaced_by_a_link_after_the_request_is_not_searched() {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("secret.txt"), "secret").unwrap();
     for tool in TOOLS {
@@ -85,8 +85,8 @@ async fn pipes_do_not_hang_a_search() {
     symlink("/dev/zero", bench.path("hostile/sub/.ignore")).unwrap();
     for tool in TOOLS {
         assert_eq!(bench.run(tool, arguments(tool, ".")).await.text_result_for_llm, "./own/secret.txt");
-        for place in ["hostile", "hostile/sub"] {
-            bench.run(tool, arguments(tool, place)).await;
+        for root in ["hostile", "hostile/sub"] {
+            bench.run(tool, arguments(tool, root)).await;
         }
     }
     let named = bench.run(&Grep, arguments(&Grep, "secret.pipe")).await;
@@ -94,29 +94,29 @@ async fn pipes_do_not_hang_a_search() {
 }
 
 #[tokio::test]
-async fn batons_home_is_passed_by_unless_it_was_asked_for() {
+async fn home_is_skipped_unless_requested() {
     let mut bench = Bench::new();
     bench.write("own/secret.txt", "secret");
     bench.write("baton/secret.txt", "secret");
     bench.context.home = Some(bench.context.cwd.join("baton"));
     for tool in TOOLS {
-        for (place, found) in [(".", "./own/secret.txt"), ("baton", "baton/secret.txt")] {
-            assert_eq!(bench.run(tool, arguments(tool, place)).await.text_result_for_llm, found, "{place}");
+        for (root, found) in [(".", "./own/secret.txt"), ("baton", "baton/secret.txt")] {
+            assert_eq!(bench.run(tool, arguments(tool, root)).await.text_result_for_llm, found, "{root}");
         }
     }
 }
 
 #[tokio::test]
-async fn places_that_are_not_the_sessions_are_named_one_by_one() {
+async fn roots_outside_the_session_are_named_one_by_one() {
     let mut bench = Bench::new();
     bench.context.home = Some(bench.context.cwd.join("baton"));
     let named =
-        async |places: &[&str]| match bench.prepare(&Grep, json!({"pattern": "x", "paths": places})).await {
+        async |roots: &[&str]| match bench.prepare(&Grep, json!({"pattern": "x", "paths": roots})).await {
             Prepared::Needs(PermissionRequest::Read { path, .. }) => path,
             other => panic!("{other:?}"),
         };
     let cwd = bench.context.cwd.display().to_string();
-    assert_eq!(named(&["own", "src"]).await, cwd, "all of it is in the working directory");
+    assert_eq!(named(&["own", "src"]).await, cwd, "all are in the working directory");
     assert_eq!(named(&["own", "baton"]).await, format!("{}\n{}", bench.path("own"), bench.path("baton")));
     assert_eq!(named(&["own", "/etc"]).await, format!("{}\n/etc", bench.path("own")));
 }

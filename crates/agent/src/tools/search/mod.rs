@@ -1,10 +1,10 @@
-//! Search: `grep` in the contents of files, `glob` in their names, on the libraries that ripgrep is made of.
+//! The search tools: `grep` for contents, `glob` for names, on ripgrep's libraries.
 //!
-//! Both skip what ripgrep skips: hidden files, and what `.gitignore` and `.ignore` name. Results come in the
-//! order of their paths, so that the same search gives the same answer, and there is a limit to them.
+//! Both skip what ripgrep skips: hidden files, and those in `.gitignore` and `.ignore`. Results are limited, and in the
+//! order of their paths, so that the same search gives the same results.
 //!
-//! No link is followed below the places that were asked for, and only regular files are read. Baton's home is passed by,
-//! unless it is what was asked for.
+//! No link below the requested roots is followed, and only regular files are read. Baton's home is skipped, unless it
+//! was requested.
 #![allow(clippy::disallowed_methods, reason = "search tools run their work on a blocking thread")]
 
 mod glob;
@@ -26,52 +26,63 @@ use super::beneath::{Directory, Unusable};
 use super::paths::Target;
 use super::{Refusal, ToolContext, files, paths};
 
+/// The longest glob, in bytes. The glob library panics if a compiled pattern is too large.
+const MAX_GLOB: usize = 4096;
+
+/// Refuses a glob that is too long.
+fn check_glob(tool: &str, field: &str, pattern: &str) -> Result<(), Refusal> {
+    if pattern.len() > MAX_GLOB {
+        return Err(Refusal::arguments(tool, &format!("{field}: must have at most {MAX_GLOB} bytes")));
+    }
+    Ok(())
+}
+
 /// One path or several.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-enum Places {
+enum Paths {
     One(String),
     Several(Vec<String>),
 }
 
-/// A place to search in.
+/// A file or directory to search.
 #[derive(Debug, Clone)]
 struct Root {
-    /// As the model wrote it, because results are told in the same terms.
+    /// The model's path, which prefixes the results.
     written: String,
     target: Target,
-    /// Baton's home, if it is to be passed by.
+    /// Baton's home, if it is skipped.
     home: Option<PathBuf>,
 }
 
 impl Root {
-    /// The paths that were asked for: the working directory by default.
-    fn read(places: Option<Places>) -> Vec<String> {
-        let mut written = match places {
+    /// Returns the requested paths; the working directory by default.
+    fn read(requested: Option<Paths>) -> Vec<String> {
+        let mut written = match requested {
             None => Vec::new(),
-            Some(Places::One(place)) => vec![place],
-            Some(Places::Several(places)) => places,
+            Some(Paths::One(path)) => vec![path],
+            Some(Paths::Several(requested)) => requested,
         };
-        written.retain(|place| !place.is_empty());
+        written.retain(|path| !path.is_empty());
         if written.is_empty() {
             written.push(".".to_owned());
         }
         written
     }
 
-    /// Finds out where the paths lead, for a request about them. Blocks.
-    fn ask(context: &ToolContext, places: &[String]) -> Vec<Self> {
-        let ask = |written| Target::ask(context, paths::absolute(&context.cwd, written));
-        places.iter().map(|written| Self::new(context, written, ask(written))).collect()
+    /// Resolves paths for a request. Blocks.
+    fn resolve(context: &ToolContext, requested: &[String]) -> Vec<Self> {
+        let resolve = |written| Target::resolve(context, paths::absolute(&context.cwd, written));
+        requested.iter().map(|written| Self::new(context, written, resolve(written))).collect()
     }
 
-    /// The places that the request of this call was about. Blocks.
-    fn recall(context: &ToolContext, places: &[String]) -> Result<Vec<Self>, Refusal> {
+    /// Returns the roots that the request of this call named. Blocks.
+    fn recall(context: &ToolContext, requested: &[String]) -> Result<Vec<Self>, Refusal> {
         let recall = |written: &String| {
             let target = Target::recall(context, paths::absolute(&context.cwd, written))?;
             Ok(Self::new(context, written, target))
         };
-        places.iter().map(recall).collect()
+        requested.iter().map(recall).collect()
     }
 
     fn new(context: &ToolContext, written: &str, target: Target) -> Self {
@@ -80,7 +91,7 @@ impl Root {
         Self { written: written.to_owned(), target, home }
     }
 
-    /// How a file below this root is called in a result.
+    /// Returns the name of a file in results.
     fn name(&self, path: &Path) -> String {
         match path.strip_prefix(&self.target.real) {
             Ok(rest) if rest.as_os_str().is_empty() => self.written.clone(),
@@ -89,7 +100,7 @@ impl Root {
         }
     }
 
-    /// What is below this root, in the order of the paths.
+    /// Walks the files below this root, in the order of their paths.
     fn walk(&self, adjust: impl FnOnce(&mut WalkBuilder)) -> Result<impl Iterator<Item = DirEntry>, Refusal> {
         let (real, written) = (&self.target.real, &self.target.written);
         let kind = Directory::root().and_then(|root| root.kind(real));
@@ -104,25 +115,26 @@ impl Root {
             _ => return Err(files::cannot("search", written, &Unusable::NotRegular.into())),
         }
         let mut walk = WalkBuilder::new(real);
-        // A search must not depend on who runs the server, only on the project. What `.git` names can be anywhere.
+        // Results must depend on the project, not on the user who runs the server. Files that `.git` names can be
+        // anywhere.
         walk.git_global(false).git_exclude(false).sort_by_file_path(|a, b| a.cmp(b));
         walk.parents(real.ancestors().skip(1).all(ignores_are_harmless));
-        // Not files, but views of the kernel; some never end. Who names one of them gets it.
+        // Views of the kernel, some of them endless. They are searched only if requested.
         let views = ["/proc", "/sys", "/dev"].map(Path::new);
         let home = self.home.clone();
         walk.filter_entry(move |entry| {
-            let is_passed_by = views.contains(&entry.path()) || home.as_deref() == Some(entry.path());
+            let is_skipped = views.contains(&entry.path()) || home.as_deref() == Some(entry.path());
             let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
-            entry.depth() == 0 || !(is_passed_by || is_directory && !ignores_are_harmless(entry.path()))
+            entry.depth() == 0 || !(is_skipped || is_directory && !ignores_are_harmless(entry.path()))
         });
         adjust(&mut walk);
-        // What cannot be read is skipped, as ripgrep does.
+        // Unreadable entries are skipped, as ripgrep does.
         Ok(walk.build().filter_map(Result::ok))
     }
 }
 
-/// Whether the lists of a directory that say what to skip can be read by a library that opens whatever is there: a pipe
-/// would hang it, a device would never end.
+/// Whether the ignore files of a directory are safe to read for the library, which opens files of any type: a pipe would
+/// hang it, a device would never end.
 fn ignores_are_harmless(directory: &Path) -> bool {
     const LONGEST: u64 = 1 << 20;
     [".gitignore", ".ignore"].iter().all(|name| {
@@ -132,8 +144,8 @@ fn ignores_are_harmless(directory: &Path) -> bool {
     })
 }
 
-/// The request to search in `roots`. It names a directory that contains them all, if they are the session's to read; else
-/// each of them on a line, because a directory above them would not say what is meant.
+/// Builds the permission request. It names the common directory of the roots if the session may read them all; else each
+/// root on a line, because a common directory would be too broad.
 fn search_request(context: &ToolContext, roots: &[Root], what: &str) -> PermissionRequest {
     let named: Vec<String> = roots.iter().map(|root| root.target.real.display().to_string()).collect();
     let what = format!("{what}: {}", named.join(", "));
@@ -145,7 +157,7 @@ fn search_request(context: &ToolContext, roots: &[Root], what: &str) -> Permissi
     }
 }
 
-/// The directory that contains all of them.
+/// Returns the deepest directory that contains all roots.
 fn common(roots: &[Root]) -> PathBuf {
     let mut common = roots.first().map_or_else(PathBuf::new, |root| root.target.real.clone());
     while !roots.iter().all(|root| root.target.real.starts_with(&common)) && common.pop() {}

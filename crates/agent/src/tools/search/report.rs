@@ -1,12 +1,12 @@
-//! The result of a search, up to a limit.
+//! The bounded result of a search.
 
 use baton_protocol::tool::ToolResult;
 
 use crate::tools::text::clip;
 
-/// Below the limit from which any output is put into a file: a search that finds more is too wide.
+/// Below the limit above which outputs are stored in a file: a search that finds more is too broad.
 const MOST_BYTES: usize = 48 * 1024;
-/// Longer lines are in files that people do not write.
+/// Longer lines are in generated files.
 const LONGEST_LINE: usize = 1000;
 
 /// Collects lines until it is full.
@@ -17,12 +17,12 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// For at most `limit` lines.
+    /// Creates a report of at most `limit` lines.
     pub(super) fn new(limit: Option<usize>) -> Self {
         Self { text: String::new(), room: limit.unwrap_or(usize::MAX), full: None }
     }
 
-    /// Adds a line and says whether there is room for another.
+    /// Adds a line, and returns whether there is room for more.
     pub(super) fn add(&mut self, line: &str) -> bool {
         let line = line.trim_end_matches(['\n', '\r']);
         let shown = clip(line, LONGEST_LINE);
@@ -57,21 +57,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_says_when_it_is_not_complete() {
-        let told = |limit, lines: &[&str]| {
+    fn incomplete_report_says_so() {
+        let report_of = |limit, lines: &[&str]| {
             let mut report = Report::new(limit);
             let _ = lines.iter().all(|line| report.add(line));
             report.finish("Nothing.").text_result_for_llm
         };
-        assert_eq!(told(None, &[]), "Nothing.");
-        assert_eq!(told(Some(2), &["a\n", "b\r\n"]), "a\nb");
+        assert_eq!(report_of(None, &[]), "Nothing.");
+        assert_eq!(report_of(Some(2), &["a\n", "b\r\n"]), "a\nb");
         assert_eq!(
-            told(Some(1), &["a", "b"]),
+            report_of(Some(1), &["a", "b"]),
             "a\n[There are more results; these are as many as asked for.]"
         );
-        assert!(told(None, &["ü".repeat(700).as_str()]).ends_with(" [400 more bytes]"));
+        assert!(report_of(None, &["ü".repeat(700).as_str()]).ends_with(" [400 more bytes]"));
         let many = vec!["x".repeat(900); 100];
-        let many = told(None, &many.iter().map(String::as_str).collect::<Vec<_>>());
+        let many = report_of(None, &many.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(many.len() < MOST_BYTES + 100 && many.ends_with("as many as fit.]"));
     }
 }

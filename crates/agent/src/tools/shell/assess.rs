@@ -1,7 +1,7 @@
-//! What a person is shown of a shell line before they allow it.
+//! Permission requests for shell lines.
 //!
-//! What the line runs, and what a grant for it covers, is the policy's business: `baton_core::policy::shell`. Paths
-//! and URLs are picked out of the text for display; the policy takes them as hints for deny rules, and never to allow.
+//! Which commands a line runs, and what a grant for it covers, is decided in `baton_core::policy::shell`. Paths and URLs
+//! are extracted from the text for display; the policy uses them as hints for deny rules, and never to allow.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use baton_protocol::permission::{PermissionRequest, PossibleUrl};
 
 use crate::tools::paths;
 
-/// How many paths or URLs of one line are shown: more than a line that is understood can name.
-const MOST_MENTIONED: usize = 10_000;
+/// Limit on the paths or URLs of one request: more than a line that the policy can parse contains.
+const MOST_LISTED: usize = 10_000;
 
-/// How many files of one line are looked after.
+/// Limit on the files of one line for which snapshots are taken.
 const MOST_FILES: usize = 64;
 
-/// Builds the request to run `command`. The intention is what the model or the engine says about it.
+/// Builds the request to run `command`. The intention is the description that the model or the engine gives.
 #[must_use]
 pub fn request(call: &ToolCallId, cwd: &Path, command: &str, intention: &str) -> PermissionRequest {
     let line = Line::parse(command);
@@ -37,7 +37,40 @@ pub fn request(call: &ToolCallId, cwd: &Path, command: &str, intention: &str) ->
         has_write_file_redirection: line.why_opaque().is_some() && redirects_into_file(command),
         warning: warning(&line),
         input_to: None,
+        repository_runs: None,
     }
+}
+
+/// Whether the request is for a line with git commands that are harmless only as long as the configuration of their
+/// repository is.
+#[must_use]
+pub fn reads_repository(request: &PermissionRequest) -> bool {
+    match request {
+        PermissionRequest::Shell { full_command_text, input_to: None, .. } => {
+            // Most lines are not about git, and need not be parsed once more to know it.
+            full_command_text.contains("git") && Line::parse(full_command_text).reads_repository()
+        }
+        _ => false,
+    }
+}
+
+/// Marks a request as made in a repository whose configuration can run a program through this setting.
+#[must_use]
+pub fn in_distrusted_repository(mut request: PermissionRequest, setting: String) -> PermissionRequest {
+    if let PermissionRequest::Shell {
+        full_command_text,
+        commands,
+        can_offer_session_approval,
+        repository_runs,
+        ..
+    } = &mut request
+    {
+        let line = Line::parse(full_command_text).in_distrusted_repository();
+        *commands = line.commands();
+        *can_offer_session_approval = !line.offers().is_empty();
+        *repository_runs = Some(setting);
+    }
+    request
 }
 
 fn warning(line: &Line) -> Option<String> {
@@ -45,15 +78,15 @@ fn warning(line: &Line) -> Option<String> {
     Some(format!("Read this line with care: {}.", why.as_str()))
 }
 
-/// The files that a line names and may change. What a program finds by itself is not among them, and neither is
-/// what the shell expands to names: a line says only so much of what it does.
+/// Returns the files that a line names and may change. Files that a program finds by itself, or that the shell expands
+/// from a pattern, are not among them.
 pub(super) fn files_in(cwd: &Path, command: &str) -> Vec<PathBuf> {
     if Line::parse(command).is_read_only() {
         return Vec::new();
     }
     let words = rough_words(command);
     // Running a program does not change it.
-    let arguments = words.iter().filter(|word| !word.leads).map(|word| word.text.as_str());
+    let arguments = words.iter().filter(|word| !word.is_first).map(|word| word.text.as_str());
     let named =
         arguments.filter(|text| !text.starts_with('-') && !expands(text) && !text.contains(['\0', '\n']));
     let mut files: Vec<PathBuf> = named.map(|text| paths::absolute(cwd, text)).collect();
@@ -63,17 +96,17 @@ pub(super) fn files_in(cwd: &Path, command: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A word, roughly as a shell would see it.
+/// A word of a line, split roughly as a shell does.
 struct RoughWord {
     text: String,
-    /// It stands where a command begins.
-    leads: bool,
+    /// First word of a command.
+    is_first: bool,
 }
 
-/// Splits a line into words, whether it was understood or not. Quotes keep blanks and operators together.
+/// Splits any line into words, even one that the policy cannot parse. Quotes keep blanks and operators together.
 fn rough_words(line: &str) -> Vec<RoughWord> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
-    let mut leads = true;
+    let mut is_first = true;
     let mut rest = line.chars();
     while let Some(c) = rest.next() {
         match (quote, c) {
@@ -82,25 +115,25 @@ fn rough_words(line: &str) -> Vec<RoughWord> {
             (None, '\'' | '"') => quote = Some(c),
             (None, c) if c.is_whitespace() || ";|&<>(){}`".contains(c) => {
                 if !word.is_empty() {
-                    words.push(RoughWord { text: std::mem::take(&mut word), leads });
-                    leads = false;
+                    words.push(RoughWord { text: std::mem::take(&mut word), is_first });
+                    is_first = false;
                 }
-                leads = ";|&(){}`\n".contains(c) || (leads && !"<>".contains(c));
+                is_first = ";|&(){}`\n".contains(c) || (is_first && !"<>".contains(c));
             }
             (_, c) => word.push(c),
         }
     }
-    words.push(RoughWord { text: word, leads });
+    words.push(RoughWord { text: word, is_first });
     words.retain(|word| !word.text.is_empty());
     words
 }
 
-/// Whether a shell may make something else of a word.
+/// Whether a shell may expand a word.
 fn expands(text: &str) -> bool {
     text.contains(['$', '*', '?', '['])
 }
 
-/// Whether a line that was not understood seems to write into a file. Errs on the side of yes.
+/// Whether a line that the policy cannot parse may write to a file. Errs on the side of yes.
 fn redirects_into_file(line: &str) -> bool {
     line.match_indices('>').any(|(at, _)| {
         let target = line[at + 1..].trim_start_matches(['>', '|', ' ', '\t']);
@@ -112,19 +145,19 @@ fn redirects_into_file(line: &str) -> bool {
         let is_descriptor = target
             .strip_prefix('&')
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
-        // The second of `>>` has been looked at with the first.
+        // The second `>` of `>>` was handled with the first.
         !(is_null || is_descriptor || target.is_empty() && line[..at].ends_with('>'))
     })
 }
 
 fn path_in(cwd: &Path, word: &str) -> Option<String> {
-    // `--output=/tmp/x` mentions a path, too.
+    // `--output=/tmp/x` contains a path, too.
     let text = match word.split_once('=') {
         Some((option, value)) if option.starts_with('-') => value,
         _ => word,
     };
-    let looks_like_one = text.contains('/') || text.starts_with('~') || text == "." || text == "..";
-    if !looks_like_one || text.starts_with('-') || url_in(word).is_some() {
+    let looks_like_path = text.contains('/') || text.starts_with('~') || text == "." || text == "..";
+    if !looks_like_path || text.starts_with('-') || url_in(word).is_some() {
         return None;
     }
     let known = !expands(text) && !text.starts_with('~');
@@ -138,7 +171,7 @@ fn url_in(word: &str) -> Option<String> {
 
 fn distinct(all: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = HashSet::new();
-    all.filter(|one| seen.insert(one.clone())).take(MOST_MENTIONED).collect()
+    all.filter(|one| seen.insert(one.clone())).take(MOST_LISTED).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::assess;
-use super::registry::Wanted;
+use super::registry::NewCommand;
 use super::running::{Shell, Status};
 use crate::tools::arguments::{self, Seconds};
 use crate::tools::text::clip;
@@ -19,9 +19,9 @@ use crate::tools::{Prepared, Refusal, Tool, ToolContext, Working, either, schema
 
 const NAME: &str = "bash";
 
-/// How long a command is waited for, unless the model says otherwise.
+/// Default time that a call waits for the end of the command.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
-/// How much of an output is repeated for programs beside the text.
+/// Bytes of the output that are repeated in `contents`, for programs.
 const PREVIEW: usize = 1000;
 
 #[derive(Debug, Deserialize)]
@@ -47,14 +47,14 @@ enum Mode {
 
 impl Arguments {
     fn read(arguments: &Json) -> Result<Self, Refusal> {
-        let read: Self = arguments::read(NAME, arguments)?;
-        if read.command.trim().is_empty() {
+        let parsed: Self = arguments::read(NAME, arguments)?;
+        if parsed.command.trim().is_empty() {
             return Err(Refusal::arguments(NAME, "command: must not be empty"));
         }
-        if read.shell_id.as_ref().is_some_and(|id| id.is_empty() || id.contains('\0') || id.len() > 100) {
+        if parsed.shell_id.as_ref().is_some_and(|id| id.is_empty() || id.contains('\0') || id.len() > 100) {
             return Err(Refusal::arguments(NAME, "shellId: must have 1 to 100 characters"));
         }
-        Ok(read)
+        Ok(parsed)
     }
 
     fn intention(&self) -> &str {
@@ -103,8 +103,8 @@ impl Tool for Bash {
     fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
         Box::pin(async move {
             Arguments::read(arguments)
-                .map(|wanted| {
-                    assess::request(&context.call, &context.cwd, &wanted.command, wanted.intention())
+                .map(|arguments| {
+                    assess::request(&context.call, &context.cwd, &arguments.command, arguments.intention())
                 })
                 .into()
         })
@@ -128,7 +128,7 @@ async fn run(context: &ToolContext, arguments: &Json) -> Result<ToolResult, Refu
     let shells = &context.services.shells;
     let shell = shells.start(
         context,
-        Wanted {
+        NewCommand {
             command: arguments.command,
             id: arguments.shell_id,
             interactive: background,
@@ -143,9 +143,9 @@ async fn run(context: &ToolContext, arguments: &Json) -> Result<ToolResult, Refu
         )));
     }
     let wait = arguments.initial_wait.map_or(DEFAULT_WAIT, |seconds| seconds.0);
-    let waiting = EndUnlessDone(Some(&shell));
+    let guard = EndOnDrop(Some(&shell));
     let ended = timeout(wait, shell.ended()).await;
-    waiting.done();
+    guard.disarm();
     shell.output.stop_progress();
     match ended {
         Ok(Status::Stopped) => {
@@ -160,17 +160,16 @@ async fn run(context: &ToolContext, arguments: &Json) -> Result<ToolResult, Refu
     }
 }
 
-/// Ends the command of a call that is dropped while it waits. A call that nobody waits for must leave nothing
-/// running.
-struct EndUnlessDone<'a>(Option<&'a Shell>);
+/// Ends the command of a call that is dropped while it waits: a dropped call must leave no process.
+struct EndOnDrop<'a>(Option<&'a Shell>);
 
-impl EndUnlessDone<'_> {
-    fn done(mut self) {
+impl EndOnDrop<'_> {
+    fn disarm(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for EndUnlessDone<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(shell) = self.0 {
             shell.stop_soon();
@@ -178,7 +177,7 @@ impl Drop for EndUnlessDone<'_> {
     }
 }
 
-/// What the model is told of a command: what is new of its output, and how it is doing.
+/// Returns the result for a command: its new output and its state.
 pub(super) fn report(shell: &Shell) -> ToolResult {
     let output = shell.output.take();
     let preview = clip(&output, PREVIEW).to_owned();
@@ -208,7 +207,7 @@ pub(super) fn report(shell: &Shell) -> ToolResult {
                      them>"
                 );
             }
-            // Newer SDKs have another word for this and know this one too; older ones lose the event over the newer.
+            // Newer SDKs have a different type for this and accept this one too; older ones drop events with the newer one.
             let exit = json!([{
                 "type": "terminal", "text": preview, "exitCode": code, "cwd": shell.cwd.display().to_string(),
             }]);

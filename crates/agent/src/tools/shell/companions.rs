@@ -1,4 +1,4 @@
-//! `read_bash`, `write_bash`, `stop_bash`, `list_bash`: for commands that run in the background.
+//! `read_bash`, `write_bash`, `stop_bash`, `list_bash`: the tools for background commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +16,24 @@ use super::keys::{self, Key};
 use super::running::{Shell, Status};
 use crate::tools::arguments::{self, Seconds};
 use crate::tools::text::clip;
-use crate::tools::{Prepared, Refusal, Tool, ToolContext, Working, either, lock, schema, spec};
+use crate::tools::{Prepared, Refusal, Tool, ToolContext, Working, either, schema, spec};
 
 const READ: &str = "read_bash";
 const WRITE: &str = "write_bash";
 const STOP: &str = "stop_bash";
 const LIST: &str = "list_bash";
 
-/// How long a command may take to accept what is typed.
-const TYPING: Duration = Duration::from_secs(5);
+/// How long a command may take to accept input.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
-struct Which {
+struct ShellRef {
     #[serde(rename = "shellId", alias = "shell_id", alias = "sessionId", alias = "session_id", alias = "id")]
     shell_id: Id,
     delay: Option<Seconds>,
 }
 
-/// The id of a shell. Most are numbers, and models write numbers as numbers.
+/// Id of a shell. Most are numbers, and models send those as numbers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Id {
@@ -41,7 +41,7 @@ enum Id {
     Number(u64),
 }
 
-impl Which {
+impl ShellRef {
     fn find(&self, context: &ToolContext) -> Result<Arc<Shell>, Refusal> {
         context.services.shells.find(&match &self.shell_id {
             Id::Text(text) => text.clone(),
@@ -49,7 +49,7 @@ impl Which {
         })
     }
 
-    /// Waits for the end of the command, but not longer than asked, then reports.
+    /// Waits up to `delay` for the end of the command, then returns the result.
     async fn report(
         &self,
         context: &ToolContext,
@@ -69,11 +69,11 @@ impl Which {
     }
 }
 
-fn which_schema() -> serde_json::Value {
+fn shell_id_schema() -> serde_json::Value {
     schema::string("The shellId that bash returned.")
 }
 
-/// Reads what a command has printed.
+/// Reads the output of a command.
 pub(crate) struct ReadBash;
 
 impl Tool for ReadBash {
@@ -85,7 +85,7 @@ impl Tool for ReadBash {
              short one to look how it is doing.",
             schema::object(
                 &json!({
-                    "shellId": which_schema(),
+                    "shellId": shell_id_schema(),
                     "delay": schema::number("Seconds to wait for the end, at most 600."),
                 }),
                 &["shellId", "delay"],
@@ -100,9 +100,9 @@ impl Tool for ReadBash {
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
         Box::pin(async move {
             let read = async {
-                let which: Which = arguments::read(READ, arguments)?;
-                let shell = which.find(context)?;
-                which.report(context, &shell, Duration::ZERO).await
+                let shell_ref: ShellRef = arguments::read(READ, arguments)?;
+                let shell = shell_ref.find(context)?;
+                shell_ref.report(context, &shell, Duration::ZERO).await
             };
             either(read.await)
         })
@@ -110,14 +110,14 @@ impl Tool for ReadBash {
 }
 
 #[derive(Deserialize)]
-struct Typing {
+struct WriteArguments {
     #[serde(flatten)]
-    which: Which,
+    shell_ref: ShellRef,
     #[serde(alias = "text")]
     input: String,
 }
 
-/// Types into a command.
+/// Writes to the input of a command.
 pub(crate) struct WriteBash;
 
 impl Tool for WriteBash {
@@ -130,7 +130,7 @@ impl Tool for WriteBash {
              input. Input is not sent until {enter}.",
             schema::object(
                 &json!({
-                    "shellId": which_schema(),
+                    "shellId": shell_id_schema(),
                     "input": schema::string("What to type, for example \"y{enter}\"."),
                     "delay": schema::number("Seconds to wait before reading. Default 1."),
                 }),
@@ -141,32 +141,32 @@ impl Tool for WriteBash {
 
     fn prepare<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, Prepared> {
         Box::pin(async move {
-            let wanted = || {
-                let typing: Typing = arguments::read(WRITE, arguments)?;
-                let shell = typing.which.find(context)?;
-                Ok(typing_request(context, &shell, &typing.input))
+            let request = || {
+                let input: WriteArguments = arguments::read(WRITE, arguments)?;
+                let shell = input.shell_ref.find(context)?;
+                Ok(typing_request(context, &shell, &input.input))
             };
-            wanted().into()
+            request().into()
         })
     }
 
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
         Box::pin(async move {
             let write = async {
-                let typing: Typing = arguments::read(WRITE, arguments)?;
-                let shell = typing.which.find(context)?;
-                for key in keys::parse(&typing.input) {
-                    press(context, &shell, key).await?;
+                let input: WriteArguments = arguments::read(WRITE, arguments)?;
+                let shell = input.shell_ref.find(context)?;
+                for key in keys::parse(&input.input) {
+                    type_key(context, &shell, key).await?;
                 }
-                typing.which.report(context, &shell, Duration::from_secs(1)).await
+                input.shell_ref.report(context, &shell, Duration::from_secs(1)).await
             };
             either(write.await)
         })
     }
 }
 
-/// Builds the request to type into a running command. What that command makes of the text is unknown, so it names no
-/// commands, and no grant covers it.
+/// Builds the request to type into a running command. The effect of the text is unknown, so the request names no commands
+/// and no grant covers it.
 fn typing_request(context: &ToolContext, shell: &Shell, input: &str) -> PermissionRequest {
     PermissionRequest::Shell {
         tool_call_id: Some(context.call.clone()),
@@ -179,10 +179,11 @@ fn typing_request(context: &ToolContext, shell: &Shell, input: &str) -> Permissi
         can_offer_session_approval: false,
         warning: None,
         input_to: Some(shell.id.clone()),
+        repository_runs: None,
     }
 }
 
-async fn press(context: &ToolContext, shell: &Shell, key: Key) -> Result<(), Refusal> {
+async fn type_key(context: &ToolContext, shell: &Shell, key: Key) -> Result<(), Refusal> {
     let gone = || {
         Refusal::new(format!(
             "The command with shellId {:?} takes no more input: it has ended, its input was closed, or it \
@@ -196,13 +197,13 @@ async fn press(context: &ToolContext, shell: &Shell, key: Key) -> Result<(), Ref
             if shell.status() != Status::Running {
                 return Err(gone());
             }
-            lock(&shell.tree).interrupt();
+            shell.tree.interrupt();
         }
         Key::EndOfInput => drop(stdin.take().ok_or_else(gone)?),
         Key::Text(text) => {
-            let open = stdin.as_mut().ok_or_else(gone)?;
+            let input = stdin.as_mut().ok_or_else(gone)?;
             let written = tokio::select! {
-                written = timeout(TYPING, open.write_all(text.as_bytes())) => written,
+                written = timeout(WRITE_TIMEOUT, input.write_all(text.as_bytes())) => written,
                 () = context.cancel.cancelled() => return Err(Refusal::interrupted()),
             };
             match written {
@@ -224,7 +225,7 @@ impl Tool for StopBash {
             STOP,
             "Ends a background command and every process that it started, and returns what it printed since \
              you last read it.",
-            schema::object(&json!({"shellId": which_schema()}), &["shellId"]),
+            schema::object(&json!({"shellId": shell_id_schema()}), &["shellId"]),
         )
     }
 
@@ -235,8 +236,8 @@ impl Tool for StopBash {
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
         Box::pin(async move {
             let stop = async {
-                let which: Which = arguments::read(STOP, arguments)?;
-                let shell = which.find(context)?;
+                let shell_ref: ShellRef = arguments::read(STOP, arguments)?;
+                let shell = shell_ref.find(context)?;
                 shell.stop().await;
                 context.services.shells.forget(&shell);
                 Ok(report(&shell))

@@ -1,16 +1,16 @@
-//! What is typed into a command: text, and keys by name.
+//! Input for a command: text and named keys.
 
-/// One thing that is typed.
+/// An element of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
     Text(String),
-    /// Ctrl+C. Without a terminal it is not a character but a signal.
+    /// Ctrl+C: a signal, because there is no terminal.
     Interrupt,
-    /// Ctrl+D, the end of the input.
+    /// Ctrl+D: the end of the input.
     EndOfInput,
 }
 
-/// Reads input such as `yes{enter}`. A name in braces that is no key stays as it is.
+/// Parses input such as `yes{enter}`. Unknown names in braces stay text.
 pub(crate) fn parse(input: &str) -> Vec<Key> {
     let mut keys = Vec::new();
     let mut text = String::new();
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_have_names_and_other_braces_stay() {
+    fn named_keys_are_parsed_and_other_braces_stay() {
         let text = |text: &str| Key::Text(text.into());
         assert_eq!(parse("yes{enter}"), [text("yes\n")]);
         assert_eq!(parse("{up}{ENTER}"), [text("\x1b[A\n")]);
@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_without_keys_is_typed_as_it_is(input in "[^}]*") {
+        fn text_without_keys_is_unchanged(input in "[^}]*") {
             let typed: String = parse(&input).into_iter().map(|key| match key {
                 Key::Text(text) => text,
                 other => panic!("{other:?}"),

@@ -1,4 +1,4 @@
-//! What a command has printed and nobody has read yet, in bounded memory.
+//! Unread output of a command, in bounded memory.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -7,20 +7,20 @@ use std::sync::{Arc, Mutex};
 use crate::tools::lock;
 use crate::tools::text::{clip, readable, size, without_partial_end, without_partial_start};
 
-/// How much of the beginning is kept. The end is worth more: that is where errors are.
+/// Bytes that are kept of the beginning. The end is worth more: errors are there.
 const HEAD: usize = 16 * 1024;
-/// How much of the end is kept. Together they stay below the limit from which any output is put into a file.
+/// Bytes that are kept of the end. Together they stay below the limit above which outputs are stored in a file.
 const TAIL: usize = 32 * 1024;
 
 /// The beginning and the end of a stream of bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Excerpt {
+pub(crate) struct HeadAndTail {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
 }
 
-impl Excerpt {
+impl HeadAndTail {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (first, rest) = bytes.split_at(bytes.len().min(HEAD - self.head.len()));
@@ -40,12 +40,12 @@ impl Excerpt {
         self.total == 0
     }
 
-    /// All bytes, as long as none were lost.
+    /// Returns all bytes, if none were lost.
     pub(crate) fn bytes(&mut self) -> Vec<u8> {
         [self.head.as_slice(), self.tail.make_contiguous()].concat()
     }
 
-    /// The text; `whole` says where all of it is.
+    /// Returns the text; `whole` says where the whole output is.
     pub(crate) fn into_text(mut self, whole: &str) -> String {
         let left_out = self.total - (self.head.len() + self.tail.len()) as u64;
         if left_out == 0 {
@@ -58,7 +58,7 @@ impl Excerpt {
     }
 }
 
-/// Bytes that are no text take three times their room as replacement characters.
+/// Shortens a text: invalid bytes take three times their size as replacement characters.
 fn shorten(text: String) -> String {
     if text.len() <= HEAD + TAIL {
         return text;
@@ -72,24 +72,24 @@ fn clip_start(text: &str, limit: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(limit))..]
 }
 
-/// Is called with new output.
+/// Callback for new output.
 pub(crate) type Progress = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The file that has the whole output.
+/// The file with the whole output.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputFile {
     pub(crate) path: PathBuf,
-    /// It has reached its limit, and the rest was dropped.
+    /// The limit was reached, and the rest dropped.
     pub(crate) is_full: bool,
 }
 
-/// What a command prints, between the one who reads it from the command and those who read it here.
+/// Output of a command, shared by the task that reads its pipe and the tools.
 #[derive(Default)]
 pub(crate) struct Output(Mutex<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    unread: Excerpt,
+    unread: HeadAndTail,
     file: Option<OutputFile>,
     progress: Option<Progress>,
 }
@@ -103,7 +103,7 @@ impl Output {
         lock(&self.0).unread.push(bytes);
     }
 
-    /// What must be in a file before `more` bytes can be pushed without losing any.
+    /// Returns the bytes that must be stored in a file before `more` bytes are pushed.
     pub(crate) fn before_overflow(&self, more: usize) -> Option<Vec<u8>> {
         let mut shared = lock(&self.0);
         shared.unread.would_overflow(more).then(|| shared.unread.bytes())
@@ -113,7 +113,7 @@ impl Output {
         lock(&self.0).file = Some(file);
     }
 
-    /// Takes the text that nobody has read yet.
+    /// Takes the unread text.
     pub(crate) fn take(&self) -> String {
         let mut shared = lock(&self.0);
         let unread = std::mem::take(&mut shared.unread);
@@ -136,7 +136,7 @@ impl Output {
         lock(&self.0).progress.clone()
     }
 
-    /// Nobody watches any longer: the call that started the command has returned.
+    /// Removes the callback, after the call that started the command has returned.
     pub(crate) fn stop_progress(&self) {
         lock(&self.0).progress = None;
     }
@@ -149,19 +149,19 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// However the bytes arrive, the beginning and the end are kept and everything is counted.
+        /// However the bytes arrive, the beginning and the end are kept and all bytes are counted.
         #[test]
-        fn an_excerpt_keeps_both_ends(chunks in proptest::collection::vec(0usize..40_000, 0..8)) {
-            let mut excerpt = Excerpt::default();
+        fn head_and_tail_are_kept(chunks in proptest::collection::vec(0usize..40_000, 0..8)) {
+            let mut output = HeadAndTail::default();
             let mut all: Vec<u8> = Vec::new();
             for length in chunks {
                 let chunk: Vec<u8> = (0..length).map(|i| b'a' + ((all.len() + i) % 23) as u8).collect();
                 let fits = all.len() + length <= HEAD + TAIL;
-                prop_assert_eq!(excerpt.would_overflow(length), !fits);
-                excerpt.push(&chunk);
+                prop_assert_eq!(output.would_overflow(length), !fits);
+                output.push(&chunk);
                 all.extend(chunk);
             }
-            let text = excerpt.into_text("W");
+            let text = output.into_text("W");
             if all.len() <= HEAD + TAIL {
                 prop_assert_eq!(text.as_bytes(), &all);
             } else {
@@ -172,13 +172,13 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_fit_the_limit(
+        fn text_of_any_bytes_is_below_the_limit(
             sample in proptest::collection::vec(any::<u8>(), 1..64),
             length in 40_000usize..60_000,
         ) {
-            let mut excerpt = Excerpt::default();
-            excerpt.push(&sample.iter().copied().cycle().take(length).collect::<Vec<_>>());
-            prop_assert!(excerpt.into_text("W").len() < crate::tools::spill::DEFAULT_LIMIT);
+            let mut output = HeadAndTail::default();
+            output.push(&sample.iter().copied().cycle().take(length).collect::<Vec<_>>());
+            prop_assert!(output.into_text("W").len() < crate::tools::spill::DEFAULT_LIMIT);
         }
     }
 }

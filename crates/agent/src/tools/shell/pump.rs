@@ -1,5 +1,4 @@
-//! Carries what a command prints from its pipe to where it is read: memory, a file if there is much, a
-//! watcher.
+//! Moves the output of a command from its pipe to memory, to a file if it is large, and to the progress callback.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,36 +13,36 @@ use super::output::{Output, OutputFile};
 use crate::tools::spill;
 use crate::tools::text::{readable, without_partial_end};
 
-/// The most that one command may leave on disk. A command that prints for ever must not fill it.
+/// Largest file of one command: endless output must not fill the disk.
 const FILE_LIMIT: u64 = 128 * 1024 * 1024;
 const CHUNK: usize = 64 * 1024;
 
 /// Reads `source` to its end. `dir` receives the file, if one is needed.
 pub(crate) async fn pump(mut source: pipe::Receiver, output: Arc<Output>, dir: PathBuf) {
-    let mut watcher = Watcher::new(Arc::clone(&output));
+    let mut throttle = Throttle::new(Arc::clone(&output));
     let mut file = FullCopy::NotNeeded(dir);
     let mut chunk = vec![0; CHUNK];
     loop {
-        let read = match watcher.due() {
+        let read = match throttle.due() {
             Some(due) => timeout_at(due, source.read(&mut chunk)).await,
             None => Ok(source.read(&mut chunk).await),
         };
         match read {
-            Err(_) => watcher.show(),
+            Err(_) => throttle.show(),
             Ok(Ok(0) | Err(_)) => break,
             Ok(Ok(length)) => {
                 let bytes = &chunk[..length];
-                file = file.keep(bytes, &output).await;
+                file = file.store(bytes, &output).await;
                 output.push(bytes);
-                watcher.push(bytes);
+                throttle.push(bytes);
             }
         }
     }
     file.close().await;
-    watcher.show();
+    throttle.show();
 }
 
-/// The file with the whole output, which exists only if the output does not fit in memory.
+/// The file with the whole output, created only if the output does not fit in memory.
 enum FullCopy {
     NotNeeded(PathBuf),
     Open { file: File, path: PathBuf, room: u64 },
@@ -51,7 +50,7 @@ enum FullCopy {
 }
 
 impl FullCopy {
-    async fn keep(self, bytes: &[u8], output: &Output) -> Self {
+    async fn store(self, bytes: &[u8], output: &Output) -> Self {
         match self {
             Self::NotNeeded(dir) => match output.before_overflow(bytes.len()) {
                 None => Self::NotNeeded(dir),
@@ -67,8 +66,8 @@ impl FullCopy {
     async fn open(dir: &Path, output: &Output) -> Self {
         let path = dir.join(spill::file_name());
         let (dir, new) = (dir.to_owned(), path.clone());
-        let made = move || baton_private::create_dir_all(dir).and_then(|()| baton_private::create_new(new));
-        let Ok(Ok(file)) = tokio::task::spawn_blocking(made).await else { return Self::Ended };
+        let create = move || baton_private::create_dir_all(dir).and_then(|()| baton_private::create_new(new));
+        let Ok(Ok(file)) = tokio::task::spawn_blocking(create).await else { return Self::Ended };
         let file = File::from_std(file);
         output.set_file(OutputFile { path: path.clone(), is_full: false });
         Self::Open { file, path, room: FILE_LIMIT }
@@ -79,7 +78,7 @@ impl FullCopy {
         let fits = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
         let written = file.write_all(&bytes[..fits]).await;
         if written.is_err() || fits < bytes.len() {
-            // Also for a full disk: what is there stays, and the command goes on.
+            // Also for a full disk: the file stays as it is, and the command continues.
             let _ = file.flush().await;
             output.set_file(OutputFile { path, is_full: true });
             return Self::Ended;
@@ -94,41 +93,41 @@ impl FullCopy {
     }
 }
 
-/// Shows new output to people, seldom enough that a talkative command costs them nothing.
-struct Watcher {
+/// Passes new output to the callback, with a pause in between: a command with much output must not flood clients.
+struct Throttle {
     output: Arc<Output>,
-    unseen: Vec<u8>,
+    pending: Vec<u8>,
     shown_at: Option<Instant>,
 }
 
-impl Watcher {
+impl Throttle {
     const PAUSE: Duration = Duration::from_millis(50);
-    /// The most that is shown at a time; what came before it in the same moment is skipped.
+    /// Bytes that are passed on at a time; earlier ones of the same pause are skipped.
     const MOST: usize = 4096;
 
     fn new(output: Arc<Output>) -> Self {
-        Self { output, unseen: Vec::new(), shown_at: None }
+        Self { output, pending: Vec::new(), shown_at: None }
     }
 
     fn due(&self) -> Option<Instant> {
         let shown_at = self.shown_at?;
-        (!self.unseen.is_empty()).then_some(shown_at + Self::PAUSE)
+        (!self.pending.is_empty()).then_some(shown_at + Self::PAUSE)
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        self.unseen.extend_from_slice(&bytes[bytes.len().saturating_sub(Self::MOST)..]);
-        let surplus = self.unseen.len().saturating_sub(Self::MOST);
-        self.unseen.drain(..surplus);
+        self.pending.extend_from_slice(&bytes[bytes.len().saturating_sub(Self::MOST)..]);
+        let surplus = self.pending.len().saturating_sub(Self::MOST);
+        self.pending.drain(..surplus);
         if self.due().is_none_or(|due| due <= Instant::now()) {
             self.show();
         }
     }
 
     fn show(&mut self) {
-        let complete = without_partial_end(&self.unseen).len();
-        // What never becomes a character is shown as garbage rather than kept for ever.
+        let complete = without_partial_end(&self.pending).len();
+        // Bytes that never become a character are passed on as garbage rather than kept forever.
         let shown: Vec<u8> =
-            self.unseen.drain(..if complete == 0 { self.unseen.len() } else { complete }).collect();
+            self.pending.drain(..if complete == 0 { self.pending.len() } else { complete }).collect();
         self.shown_at = Some(Instant::now());
         if let (false, Some(progress)) = (shown.is_empty(), self.output.progress()) {
             progress(&readable(&shown));

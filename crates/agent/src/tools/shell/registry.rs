@@ -4,38 +4,38 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use baton_process::{Ledger, end_tagged};
 use baton_protocol::Timestamp;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::output::Progress;
-use super::process_log::ProcessLog;
 use super::running::{Launch, Shell, Status, start};
-use super::tree::end_tagged;
 use crate::tools::{Refusal, ToolContext, lock};
 
-/// A session that has this many commands running does not need one more, it needs to stop some.
+/// Limit on the running commands of a session.
 const MOST_RUNNING: usize = 64;
-/// How many commands that have ended are remembered, for somebody who still wants to read what they printed.
+/// Number of ended commands whose output can still be read.
 const MOST_ENDED: usize = 32;
-/// The longest single argument that Linux passes to a program.
+/// Longest command, in bytes: the longest single argument that Linux passes to a program.
 const LONGEST_COMMAND: usize = 128 * 1024 - 1;
 
-/// How commands are run.
+/// Settings for the commands of a session.
 #[derive(Clone)]
 pub struct ShellSettings {
-    /// The variables that commands see. Nothing is taken from the server's own environment, which holds
-    /// secrets.
+    /// Environment of the commands. Nothing is inherited from the server, whose environment holds secrets.
     pub environment: Vec<(OsString, OsString)>,
-    /// Is told what runs.
-    pub processes: Arc<dyn ProcessLog>,
+    /// Record of the running processes.
+    pub ledger: Ledger,
+    /// Tracks the tasks that supervise commands.
+    pub tasks: TaskTracker,
 }
 
-/// The commands that one session has started. Dropping it ends all of them at once; [`Shells::end_all`] is
-/// kinder.
+/// The commands of one session. Dropping it kills all of them; [`Shells::end_all`] ends them gracefully.
 pub struct Shells {
     settings: ShellSettings,
     program: PathBuf,
-    /// What the tags of all processes of this session begin with.
+    /// Prefix of the tags of all processes of this session.
     tag: String,
     state: Mutex<State>,
 }
@@ -46,29 +46,29 @@ struct State {
     shells: Vec<Arc<Shell>>,
 }
 
-/// A command, as others may see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A command, for clients.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Background {
-    /// The name that the model knows it by.
+    /// Id that the model uses.
     pub id: String,
-    /// What was asked for.
+    /// The command line.
     pub command: String,
-    /// Its first process.
+    /// Process id of the shell.
     pub pid: i32,
-    /// When it began.
+    /// Start time.
     pub started: Timestamp,
-    /// How it does.
+    /// State.
     pub progress: CommandProgress,
 }
 
-/// How a command does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// State of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum CommandProgress {
-    /// It runs, or something that it started does.
+    /// The command, or a process that it started, is running.
     Running,
-    /// It has ended by itself.
+    /// The command has exited with this code.
     Exited(i32),
-    /// Somebody has ended it.
+    /// The command was stopped.
     Ended,
 }
 
@@ -84,31 +84,31 @@ impl Background {
     }
 }
 
-/// What a tool wants to have run.
-pub(crate) struct Wanted {
+/// A command that a tool starts.
+pub(crate) struct NewCommand {
     pub(crate) command: String,
-    /// The id to give it; by default the next number.
+    /// Its id; by default the next number.
     pub(crate) id: Option<String>,
     pub(crate) interactive: bool,
     pub(crate) progress: Option<Progress>,
 }
 
 impl Shells {
-    /// For a new session, with nothing running. Blocks: it looks for the shell.
+    /// Creates the registry of a new session. Blocks: it looks for the shell.
     #[must_use]
     pub fn new(mut settings: ShellSettings) -> Self {
-        settings.environment = for_shells(settings.environment);
+        settings.environment = sanitized(settings.environment);
         let program = find_shell(&settings.environment);
         Self { program, tag: format!("{}/", Uuid::new_v4()), settings, state: Mutex::default() }
     }
 
-    /// What the tags of all processes of this session begin with, for [`end_tagged`].
+    /// Returns the prefix of the tags of all processes of this session, for [`end_tagged`].
     #[must_use]
     pub fn tag(&self) -> &str {
         &self.tag
     }
 
-    /// Ends all commands and all that they started, and waits for that.
+    /// Ends all commands with all their processes, and waits for that.
     pub async fn end_all(&self) {
         let shells = std::mem::take(&mut lock(&self.state).shells);
         shells.iter().for_each(|shell| shell.stop_soon());
@@ -119,13 +119,13 @@ impl Shells {
         let _ = tokio::task::spawn_blocking(move || end_tagged(&tag)).await;
     }
 
-    /// The commands that run, or have, for as long as they are remembered.
+    /// Returns the running commands, and the last ones that ended.
     #[must_use]
     pub fn background(&self) -> Vec<Background> {
         self.all().iter().map(|shell| Background::of(shell)).collect()
     }
 
-    /// Ends a command and all that it started, and waits for that. Whether there was anything to end.
+    /// Ends a command with all its processes, and waits for that. Returns whether it was running.
     pub async fn end(&self, id: &str) -> bool {
         let found = self.all().into_iter().find(|shell| shell.id == id && !shell.is_over());
         match found {
@@ -137,7 +137,7 @@ impl Shells {
         }
     }
 
-    /// Forgets a command that is over. Whether it was remembered.
+    /// Removes a command that has ended. Returns whether there was one.
     pub fn forget_ended(&self, id: &str) -> bool {
         let found = self.all().into_iter().find(|shell| shell.id == id && shell.is_over());
         found.is_some_and(|shell| {
@@ -146,29 +146,30 @@ impl Shells {
         })
     }
 
-    pub(crate) fn start(&self, context: &ToolContext, wanted: Wanted) -> Result<Arc<Shell>, Refusal> {
-        if wanted.command.len() > LONGEST_COMMAND {
+    pub(crate) fn start(&self, context: &ToolContext, new: NewCommand) -> Result<Arc<Shell>, Refusal> {
+        if new.command.len() > LONGEST_COMMAND {
             return Err(Refusal::new(format!(
                 "The command has {} bytes, but the longest that can be run has {LONGEST_COMMAND}. Create a \
                  file with it and run that.",
-                wanted.command.len()
+                new.command.len()
             )));
         }
         let mut state = lock(&self.state);
         state.forget_old();
-        let id = state.choose_id(wanted.id)?;
+        let id = state.choose_id(new.id)?;
         let launch = Launch {
             tag: format!("{}{id}/", self.tag),
             id,
             program: self.program.clone(),
-            command: wanted.command,
+            command: new.command,
             cwd: context.cwd.clone(),
             environment: self.settings.environment.clone(),
-            interactive: wanted.interactive,
-            progress: wanted.progress,
+            interactive: new.interactive,
+            progress: new.progress,
             output_dir: context.session_dir.join("temp"),
             cancel: context.cancel.clone(),
-            log: Arc::clone(&self.settings.processes),
+            ledger: self.settings.ledger.clone(),
+            tasks: self.settings.tasks.clone(),
         };
         let shell = start(launch).map_err(|error| cannot_start(context, &self.program, &error))?;
         state.shells.push(Arc::clone(&shell));
@@ -208,7 +209,7 @@ impl State {
         });
     }
 
-    fn choose_id(&mut self, wanted: Option<String>) -> Result<String, Refusal> {
+    fn choose_id(&mut self, requested: Option<String>) -> Result<String, Refusal> {
         let running = self.shells.iter().filter(|shell| !shell.is_over()).count();
         if running >= MOST_RUNNING {
             return Err(Refusal::new(format!(
@@ -216,7 +217,7 @@ impl State {
                  list_bash shows them."
             )));
         }
-        let Some(id) = wanted else {
+        let Some(id) = requested else {
             loop {
                 let id = self.next.to_string();
                 self.next += 1;
@@ -241,7 +242,7 @@ impl Drop for Shells {
         let state = std::mem::take(&mut *lock(&self.state));
         for shell in &state.shells {
             shell.stop_soon();
-            lock(&shell.tree).kill();
+            shell.tree.kill();
         }
         if state.next > 0 || !state.shells.is_empty() {
             end_tagged(&self.tag);
@@ -251,7 +252,7 @@ impl Drop for Shells {
 
 fn cannot_start(context: &ToolContext, program: &std::path::Path, error: &std::io::Error) -> Refusal {
     let cwd = context.cwd.display();
-    // The shell was there when the session began, so what is missing is the directory.
+    // The shell existed when the session began, so the directory is missing.
     Refusal::new(if error.kind() == std::io::ErrorKind::NotFound {
         format!("The command could not be started: the working directory {cwd} does not exist.")
     } else {
@@ -259,10 +260,10 @@ fn cannot_start(context: &ToolContext, program: &std::path::Path, error: &std::i
     })
 }
 
-/// Removes what changes the meaning of a name in a command line. A grant for `ls` is one for the program that
-/// everybody calls `ls`: not for a function from the environment, a start-up file that redefines it, or a file of
-/// that name in the working directory, which a relative entry of `PATH` would find.
-fn for_shells(environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
+/// Removes variables that change the meaning of names in a command line. A grant for `ls` covers the usual program `ls`,
+/// not a function from the environment, a start-up file that redefines it, or a file of that name in the working
+/// directory, which a relative entry of `PATH` would find.
+fn sanitized(environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
     let redefines = |name: &OsString| {
         let name = name.to_string_lossy();
         name.starts_with("BASH_FUNC_")
@@ -280,7 +281,7 @@ fn for_shells(environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString
         .collect()
 }
 
-/// `bash` if there is one: models write for it. Blocks.
+/// Finds `bash`, for which models write; else `/bin/sh`. Blocks.
 #[expect(clippy::disallowed_methods, reason = "`Shells::new` runs where it may block")]
 fn find_shell(environment: &[(OsString, OsString)]) -> PathBuf {
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());

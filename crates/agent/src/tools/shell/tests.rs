@@ -1,13 +1,15 @@
-//! Real commands, real processes. What a test starts carries a marker of its own in its command line, so that
-//! it can be looked for afterwards whatever became of it.
+//! Real commands and processes. Each test has a unique marker in its command lines, by which processes are found
+//! afterwards.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use baton_process::{Identity, Ledger, end_tagged};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult};
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::*;
@@ -18,7 +20,7 @@ fn marker() -> String {
     format!("marker-{}", Uuid::new_v4().simple())
 }
 
-/// The command lines of living processes that contain `marker`.
+/// Returns the command lines of living processes that contain `marker`.
 fn alive(marker: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
@@ -28,7 +30,7 @@ fn alive(marker: &str) -> Vec<String> {
         .collect()
 }
 
-/// Waits until `done`, for at most ten seconds: the end of a process that is not ours sends no event.
+/// Polls until `done`, for at most ten seconds: the end of a process that is not a child sends no event.
 async fn until(what: &str, done: impl Fn() -> bool) {
     for _ in 0..1000 {
         if done() {
@@ -36,7 +38,7 @@ async fn until(what: &str, done: impl Fn() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("waited in vain until {what}");
+    panic!("timed out waiting until {what}");
 }
 
 async fn bash(bench: &Bench, command: &str) -> String {
@@ -58,7 +60,7 @@ async fn started(context: &ToolContext, arguments: Value) -> tokio::task::JoinHa
 }
 
 #[tokio::test]
-async fn results_are_in_the_words_that_models_know() {
+async fn results_have_the_official_wording() {
     let bench = Bench::new();
     for (command, expected) in [
         ("echo hello && echo world", "hello\nworld\n<exited with exit code 0>"),
@@ -77,23 +79,23 @@ async fn results_are_in_the_words_that_models_know() {
         contents,
         json!([{ "type": "terminal", "text": "hi\n", "exitCode": 2, "cwd": bench.context.cwd }])
     );
-    assert_eq!(bench.processes.running(), []);
+    assert_eq!(bench.ledger.running(), []);
 }
 
 #[tokio::test]
-async fn commands_run_quietly_and_see_only_what_they_are_given() {
+async fn commands_have_no_terminal_and_only_the_given_environment() {
     let bench = Bench::new();
-    let told = bash(
+    let output = bash(
         &bench,
         "read line; echo \"read: $?\"; tty; (: </dev/tty) 2>&1 | wc -l
          echo $PAGER $GIT_TERMINAL_PROMPT $TERM; env | grep -c CARGO",
     )
     .await;
-    assert_eq!(told, "read: 1\nnot a tty\n1\ncat 0 dumb\n0\n<exited with exit code 1>");
+    assert_eq!(output, "read: 1\nnot a tty\n1\ncat 0 dumb\n0\n<exited with exit code 1>");
 }
 
 #[tokio::test]
-async fn names_of_commands_mean_the_same_in_every_line() {
+async fn command_names_cannot_be_redefined() {
     let bench = Bench::new();
     std::fs::write(bench.context.cwd.join("start"), "ls() { echo from a file; }").unwrap();
     for (name, value) in [
@@ -103,10 +105,11 @@ async fn names_of_commands_mean_the_same_in_every_line() {
     ] {
         let settings = ShellSettings {
             environment: vec![("PATH".into(), "/usr/bin:/bin".into()), (name.into(), value.into())],
-            processes: Arc::new(NoProcessLog),
+            ledger: Ledger::default(),
+            tasks: TaskTracker::new(),
         };
         let shells = Shells::new(settings);
-        let wanted = super::registry::Wanted {
+        let wanted = super::registry::NewCommand {
             command: "ls; echo $PATH".into(),
             id: None,
             interactive: false,
@@ -120,22 +123,22 @@ async fn names_of_commands_mean_the_same_in_every_line() {
     assert_eq!(
         bash(&bench, "ls").await,
         "start\n<exited with exit code 0>",
-        "nothing is left of an earlier line"
+        "no state is left of an earlier line"
     );
 }
 
 #[tokio::test]
-async fn looking_at_a_repository_does_not_run_its_monitor() {
+async fn git_status_does_not_run_fsmonitor() {
     let bench = Bench::new();
     bash(&bench, "git init -q . && git config core.fsmonitor 'touch monitored;' && touch a && git add a")
         .await;
-    let told = bash(&bench, "git status --short").await;
-    assert!(told.starts_with("A  a"), "{told}");
+    let output = bash(&bench, "git status --short").await;
+    assert!(output.starts_with("A  a"), "{output}");
     assert!(!bench.context.cwd.join("monitored").exists());
 }
 
 #[tokio::test]
-async fn files_that_look_like_a_repository_do_not_run_programs() {
+async fn git_does_not_run_filters_of_a_bare_repository() {
     let bench = Bench::new();
     let setup = "git init -q repo && git -C repo config filter.x.clean 'touch cleaned; cat' \
         && cp -r repo/.git/. . && rm -r repo && git config --file config core.bare false \
@@ -147,7 +150,7 @@ async fn files_that_look_like_a_repository_do_not_run_programs() {
 }
 
 #[tokio::test]
-async fn the_request_says_what_is_run() {
+async fn request_contains_the_command() {
     let bench = Bench::new();
     let Prepared::Needs(PermissionRequest::Shell { full_command_text, intention, commands, .. }) =
         bench.prepare(&Bash, json!({"command": "git status", "description": "Look"})).await
@@ -159,7 +162,7 @@ async fn the_request_says_what_is_run() {
 }
 
 #[tokio::test]
-async fn mistakes_are_explained() {
+async fn invalid_arguments_are_explained() {
     let mut bench = Bench::new();
     for (arguments, hint) in [
         (json!({}), "missing field `command`"),
@@ -175,21 +178,22 @@ async fn mistakes_are_explained() {
         assert!(result.text_result_for_llm.contains(hint), "{}", result.text_result_for_llm);
     }
     for tool in [&ReadBash as &dyn crate::tools::Tool, &StopBash, &WriteBash] {
-        let told = bench.run(tool, json!({"shellId": 7, "delay": 0, "input": "x"})).await.text_result_for_llm;
-        assert_eq!(told, "There is no shell with shellId \"7\". There are none.");
+        let output =
+            bench.run(tool, json!({"shellId": 7, "delay": 0, "input": "x"})).await.text_result_for_llm;
+        assert_eq!(output, "There is no shell with shellId \"7\". There are none.");
     }
     bench.context.cwd = "/no/such/place".into();
     assert!(bash(&bench, "ls").await.contains("the working directory /no/such/place does not exist"));
 }
 
 #[tokio::test]
-async fn a_long_command_goes_on_in_the_background() {
+async fn long_command_continues_in_the_background() {
     let bench = Bench::new();
     let mark = marker();
     let command = format!("echo begun; exec -a {mark} sleep 1000");
-    let told = bench.run(&Bash, json!({"command": command, "initial_wait": 0.3, "shellId": "long"})).await;
+    let output = bench.run(&Bash, json!({"command": command, "initial_wait": 0.3, "shellId": "long"})).await;
     assert_eq!(
-        told.text_result_for_llm,
+        output.text_result_for_llm,
         "begun\n<the command is still running with shellId: long. Use read_bash to read more, stop_bash to \
          end it>"
     );
@@ -198,19 +202,19 @@ async fn a_long_command_goes_on_in_the_background() {
     let listed = bench.run(&ListBash, json!({})).await.text_result_for_llm;
     assert!(listed.starts_with("shellId: long, running, pid ") && listed.contains(&mark), "{listed}");
     let read = bench.run(&ReadBash, json!({"shellId": "long", "delay": 0})).await.text_result_for_llm;
-    assert!(read.starts_with("<the command is still running"), "what was read is not shown again: {read}");
+    assert!(read.starts_with("<the command is still running"), "read output is not shown again: {read}");
 
     assert_eq!(bench.run(&StopBash, json!({"shellId": "long"})).await.text_result_for_llm, "<stopped>");
     assert_eq!(alive(&mark), Vec::<String>::new());
-    assert_eq!(bench.processes.running(), []);
+    assert_eq!(bench.ledger.running(), []);
     assert_eq!(bench.run(&ListBash, json!(null)).await.text_result_for_llm, "There are no shells.");
 }
 
 #[tokio::test]
-async fn one_can_talk_to_a_command() {
+async fn input_reaches_an_async_command() {
     let bench = Bench::new();
-    let told = bench.run(&Bash, json!({"command": "cat", "mode": "async"})).await.text_result_for_llm;
-    assert!(told.contains("shellId: 0"), "{told}");
+    let output = bench.run(&Bash, json!({"command": "cat", "mode": "async"})).await.text_result_for_llm;
+    assert!(output.contains("shellId: 0"), "{output}");
     let Prepared::Needs(PermissionRequest::Shell {
         full_command_text,
         can_offer_session_approval,
@@ -229,9 +233,9 @@ async fn one_can_talk_to_a_command() {
     let ended = bench.run(&WriteBash, json!({"shellId": 0, "input": "bye{ctrl+d}", "delay": 20})).await;
     assert_eq!(ended.text_result_for_llm, "bye\n<exited with exit code 0>");
 
-    // Tests may be run where Ctrl-C is ignored, as in the background of a script, and what is started there ignores it
-    // as well. Whoever listens to it, as the server does, does not.
-    let _listening = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).unwrap();
+    // Where tests run with SIGINT ignored, as in the background of a script, children inherit that. A handler, as the
+    // server has one, resets it.
+    let _handler = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).unwrap();
     let command = "trap 'exit 130' INT; echo up; while :; do sleep 0.1; done";
     bench.run(&Bash, json!({"command": command, "mode": "background", "shellId": "s"})).await;
     while !bench
@@ -249,25 +253,25 @@ async fn one_can_talk_to_a_command() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_leaves_nothing() {
+async fn cancelled_call_leaves_no_process() {
     for tree in [
         // Plain, and with children.
         "exec -a MARK sleep 1000",
         "(exec -a MARK sleep 1000) & (exec -a MARK sleep 1000) & echo ready; wait",
-        // Deaf.
+        // Ignoring signals.
         "trap '' TERM INT HUP; (exec -a MARK sleep 1000) & echo ready; while :; do sleep 0.05; done # MARK",
         // Stopped.
         "(exec -a MARK sleep 1000) & kill -STOP $!; echo ready; wait",
-        // Daemons: another session, another parent, the pipe held open, deaf.
+        // Daemons: another session, another parent, the pipe held open, ignoring signals.
         "(setsid bash -c 'trap \"\" TERM; exec -a MARK sleep 1000' &) ; echo ready; sleep 1000 # MARK",
         "(setsid bash -c '(exec -a MARK sleep 1000) & exit' &); echo ready; sleep 1000 # MARK",
         // Another session, no environment, no pipe; its parent is alive.
         "env -i setsid bash -c 'exec -a MARK sleep 1000' >/dev/null 2>&1 & echo ready; sleep 1000 # MARK",
-        // Being started at this very moment.
+        // Being started at the moment of the cancel.
         "for i in $(seq 40); do env -i setsid bash -c 'exec -a MARK sleep 1000' >/dev/null 2>&1 & done; wait",
         // Many.
         "for i in $(seq 20); do (trap '' TERM; exec -a MARK sleep 1000) & done; echo ready; wait",
-        // Many that keep starting others.
+        // Many that keep starting children.
         "for i in $(seq 10); do (while :; do (exec -a MARK sleep 0.2); done) & done; echo ready; wait # MARK",
     ] {
         let bench = Bench::new();
@@ -282,27 +286,27 @@ async fn a_cancelled_call_leaves_nothing() {
         // Far from the minute that the call would wait by itself, however busy the machine is.
         assert!(begun.elapsed() < Duration::from_secs(30), "{tree}: {:?}", begun.elapsed());
         assert_eq!(alive(&mark), Vec::<String>::new(), "{tree}");
-        assert_eq!(bench.processes.running(), [], "{tree}");
+        assert_eq!(bench.ledger.running(), [], "{tree}");
     }
 }
 
 #[tokio::test]
-async fn a_cancel_reaches_a_command_that_went_to_the_background() {
+async fn cancel_ends_a_command_in_the_background() {
     let bench = Bench::new();
     let mark = marker();
     bench.run(&Bash, json!({"command": format!("exec -a {mark} sleep 1000"), "initial_wait": 0.1})).await;
     until("it runs", || !alive(&mark).is_empty()).await;
     bench.context.cancel.cancel();
-    until("it has gone", || alive(&mark).is_empty() && bench.processes.running().is_empty()).await;
+    until("it has gone", || alive(&mark).is_empty() && bench.ledger.running().is_empty()).await;
     assert_eq!(
         bash(&bench, "echo no").await,
         crate::tools::INTERRUPTED,
-        "nothing starts in a cancelled call"
+        "a cancelled call starts no command"
     );
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_leaves_nothing() {
+async fn dropped_call_leaves_no_process() {
     let bench = Bench::new();
     let mark = marker();
     let run = started(
@@ -312,11 +316,11 @@ async fn a_call_that_nobody_waits_for_leaves_nothing() {
     .await;
     until("it runs", || !alive(&mark).is_empty()).await;
     run.abort();
-    until("it has gone", || alive(&mark).is_empty() && bench.processes.running().is_empty()).await;
+    until("it has gone", || alive(&mark).is_empty() && bench.ledger.running().is_empty()).await;
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_neither_hangs_the_call_nor_is_forgotten() {
+async fn processes_left_by_a_command_are_reported_and_can_be_stopped() {
     for leftover in [
         // With the pipe, and without.
         "(exec -a MARK sleep 1000) &",
@@ -326,41 +330,41 @@ async fn what_a_command_leaves_behind_neither_hangs_the_call_nor_is_forgotten() 
         let bench = Bench::new();
         let mark = marker();
         let begun = Instant::now();
-        let told = bash(&bench, &format!("{} echo done", leftover.replace("MARK", &mark))).await;
+        let output = bash(&bench, &format!("{} echo done", leftover.replace("MARK", &mark))).await;
         assert!(begun.elapsed() < Duration::from_secs(30), "{leftover}");
         let expected = "done\n<exited with exit code 0>\n<processes that it started are still running with \
                         shellId: 0. Use stop_bash to end them>";
-        assert_eq!(told, expected, "{leftover}");
+        assert_eq!(output, expected, "{leftover}");
         until("it runs", || !alive(&mark).is_empty()).await;
         let stopped = bench.run(&StopBash, json!({"shellId": "0"})).await.text_result_for_llm;
         assert_eq!(stopped, "<exited with exit code 0>", "{leftover}");
         assert_eq!(alive(&mark), Vec::<String>::new(), "{leftover}");
-        assert_eq!(bench.processes.running(), [], "{leftover}");
+        assert_eq!(bench.ledger.running(), [], "{leftover}");
     }
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_is_the_end_of_its_processes() {
-    for polite in [true, false] {
+async fn end_of_a_session_ends_its_processes() {
+    for graceful in [true, false] {
         let bench = Bench::new();
         let mark = marker();
         for command in [
             format!("exec -a {mark} sleep 1000"),
             format!("trap '' TERM; (exec -a {mark} sleep 1000) & wait"),
-            // Gone from every place where it could be seen, but for its tag.
+            // Found by its tag only.
             format!("(setsid bash -c 'exec -a {mark} sleep 1000' >/dev/null 2>&1 </dev/null &)"),
         ] {
             bench.run(&Bash, json!({"command": command, "mode": "async"})).await;
         }
         until("all run", || alive(&mark).len() >= 3).await;
-        if polite {
+        if graceful {
             bench.context.services.shells.end_all().await;
             assert_eq!(alive(&mark), Vec::<String>::new());
-            assert_eq!(bench.processes.running(), []);
+            assert_eq!(bench.ledger.running(), []);
         } else {
             let tag = bench.context.services.shells.tag().to_owned();
             drop(bench);
-            // A killed process is seen until it has let go of everything, some of which is the kernel's work.
+            // A killed process is visible until the kernel has released its resources.
             until("all have gone", || alive(&mark).is_empty()).await;
             end_tagged(&tag);
         }
@@ -370,56 +374,47 @@ async fn the_end_of_a_session_is_the_end_of_its_processes() {
 #[tokio::test]
 async fn no_zombie_is_left() {
     let bench = Bench::new();
-    let told = bash(&bench, "echo $$").await;
-    let pid = told.lines().next().unwrap();
+    let output = bash(&bench, "echo $$").await;
+    let pid = output.lines().next().unwrap();
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "{pid} was not waited for");
 }
 
 #[tokio::test]
-async fn the_log_knows_what_runs() {
+async fn running_command_is_in_the_ledger() {
     let bench = Bench::new();
     bench.run(&Bash, json!({"command": "sleep 1000", "mode": "async"})).await;
-    let running = bench.processes.running();
-    let [group] = running.as_slice() else { panic!("{running:?}") };
-    assert_eq!(group.leader, Identity::of(group.leader.pid));
-    assert!(group.leader.start_time > 0 && group.tag.starts_with(bench.context.services.shells.tag()));
-    // What a later server does with such a log. A stranger who has the number now is spared.
-    let leader = Identity { start_time: group.leader.start_time + 1, ..group.leader };
-    let left_by = |leader| [Leftover { leader, seen: leader.start_time, members: Vec::new() }];
-    assert_eq!(end_leftovers(&["another/".to_owned()], &left_by(leader)), 0);
-    assert_eq!(Identity::of(group.leader.pid), group.leader);
-    assert_eq!(end_leftovers(&[], &left_by(group.leader)), 1);
-    let told = bench.run(&ReadBash, json!({"shellId": "0", "delay": 20})).await.text_result_for_llm;
-    assert_eq!(told, "<exited with exit code 137>");
-    until("it is told", || bench.processes.running().is_empty()).await;
+    let [leader] = bench.ledger.running()[..] else { panic!("{:?}", bench.ledger.running()) };
+    assert!(leader.start_time > 0 && leader == Identity::of(leader.pid));
+    bench.run(&StopBash, json!({"shellId": "0"})).await;
+    assert_eq!(bench.ledger.running(), []);
 }
 
 #[tokio::test]
-async fn a_flood_is_bounded_and_kept_in_a_file() {
+async fn large_output_is_cut_and_stored_in_a_file() {
     let bench = Bench::new();
-    let told = bash(&bench, "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last").await;
-    assert!(told.len() < spill::DEFAULT_LIMIT, "{}", told.len());
-    assert!(told.starts_with("first\nxxx") && told.ends_with("xxx\nlast\n<exited with exit code 0>"));
-    let (_, path) = told.split_once("The whole is in ").unwrap();
+    let output = bash(&bench, "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last").await;
+    assert!(output.len() < spill::DEFAULT_LIMIT, "{}", output.len());
+    assert!(output.starts_with("first\nxxx") && output.ends_with("xxx\nlast\n<exited with exit code 0>"));
+    let (_, path) = output.split_once("The whole is in ").unwrap();
     let path = Path::new(path.split(".]").next().unwrap());
     assert!(path.starts_with(bench.context.session_dir.join("temp")));
     assert_eq!(std::fs::metadata(path).unwrap().len(), 100_000_000 + "first\n\nlast\n".len() as u64);
 }
 
 #[tokio::test]
-async fn output_of_many_lines_and_of_garbage_is_bounded() {
+async fn output_of_many_lines_or_invalid_bytes_is_bounded() {
     let bench = Bench::new();
-    let told = bash(&bench, "seq 1000000").await;
-    assert!(told.starts_with("1\n2\n") && told.ends_with("\n999999\n1000000\n<exited with exit code 0>"));
-    assert!(told.len() < spill::DEFAULT_LIMIT);
+    let output = bash(&bench, "seq 1000000").await;
+    assert!(output.starts_with("1\n2\n") && output.ends_with("\n999999\n1000000\n<exited with exit code 0>"));
+    assert!(output.len() < spill::DEFAULT_LIMIT);
     for bytes in [100, 40_000, 300_000] {
-        let told = bash(&bench, &format!("head -c {bytes} /dev/urandom")).await;
-        assert!(told.len() < spill::DEFAULT_LIMIT && !told.contains('\0'), "{}", told.len());
+        let output = bash(&bench, &format!("head -c {bytes} /dev/urandom")).await;
+        assert!(output.len() < spill::DEFAULT_LIMIT && !output.contains('\0'), "{}", output.len());
     }
 }
 
 #[tokio::test]
-async fn those_who_watch_are_told_seldom_but_to_the_end() {
+async fn progress_is_throttled_and_complete() {
     let mut bench = Bench::new();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
@@ -432,40 +427,41 @@ async fn those_who_watch_are_told_seldom_but_to_the_end() {
     assert!(seen.iter().all(|text| text.len() <= 4096 && !text.contains('\u{fffd}')));
     assert!(
         seen[..seen.len() - 1].iter().any(|text| text.ends_with("pause ü")),
-        "silence is no reason to wait"
+        "output is passed on after the pause"
     );
     assert!(seen.last().unwrap().ends_with("end\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parallel_calls_do_not_disturb_each_other() {
+async fn concurrent_calls_are_independent() {
     let bench = Arc::new(Bench::new());
     let calls: Vec<_> = (0..20)
         .map(|i| {
             let bench = Arc::clone(&bench);
             tokio::spawn(async move {
-                let told = bash(&bench, &format!("echo out{i}; sleep 0.1; echo err{i} >&2; exit {i}")).await;
-                assert_eq!(told, format!("out{i}\nerr{i}\n<exited with exit code {i}>"));
+                let output =
+                    bash(&bench, &format!("echo out{i}; sleep 0.1; echo err{i} >&2; exit {i}")).await;
+                assert_eq!(output, format!("out{i}\nerr{i}\n<exited with exit code {i}>"));
             })
         })
         .collect();
     for call in calls {
         call.await.unwrap();
     }
-    assert_eq!(bench.processes.running(), []);
+    assert_eq!(bench.ledger.running(), []);
 }
 
 #[tokio::test]
-async fn cancelling_one_call_spares_the_others() {
+async fn cancel_ends_one_call_only() {
     let bench = Bench::new();
     let mark = marker();
     let mut other = bench.context.clone();
     other.cancel = tokio_util::sync::CancellationToken::new();
-    let doomed =
+    let cancelled =
         started(&bench.context, json!({"command": "echo ready; sleep 1000", "initial_wait": 60})).await;
-    let spared =
+    let other_call =
         started(&other, json!({"command": format!("echo ready; : {mark}; sleep 0.5; echo survived")})).await;
     bench.context.cancel.cancel();
-    assert_eq!(doomed.await.unwrap(), interrupted());
-    assert_eq!(spared.await.unwrap().text_result_for_llm, "ready\nsurvived\n<exited with exit code 0>");
+    assert_eq!(cancelled.await.unwrap(), interrupted());
+    assert_eq!(other_call.await.unwrap().text_result_for_llm, "ready\nsurvived\n<exited with exit code 0>");
 }

@@ -1,8 +1,8 @@
-//! A session's database: one file, opened for each call and closed after it, because most sessions use it
-//! seldom and an open one takes memory.
+//! The database of a session: one file, opened for each call and closed after it, because most sessions use it seldom
+//! and an open one takes memory.
 //!
-//! SQL comes from a model that may have read anything. It can fill this file and nothing else: no other file
-//! is reached, and size, time and answers are limited.
+//! The SQL is untrusted. It can fill this file and nothing else: no other file is reached, and size, time and results are
+//! limited.
 #![expect(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ const TABLES: &str = "
         PRIMARY KEY (todo_id, depends_on)
     );";
 
-/// Pragmas that only look.
+/// Read-only pragmas.
 const PRAGMAS: &str = "table_info table_xinfo table_list index_list index_info foreign_key_list \
     foreign_key_check quick_check user_version";
 
@@ -53,8 +53,8 @@ pub struct Database {
     todos_changed: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// Something to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A row of `todos`.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[allow(missing_docs, reason = "the fields are the columns of the table")]
 pub struct Todo {
     pub id: String,
@@ -65,17 +65,17 @@ pub struct Todo {
     pub updated_at: Option<String>,
 }
 
-/// One thing to do waits for another.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A row of `todo_deps`.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[allow(missing_docs, reason = "the fields are the columns of the table")]
 pub struct Dependency {
     pub todo_id: String,
     pub depends_on: String,
 }
 
-/// What came of a statement.
+/// The result of a statement.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Outcome {
+pub(super) enum StatementResult {
     Inserted { rows: u64, last_id: i64 },
     Updated { rows: u64 },
     Deleted { rows: u64 },
@@ -83,32 +83,32 @@ pub(super) enum Outcome {
     Done,
 }
 
-/// A statement that was run: its first word, and what came of it.
+/// A statement that was run: its first word and its result.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Executed {
     pub(super) verb: String,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: StatementResult,
 }
 
-/// Statements in their order, up to the first that failed.
+/// The statements of a call in order, up to the first that failed.
 #[derive(Debug, Default)]
-pub(super) struct Run {
+pub(super) struct BatchResult {
     pub(super) executed: Vec<Executed>,
     pub(super) failure: Option<String>,
 }
 
 impl Database {
-    /// The database in the file `path`, which is created when first used. `todos_changed` is called after a
-    /// call that changed `todos` or `todo_deps`.
+    /// Creates the database in the file `path`, which is made on first use. `todos_changed` is called after each call that
+    /// changed `todos` or `todo_deps`.
     #[must_use]
     pub fn new(path: PathBuf, todos_changed: Arc<dyn Fn() + Send + Sync>) -> Self {
         Self { path, todos_changed }
     }
 
-    /// The things to do, and which of them wait for which. Blocks.
+    /// Reads the todos and their dependencies. Blocks.
     ///
     /// # Errors
-    /// When the file cannot be read, or the model has made other tables of these names.
+    /// When the file cannot be read, or the model has replaced these tables by others.
     pub fn todos(&self) -> rusqlite::Result<(Vec<Todo>, Vec<Dependency>)> {
         if !self.path.exists() {
             return Ok(Default::default());
@@ -137,8 +137,8 @@ impl Database {
     }
 
     /// Runs the statements of `sql`. Blocks.
-    pub(super) fn run(&self, sql: &str, cancel: &CancellationToken) -> Run {
-        let mut run = Run::default();
+    pub(super) fn run(&self, sql: &str, cancel: &CancellationToken) -> BatchResult {
+        let mut run = BatchResult::default();
         let changed = Arc::new(AtomicBool::new(false));
         if let Err(error) = self.try_run(sql, cancel, &changed, &mut run) {
             run.failure = Some(match error.sqlite_error_code() {
@@ -163,7 +163,7 @@ impl Database {
         sql: &str,
         cancel: &CancellationToken,
         changed: &Arc<AtomicBool>,
-        run: &mut Run,
+        run: &mut BatchResult,
     ) -> rusqlite::Result<()> {
         let mut connection = self.open()?;
         let touches_todos = Arc::new(AtomicBool::new(false));
@@ -188,8 +188,8 @@ impl Database {
     }
 
     fn open(&self) -> rusqlite::Result<Connection> {
-        // The session's directory is made by somebody else, who may not have come to it yet. If it cannot be made, the file
-        // cannot be opened, and that is what is said. SQLite would make the file readable for others.
+        // The session's directory may not exist yet. If it cannot be created, opening the file fails with the error that is
+        // reported. SQLite would make the file readable for others.
         drop(self.path.parent().map(baton_private::create_dir_all));
         drop(baton_private::ensure(&self.path));
         let connection = Connection::open(&self.path)?;
@@ -201,7 +201,7 @@ impl Database {
     }
 }
 
-/// Keeps a connection to its own file, and to limits of time and size.
+/// Restricts a connection to its file, and limits time and size.
 fn restrict(
     connection: &mut Connection,
     cancel: CancellationToken,
@@ -225,12 +225,17 @@ fn restrict(
 
 fn authorize(action: &AuthAction<'_>) -> Authorization {
     match action {
-        // Also what VACUUM INTO does with the file that it writes.
+        // VACUUM INTO attaches the file that it writes.
         AuthAction::Attach { .. } | AuthAction::Detach { .. } => Authorization::Deny,
         AuthAction::Pragma { pragma_name, .. } if !listed(PRAGMAS, &pragma_name.to_ascii_lowercase()) => {
             Authorization::Deny
         }
-        AuthAction::Function { function_name } if function_name.eq_ignore_ascii_case("load_extension") => {
+        // `fts3_tokenizer` reveals memory addresses of this process.
+        AuthAction::Function { function_name }
+            if ["load_extension", "fts3_tokenizer"]
+                .iter()
+                .any(|name| function_name.eq_ignore_ascii_case(name)) =>
+        {
             Authorization::Deny
         }
         _ => Authorization::Allow,
@@ -245,21 +250,21 @@ fn execute(connection: &Connection, statement: &mut Statement<'_>) -> rusqlite::
     }
     let rows = statement.execute([])? as u64;
     let outcome = match verb.as_str() {
-        "INSERT" | "REPLACE" => Outcome::Inserted { rows, last_id: connection.last_insert_rowid() },
-        "UPDATE" => Outcome::Updated { rows },
-        "DELETE" => Outcome::Deleted { rows },
-        // WITH ... INSERT and the like: SQLite says how many rows, but not of what.
-        "WITH" => Outcome::Updated { rows },
-        _ => Outcome::Done,
+        "INSERT" | "REPLACE" => StatementResult::Inserted { rows, last_id: connection.last_insert_rowid() },
+        "UPDATE" => StatementResult::Updated { rows },
+        "DELETE" => StatementResult::Deleted { rows },
+        // WITH ... INSERT and the like: SQLite reports the number of rows, but not the kind of statement.
+        "WITH" => StatementResult::Updated { rows },
+        _ => StatementResult::Done,
     };
     Ok(Executed { verb, outcome })
 }
 
-fn fetch(statement: &mut Statement<'_>) -> rusqlite::Result<Outcome> {
+fn fetch(statement: &mut Statement<'_>) -> rusqlite::Result<StatementResult> {
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let mut all = Vec::new();
     let mut rows = statement.query([])?;
-    // To the end, even past the limit: INSERT ... RETURNING takes effect row by row.
+    // Read to the end, even past the limit: INSERT ... RETURNING takes effect row by row.
     let mut more = false;
     while let Some(row) = rows.next()? {
         if all.len() == MOST_ROWS {
@@ -272,10 +277,10 @@ fn fetch(statement: &mut Statement<'_>) -> rusqlite::Result<Outcome> {
                 .collect::<rusqlite::Result<_>>()?,
         );
     }
-    Ok(Outcome::Rows { columns, rows: all, more })
+    Ok(StatementResult::Rows { columns, rows: all, more })
 }
 
-/// What went wrong, without repeating the query, which may be long.
+/// Describes an error without repeating the query, which may be long.
 fn explain(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::SqlInputError { msg, offset, .. } if *offset >= 0 => {
@@ -287,7 +292,7 @@ fn explain(error: &rusqlite::Error) -> String {
     }
 }
 
-/// The first word of a statement in capitals, comments skipped.
+/// Returns the first word of a statement in capitals, without comments.
 fn first_word(sql: &str) -> String {
     let mut rest = sql.trim_start();
     loop {
@@ -308,7 +313,7 @@ mod tests {
     use super::first_word;
 
     #[test]
-    fn the_verb_is_the_first_word() {
+    fn first_word_skips_comments() {
         for (sql, verb) in [
             ("insert into x", "INSERT"),
             ("  -- why\n /* how */ Select 1", "SELECT"),

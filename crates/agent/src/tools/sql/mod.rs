@@ -1,7 +1,6 @@
-//! `sql`: the session's own database, where a model keeps its list of things to do and whatever else it wants
-//! to query.
+//! `sql`: a database for each session, with the model's todo list and any other tables that it creates.
 //!
-//! The database is a file of the session and nothing else can be reached from it: see `database`.
+//! The database is a file of the session, and SQL can reach nothing else: see `database`.
 
 mod database;
 mod report;
@@ -26,13 +25,13 @@ struct Arguments {
 
 impl Arguments {
     fn read(arguments: &Json) -> Result<Self, Refusal> {
-        let read: Self = arguments::read(NAME, arguments)?;
-        // SQLite would take it for the end and run only what comes before.
-        if read.query.contains('\0') {
+        let parsed: Self = arguments::read(NAME, arguments)?;
+        // SQLite would take it for the end, and run only the text before it.
+        if parsed.query.contains('\0') {
             return Err(Refusal::arguments(NAME, "query: must not contain the character NUL"));
         }
-        match read.database.as_deref() {
-            None | Some("session" | "") => Ok(read),
+        match parsed.database.as_deref() {
+            None | Some("session" | "") => Ok(parsed),
             Some(other) => {
                 Err(Refusal::arguments(NAME, &format!("database: there is no {other:?}, only \"session\"")))
             }

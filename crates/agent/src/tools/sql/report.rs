@@ -1,16 +1,16 @@
-//! What the model is told of the statements that were run.
+//! Results of statements as text for the model.
 
 use baton_protocol::tool::{ResultType, ToolResult};
 use rusqlite::types::ValueRef;
 
-use super::database::{Executed, Outcome, Run};
+use super::database::{BatchResult, Executed, StatementResult};
 use crate::tools::text::{clip, readable, size};
 
-/// Below the limit from which any output is put into a file.
+/// Below the limit above which outputs are stored in a file.
 const MOST_BYTES: usize = 40 * 1024;
 const LONGEST_CELL: usize = 2000;
 
-/// A value, as it is shown.
+/// A rendered value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cell(String);
 
@@ -24,7 +24,7 @@ impl Cell {
             ValueRef::Text(bytes) => {
                 let text = readable(&bytes[..bytes.len().min(LONGEST_CELL)]);
                 let rest = bytes.len().saturating_sub(LONGEST_CELL);
-                // A table has one line for each row, and bars between the columns.
+                // Rows are lines, and columns are separated by bars.
                 let text =
                     text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r").replace('|', "\\|");
                 if rest > 0 { format!("{text} [{rest} more bytes]") } else { text }
@@ -33,9 +33,9 @@ impl Cell {
     }
 }
 
-// The words for inserts, for schema changes and for several statements are compared byte for byte by the
-// replay suite of the SDKs.
-pub(super) fn result(query: &str, run: &Run) -> ToolResult {
+// The wording for inserts, for schema changes and for several statements is compared byte for byte by the replay suite
+// of the SDKs.
+pub(super) fn result(query: &str, run: &BatchResult) -> ToolResult {
     let mut text = match run.executed.as_slice() {
         [] if run.failure.is_none() => "The query contains no statement.".to_owned(),
         [] => String::new(),
@@ -71,15 +71,15 @@ fn numbered(executed: &[Executed]) -> String {
     entries.join("\n\n")
 }
 
-fn outcome(outcome: &Outcome) -> String {
+fn outcome(outcome: &StatementResult) -> String {
     match outcome {
-        Outcome::Inserted { rows, last_id } => {
+        StatementResult::Inserted { rows, last_id } => {
             format!("{rows} row(s) inserted. Last inserted row ID: {last_id}.")
         }
-        Outcome::Updated { rows } => format!("{rows} row(s) updated."),
-        Outcome::Deleted { rows } => format!("{rows} row(s) deleted."),
-        Outcome::Rows { columns, rows, more } => table(columns, rows, *more),
-        Outcome::Done => "Schema operation completed successfully.".to_owned(),
+        StatementResult::Updated { rows } => format!("{rows} row(s) updated."),
+        StatementResult::Deleted { rows } => format!("{rows} row(s) deleted."),
+        StatementResult::Rows { columns, rows, more } => table(columns, rows, *more),
+        StatementResult::Done => "Schema operation completed successfully.".to_owned(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The tool as a model uses it.
+//! Calls of the tool.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ async fn sql(bench: &Bench, query: &str) -> String {
 }
 
 #[tokio::test]
-async fn answers_are_in_the_words_that_models_know() {
+async fn results_have_the_official_wording() {
     let bench = Bench::new();
     assert_eq!(
         sql(&bench, "CREATE TABLE items (id TEXT PRIMARY KEY, name TEXT)").await,
@@ -62,7 +62,7 @@ async fn rows_are_shown_as_a_table() {
 }
 
 #[tokio::test]
-async fn much_is_cut() {
+async fn large_results_are_cut() {
     let bench = Bench::new();
     let counted = sql(
         &bench,
@@ -93,7 +93,7 @@ async fn much_is_cut() {
 }
 
 #[tokio::test]
-async fn nothing_but_its_own_file_is_reached() {
+async fn no_other_file_is_reached() {
     let bench = Bench::new();
     let other = bench.path("other.db");
     for query in [
@@ -114,7 +114,7 @@ async fn nothing_but_its_own_file_is_reached() {
 }
 
 #[tokio::test]
-async fn mistakes_are_explained_and_what_went_before_stays() {
+async fn failed_statement_is_explained_and_earlier_ones_stay() {
     let bench = Bench::new();
     assert!(sql(&bench, "SELEKT 1").await.starts_with("Error: near \"SELEKT\": syntax error"));
     let partly =
@@ -144,7 +144,7 @@ async fn mistakes_are_explained_and_what_went_before_stays() {
 }
 
 #[tokio::test]
-async fn an_endless_query_ends_with_its_call() {
+async fn endless_query_ends_when_cancelled() {
     let bench = Bench::new();
     let cancel = bench.context.cancel.clone();
     let (started, asked) = (
@@ -154,15 +154,15 @@ async fn an_endless_query_ends_with_its_call() {
             cancel.cancel();
         }),
     );
-    let told =
+    let text =
         sql(&bench, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
             .await;
     asked.await.unwrap();
-    assert!(told.contains("cancelled") && started.elapsed() < Duration::from_secs(5), "{told}");
+    assert!(text.contains("cancelled") && started.elapsed() < Duration::from_secs(5), "{text}");
 }
 
 #[test]
-fn somebody_is_told_when_the_todos_change() {
+fn change_of_todos_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
@@ -187,7 +187,7 @@ fn somebody_is_told_when_the_todos_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parallel_calls_wait_for_each_other() {
+async fn concurrent_calls_are_serialised() {
     let bench = Arc::new(Bench::new());
     sql(&bench, "CREATE TABLE t (a)").await;
     let failures = Arc::new(Mutex::new(Vec::new()));
@@ -195,9 +195,9 @@ async fn parallel_calls_wait_for_each_other() {
         .map(|i| {
             let (bench, failures) = (Arc::clone(&bench), Arc::clone(&failures));
             tokio::spawn(async move {
-                let told = sql(&bench, &format!("INSERT INTO t VALUES ({i})")).await;
-                if !told.contains("1 row(s) inserted") {
-                    failures.lock().unwrap().push(told);
+                let text = sql(&bench, &format!("INSERT INTO t VALUES ({i})")).await;
+                if !text.contains("1 row(s) inserted") {
+                    failures.lock().unwrap().push(text);
                 }
             })
         })

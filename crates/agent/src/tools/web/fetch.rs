@@ -1,10 +1,10 @@
-//! The way to the network, as the tools see it.
+//! The interface of the tools to the network.
 
 use std::net::IpAddr;
 
 use crate::tools::Working;
 
-/// One answer to one GET request.
+/// The response to a GET request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
     /// The HTTP status.
@@ -13,38 +13,38 @@ pub struct Page {
     pub content_type: Option<String>,
     /// The `Location` header.
     pub location: Option<String>,
-    /// The body, cut to the limit that was asked for.
+    /// The body, cut to the requested limit.
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer, in words for people.
+/// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// It could not be had.
+    /// The request failed.
     #[error("{0}")]
     Failed(String),
-    /// The name leads to these addresses alone, and none of them was allowed.
+    /// The name resolves to these addresses only, and none of them was allowed.
     #[error("the name leads into the private network")]
     Private(Vec<IpAddr>),
 }
 
-/// Which addresses a name may lead to. Whoever allowed a name of the internet did not allow the machines behind the
-/// firewall, and a name can be made to lead to any of them.
+/// Which addresses a name may resolve to. The permission for an internet name does not cover machines behind the
+/// firewall, and a name can be made to resolve to any of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of the public internet, and these.
+    /// Public addresses, and these.
     Public(Vec<IpAddr>),
-    /// All: the name itself says that it is one of this machine or its network.
+    /// All: the name itself belongs to this machine or its network.
     Anywhere,
 }
 
 /// Fetches pages.
 pub trait Fetch: Send + Sync {
-    /// Sends one GET request and gives back the answer with at most `limit` bytes of its body.
+    /// Sends a GET request, and returns the response with at most `limit` bytes of its body.
     ///
-    /// Redirects are *not* followed: a person has allowed one host, and it is not for the client to go to
-    /// another. Connections are made to addresses in `reach` only, except to a proxy, which finds the address itself.
-    /// It has a time limit of its own; dropping the future ends the request.
+    /// Redirects are *not* followed: the permission covers one host. Connections are made to addresses in `reach` only,
+    /// except to a proxy, which resolves names itself. The implementation has a time limit; dropping the future aborts
+    /// the request.
     fn get<'a>(
         &'a self,
         url: &'a str,
@@ -53,7 +53,7 @@ pub trait Fetch: Send + Sync {
     ) -> Working<'a, Result<Page, FetchError>>;
 }
 
-/// For sessions that must not reach the network.
+/// Refuses all requests, for sessions without network access.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoNetwork;
 

@@ -1,7 +1,6 @@
-//! `web_fetch`: reads a page of the web.
+//! `web_fetch`: fetches web pages.
 //!
-//! The tool decides what is fetched and how it is shown. How bytes travel is behind [`Fetch`], because this
-//! crate has no HTTP client of its own.
+//! The tool decides what is fetched and how it is shown. The HTTP client is behind [`Fetch`], because this crate has none.
 
 mod fetch;
 mod html;

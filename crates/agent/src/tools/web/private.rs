@@ -1,8 +1,8 @@
-//! Names that lead into the private network.
+//! Host names that resolve to private addresses.
 //!
-//! Where a name leads is known only when it is resolved, and it is resolved only to fetch: a lookup before anybody allowed
-//! it would tell the name's owner that it was asked for. So the first fetch of such a name fails, and is remembered; from
-//! then on, every call for it asks, says where the name leads, and reaches those addresses if it is allowed.
+//! A name is resolved only to fetch: a lookup before permission was given would reveal the request to the owner of the
+//! name. So the first fetch of such a name fails, and its addresses are remembered; from then on, every call for it
+//! requests permission, names the addresses, and may reach them if it is approved.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -12,51 +12,51 @@ use baton_protocol::ToolCallId;
 
 use crate::tools::lock;
 
-/// The names of one session that lead into the private network.
+/// The host names of one session that resolve to private addresses.
 #[derive(Debug, Default)]
 pub struct PrivateHosts(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    leads_to: BTreeMap<String, Vec<IpAddr>>,
-    /// What the requests of recent calls have said about a name.
-    asked: VecDeque<(ToolCallId, String, Vec<IpAddr>)>,
+    addresses: BTreeMap<String, Vec<IpAddr>>,
+    /// Addresses that the requests of recent calls named.
+    requested: VecDeque<(ToolCallId, String, Vec<IpAddr>)>,
 }
 
 impl PrivateHosts {
-    /// More than calls that wait at once.
+    /// More than the number of calls that can be pending.
     const CAPACITY: usize = 1024;
 
-    /// Notes that a name leads to these addresses.
+    /// Records the addresses of a name.
     pub(super) fn remember(&self, host: &str, addresses: &[IpAddr]) {
         let mut state = lock(&self.0);
-        if state.leads_to.len() < Self::CAPACITY || state.leads_to.contains_key(host) {
-            state.leads_to.insert(host.to_owned(), addresses.to_owned());
+        if state.addresses.len() < Self::CAPACITY || state.addresses.contains_key(host) {
+            state.addresses.insert(host.to_owned(), addresses.to_owned());
         }
     }
 
-    /// Returns where a name is known to lead, for the request of a call: empty, if nobody has to be told.
-    pub(super) fn ask(&self, call: &ToolCallId, host: &str) -> Vec<IpAddr> {
+    /// Returns the private addresses of a name for the request of a call; empty if none are known.
+    pub(super) fn request(&self, call: &ToolCallId, host: &str) -> Vec<IpAddr> {
         let mut state = lock(&self.0);
-        let addresses = state.leads_to.get(host).cloned().unwrap_or_default();
-        match state.asked.iter_mut().find(|(c, h, _)| c == call && h == host) {
-            // Two requests of one call that say two things: neither counts.
+        let addresses = state.addresses.get(host).cloned().unwrap_or_default();
+        match state.requested.iter_mut().find(|(c, h, _)| c == call && h == host) {
+            // Two requests of one call named different addresses: neither counts.
             Some((_, _, known)) if *known != addresses => known.clear(),
             Some(_) => {}
             None => {
-                if state.asked.len() == Self::CAPACITY {
-                    state.asked.pop_front();
+                if state.requested.len() == Self::CAPACITY {
+                    state.requested.pop_front();
                 }
-                state.asked.push_back((call.clone(), host.to_owned(), addresses.clone()));
+                state.requested.push_back((call.clone(), host.to_owned(), addresses.clone()));
             }
         }
         addresses
     }
 
-    /// Returns the addresses that the request of a call has named.
+    /// Returns the addresses that the request of a call named.
     pub(super) fn recall(&self, call: &ToolCallId, host: &str) -> Vec<IpAddr> {
         let state = lock(&self.0);
-        let known = state.asked.iter().find(|(c, h, _)| c == call && h == host);
+        let known = state.requested.iter().find(|(c, h, _)| c == call && h == host);
         known.map(|(_, _, addresses)| addresses.clone()).unwrap_or_default()
     }
 }

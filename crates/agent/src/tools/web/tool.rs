@@ -1,4 +1,4 @@
-//! `web_fetch`: reads a page of the web.
+//! The tool `web_fetch`.
 
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ use crate::tools::{Prepared, Refusal, Tool, ToolContext, Working, blocking, eith
 
 const NAME: &str = "web_fetch";
 
-/// How much of a page is read at all.
+/// Bytes of a page that are read.
 const LARGEST_PAGE: usize = 5 * 1024 * 1024;
 const MOST_REDIRECTS: usize = 5;
 const DEFAULT_LENGTH: usize = 5000;
@@ -35,7 +35,7 @@ struct Arguments {
     raw: Option<bool>,
 }
 
-/// Reads a page of the web.
+/// Fetches a web page.
 pub(crate) struct WebFetch;
 
 impl Tool for WebFetch {
@@ -63,7 +63,7 @@ impl Tool for WebFetch {
                 Err(refusal) => return refusal.into(),
             };
             let hosts = &context.services.private_hosts;
-            let addresses = url.host_str().map_or_else(Vec::new, |host| hosts.ask(&context.call, host));
+            let addresses = url.host_str().map_or_else(Vec::new, |host| hosts.request(&context.call, host));
             let request = |intention| PermissionRequest::Url {
                 tool_call_id: Some(context.call.clone()),
                 intention,
@@ -82,10 +82,10 @@ impl Tool for WebFetch {
     fn run<'a>(&'a self, context: &'a ToolContext, arguments: &'a Json) -> Working<'a, ToolResult> {
         Box::pin(async move {
             let run = async {
-                let (url, wanted) = read(arguments)?;
+                let (url, arguments) = read(arguments)?;
                 let page = follow(context, url).await?;
-                // A large page takes a moment to simplify.
-                blocking(move || show(&page, &wanted)).await
+                // Simplifying a large page takes a while.
+                blocking(move || show(&page, &arguments)).await
             };
             either(run.await)
         })
@@ -93,20 +93,20 @@ impl Tool for WebFetch {
 }
 
 fn read(arguments: &Json) -> Result<(Url, Arguments), Refusal> {
-    let wanted: Arguments = arguments::read(NAME, arguments)?;
-    let url =
-        Url::parse(wanted.url.trim()).map_err(|error| Refusal::arguments(NAME, &format!("url: {error}")))?;
+    let arguments: Arguments = arguments::read(NAME, arguments)?;
+    let url = Url::parse(arguments.url.trim())
+        .map_err(|error| Refusal::arguments(NAME, &format!("url: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Refusal::arguments(NAME, "url: must begin with http:// or https://"));
     }
-    // A password in a URL would be shown to everybody who watches and stay in the history.
+    // A password in a URL would be shown to all clients and stay in the history.
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Refusal::arguments(NAME, "url: must not contain a user name or a password"));
     }
-    Ok((url, wanted))
+    Ok((url, arguments))
 }
 
-/// Fetches `url`, and what it redirects to as long as that is of the same origin: only that was allowed.
+/// Fetches `url`, and follows redirects within its origin: the permission covers only that.
 async fn follow(context: &ToolContext, mut url: Url) -> Result<Page, Refusal> {
     let reach = reach(context, &url);
     for _ in 0..=MOST_REDIRECTS {
@@ -135,8 +135,8 @@ async fn follow(context: &ToolContext, mut url: Url) -> Result<Page, Refusal> {
     Err(Refusal::new(format!("Gave up after {MOST_REDIRECTS} redirects, the last to {url}.")))
 }
 
-/// Where this call may go. Names of this machine and its network are covered by no grant, so somebody has allowed the
-/// very URL; with other names, only what its request has said about them counts.
+/// Returns the addresses that this call may reach. No grant covers names of this machine and its network, so the URL
+/// itself was approved; other names may reach the private addresses that their request named.
 fn reach(context: &ToolContext, url: &Url) -> Reach {
     match url.host_str().filter(|_| address::is_internet_name(url)) {
         Some(host) => Reach::Public(context.services.private_hosts.recall(&context.call, host)),
@@ -170,15 +170,15 @@ fn refused(url: &Url, page: &Page) -> Refusal {
     Refusal::new(format!("{url} answered with status {}.{answer}", page.status))
 }
 
-fn show(page: &Page, wanted: &Arguments) -> Result<ToolResult, Refusal> {
-    let Some(text) = text_of(page, wanted.raw.unwrap_or(false)) else {
+fn show(page: &Page, arguments: &Arguments) -> Result<ToolResult, Refusal> {
+    let Some(text) = text_of(page, arguments.raw.unwrap_or(false)) else {
         let kind = page.content_type.as_deref().unwrap_or("unknown");
         return Err(Refusal::new(format!(
             "The page is not text (its type is {kind}). Download it with a command."
         )));
     };
-    let start = wanted.start_index.map_or(0, |index| index.0);
-    let length = wanted.max_length.map_or(DEFAULT_LENGTH, |length| length.0.clamp(1, MOST_LENGTH));
+    let start = arguments.start_index.map_or(0, |index| index.0);
+    let length = arguments.max_length.map_or(DEFAULT_LENGTH, |length| length.0.clamp(1, MOST_LENGTH));
     let total = text.chars().count();
     if start >= total && start > 0 {
         return Err(Refusal::new(format!("The page has {total} characters, so nothing begins at {start}.")));
@@ -194,7 +194,7 @@ fn show(page: &Page, wanted: &Arguments) -> Result<ToolResult, Refusal> {
     Ok(ToolResult::success(if shown.is_empty() { "The page is empty.".to_owned() } else { shown }))
 }
 
-/// The page as text, simplified unless `raw`; `None` if it is none.
+/// Returns the text of a page, simplified unless `raw`; `None` if it is not text.
 fn text_of(page: &Page, raw: bool) -> Option<String> {
     let kind = page.content_type.as_deref().unwrap_or_default().to_ascii_lowercase();
     let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -210,7 +210,7 @@ fn text_of(page: &Page, raw: bool) -> Option<String> {
     Some(if is_html && !raw { html::to_markdown(&text) } else { text })
 }
 
-/// The body in the encoding that the server names. Most say UTF-8, or nothing.
+/// Decodes the body with the encoding that the server names; UTF-8 by default.
 fn decode(page: &Page) -> String {
     let kind = page.content_type.as_deref().unwrap_or_default();
     let charset = kind.split(';').filter_map(|part| part.trim().strip_prefix("charset=")).next();

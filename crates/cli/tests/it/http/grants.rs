@@ -1,13 +1,13 @@
-//! Grants over HTTP: what is offered, what is refused, who gave what, and how it is revoked.
+//! Grants over HTTP: offers, refusals, who gave them, and revocation.
 
 use serde_json::{Value, json};
 
-use super::House;
+use super::TestServer;
 
 const BUILD: &str = r#"[[tool:bash {"command":"make -n all"}]]"#;
 const ECHO: &str = r#"[[tool:bash {"command":"echo hello"}]]"#;
 
-impl House {
+impl TestServer {
     /// Answers the pending permission request of the session `s`.
     async fn decide(&self, answer: Value) -> baton_testkit::http::Response {
         let request = self.http.pending("s").await;
@@ -24,11 +24,11 @@ impl House {
 }
 
 #[tokio::test]
-async fn a_grant_that_was_not_offered_is_refused_and_the_request_stays_open() {
-    let house = House::open().await;
-    house.http.create("s", json!({"cwd": house.program.work()})).await;
-    let prompt = house.http.prompt("s", BUILD).await;
-    let request = house.http.pending("s").await;
+async fn grant_that_was_not_offered_is_refused_and_the_request_stays_open() {
+    let test = TestServer::start().await;
+    test.http.create("s", json!({"cwd": test.program.work()})).await;
+    let prompt = test.http.prompt("s", BUILD).await;
+    let request = test.http.pending("s").await;
     assert_eq!(request["offers"][0]["grant"]["commandIdentifiers"], json!(["make -n all"]));
     assert_eq!(request["offers"][1]["grant"]["commandIdentifiers"], json!(["make:*"]));
     assert!(
@@ -37,94 +37,156 @@ async fn a_grant_that_was_not_offered_is_refused_and_the_request_stays_open() {
     );
 
     let wider = json!({"kind": "commands", "commandIdentifiers": ["bash"]});
-    let refused = house.decide(json!({"decision": "approve-for-session", "grant": wider})).await;
+    let refused = test.decide(json!({"decision": "approve-for-session", "grant": wider})).await;
     assert_eq!(refused.expect(422)["error"]["code"], "not_offered");
-    assert_eq!(house.http.pending("s").await["requestId"], request["requestId"], "it is still open");
+    assert_eq!(test.http.pending("s").await["requestId"], request["requestId"], "it is still open");
 
-    let _ = house.decide(json!({"decision": "approve-for-session"})).await.expect(200);
-    assert_eq!(house.http.outcome("s", &prompt).await, "completed");
-    let again = house.http.prompt("s", BUILD).await;
-    assert_eq!(house.http.outcome("s", &again).await, "completed", "the exact line is not asked again");
+    let _ = test.decide(json!({"decision": "approve-for-session"})).await.expect(200);
+    assert_eq!(test.http.outcome("s", &prompt).await, "completed");
+    let again = test.http.prompt("s", BUILD).await;
+    assert_eq!(test.http.outcome("s", &again).await, "completed", "the exact line is not asked again");
     let other = r#"[[tool:bash {"command":"make -n install"}]]"#;
-    house.http.prompt("s", other).await;
-    assert_eq!(house.http.pending("s").await["detail"]["fullCommandText"], "make -n install");
+    test.http.prompt("s", other).await;
+    assert_eq!(test.http.pending("s").await["detail"]["fullCommandText"], "make -n install");
 }
 
 #[tokio::test]
-async fn an_opaque_line_can_only_be_approved_once() {
-    let house = House::open().await;
-    house.http.create("s", json!({"cwd": house.program.work()})).await;
-    house.http.prompt("s", r#"[[tool:bash {"command":"echo $(echo inner)"}]]"#).await;
-    let request = house.http.pending("s").await;
+async fn opaque_command_can_only_be_approved_once() {
+    let test = TestServer::start().await;
+    test.http.create("s", json!({"cwd": test.program.work()})).await;
+    test.http.prompt("s", r#"[[tool:bash {"command":"echo $(echo inner)"}]]"#).await;
+    let request = test.http.pending("s").await;
     assert_eq!((request.get("offers"), &request["detail"]["canOfferSessionApproval"]), (None, &json!(false)));
-    let refused = house.decide(json!({"decision": "approve-for-session"})).await;
+    let refused = test.decide(json!({"decision": "approve-for-session"})).await;
     assert_eq!(refused.expect(422)["error"]["code"], "not_offered");
-    let _ = house.decide(json!({"decision": "approve"})).await.expect(200);
+    let _ = test.decide(json!({"decision": "approve"})).await.expect(200);
 }
 
 #[tokio::test]
-async fn grants_are_listed_with_who_gave_them_and_revoked_across_a_crash() {
-    let mut house = House::open().await;
-    house.http.create("s", json!({"cwd": house.program.work()})).await;
-    let prompt = house.http.prompt("s", ECHO).await;
-    let _ = house.decide(json!({"decision": "approve-for-session"})).await.expect(200);
-    assert_eq!(house.http.outcome("s", &prompt).await, "completed");
-    house.kill_and_restart().await;
-    let held = house.http.get("/api/sessions/s/grants").await.expect(200);
+async fn grants_are_listed_and_revoked_after_a_crash() {
+    let mut test = TestServer::start().await;
+    test.http.create("s", json!({"cwd": test.program.work()})).await;
+    let prompt = test.http.prompt("s", ECHO).await;
+    let _ = test.decide(json!({"decision": "approve-for-session"})).await.expect(200);
+    assert_eq!(test.http.outcome("s", &prompt).await, "completed");
+    test.kill_and_restart().await;
+    let held = test.http.get("/api/sessions/s/grants").await.expect(200);
     let grant = &held["grants"][0];
     assert_eq!(grant["grant"], json!({"kind": "commands", "commandIdentifiers": ["echo"]}), "{held}");
     assert_eq!(grant["by"], "HTTP API");
     let path = format!("/api/sessions/s/grants/{}", grant["id"].as_str().unwrap());
-    assert_eq!(house.delete(&path).await, 204);
-    assert_eq!(house.delete(&path).await, 404, "it is gone");
-    assert_eq!(house.http.get("/api/sessions/s/grants").await.expect(200)["grants"], json!([]));
-    house.http.prompt("s", ECHO).await;
-    let _ = house.http.pending("s").await;
-    let history = house.history("s").await;
+    assert_eq!(test.delete(&path).await, 204);
+    assert_eq!(test.delete(&path).await, 404, "it was revoked");
+    assert_eq!(test.http.get("/api/sessions/s/grants").await.expect(200)["grants"], json!([]));
+    test.http.prompt("s", ECHO).await;
+    let _ = test.http.pending("s").await;
+    let history = test.history("s").await;
     let mut changes = history.iter().filter(|(_, event)| event["type"] == "baton.approvals_changed");
-    assert_eq!(changes.next().unwrap().1["data"]["by"], "HTTP API", "who gave it is in the history");
+    assert_eq!(changes.next().unwrap().1["data"]["by"], "HTTP API", "the history has who gave it");
 }
 
 #[tokio::test]
-async fn a_grant_for_a_location_is_durable_once_it_is_acknowledged() {
-    let mut house = House::open().await;
-    house.http.create("s", json!({"cwd": house.program.work()})).await;
-    house.http.prompt("s", ECHO).await;
-    let _ = house.decide(json!({"decision": "approve-for-location"})).await.expect(200);
-    house.kill_and_restart().await;
-    let stored = house.http.get("/api/locations").await.expect(200);
+async fn location_grant_is_durable_once_acknowledged() {
+    let mut test = TestServer::start().await;
+    test.http.create("s", json!({"cwd": test.program.work()})).await;
+    test.http.prompt("s", ECHO).await;
+    let _ = test.decide(json!({"decision": "approve-for-location"})).await.expect(200);
+    test.kill_and_restart().await;
+    let stored = test.http.get("/api/locations").await.expect(200);
     let location = &stored["locations"][0];
     assert_eq!(location["grants"][0]["argument"], "echo", "{stored}");
     assert_eq!(location["grants"][0]["by"], "HTTP API");
     let key = location["location"].as_str().unwrap().to_owned();
-    assert_eq!(house.delete(&format!("/api/locations?location={key}&kind=write")).await, 404);
-    assert_eq!(house.delete(&format!("/api/locations?location={key}&kind=shell&argument=echo")).await, 204);
-    assert_eq!(house.http.get("/api/locations").await.expect(200), json!({"locations": []}));
+    assert_eq!(test.delete(&format!("/api/locations?location={key}&kind=write")).await, 404);
+    assert_eq!(test.delete(&format!("/api/locations?location={key}&kind=shell&argument=echo")).await, 204);
+    assert_eq!(test.http.get("/api/locations").await.expect(200), json!({"locations": []}));
 }
 
 #[tokio::test]
-async fn engine_starts_in_a_directory_that_acts_only_if_somebody_trusts_it() {
+async fn engine_with_directory_hooks_starts_only_after_trust() {
     use std::os::unix::fs::PermissionsExt;
     let scratch = tempfile::tempdir().unwrap();
     let (program, mark) = (scratch.path().join("codex"), scratch.path().join("started"));
     std::fs::write(&program, format!("#!/bin/sh\necho >> {}\nexit 1\n", mark.display())).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let house = House::configured(&format!("[engines.codex]\nprogram = {:?}\n", program.display())).await;
-    std::fs::create_dir(house.program.work().join(".codex")).unwrap();
-    house.http.create("s", json!({"cwd": house.program.work(), "model": "codex"})).await;
+    let test =
+        TestServer::with_config(&format!("[engines.codex]\nprogram = {:?}\n", program.display())).await;
+    std::fs::create_dir(test.program.work().join(".codex")).unwrap();
+    test.http.create("s", json!({"cwd": test.program.work(), "model": "codex"})).await;
 
-    let prompt = house.http.prompt("s", "hello").await;
-    let request = house.http.pending("s").await;
+    let prompt = test.http.prompt("s", "hello").await;
+    let request = test.http.pending("s").await;
     assert_eq!(request["detail"]["toolName"], "trust", "{request}");
     assert!(request["detail"]["hookMessage"].as_str().unwrap().contains(".codex"), "{request}");
-    assert_eq!(request.get("offers"), None, "trust is no grant");
-    assert!(!mark.exists(), "nothing was started yet");
-    let _ = house.decide(json!({"decision": "reject"})).await.expect(200);
-    assert_eq!(house.http.outcome("s", &prompt).await, "failed");
-    assert!(!mark.exists(), "nothing was started at all");
+    assert_eq!(request.get("offers"), None, "trust is not a grant");
+    assert!(!mark.exists(), "the engine has not started");
+    let _ = test.decide(json!({"decision": "reject"})).await.expect(200);
+    assert_eq!(test.http.outcome("s", &prompt).await, "failed");
+    assert!(!mark.exists(), "the engine was not started");
 
-    let prompt = house.http.prompt("s", "hello").await;
-    let _ = house.decide(json!({"decision": "approve"})).await.expect(200);
-    assert_eq!(house.http.outcome("s", &prompt).await, "failed", "the program does nothing");
-    assert!(mark.exists(), "but it was started");
+    let prompt = test.http.prompt("s", "hello").await;
+    let _ = test.decide(json!({"decision": "approve"})).await.expect(200);
+    assert_eq!(test.http.outcome("s", &prompt).await, "failed", "the program exits with 1");
+    assert!(mark.exists(), "the engine was started");
+}
+
+#[tokio::test]
+async fn grant_for_git_status_does_not_run_a_filter_of_the_repository() {
+    const STATUS: &str = r#"[[tool:bash {"command":"git status --short"}]]"#;
+    let test = TestServer::start().await;
+    let work = test.program.work();
+    let git = |arguments: &[&str]| {
+        let mut git = std::process::Command::new("git");
+        git.args(["-c", "user.name=n", "-c", "user.email=e"]).args(arguments).current_dir(&work);
+        assert!(git.status().unwrap().success(), "{arguments:?}");
+    };
+    git(&["init", "--quiet"]);
+    std::fs::write(work.join("a.txt"), "before\n").unwrap();
+    git(&["add", "."]);
+    git(&["commit", "--quiet", "--message=x"]);
+    std::fs::write(work.join("a.txt"), "after!\n").unwrap();
+
+    test.http.create("s", json!({"cwd": work})).await;
+    let prompt = test.http.prompt("s", STATUS).await;
+    let request = test.http.pending("s").await;
+    assert_eq!(request["offers"][0]["grant"]["commandIdentifiers"], json!(["git status"]), "{request}");
+    let _ = test.decide(json!({"decision": "approve-for-session"})).await.expect(200);
+    assert_eq!(test.http.outcome("s", &prompt).await, "completed");
+    let again = test.http.prompt("s", STATUS).await;
+    assert_eq!(test.http.outcome("s", &again).await, "completed", "the grant covers it");
+
+    std::fs::write(work.join(".git/info/attributes"), "* filter=x\n").unwrap();
+    git(&["config", "filter.x.clean", "touch ran; cat"]);
+    test.http.prompt("s", STATUS).await;
+    let request = test.http.pending("s").await;
+    let detail = &request["detail"];
+    assert_eq!(detail["repositoryRuns"], "filter.x.clean", "{request}");
+    assert!(detail["warning"].as_str().unwrap().contains("filter.x.clean"), "{request}");
+    assert_eq!((request.get("offers"), &detail["canOfferSessionApproval"]), (None, &json!(false)));
+    assert!(!work.join("ran").exists(), "the filter has not run");
+    let refused = test.decide(json!({"decision": "approve-for-session"})).await;
+    assert_eq!(refused.expect(422)["error"]["code"], "not_offered");
+    let _ = test.decide(json!({"decision": "approve"})).await.expect(200);
+}
+
+#[tokio::test]
+async fn grant_for_a_reader_does_not_reach_batons_home_under_another_name() {
+    let test = TestServer::start().await;
+    let work = test.program.work();
+    let line = |command: &str| format!("[[tool:bash {}]]", json!({"command": command}));
+    std::fs::write(work.join("a.txt"), "alpha").unwrap();
+    std::os::unix::fs::symlink(test.program.home().join("token"), work.join("README.md")).unwrap();
+    test.http.create("s", json!({"cwd": work})).await;
+    let prompt = test.http.prompt("s", &line("cat a.txt")).await;
+    let _ = test.decide(json!({"decision": "approve-for-session"})).await.expect(200);
+    assert_eq!(test.http.outcome("s", &prompt).await, "completed");
+    let quiet = test.http.prompt("s", &line("cat a.txt b.txt 2>/dev/null")).await;
+    assert_eq!(test.http.outcome("s", &quiet).await, "completed", "/dev/null needs no approval");
+    test.http.prompt("s", &line("cat README.md")).await;
+    let request = test.http.pending("s").await;
+    let token = test.program.home().canonicalize().unwrap().join("token");
+    assert_eq!(request["detail"]["possiblePaths"], json!([token]), "{request}");
+    assert_eq!(request.get("offers"), None, "{request}");
+    let warning = request["detail"]["warning"].as_str().unwrap();
+    assert!(warning.contains(token.to_str().unwrap()), "{warning}");
 }

@@ -1,13 +1,15 @@
-//! The HTTP door of the real program, over real sockets.
+//! The HTTP API of the program, over sockets.
 
 mod admission;
 mod bodies;
 mod crash;
-mod cross_door;
 mod grants;
 mod limits;
+mod outcomes;
+mod providers;
 mod streams;
 mod tls;
+mod with_sdk;
 
 use baton_testkit::http::Http;
 use baton_testkit::model_server::ModelServer;
@@ -16,29 +18,29 @@ use serde_json::{Value, json};
 
 use crate::scripted;
 
-/// A server with an HTTP door and a scripted model.
-struct House {
+/// A server with an HTTP listener and a scripted model.
+struct TestServer {
     program: Program,
     model: ModelServer,
     server: Running,
     http: Http,
 }
 
-impl House {
-    async fn open() -> Self {
-        Self::open_with(&[]).await
+impl TestServer {
+    async fn start() -> Self {
+        Self::with_flags(&[]).await
     }
 
-    /// With more flags.
-    async fn open_with(flags: &[&str]) -> Self {
+    /// Starts with further flags.
+    async fn with_flags(flags: &[&str]) -> Self {
         let (program, model) = scripted().await;
         let server = program.serve_http(flags).await;
         let http = Http::new(&program, &server);
         Self { program, model, server, http }
     }
 
-    /// With this text as configuration file.
-    async fn configured(config: &str) -> Self {
+    /// Starts with this configuration file.
+    async fn with_config(config: &str) -> Self {
         let (program, model) = scripted().await;
         let file = program.work().join("config.toml");
         std::fs::write(&file, config).unwrap();
@@ -47,7 +49,7 @@ impl House {
         Self { program, model, server, http }
     }
 
-    /// The power fails, and somebody starts the server again.
+    /// Kills the server, and starts it again.
     async fn kill_and_restart(&mut self) {
         self.server.kill().await;
         self.restart().await;
@@ -73,7 +75,8 @@ impl House {
         }
     }
 
-    async fn usable(&self, session: &str) {
+    /// Fails if the session cannot complete a prompt.
+    async fn assert_usable(&self, session: &str) {
         let prompt = self.http.prompt(session, "[[text:still here]]").await;
         assert_eq!(self.http.outcome(session, &prompt).await, "completed");
     }

@@ -1,11 +1,11 @@
-//! Streams of events: nothing is missed and nothing comes twice, however often a reader or the server goes away.
+//! Event streams: each event arrives exactly once, across reconnects and restarts.
 
 use baton_testkit::http::{Events, Streamed};
 use serde_json::{Value, json};
 
-use super::House;
+use super::TestServer;
 
-/// Reads durable events until so many have come; ephemeral ones are passed over.
+/// Reads this many durable events, and skips ephemeral ones.
 async fn durable(events: &mut Events, count: usize) -> Vec<Streamed> {
     let mut found = Vec::new();
     while found.len() < count {
@@ -19,49 +19,49 @@ fn numbered(events: &[Streamed]) -> Vec<(u64, Value)> {
 }
 
 #[tokio::test]
-async fn a_reader_that_comes_and_goes_gets_each_event_once() {
-    let house = House::open().await;
-    house.http.create("s", json!({})).await;
+async fn reconnecting_reader_gets_each_event_once() {
+    let test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
     let mut seen: Vec<Streamed> = Vec::new();
     for round in 0..4 {
-        let mut events = house.http.events("s", seen.last().map_or(0, |last| last.id.unwrap())).await;
-        let prompt = house.http.prompt("s", "[[slow:5:1]]").await;
-        // Somewhere in the middle, another place each time.
+        let mut events = test.http.events("s", seen.last().map_or(0, |last| last.id.unwrap())).await;
+        let prompt = test.http.prompt("s", "[[slow:5:1]]").await;
+        // Disconnects in the middle of a turn, at a different event each time.
         seen.extend(durable(&mut events, 1 + round).await);
         drop(events);
-        assert_eq!(house.http.outcome("s", &prompt).await, "completed");
+        assert_eq!(test.http.outcome("s", &prompt).await, "completed");
     }
-    let history = house.history("s").await;
-    let mut rest = house.http.events("s", seen.last().unwrap().id.unwrap()).await;
+    let history = test.history("s").await;
+    let mut rest = test.http.events("s", seen.last().unwrap().id.unwrap()).await;
     seen.extend(durable(&mut rest, history.len() - seen.len()).await);
-    assert_eq!(numbered(&seen), history, "what the streams said, in order, is the history");
-    let places: Vec<u64> = history.iter().map(|(seq, _)| *seq).collect();
-    assert_eq!(places, (1..=history.len() as u64).collect::<Vec<_>>(), "without gaps");
+    assert_eq!(numbered(&seen), history, "the streams add up to the history");
+    let positions: Vec<u64> = history.iter().map(|(seq, _)| *seq).collect();
+    assert_eq!(positions, (1..=history.len() as u64).collect::<Vec<_>>(), "without gaps");
 }
 
 #[tokio::test]
-async fn a_cursor_holds_across_restarts_and_kills() {
-    let mut house = House::open().await;
-    house.http.create("s", json!({})).await;
+async fn cursor_is_valid_across_restarts_and_kills() {
+    let mut test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
     let mut seen: Vec<Streamed> = Vec::new();
     for round in 0..4 {
-        let mut events = house.http.events("s", seen.last().map_or(0, |last| last.id.unwrap())).await;
-        house.http.prompt("s", &format!("[[slow:5:1]] number {round}")).await;
+        let mut events = test.http.events("s", seen.last().map_or(0, |last| last.id.unwrap())).await;
+        test.http.prompt("s", &format!("[[slow:5:1]] number {round}")).await;
         seen.extend(durable(&mut events, 2).await);
         if round % 2 == 0 {
-            house.kill_and_restart().await;
+            test.kill_and_restart().await;
         } else {
-            assert!(house.server.stop().await.success());
-            // A server that stops properly ends its streams properly.
+            assert!(test.server.stop().await.success());
+            // A graceful stop ends its streams.
             while let Some(streamed) = events.next().await {
                 seen.extend(streamed.id.is_some().then_some(streamed));
             }
-            house.restart().await;
+            test.restart().await;
         }
     }
-    house.usable("s").await;
-    let history = house.history("s").await;
-    let mut rest = house.http.events("s", seen.last().unwrap().id.unwrap()).await;
+    test.assert_usable("s").await;
+    let history = test.history("s").await;
+    let mut rest = test.http.events("s", seen.last().unwrap().id.unwrap()).await;
     seen.extend(durable(&mut rest, history.len() - seen.len()).await);
     assert_eq!(numbered(&seen), history);
     let settled = history.iter().filter(|(_, event)| event["type"] == "baton.turn_settled").count();
@@ -69,58 +69,58 @@ async fn a_cursor_holds_across_restarts_and_kills() {
 }
 
 #[tokio::test]
-async fn a_reader_of_a_session_that_sleeps_hears_it_wake_up() {
-    let mut house = House::open().await;
-    house.http.create("s", json!({})).await;
-    house.usable("s").await;
-    house.kill_and_restart().await;
-    let head = house.history("s").await.len() as u64;
-    let mut events = house.http.events("s", head).await;
-    house.http.prompt("s", "[[text:good morning]]").await;
+async fn reader_of_a_closed_session_gets_events_once_it_is_opened() {
+    let mut test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
+    test.assert_usable("s").await;
+    test.kill_and_restart().await;
+    let head = test.history("s").await.len() as u64;
+    let mut events = test.http.events("s", head).await;
+    test.http.prompt("s", "[[text:good morning]]").await;
     let said = events.kind("assistant.message").await;
     assert_eq!(said.event["data"]["content"], "good morning");
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_reading_for_a_while_misses_nothing_and_hinders_nobody() {
-    let house = House::open().await;
-    house.http.create("s", json!({})).await;
-    let mut slow = house.http.events("s", 0).await;
-    let mut fast = house.http.events("s", 0).await;
-    // More than any buffer on the way takes, so that the server has to hold back what the slow reader does not read.
+async fn slow_reader_misses_nothing_and_delays_no_other() {
+    let test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
+    let mut slow = test.http.events("s", 0).await;
+    let mut fast = test.http.events("s", 0).await;
+    // More than all buffers on the way hold, so that the server has to queue for the slow reader.
     let much = format!("[[slow:3:1]] {}", "x".repeat(512 << 10));
     for _ in 0..30 {
-        house.http.prompt("s", &much).await;
+        test.http.prompt("s", &much).await;
         fast.kind("session.idle").await;
     }
-    let history = house.history("s").await;
+    let history = test.history("s").await;
     assert_eq!(numbered(&durable(&mut slow, history.len()).await), history);
-    let prompt = house.http.prompt("s", "[[text:and now]]").await;
-    assert_eq!(house.http.outcome("s", &prompt).await, "completed");
+    let prompt = test.http.prompt("s", "[[text:and now]]").await;
+    assert_eq!(test.http.outcome("s", &prompt).await, "completed");
     assert_eq!(slow.kind("assistant.message").await.event["data"]["content"], "and now");
-    assert_eq!(slow.kind("session.idle").await.id, None, "it hears what is not recorded, too");
+    assert_eq!(slow.kind("session.idle").await.id, None, "it gets ephemeral events, too");
 }
 
 #[tokio::test]
-async fn streamed_pieces_have_no_place_in_the_sequence() {
-    let house = House::open().await;
-    house.http.create("s", json!({})).await;
-    let mut events = house.http.events("s", 0).await;
-    house.http.prompt("s", "[[slow:3:1]]").await;
+async fn ephemeral_events_have_no_position() {
+    let test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
+    let mut events = test.http.events("s", 0).await;
+    test.http.prompt("s", "[[slow:3:1]]").await;
     let piece = events.kind("assistant.message_delta").await;
     assert_eq!((piece.id, &piece.event["ephemeral"]), (None, &json!(true)));
     assert!(events.kind("assistant.message").await.id.is_some());
     assert_eq!(events.kind("session.idle").await.id, None);
-    let kinds: Vec<Value> = house.history("s").await.into_iter().map(|(_, e)| e["type"].clone()).collect();
+    let kinds: Vec<Value> = test.history("s").await.into_iter().map(|(_, e)| e["type"].clone()).collect();
     assert!(!kinds.contains(&json!("assistant.message_delta")), "{kinds:?}");
 }
 
 #[tokio::test]
-async fn cursors_that_make_no_sense_are_refused_with_a_reason() {
-    let house = House::open().await;
-    house.http.create("s", json!({})).await;
+async fn invalid_cursors_are_refused() {
+    let test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
     let stream = |cursor: &'static str| {
-        let http = house.http.clone();
+        let http = test.http.clone();
         async move {
             let headers = [("Accept", "text/event-stream"), ("Last-Event-ID", cursor)];
             http.send("GET", "/api/sessions/s/events", &headers, None).await
@@ -130,63 +130,92 @@ async fn cursors_that_make_no_sense_are_refused_with_a_reason() {
     for nonsense in ["", "x", "-1", "1.5", "99999999999999999999999"] {
         assert_eq!(stream(nonsense).await.refused(400), "bad_request", "{nonsense:?}");
     }
-    assert_eq!(house.http.get("/api/sessions/s/events?after=x").await.refused(400), "bad_request");
-    assert_eq!(house.http.get("/api/sessions/nobody/events").await.refused(404), "not_found");
+    assert_eq!(test.http.get("/api/sessions/s/events?after=x").await.refused(400), "bad_request");
+    assert_eq!(test.http.get("/api/sessions/nobody/events").await.refused(404), "not_found");
 }
 
 #[tokio::test]
-async fn the_stream_of_a_session_that_is_deleted_ends() {
-    let house = House::open().await;
-    house.http.create("s", json!({})).await;
-    let mut events = house.http.events("s", 0).await;
+async fn stream_of_a_deleted_session_ends() {
+    let test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
+    let mut events = test.http.events("s", 0).await;
     events.kind("session.start").await;
-    let _ = house.http.send("DELETE", "/api/sessions/s", &[], None).await.expect(204);
+    let _ = test.http.send("DELETE", "/api/sessions/s", &[], None).await.expect(204);
     while events.next().await.is_some() {}
-    assert_eq!(house.http.get("/api/sessions/s").await.refused(404), "not_found");
+    assert_eq!(test.http.get("/api/sessions/s").await.refused(404), "not_found");
 }
 
 #[tokio::test]
-async fn a_prompt_may_carry_more_than_words() {
-    let house = House::open().await;
-    house.http.create("s", json!({})).await;
+async fn prompt_can_have_attachments() {
+    let test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
     let marked =
         json!({"type": "selection", "filePath": "a.rs", "displayName": "a.rs", "text": "fn marked() {}"});
     let body = json!({"text": "what is this?", "attachments": [marked]});
-    let sent = house.http.post("/api/sessions/s/prompts", body).await.expect(202);
-    house.http.outcome("s", sent["promptId"].as_str().unwrap()).await;
-    assert!(house.model.requests().last().unwrap().body.to_string().contains("fn marked()"));
+    let sent = test.http.post("/api/sessions/s/prompts", body).await.expect(202);
+    test.http.outcome("s", sent["promptId"].as_str().unwrap()).await;
+    assert!(test.model.requests().last().unwrap().body.to_string().contains("fn marked()"));
     for nonsense in [json!([]), json!([null]), json!("text"), json!({"text": "x", "attachments": [[1, 2]]})] {
-        let refused = house.http.post("/api/sessions/s/prompts", nonsense.clone()).await;
+        let refused = test.http.post("/api/sessions/s/prompts", nonsense.clone()).await;
         assert!(matches!(refused.status, 400 | 422), "{nonsense}: {refused:?}");
     }
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_sent_again_with_its_key_is_accepted_once() {
-    let mut house = House::open().await;
-    house.http.create("s", json!({})).await;
+async fn idempotency_key_of_a_different_prompt_is_refused() {
+    let mut test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
+    let key = [("Idempotency-Key", "one-key")];
+    let file = json!({"type": "selection", "filePath": "a.rs", "displayName": "a.rs", "text": "fn a() {}"});
+    let first = json!({"text": "[[text:first]]", "attachments": [file]});
+    let path = "/api/sessions/s/prompts";
+    let sent = test.http.send("POST", path, &key, Some(&first)).await.expect(202);
+    for restart in [false, true] {
+        if restart {
+            test.kill_and_restart().await;
+        }
+        for other in [
+            json!({"text": "[[text:second]]", "attachments": [file]}),
+            json!({"text": "[[text:first]]"}),
+            json!({"text": "[[text:first]]", "attachments": [file], "immediate": true}),
+        ] {
+            let refused = test.http.send("POST", path, &key, Some(&other)).await;
+            assert_eq!(refused.refused(422), "key_reused", "{other}");
+        }
+        let again = test.http.send("POST", path, &key, Some(&first)).await.expect(202);
+        assert_eq!(again["promptId"], sent["promptId"]);
+    }
+    test.http.outcome("s", sent["promptId"].as_str().unwrap()).await;
+    let accepted = test.history("s").await.iter().filter(|(_, e)| e["type"] == "user.message").count();
+    assert_eq!(accepted, 1);
+}
+
+#[tokio::test]
+async fn prompt_with_an_idempotency_key_is_accepted_once() {
+    let mut test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
     let body = json!({"text": "[[text:once]]"});
     let mut names = Vec::new();
     for restart in [false, false, true] {
         if restart {
-            house.kill_and_restart().await;
+            test.kill_and_restart().await;
         }
         let key = [("Idempotency-Key", "my-own-name-for-it")];
-        let sent = house.http.send("POST", "/api/sessions/s/prompts", &key, Some(&body)).await;
+        let sent = test.http.send("POST", "/api/sessions/s/prompts", &key, Some(&body)).await;
         names.push(sent.expect(202)["promptId"].as_str().unwrap().to_owned());
     }
     assert!(names.iter().all(|name| *name == names[0]), "{names:?}");
     let path = format!("/api/sessions/s/prompts/{}", names[0]);
-    assert_eq!(house.http.outcome("s", &names[0]).await, "completed");
-    assert_eq!(house.http.get(&path).await.expect(200)["state"], "completed");
-    let accepted = house.history("s").await.iter().filter(|(_, e)| e["type"] == "user.message").count();
+    assert_eq!(test.http.outcome("s", &names[0]).await, "completed");
+    assert_eq!(test.http.get(&path).await.expect(200)["state"], "completed");
+    let accepted = test.history("s").await.iter().filter(|(_, e)| e["type"] == "user.message").count();
     assert_eq!(accepted, 1);
     let other = [("Idempotency-Key", "another")];
-    let sent = house.http.send("POST", "/api/sessions/s/prompts", &other, Some(&body)).await.expect(202);
+    let sent = test.http.send("POST", "/api/sessions/s/prompts", &other, Some(&body)).await.expect(202);
     assert_ne!(sent["promptId"], names[0].as_str());
     for bad in ["", &"x".repeat(257), "caf\u{e9}"] {
         let key = [("Idempotency-Key", bad)];
-        let sent = house.http.send("POST", "/api/sessions/s/prompts", &key, Some(&body)).await;
+        let sent = test.http.send("POST", "/api/sessions/s/prompts", &key, Some(&body)).await;
         assert_eq!(sent.refused(400), "bad_request", "{bad:?}");
     }
 }

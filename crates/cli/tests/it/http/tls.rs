@@ -1,10 +1,10 @@
-//! TLS, where it is configured.
+//! TLS on the HTTP address.
 
 use std::process::Stdio;
 
-use crate::baton;
+use crate::{baton, eventually};
 
-/// Asks curl, which checks the certificate against the one that it is told to trust.
+/// Runs curl, which verifies the certificate.
 async fn curl(arguments: &[&str]) -> (bool, String) {
     let mut command = tokio::process::Command::new("curl");
     command.args(["--silent", "--show-error", "--max-time", "20"]).args(arguments);
@@ -14,7 +14,7 @@ async fn curl(arguments: &[&str]) -> (bool, String) {
 }
 
 #[tokio::test]
-async fn other_machines_can_be_served_with_tls() {
+async fn tls_serves_requests_and_streams() {
     let program = baton();
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (cert, key) = (program.work().join("cert.pem"), program.work().join("key.pem"));
@@ -37,25 +37,24 @@ async fn other_machines_can_be_served_with_tls() {
     let read = ["--no-buffer", "--cacert", cert, "-H", &bearer, "-H", stream, &events];
     let delete = async {
         let metrics = format!("https://localhost:{port}/api/metrics");
-        let (prompt, mut said) = (format!("{url}/s/prompts"), String::new());
-        while !said.contains("baton_http_streams 1") {
-            said = curl(&["--cacert", cert, "-H", &bearer, &metrics]).await.1;
-        }
+        let prompt = format!("{url}/s/prompts");
+        let shows = async |url: &str, text: &str| {
+            curl(&["--cacert", cert, "-H", &bearer, url]).await.1.contains(text).then_some(())
+        };
+        eventually("the stream", async || shows(&metrics, "baton_http_streams 1").await).await;
         curl(&["--cacert", cert, "-H", &bearer, "-H", json, "-d", r#"{"text":"hello"}"#, &prompt]).await;
-        while !said.contains("baton.turn_settled") {
-            said = curl(&["--cacert", cert, "-H", &bearer, &events]).await.1;
-        }
+        eventually("the outcome", async || shows(&events, "baton.turn_settled").await).await;
         curl(&["--cacert", cert, "-H", &bearer, "-X", "DELETE", &format!("{url}/s")]).await;
     };
     let ((fine, said), ()) = tokio::join!(curl(&read), delete);
     assert!(fine && said.starts_with(": connected\n\nid: 1\nevent: session.start\n"), "{said}");
-    assert!(said.contains("event: baton.turn_settled\n"), "what happens later is streamed, too: {said}");
+    assert!(said.contains("event: baton.turn_settled\n"), "later events are streamed, too: {said}");
     let (_, said) = curl(&["--cacert", cert, &url]).await;
     assert!(said.contains("unauthorized"), "TLS does not replace the token: {said}");
     let (fine, _) = curl(&[&url]).await;
-    assert!(!fine, "a stranger's certificate is not trusted");
+    assert!(!fine, "an unknown certificate is not trusted");
     let (fine, said) = curl(&[&format!("http://localhost:{port}/api/health")]).await;
-    assert!(!fine, "plain HTTP is not spoken there: {said}");
+    assert!(!fine, "plain HTTP is refused: {said}");
 
     for (arguments, expected) in [
         (&["--tls-cert", cert][..], "both a certificate and its key"),

@@ -1,4 +1,4 @@
-//! Which URLs grants and rules are about.
+//! Examples and laws of URL matching.
 
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ fn grants_compare_scheme_host_and_port() {
 }
 
 #[test]
-fn a_url_that_can_be_read_in_two_ways_is_never_covered() {
+fn ambiguous_urls_are_never_covered() {
     for url in [
         r"https://attacker.org\@trusted.com/",
         "https://attacker.org@trusted.com/",
@@ -60,7 +60,7 @@ fn a_url_that_can_be_read_in_two_ways_is_never_covered() {
 }
 
 #[test]
-fn a_path_covers_what_is_below_it() {
+fn path_covers_paths_below_it() {
     let pattern = "https://example.org/docs";
     for (url, covered) in [
         ("https://example.org/docs", true),
@@ -87,7 +87,7 @@ fn a_path_covers_what_is_below_it() {
 }
 
 #[test]
-fn names_of_this_machine_are_covered_by_nothing() {
+fn local_names_are_never_covered() {
     for name in [
         "localhost",
         "a.localhost",
@@ -109,7 +109,7 @@ fn names_of_this_machine_are_covered_by_nothing() {
 }
 
 #[test]
-fn an_address_is_covered_by_itself_alone() {
+fn local_address_is_covered_only_by_its_own_service() {
     for (pattern, url, covered) in [
         ("http://127.0.0.1:3000", "http://127.0.0.1:3000/x", true),
         ("127.0.0.1:3000", "http://127.0.0.1:3000/x", true),
@@ -131,7 +131,7 @@ fn an_address_is_covered_by_itself_alone() {
 }
 
 #[test]
-fn an_offer_is_the_origin_and_says_so() {
+fn offer_is_the_origin() {
     let offered = |url: &str| offer(url).map(|offer| offer.pattern);
     assert_eq!(offered("https://Example.org/a?b").as_deref(), Some("https://example.org"));
     assert_eq!(offered("http://example.org:8080/").as_deref(), Some("http://example.org:8080"));
@@ -141,7 +141,7 @@ fn an_offer_is_the_origin_and_says_so() {
 }
 
 #[test]
-fn denials_see_through_schemes_ports_case_and_encodings() {
+fn deny_rules_ignore_scheme_port_case_and_encoding() {
     for (pattern, url, named) in [
         ("example.org", "https://example.org:8443/a", Match::Yes),
         ("https://example.org", "http://EXAMPLE.org./", Match::Yes),
@@ -176,7 +176,7 @@ fn denials_see_through_schemes_ports_case_and_encodings() {
 }
 
 #[test]
-fn special_addresses_are_not_public() {
+fn special_purpose_addresses_are_not_public() {
     for special in [
         "0.0.0.0",
         "10.1.2.3",
@@ -233,7 +233,7 @@ fn special_addresses_are_not_public() {
     }
 }
 
-/// Text that looks like a URL, with what parsers disagree about.
+/// Generates text that looks like a URL, with characters that parsers disagree about.
 fn almost_url() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         8 => prop::sample::select(vec![
@@ -250,7 +250,7 @@ fn almost_url() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The host and port that somebody who knows no standard cuts out of a URL.
+/// Returns host and port as a naive parser finds them.
 fn naive(url: &str) -> Option<(String, Option<u16>)> {
     let (_, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#', '\\']).next()?;
@@ -267,9 +267,9 @@ proptest! {
     // For hours by hand: PROPTEST_CASES=100000000 cargo test -p baton-core --release address
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What a pattern covers is at the pattern's scheme, host and port, by the standard's reading and the naive one.
+    /// A covered URL has the scheme, host and port of the pattern, both for the standard parser and for a naive one.
     #[test]
-    fn what_is_covered_is_where_the_pattern_says(url in almost_url(), pattern in almost_url()) {
+    fn covered_urls_have_the_origin_of_the_pattern(url in almost_url(), pattern in almost_url()) {
         for pattern in [pattern.as_str(), "trusted.com", "https://trusted.com", "http://127.0.0.1:8080", "trusted.com/docs"] {
             let named = is_named_by(&url, pattern);
             if !is_covered_by(&url, pattern) {
@@ -282,13 +282,13 @@ proptest! {
             let (host, port) = naive(&url).unwrap();
             prop_assert_eq!(Some(host.as_str()), parsed.host_str());
             prop_assert_eq!(port.or(default_port(parsed.scheme())), parsed.port_or_known_default());
-            prop_assert_eq!(named, Match::Yes, "a denial of the same pattern wins");
+            prop_assert_eq!(named, Match::Yes, "a deny rule with the same pattern names it");
         }
     }
 
-    /// The offered grant covers the URL that it was offered for, and nothing of another origin.
+    /// An offered grant covers the URL that it is for, and no URL of another origin.
     #[test]
-    fn an_offer_covers_its_own_origin(url in almost_url(), other in almost_url()) {
+    fn offer_covers_its_own_origin_only(url in almost_url(), other in almost_url()) {
         if let Some(offer) = offer(&url) {
             prop_assert!(is_covered_by(&url, &offer.pattern));
             if is_covered_by(&other, &offer.pattern) {

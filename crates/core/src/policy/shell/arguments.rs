@@ -1,13 +1,13 @@
-//! With which words the readers of the catalogue are harmless.
+//! Arguments with which the readers of the catalogue are harmless.
 //!
-//! Programs that can neither write nor run anything, whatever they are told, take any words. The others take the
-//! options that are listed here, in full: an abbreviation such as `--outp` is not among them, and neither is what a
-//! new version adds. Words that are known only when the line runs could be options, so such programs take none.
+//! Programs that can neither write nor run anything accept any arguments. The others accept the options that are listed
+//! here, in full: neither abbreviations such as `--outp`, nor options that a new version adds. An argument that is known
+//! only at run time could be any option, so these programs accept none.
 
 use super::catalogue::is_listed;
 use super::word::{Expansion, Word};
 
-/// Whether `words` leave a program harmless; `None` if it is not one of the readers at all.
+/// Whether a program is harmless with these arguments; none if it is not a reader.
 pub(super) fn of_reader(program: &str, words: &[Word]) -> Option<bool> {
     let literal = words.iter().all(Word::is_literal);
     Some(match program {
@@ -36,9 +36,9 @@ pub(super) fn of_reader(program: &str, words: &[Word]) -> Option<bool> {
     })
 }
 
-/// Options that are known to be harmless.
+/// Harmless options of a program.
 struct Options {
-    /// Letters, alone or together: `-nr`. What is no letter is always a value.
+    /// Letters, alone or combined: `-nr`. Other characters are values.
     short: &'static str,
     long: &'static str,
 }
@@ -62,7 +62,7 @@ impl Options {
     }
 }
 
-/// Not `-o` and `--output`, not `-T` and `--compress-program`.
+/// Without `-o`, `--output`, `-T` and `--compress-program`.
 const SORT: Options = Options {
     short: "bdfghikMnrRsuVzctmC",
     long: "--reverse --unique --numeric-sort --general-numeric-sort --human-numeric-sort --version-sort \
@@ -75,7 +75,7 @@ const UNIQ: Options = Options {
     long: "--count --repeated --all-repeated --unique --ignore-case --help --version",
 };
 
-/// Not `-l` and `--paginate`, which run `pr`.
+/// Without `-l` and `--paginate`, which run `pr`.
 const DIFF: Options = Options {
     short: "uUcCqrNwbBiasytTEdeZ",
     long: "--unified --context --brief --recursive --new-file --ignore-all-space --ignore-space-change \
@@ -83,17 +83,17 @@ const DIFF: Options = Options {
         --strip-trailing-cr --suppress-common-lines --minimal --label --help --version",
 };
 
-/// Not `-o`, and not `-R`, which writes a file into every directory.
+/// Without `-o`, and `-R`, which writes a file into every directory.
 const TREE: Options = Options {
     short: "adfiLIPhpsugDFCnAJlx",
     long: "--dirsfirst --noreport --gitignore --filelimit --prune --charset --help --version",
 };
 
-/// Not `-C`, which compiles, and not `-z`, which runs `gzip` and others.
+/// Without `-C`, which compiles, and `-z`, which runs programs such as `gzip`.
 const FILE: Options =
     Options { short: "biLh", long: "--brief --mime --mime-type --mime-encoding --help --version" };
 
-/// Not `--pre`, `--hostname-bin`, `-z` and `--search-zip`, which run programs.
+/// Without `--pre`, `--hostname-bin`, `-z` and `--search-zip`, which run programs.
 const RG: Options = Options {
     short: "nilvwcesFgtTABCHhLoqruSUxmPNIap",
     long: "--files --type --type-not --type-list --glob --iglob --hidden --no-ignore --ignore-case \
@@ -105,14 +105,14 @@ const RG: Options = Options {
         --invert-match --regexp --quiet --null --trim --text --help --version",
 };
 
-/// At most one file: `uniq` writes into the second. Behind `--` everything is a file.
+/// Whether there is at most one file: `uniq` writes to the second. After `--` every word is a file.
 fn has_one_operand(words: &[Word]) -> bool {
     let is_option = |text: &str| text.starts_with('-') && text != "-";
     words.iter().all(|word| word.text != "--")
         && words.iter().filter(|word| !is_option(&word.text)).count() <= 1
 }
 
-/// Words in which no shell finds anything to evaluate, whichever builtin gets them.
+/// Whether no builtin of any shell evaluates the word.
 fn is_inert(word: &Word) -> bool {
     word.expansion == Expansion::None && !word.text.contains(['[', '$', '`', '('])
 }
@@ -121,12 +121,12 @@ fn is_number(word: &Word) -> bool {
     word.is_literal() && !word.text.is_empty() && word.text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// `-v` and `-R` evaluate the subscript of a name.
+/// Whether `test` has neither `-v` nor `-R`, which evaluate the subscript of a name.
 fn tests_harmlessly(words: &[Word]) -> bool {
     words.iter().all(|word| is_inert(word) && word.text != "-v" && word.text != "-R")
 }
 
-/// No `-v`, and a format whose conversions only print: `%n` assigns.
+/// Whether `printf` has no `-v`, and no conversion such as `%n`, which assigns.
 fn prints_harmlessly(words: &[Word]) -> bool {
     let Some((format, values)) = words.split_first() else { return true };
     !format.text.starts_with('-') && is_printing(&format.text) && values.iter().all(is_inert)
@@ -149,14 +149,14 @@ fn is_printing(format: &str) -> bool {
     true
 }
 
-/// A format, or an option that changes how the time is shown: a time as a word sets the clock.
+/// Whether a word is a format, or an option that changes how `date` shows the time. A bare time sets the clock.
 fn shows_date(text: &str) -> bool {
     const SHOWS: &str = "-u -R -I -Iseconds -Iminutes -Ihours -Idate --utc --rfc-email --iso-8601";
     let with_value = ["+", "--iso-8601=", "--rfc-3339=", "--date=", "--reference="];
     is_listed(SHOWS, text) || with_value.iter().any(|option| text.starts_with(option))
 }
 
-/// Tests, and the actions that print to standard output.
+/// Whether a word of `find` is a test, or an action that prints to standard output.
 fn finds_harmlessly(text: &str) -> bool {
     const KNOWN: &str = "\
         -L -H -P -name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype \
@@ -169,7 +169,7 @@ fn finds_harmlessly(text: &str) -> bool {
     !text.starts_with('-') || is_value || is_listed(KNOWN, text)
 }
 
-/// `sed -n 5p FILE` and `sed -n 1,20p FILE`: everything else can write files and run commands.
+/// Whether `sed` only prints lines: `sed -n 5p FILE`, `sed -n 1,20p FILE`. Other scripts can write files and run commands.
 fn prints_lines(words: &[Word]) -> bool {
     match words {
         [] => true,
@@ -186,9 +186,9 @@ fn prints_lines(words: &[Word]) -> bool {
     }
 }
 
-/// What git does without changing anything, with options that run nothing. `log`, `diff`, `show`, `grep` and
-/// `blame` are not among them: options write files and open programs, and so does the configuration of a repository
-/// (`diff.external`, `textconv`, `gpg.program`).
+/// Whether git changes nothing and runs nothing. `log`, `diff`, `show`, `grep` and `blame` are excluded: their options
+/// write files and run programs, and so does the configuration of a repository (`diff.external`, `textconv`,
+/// `gpg.program`).
 fn git(words: &[Word]) -> bool {
     let Some((subcommand, rest)) = words.split_first() else { return false };
     let options = match subcommand.text.as_str() {

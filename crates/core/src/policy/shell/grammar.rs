@@ -1,31 +1,31 @@
-//! The grammar of lines that are understood.
+//! Grammar of the shell lines that are parsed.
 //!
-//! It is an allow-list: what is not named here makes the line opaque. A line is a list of simple commands,
-//! connected by `&&`, `||`, `;`, `|` or newlines. A word is made of plain characters, `'...'`, `"..."`, `\c`,
-//! `$NAME` and `${NAME}`. A redirection leads to `/dev/null` or to descriptor 0, 1 or 2. There are no comments, no
-//! groups, no substitutions, no background jobs, no braces.
+//! It is an allow-list: anything else makes the line opaque. A line is a list of simple commands, connected by `&&`, `||`,
+//! `;`, `|` or newlines. A word consists of plain characters, `'...'`, `"..."`, `\c`, `$NAME` and `${NAME}`. A redirection
+//! goes to `/dev/null` or to descriptor 0, 1 or 2. There are no comments, groups, substitutions, background jobs and
+//! braces.
 //!
-//! Where bash has a second opinion, the line is opaque, too:
-//! - A backslash before a newline joins what is around it (`$\⏎(id)` is a substitution), so it is accepted between words
-//!   only, where it is a blank.
+//! Lines that shells can read in two ways are opaque, too:
+//! - A backslash before a newline joins the characters around it (`$\⏎(id)` is a substitution), so it is accepted only
+//!   between words, where it is a blank.
 //! - In some locales a byte of a non-ASCII character swallows the byte after it, so a backslash within double quotes is
 //!   not accepted together with such characters.
-//! - `$_` is the last word of the command before, so it is not one of the variables.
-//! - `=ls` and `$x[...]` mean something to zsh, which some engines run their lines with.
+//! - `$_` is the last word of the previous command, so it is not accepted as a variable.
+//! - `=ls` and `$x[...]` have a meaning in zsh, which some engines use.
 
 use super::Why;
 use super::catalogue::is_listed;
 use super::word::{Command, Expansion, Word};
 
-/// The longest line that is looked at.
+/// Length of the longest line that is parsed, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// Words that are not programs when they stand first.
+/// Words that are not programs in command position.
 const RESERVED: &str = "\
     if then else elif fi do done case esac while until for select in function time coproc repeat foreach end \
     ! [[ ]] nocorrect";
 
-/// Takes a line apart, or says why that cannot be done.
+/// Parses a line, or returns why it is opaque.
 pub(super) fn parse(text: &str) -> Result<Vec<Command>, Why> {
     if text.len() > LONGEST {
         return Err(Why::TooLong);
@@ -38,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Command>, Why> {
     if parser.commands.is_empty() { Err(Why::Empty) } else { Ok(parser.commands) }
 }
 
-/// Characters that are shown as something else than what the shell makes of them, or not at all.
+/// Whether a character is invisible, or displayed as something else than what the shell reads.
 fn is_deceptive(c: char) -> bool {
     match c {
         ' '..='~' | '\t' | '\n' => false,
@@ -50,10 +50,10 @@ fn is_deceptive(c: char) -> bool {
     }
 }
 
-/// What ended a command.
+/// End of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Separator {
-    /// `&&`, `||` or `|`: another command must follow.
+    /// `&&`, `||` or `|`: a further command must follow.
     Joins,
     /// `;` or a newline.
     Ends,
@@ -64,7 +64,7 @@ enum Separator {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
-    /// A command so far may have changed the directory.
+    /// Whether a command so far may have changed the directory.
     moved: bool,
     commands: Vec<Command>,
 }
@@ -132,14 +132,14 @@ impl Parser<'_> {
         if self.take("\n") { Ok(Separator::Ends) } else { Err(Why::Operator) }
     }
 
-    /// Reads one command up to what separates it from the next.
+    /// Reads one command, up to its separator.
     fn command(&mut self) -> Result<(), Why> {
         let (mut words, mut assigns) = (Vec::new(), false);
         loop {
             self.blanks();
             match self.peek() {
                 None | Some('\n' | ';' | '|') => break,
-                // Bash redirects there; a plain `sh` runs what follows as a command of its own.
+                // A redirection in bash; in a plain `sh` the end of a background command.
                 Some('&') if self.take("&>") => return Err(Why::Redirection),
                 Some('&') => break,
                 Some('<' | '>') => self.redirection()?,
@@ -200,7 +200,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads a word, and says whether it is the assignment of a variable where no program stands before it.
+    /// Reads a word. Also returns whether it is an assignment, if it precedes the program.
     fn word(&mut self) -> Result<(Word, bool), Why> {
         let mut word = Word { text: String::new(), bare: true, expansion: Expansion::None };
         let mut assignment = false;
@@ -226,7 +226,7 @@ impl Parser<'_> {
                     let run = rest.find(|c: char| !is_plain(c)).unwrap_or(rest.len());
                     word.text.push_str(&rest[..run]);
                     self.at += run;
-                    // Another locale may see a blank in it.
+                    // In another locale it may contain a blank.
                     if !rest[..run].is_ascii() {
                         word.expansion = Expansion::Open;
                     }
@@ -272,7 +272,7 @@ impl Parser<'_> {
                         c => word.text.extend(['\\', c]),
                     }
                 }
-                // A dollar sign that nothing follows is one, as at the end of a regular expression.
+                // A dollar sign before a blank or quote is literal, as at the end of a regular expression.
                 '$' if matches!(self.text.as_bytes().get(self.at + 1), Some(b'"' | b' ')) => {
                     self.at += 1;
                     word.text.push('$');
@@ -312,7 +312,7 @@ impl Parser<'_> {
         }
         self.at += name.len();
         let closed = !braces || self.take("}");
-        // `$x[...]` is a subscript for other shells, and a backslash may join the name with the next line.
+        // `$x[...]` is a subscript in other shells, and a backslash may join the name with the next line.
         if !closed || matches!(self.peek(), Some('[' | '\\')) {
             return Err(Why::Substitution);
         }
@@ -322,7 +322,7 @@ impl Parser<'_> {
     }
 }
 
-/// Characters that mean only themselves, wherever they stand in a word.
+/// Whether a character is literal anywhere in a word.
 fn is_plain(c: char) -> bool {
     matches!(c, 'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' | '.' | '/' | ':' | ',' | '@' | '%' | '+' | '^' | '~' | ']' | '!')
         || (!c.is_ascii() && c.is_alphanumeric())
@@ -333,22 +333,22 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Whether `text=` begins an assignment.
+/// Whether `text=` starts an assignment.
 fn is_assignable(text: &str) -> bool {
     is_name(text.strip_suffix('+').unwrap_or(text))
 }
 
-/// Values that no attribute of a variable makes bash evaluate: `RANDOM='a[$(id)]'` runs `id`.
+/// Whether bash never evaluates a value, whatever the attributes of the variable: `RANDOM='a[$(id)]'` runs `id`.
 fn is_plain_value(word: &Word) -> bool {
     word.is_literal() && !word.text.contains(['[', '$', '`', '('])
 }
 
-/// `~` and what is below it. `~user`, `~+` and `~-` are known to the shell only.
+/// Whether a word is `~` or a path below it. `~user`, `~+` and `~-` are known only to the shell.
 fn is_own_home(text: &str) -> bool {
     text == "~" || text.starts_with("~/")
 }
 
-/// Refuses first words that are no names of programs, or that only the shell can make names of.
+/// Refuses words that do not name a program, or that only the shell can resolve to one.
 fn check_program(word: &Word) -> Result<(), Why> {
     let text = word.text.as_str();
     if !word.is_literal() {

@@ -1,16 +1,16 @@
-//! Shell lines: what they run, what a grant for them covers, and which rules speak about them.
+//! Shell lines: which commands they run, which grants cover them, and which rules name them.
 //!
-//! A [`Line`] is [`Commands`] or [`Opaque`]. The first is what an allow-list grammar (`grammar`) has taken apart
-//! to the last character; the second is everything else, and no grant and no allow rule ever covers it. What is
-//! known of programs is in `catalogue`, and with which words they are harmless in `arguments`.
+//! A [`Line`] is [`Commands`] or [`Opaque`]. The first has been parsed to the last character by an allow-list grammar
+//! (`grammar`); the second is everything else, and no grant or allow rule covers it. Programs are listed in `catalogue`,
+//! and the arguments with which they are harmless in `arguments`.
 //!
-//! Identifiers, which grants and rules are made of, come in three forms:
-//! - `echo`, `git status`: a program that is harmless with plain words. Covers it with any plain words.
-//! - `make:*`, `cargo test:*`: any command that begins with these words. A person has been told what that means.
+//! Identifiers in grants and rules have three forms:
+//! - `echo`, `git status`: a program that is harmless with plain arguments. Covers it with any plain arguments.
+//! - `make:*`, `cargo test:*`: any command that begins with these words. The user has been shown what that means.
 //! - anything else: exactly this line.
 //!
-//! This is no shell. It must never claim that a line runs less than it does, and the differential test in
-//! `agent/tests/shell_against_bash` holds it to that.
+//! The parser must never find fewer commands in a line than a shell would run; a differential test checks this
+//! (`agent/tests/shell_against_bash`).
 
 mod arguments;
 mod catalogue;
@@ -24,67 +24,67 @@ use self::catalogue::Kind;
 use self::word::Command;
 use super::Match;
 
-/// What the identifiers of wide grants end with.
+/// Suffix of identifiers of wide grants.
 const WIDE: &str = ":*";
 
-/// A shell line, understood or not.
+/// A parsed shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// All that the line runs is known.
+    /// All commands of the line are known.
     Commands(Commands),
     /// The line may run anything.
     Opaque(Opaque),
 }
 
-/// The commands of a line that was understood.
+/// A line whose commands are all known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commands {
-    /// The line without blanks around it.
+    /// The line, trimmed.
     text: String,
     /// At least one.
     commands: Vec<Command>,
 }
 
-/// A line that was not understood.
+/// A line that could not be parsed to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opaque {
     text: String,
     why: Why,
 }
 
-/// Why a line was not understood.
+/// Why a line is opaque.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// There is no command in it.
     Empty,
-    /// It is longer than any line that is looked at.
+    /// It is longer than the limit.
     TooLong,
-    /// A character that is not shown as what it is, or that shells disagree about.
+    /// A character that is displayed as another, or that shells disagree about.
     Character,
     /// A quote that is not closed, or an operator without a command.
     Incomplete,
-    /// `&`, `|&`, `;;` and others.
+    /// An operator such as `&`, `|&` or `;;`.
     Operator,
-    /// Into or from a file.
+    /// A redirection from or to a file.
     Redirection,
-    /// Of commands, processes, arithmetic, or of a variable in one of the many other forms.
+    /// A substitution of a command, process or arithmetic, or a variable in another form than `$NAME` and `${NAME}`.
     Substitution,
-    /// `{a,b}` and groups.
+    /// Braces: `{a,b}`, or a group.
     Braces,
-    /// `# ...`.
+    /// A comment.
     Comment,
     /// A backslash at the end of a line, within a word.
     Continuation,
-    /// A variable is set for the rest of the line, or to something that may be evaluated.
+    /// A variable that is set for the rest of the line, or to a value that may be evaluated.
     Assignment,
-    /// `if`, `for`, `[[`, `time` and others.
+    /// A keyword such as `if`, `for`, `[[` or `time`.
     Keyword,
-    /// The name of the program is known only when the line runs.
+    /// A program whose name is known only at run time.
     Program,
 }
 
 impl Why {
-    /// The reason in words, to follow "the line is not understood: ".
+    /// Returns the reason as text, to follow "the line is not understood: ".
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -97,25 +97,25 @@ impl Why {
             Self::Substitution => "it substitutes something other than a plain variable",
             Self::Braces => "it uses braces",
             Self::Comment => "it has a comment",
-            Self::Continuation => "a word goes on in the next line",
+            Self::Continuation => "a word continues on the next line",
             Self::Assignment => "it sets a variable for other commands",
             Self::Keyword => "it uses a keyword of the shell",
-            Self::Program => "what it runs is known only when it runs",
+            Self::Program => "the name of a program is known only at run time",
         }
     }
 }
 
-/// A grant that a person can be offered for a line.
+/// A grant that can be offered for a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// What the grant is made of.
+    /// Identifiers of the grant.
     pub identifiers: Vec<String>,
-    /// What it covers, in words.
+    /// What the grant covers, as text for the user.
     pub meaning: String,
 }
 
 impl Line {
-    /// Takes a line apart. Never fails: what is not understood is [`Opaque`].
+    /// Parses a line. Never fails: a line outside the grammar is [`Opaque`].
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let trimmed = trim(text);
@@ -127,7 +127,7 @@ impl Line {
         }
     }
 
-    /// Whether the line is known to write no file and to run no program that it does not show.
+    /// Whether the line is known to write no file and to run no program besides those that it names.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         match self {
@@ -136,8 +136,7 @@ impl Line {
         }
     }
 
-    /// Whether a command of the line is, or may be, what the argument of a deny rule names: `rm`, `git push`,
-    /// `git:*`.
+    /// Whether the argument of a deny rule (`rm`, `git push`, `git:*`) names a command of the line.
     #[must_use]
     pub fn is_named_by(&self, argument: &str) -> Match {
         match self {
@@ -146,7 +145,7 @@ impl Line {
         }
     }
 
-    /// Whether the identifiers of grants and allow rules, all of them together, cover the line.
+    /// Whether the identifiers of all grants and allow rules together cover the line.
     #[must_use]
     pub fn is_covered_by(&self, identifiers: &[&str]) -> bool {
         match self {
@@ -155,17 +154,19 @@ impl Line {
         }
     }
 
-    /// The grants that a person can be offered: first the default, then a wider one if there is any.
+    /// Returns the grants that can be offered: the default first, then a wider one if there is one.
     #[must_use]
     pub fn offers(&self) -> Vec<Offer> {
         match self {
-            Self::Commands(line) => line.default_offer().into_iter().chain(line.wide_offer()).collect(),
-            Self::Opaque(_) => Vec::new(),
+            Self::Commands(line) if !line.is_distrusted() => {
+                line.default_offer().into_iter().chain(line.wide_offer()).collect()
+            }
+            Self::Commands(_) | Self::Opaque(_) => Vec::new(),
         }
     }
 
-    /// The commands as the wire shows them, which are the identifiers of the default offer. A line that only a
-    /// grant for all of it covers, or none, is one command.
+    /// Returns the commands in the form for clients: the identifiers of the default offer. A line that only a grant for
+    /// the exact line covers, or no grant, is one command.
     #[must_use]
     pub fn commands(&self) -> Vec<ShellCommand> {
         match self {
@@ -176,7 +177,28 @@ impl Line {
         }
     }
 
-    /// Why the line is not understood, if it is not.
+    /// Whether a git command of the line is harmless only as long as the configuration of its repository is. Code that
+    /// builds a request for such a line must check that configuration first.
+    #[must_use]
+    pub fn reads_repository(&self) -> bool {
+        match self {
+            Self::Commands(line) => line.commands.iter().any(Command::reads_repository),
+            Self::Opaque(_) => false,
+        }
+    }
+
+    /// Returns the line as it is in a repository whose configuration can run programs: only wide grants and rules cover
+    /// its git commands, and none is offered.
+    #[must_use]
+    pub fn in_distrusted_repository(mut self) -> Self {
+        if let Self::Commands(line) = &mut self {
+            let git = line.commands.iter_mut().filter(|command| command.reads_repository());
+            git.for_each(Command::distrust);
+        }
+        self
+    }
+
+    /// Returns why the line is opaque, if it is.
     #[must_use]
     pub fn why_opaque(&self) -> Option<Why> {
         match self {
@@ -187,14 +209,23 @@ impl Line {
 }
 
 impl Commands {
-    /// The programs that the line runs, as they are written.
+    /// Returns the programs of the line, as written.
     pub fn programs(&self) -> impl Iterator<Item = &str> {
         self.commands.iter().map(Command::program)
     }
 
-    /// The words of the line without their quotes, program by program.
+    /// Returns the words of each command without their quotes, the program first.
+    pub fn commands_in_words(&self) -> impl Iterator<Item = Vec<&str>> {
+        self.commands.iter().map(|command| command.words.iter().map(|word| word.text.as_str()).collect())
+    }
+
+    /// Returns the words of the line without their quotes.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.commands.iter().flat_map(|command| &command.words).map(|word| word.text.as_str())
+    }
+
+    fn is_distrusted(&self) -> bool {
+        self.commands.iter().any(|command| command.distrusted)
     }
 
     fn is_plain(&self) -> bool {
@@ -213,9 +244,10 @@ impl Commands {
     }
 
     fn is_covered_by(&self, identifiers: &[&str]) -> bool {
-        // Such a text would be read as a wide grant.
+        // Otherwise the text of a line could be read as a wide grant.
         let exact = |identifier: &&str| !identifier.ends_with(WIDE) && trim(identifier) == self.text;
-        identifiers.iter().any(exact)
+        // The text of `git status` is its identifier as well, which was granted for a repository that runs nothing.
+        (!self.is_distrusted() && identifiers.iter().any(exact))
             || self.commands.iter().all(|command| is_command_covered(command, identifiers))
     }
 

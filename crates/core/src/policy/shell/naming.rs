@@ -1,8 +1,7 @@
-//! Whether the argument of a deny rule names a command of a line.
+//! Deny rules for shell lines: whether an argument names a command of a line.
 //!
-//! Deny rules compare base names, without regard to case, and see more than grants do: quotes, paths and wrappers
-//! hide nothing. Where a command could run what the rule names without showing it, the answer is
-//! [`Match::Unknown`], and somebody is asked.
+//! Deny rules compare base names, without regard to case, quotes, paths and wrappers. If a command could run the named
+//! program without showing it, the match is [`Match::Unknown`], and a user is asked.
 
 use super::catalogue::{Kind, is_listed};
 use super::word::Command;
@@ -19,13 +18,13 @@ pub(super) fn of_commands(text: &str, commands: &[Command], argument: &str) -> M
     }
 }
 
-/// Whether a command may run, or help to run, what its words do not show. A repository's configuration names programs, and a
-/// program that is copied or linked goes by another name afterwards.
+/// Whether a command may run a program that its words do not show, or help to run one. The configuration of a repository
+/// names programs for git, and a program that is copied or linked has another name afterwards.
 fn may_hide(command: &Command) -> bool {
     command.kind.can_run_others() || command.kind == Kind::Changer || base(command.program()) == "git"
 }
 
-/// Looks at what plainly stands where a command stands, behind operators, brackets and keywords.
+/// Matches the words in command position, after operators, brackets and keywords.
 pub(super) fn of_opaque(text: &str, argument: &str) -> Match {
     let Some(name) = Name::of(argument) else { return Match::Unknown };
     let visible = parts(text).iter().any(|part| {
@@ -35,8 +34,8 @@ pub(super) fn of_opaque(text: &str, argument: &str) -> Match {
     if visible || trim(argument) == text { Match::Yes } else { Match::Unknown }
 }
 
-/// What stands between operators, brackets and newlines. Within quotes only substitutions begin commands: a message
-/// that mentions `; rm` does not run it, and a rule must not refuse it where somebody can be asked.
+/// Splits a line at operators, brackets and newlines. Within quotes only substitutions start commands: a message that
+/// mentions `; rm` does not run it: it needs approval, and is not denied.
 fn parts(text: &str) -> Vec<String> {
     let (mut parts, mut quote, mut before) = (vec![String::new()], None, ' ');
     for c in text.chars() {
@@ -59,17 +58,17 @@ fn parts(text: &str) -> Vec<String> {
     parts
 }
 
-/// Whether a word stands before a command without being its name.
+/// Whether a word can precede the name of a command.
 fn leads(word: &str) -> bool {
     const LEADERS: &str = "if then else elif do while until time command builtin exec coproc";
     is_listed(LEADERS, word) || word.is_empty() || (word.contains('=') && !word.starts_with('-'))
 }
 
-/// The words that a rule's argument is made of.
+/// The words of a rule's argument.
 struct Name<'a>(Vec<&'a str>);
 
 impl<'a> Name<'a> {
-    /// None for an argument without words: nobody can tell what it is about.
+    /// None for an argument without words.
     fn of(argument: &'a str) -> Option<Self> {
         let argument = trim(argument);
         let argument = argument.strip_suffix(WIDE).or(argument.strip_suffix(" *")).unwrap_or(argument);
@@ -77,20 +76,22 @@ impl<'a> Name<'a> {
         (!words.is_empty()).then_some(Self(words))
     }
 
+    /// Whether it names a command.
     fn is_of(&self, command: &Command) -> bool {
         let wraps = command.kind == Kind::Wrapper || command.kind == Kind::ShellState || command.assigns;
-        // What a wrapper runs stands somewhere behind its options, whose values look like programs.
+        // The program that a wrapper runs follows its options, whose values look like programs.
         let starts = if wraps { command.words.len() } else { 1 };
         (0..starts).any(|start| self.begins(command.words[start..].iter().map(|word| word.text.as_str())))
     }
 
-    /// Whether it is the same program with other words: options can be written in many ways.
+    /// Whether it is the same program with other arguments. Options can be written in many ways.
     fn is_program_of(&self, command: &Command) -> bool {
         let program =
             self.0.first().is_some_and(|program| base(command.program()).eq_ignore_ascii_case(base(program)));
         program && self.0.len() > 1
     }
 
+    /// Whether words begin with it.
     fn begins<'w>(&self, mut words: impl Iterator<Item = &'w str>) -> bool {
         let Some((program, rest)) = self.0.split_first() else { return false };
         words.next().is_some_and(|word| base(word).eq_ignore_ascii_case(base(program)))
@@ -98,6 +99,7 @@ impl<'a> Name<'a> {
     }
 }
 
+/// Returns the base name of a program.
 fn base(program: &str) -> &str {
     program.rsplit('/').find(|part| !part.is_empty()).unwrap_or(program)
 }

@@ -1,8 +1,8 @@
-//! Examples: what is understood, what is covered, what is named, what is offered.
+//! Examples of lines: opaque, covered, named by rules, offered.
 
 use super::*;
 
-/// The grants that most tests start from.
+/// Grants of most tests.
 const GRANTS: [&str; 8] = ["echo", "ls", "cat", "git status", "printf", "test", "[", "cd"];
 
 fn covered(line: &str, identifiers: &[&str]) -> bool {
@@ -13,7 +13,7 @@ fn default_offer(line: &str) -> Vec<String> {
     Line::parse(line).offers().into_iter().next().map(|offer| offer.identifiers).unwrap_or_default()
 }
 
-/// Every hole that was ever found, and its like. None may be understood.
+/// Every hole that was found so far, and similar lines.
 #[test]
 #[rustfmt::skip]
 fn lines_with_more_than_plain_commands_are_opaque() {
@@ -47,10 +47,10 @@ fn lines_with_more_than_plain_commands_are_opaque() {
         // Assignments that matter to others, or are evaluated.
         "PATH=/evil; ls", "x=1", "a[x]=1", "a[$(id)]=1 ls", "RANDOM='a[$(id)]' ls", "x=$y ls", "x=* ls",
         "x+=a; ls",
-        // Names that are none.
+        // Words that do not name programs.
         "", " ", "\n", "\"\" x", "'' x", "-c id", "+x", "--version", "=id x", "%1", "^a^b", "'a b' c",
         "']' x",
-        // Characters that are not what they look like.
+        // Deceptive characters.
         "echo a\0b", "echo a\rb", "echo a\u{a0}b", "echo a\u{200b}b", "echo \u{202e}a", "echo 'a\u{1b}b'",
         "echo\u{2003}a", "echo \"ä\\\"\"", "echo \\ä", "echo a\u{7}",
         // Unclosed.
@@ -85,7 +85,7 @@ fn plain_lines_are_covered_by_identifiers() {
 
 #[test]
 #[rustfmt::skip]
-fn words_that_make_a_reader_write_or_run_need_the_exact_line() {
+fn arguments_that_write_or_run_need_the_exact_line() {
     let grants = [
         "sort", "uniq", "diff", "tree", "file", "rg", "date", "find", "sed", "git status", "git", "git log",
         "git grep", "printf", "test", "[", "cd", "exit", "read", "unset", "let", "mapfile", "stdbuf",
@@ -123,7 +123,7 @@ fn words_that_make_a_reader_write_or_run_need_the_exact_line() {
 }
 
 #[test]
-fn offers_say_what_they_mean() {
+fn offers_have_meanings() {
     let offers = |line: &str| {
         let all = Line::parse(line).offers().into_iter();
         all.map(|offer| (offer.identifiers.join(" + "), offer.meaning)).collect::<Vec<_>>()
@@ -173,7 +173,7 @@ fn offers_say_what_they_mean() {
 
 #[test]
 #[rustfmt::skip]
-fn wide_grants_cover_what_begins_with_their_words() {
+fn wide_grants_cover_commands_that_begin_with_their_words() {
     assert!(covered("make all -j 4", &["make:*"]));
     assert!(covered("cargo test -p x | tail", &["cargo test:*", "tail"]));
     for line in [
@@ -193,7 +193,7 @@ fn wide_grants_cover_what_begins_with_their_words() {
 
 #[test]
 #[rustfmt::skip]
-fn deny_rules_see_through_disguises() {
+fn deny_rules_ignore_quotes_paths_and_wrappers() {
     for line in [
         "rm x", "ls && rm x", "/bin/rm x", "./rm", "\"rm\" x", "r\\m x", "RM x", "command rm x",
         "builtin rm", "exec rm x", "command -p rm x", "sudo -u a rm x", "env A=1 rm x", "A=1 rm x",
@@ -213,7 +213,7 @@ fn deny_rules_see_through_disguises() {
         assert_eq!(Line::parse(line).is_named_by("rm"), Match::Unknown, "{line}");
     }
     let mentions = Line::parse("git commit -m 'a; rm b' -m \"c | rm d\" > x");
-    assert_eq!(mentions.is_named_by("rm"), Match::Unknown, "a mention is asked about, not refused");
+    assert_eq!(mentions.is_named_by("rm"), Match::Unknown, "a mention is asked about, not denied");
     assert_eq!(Line::parse("echo \"a $(rm b)\"").is_named_by("rm"), Match::Yes);
     for line in [
         "ls", "echo rm", "cat rm | grep rm", "touch rm", "echo $X", "ls *",
@@ -244,7 +244,7 @@ fn deny_rules_with_several_words_name_subcommands() {
 
 #[test]
 #[rustfmt::skip]
-fn what_writes_is_not_read_only() {
+fn lines_that_write_are_not_read_only() {
     for line in [
         "touch x", "mkdir x", "rm x", "ls; rm x", "sort -o x", "make", "FOO=1 ls", "echo a > b", "sort *",
         "tee",
@@ -256,7 +256,7 @@ fn what_writes_is_not_read_only() {
 }
 
 #[test]
-fn the_wire_shows_the_default_grant() {
+fn commands_for_clients_are_the_default_offer() {
     let shown = |line: &str| {
         let all = Line::parse(line).commands().into_iter();
         all.map(|c| format!("{}{}", c.identifier, if c.read_only { "*" } else { "" })).collect::<Vec<_>>()

@@ -1,15 +1,15 @@
-//! Words and simple commands, as the grammar produces them.
+//! Words and simple commands.
 
 use super::catalogue::{self, Kind};
 
-/// What the shell still does to a word before a program gets it.
+/// How a shell expands a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Expansion {
-    /// Nothing: the text is what the program gets.
+    /// Not at all: the text is the argument.
     None,
-    /// A variable within double quotes. It stays one word, whatever its value.
+    /// A variable within double quotes. The result is one argument, whatever its value.
     Quoted,
-    /// A variable outside quotes, a pattern of file names or another user's `~`. It can become any number of words.
+    /// A variable outside quotes, a glob, or another user's `~`. The result is any number of arguments.
     Open,
 }
 
@@ -18,18 +18,18 @@ pub(super) enum Expansion {
 pub(super) struct Word {
     /// The word without its quotes; variables as they are written.
     pub(super) text: String,
-    /// Written without any quote or backslash.
+    /// Whether it is written without quotes and backslashes.
     pub(super) bare: bool,
     pub(super) expansion: Expansion,
 }
 
 impl Word {
-    /// Whether the text is exactly what the program gets.
+    /// Whether the text is exactly the argument.
     pub(super) fn is_literal(&self) -> bool {
         self.expansion == Expansion::None
     }
 
-    /// Whether the word reads `text`, without quotes that would hide it from a person.
+    /// Whether the word is written as `text`, without quotes that could hide it from a user.
     pub(super) fn is_written(&self, text: &str) -> bool {
         self.bare && self.is_literal() && self.text == text
     }
@@ -38,37 +38,51 @@ impl Word {
 /// One simple command: a program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Command {
-    /// The program, which is always literal, and its arguments.
+    /// The program, which is literal, and its arguments.
     pub(super) words: Vec<Word>,
-    /// Variables are set for the program: `PATH`, `LD_PRELOAD` or `GIT_SSH_COMMAND` make another one of it.
+    /// Whether variables are set for the program. `PATH`, `LD_PRELOAD` or `GIT_SSH_COMMAND` can change what runs.
     pub(super) assigns: bool,
     pub(super) kind: Kind,
-    /// Covered by a grant for its identifier.
+    /// Whether a grant for its identifier covers it.
     pub(super) plain: bool,
+    /// A git command that would be harmless, in a repository whose configuration can run programs.
+    pub(super) distrusted: bool,
 }
 
 impl Command {
-    /// Classifies a command. `moved` says that the line may have changed the directory before it.
+    /// Classifies a command. `moved`: whether the line may have changed the directory before it.
     pub(super) fn new(words: Vec<Word>, assigns: bool, moved: bool) -> Self {
         let verdict = catalogue::classify(&words, moved);
         let open = words.iter().any(|word| word.expansion == Expansion::Open);
         let kind = if assigns { Kind::Runner } else { verdict.kind };
         let plain = verdict.plain && !assigns && !open;
-        Self { words, assigns, kind, plain }
+        Self { words, assigns, kind, plain, distrusted: false }
     }
 
-    /// The program as it was written; a parsed command always has one.
+    /// Whether the command is harmless only as long as the configuration of its repository is.
+    pub(super) fn reads_repository(&self) -> bool {
+        self.kind == Kind::Reader && self.program() == "git"
+    }
+
+    /// Treats a git command as one that can run other programs.
+    pub(super) fn distrust(&mut self) {
+        self.kind = Kind::Runner;
+        self.plain = false;
+        self.distrusted = true;
+    }
+
+    /// Returns the program, as written.
     pub(super) fn program(&self) -> &str {
         self.words.first().map_or("", |word| word.text.as_str())
     }
 
-    /// The identifier of a grant for the command, without what makes it wide.
+    /// Returns the identifier of a grant for the command, without the suffix of a wide grant.
     pub(super) fn identifier(&self) -> String {
         let words: Vec<&str> = catalogue::name(&self.words).iter().map(|word| word.text.as_str()).collect();
         words.join(" ")
     }
 
-    /// Whether one of these is the identifier of a grant for the command.
+    /// Whether one of these identifies the command.
     pub(super) fn is_identified_by_any(&self, identifiers: &[&str]) -> bool {
         let name = catalogue::name(&self.words);
         let is_own = |identifier: &&str| identifier.split(' ').eq(name.iter().map(|word| word.text.as_str()));
@@ -80,7 +94,7 @@ impl Command {
         self.kind == Kind::Reader
     }
 
-    /// Whether only a grant for the whole line can cover it.
+    /// Whether only a grant for the exact line can cover it.
     pub(super) fn needs_exact_line(&self) -> bool {
         self.assigns
             || self.kind == Kind::ShellState

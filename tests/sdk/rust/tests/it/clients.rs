@@ -1,4 +1,4 @@
-//! Several clients of one server: who is let in, what they share, what they leave to each other.
+//! Several clients of one server: tokens, shared sessions, pending work.
 
 use std::sync::Arc;
 
@@ -7,25 +7,26 @@ use serde_json::json;
 
 use crate::world::{Lookup, World, ask, call, config, lookup, of, resume, until};
 
-const TOKEN: &str = "a token that both sides know";
+const TOKEN: &str = "shared token";
 
 #[tokio::test]
-async fn only_who_knows_the_token_is_let_in() {
+async fn only_the_correct_token_is_accepted() {
     let world = World::open().await;
-    let listening = world.listen(TOKEN).await;
-    let refused = listening.client("wrong").await.err().unwrap().to_string();
+    let server = world.listen(TOKEN).await;
+    let refused = server.client("wrong").await.err().unwrap().to_string();
     assert!(refused.contains("AUTHENTICATION_FAILED"), "{refused}");
-    let client = listening.client(TOKEN).await.unwrap();
+    let client = server.client(TOKEN).await.unwrap();
     let session = client.create_session(config()).await.unwrap();
     assert_eq!(ask(&session, "[[text:hello]]").await, "hello");
 }
 
 #[tokio::test]
-async fn two_clients_see_the_same_turn() {
+async fn both_clients_see_the_same_order_of_events() {
     let world = World::open().await;
-    let listening = world.listen(TOKEN).await;
-    let (one, two) = (listening.client(TOKEN).await.unwrap(), listening.client(TOKEN).await.unwrap());
-    let mine = one.create_session(config().with_tools([lookup().with_handler(Arc::new(Lookup))])).await.unwrap();
+    let server = world.listen(TOKEN).await;
+    let (one, two) = (server.client(TOKEN).await.unwrap(), server.client(TOKEN).await.unwrap());
+    let mine =
+        one.create_session(config().with_tools([lookup().with_handler(Arc::new(Lookup))])).await.unwrap();
     let yours = two.resume_session(resume(mine.id())).await.unwrap();
     let views = [mine.subscribe(), yours.subscribe()];
     mine.send(call("lookup", json!({ "value": "tea" })) + "[[text:Done]]").await.unwrap();
@@ -41,7 +42,7 @@ async fn two_clients_see_the_same_turn() {
 }
 
 #[tokio::test]
-async fn an_open_tool_call_is_left_to_the_next_client_of_the_next_server() {
+async fn next_client_answers_an_open_tool_call_after_a_kill() {
     let world = World::open().await;
     let mut first = world.listen(TOKEN).await;
     let client = first.client(TOKEN).await.unwrap();
@@ -57,8 +58,9 @@ async fn an_open_tool_call_is_left_to_the_next_client_of_the_next_server() {
     let resumed = resume(session.id()).with_tools([lookup()]).with_continue_pending_work(true);
     let again = client.resume_session(resumed).await.unwrap();
     let mut events = again.subscribe();
-    let answer = HandlePendingToolCallRequest { request_id, result: Some(json!("LATE BUT THERE")), error: None };
+    let answer =
+        HandlePendingToolCallRequest { request_id, result: Some(json!("FROM THE NEXT CLIENT")), error: None };
     assert!(again.rpc().tools().handle_pending_tool_call(answer).await.unwrap().success);
     until(&mut events, "session.idle").await;
-    assert_eq!(world.tool_results().await, ["LATE BUT THERE"]);
+    assert_eq!(world.tool_results().await, ["FROM THE NEXT CLIENT"]);
 }

@@ -1,4 +1,4 @@
-//! The core behaviours, as the published Rust SDK sees them.
+//! The core behaviour, with the published Rust SDK.
 
 mod clients;
 mod sessions;

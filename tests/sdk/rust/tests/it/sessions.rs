@@ -1,25 +1,25 @@
-//! Sessions: create, talk, stream, resume, disconnect.
+//! Sessions: create, prompt, stream, resume, disconnect.
 
-use github_copilot_sdk::{SystemMessageConfig, SessionId};
+use github_copilot_sdk::{SessionId, SystemMessageConfig};
 
 use crate::world::{World, ask, config, of, resume, until};
 
 #[tokio::test]
-async fn a_session_is_created_and_disconnected() {
+async fn session_is_created_and_disconnected() {
     let world = World::open().await;
-    let served = world.serve().await;
-    let session = served.client.create_session(config().with_model("claude-sonnet-4.5")).await.unwrap();
+    let piped = world.serve().await;
+    let session = piped.client.create_session(config().with_model("claude-sonnet-4.5")).await.unwrap();
     let history = session.get_events().await.unwrap();
     assert_eq!(history[0].event_type, "session.start");
     assert_eq!(history[0].data["selectedModel"], "claude-sonnet-4.5");
     session.disconnect().await.unwrap();
     let error = session.get_events().await.unwrap_err().to_string();
     assert!(error.contains("session not found"), "{error}");
-    served.client.stop().await.unwrap();
+    piped.client.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn another_process_resumes_and_remembers() {
+async fn new_process_resumes_a_session_with_its_conversation() {
     let world = World::open().await;
     let first = world.serve().await;
     let session = first.client.create_session(config()).await.unwrap();
@@ -32,21 +32,21 @@ async fn another_process_resumes_and_remembers() {
 }
 
 #[tokio::test]
-async fn what_never_was_cannot_be_resumed() {
+async fn unknown_session_cannot_be_resumed() {
     let world = World::open().await;
-    let served = world.serve().await;
-    let resumed = served.client.resume_session(resume(&SessionId::from("never-was"))).await;
+    let piped = world.serve().await;
+    let resumed = piped.client.resume_session(resume(&SessionId::from("unknown"))).await;
     let error = resumed.err().unwrap().to_string();
     assert!(error.contains("session not found"), "{error}");
 }
 
 #[tokio::test]
-async fn the_model_is_sent_what_the_client_configured() {
+async fn settings_of_the_client_reach_the_model() {
     let world = World::open().await;
-    let served = world.serve().await;
+    let piped = world.serve().await;
     let message = SystemMessageConfig::new().with_mode("replace").with_content("You are Testy McTestface.");
     let config = config().with_system_message(message).with_available_tools(["view", "edit"]);
-    let session = served.client.create_session(config).await.unwrap();
+    let session = piped.client.create_session(config).await.unwrap();
     ask(&session, "[[text:hello]]").await;
     let request = &world.requests().await[0];
     assert_eq!(request["messages"][0]["content"], "You are Testy McTestface.");
@@ -54,10 +54,10 @@ async fn the_model_is_sent_what_the_client_configured() {
 }
 
 #[tokio::test]
-async fn the_pieces_of_a_streamed_answer_make_the_message() {
+async fn pieces_of_a_streamed_answer_add_up_to_the_message() {
     let world = World::open().await;
-    let served = world.serve().await;
-    let session = served.client.create_session(config().with_streaming(true)).await.unwrap();
+    let piped = world.serve().await;
+    let session = piped.client.create_session(config().with_streaming(true)).await.unwrap();
     let mut events = session.subscribe();
     session.send("[[text:one two three]]").await.unwrap();
     let seen = until(&mut events, "session.idle").await;
@@ -69,12 +69,12 @@ async fn the_pieces_of_a_streamed_answer_make_the_message() {
 }
 
 #[tokio::test]
-async fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
+async fn acknowledged_prompts_survive_a_killed_server() {
     let world = World::open().await;
     let mut first = world.serve().await;
     let session = first.client.create_session(config()).await.unwrap();
     ask(&session, "before [[text:hello]]").await;
-    session.send("remember this [[hold:for ever]]").await.unwrap();
+    session.send("remember this [[hold:forever]]").await.unwrap();
     first.server.kill().await.unwrap();
     let second = world.serve().await;
     let again = second.client.resume_session(resume(session.id())).await.unwrap();
@@ -82,5 +82,5 @@ async fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
     let history = again.get_events().await.unwrap();
     let prompts: Vec<&str> =
         of(&history, "user.message").iter().map(|data| data["content"].as_str().unwrap()).collect();
-    assert_eq!(prompts, ["before [[text:hello]]", "remember this [[hold:for ever]]", "after [[text:here]]"]);
+    assert_eq!(prompts, ["before [[text:hello]]", "remember this [[hold:forever]]", "after [[text:here]]"]);
 }

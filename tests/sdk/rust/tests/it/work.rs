@@ -1,4 +1,4 @@
-//! Work: tools of the client, permissions, abort.
+//! Client tools, permissions, abort.
 
 use std::sync::Arc;
 
@@ -19,24 +19,27 @@ impl PermissionHandler for RejectAll {
 }
 
 #[tokio::test]
-async fn a_tool_of_the_client_is_called() {
+async fn client_tool_is_called() {
     let world = World::open().await;
-    let served = world.serve().await;
+    let piped = world.serve().await;
     let tools = [lookup().with_handler(Arc::new(Lookup))];
-    let session = served.client.create_session(config().with_tools(tools)).await.unwrap();
+    let session = piped.client.create_session(config().with_tools(tools)).await.unwrap();
     let prompt = call("lookup", json!({ "value": "tea" })) + "[[text:Done]]";
     assert_eq!(ask(&session, &prompt).await, "Done");
     assert_eq!(world.tool_results().await, ["found tea"]);
 }
 
 #[tokio::test]
-async fn what_is_approved_happens() {
+async fn approved_action_is_executed() {
     let world = World::open().await;
-    let served = world.serve().await;
-    let session = served.client.create_session(config()).await.unwrap();
+    let piped = world.serve().await;
+    let session = piped.client.create_session(config()).await.unwrap();
     let mut events = session.subscribe();
     let path = world.work().join("hello.txt");
-    session.send(call("create", json!({ "path": path, "file_text": "hello" })) + "[[text:Done]]").await.unwrap();
+    session
+        .send(call("create", json!({ "path": path, "file_text": "hello" })) + "[[text:Done]]")
+        .await
+        .unwrap();
     let seen = until(&mut events, "session.idle").await;
     assert_eq!(std::fs::read_to_string(path).unwrap(), "hello");
     assert_eq!(of(&seen, "permission.requested")[0]["permissionRequest"]["kind"], "write");
@@ -44,11 +47,11 @@ async fn what_is_approved_happens() {
 }
 
 #[tokio::test]
-async fn what_is_rejected_does_not_happen() {
+async fn rejected_action_is_not_executed() {
     let world = World::open().await;
-    let served = world.serve().await;
+    let piped = world.serve().await;
     let config = SessionConfig::default().with_permission_handler(Arc::new(RejectAll));
-    let session = served.client.create_session(config).await.unwrap();
+    let session = piped.client.create_session(config).await.unwrap();
     let mut events = session.subscribe();
     let path = world.work().join("hello.txt");
     session.send(call("create", json!({ "path": path, "file_text": "hello" }))).await.unwrap();
@@ -59,10 +62,10 @@ async fn what_is_rejected_does_not_happen() {
 }
 
 #[tokio::test]
-async fn a_command_is_aborted_and_the_session_goes_on() {
+async fn abort_ends_a_command_and_the_session_continues() {
     let world = World::open().await;
-    let served = world.serve().await;
-    let session = served.client.create_session(config()).await.unwrap();
+    let piped = world.serve().await;
+    let session = piped.client.create_session(config()).await.unwrap();
     let mut events = session.subscribe();
     session.send(call("bash", json!({ "command": "sleep 100", "description": "sleep" }))).await.unwrap();
     until(&mut events, "tool.execution_start").await;

@@ -1,4 +1,4 @@
-//! What a model sees of files, images and directories.
+//! Views of files, images and directories.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ async fn check(bench: &Bench, arguments: serde_json::Value, expected: &str) {
 }
 
 #[tokio::test]
-async fn lines_are_numbered_as_models_have_seen_them() {
+async fn lines_are_numbered() {
     let bench = Bench::new();
     let path = bench.write("lines.txt", "line1\nline2\nline3\nline4\nline5\n");
     check(&bench, json!({"path": path, "view_range": [2, 4]}), "2. line2\n3. line3\n4. line4").await;
@@ -32,7 +32,7 @@ async fn lines_are_numbered_as_models_have_seen_them() {
 }
 
 #[tokio::test]
-async fn directories_list_their_names() {
+async fn directory_entries_are_listed() {
     let bench = Bench::new();
     bench.write("dir/readme.txt", "");
     check(&bench, json!({"path": "dir"}), "readme.txt").await;
@@ -45,7 +45,7 @@ async fn directories_list_their_names() {
 }
 
 #[tokio::test]
-async fn images_are_returned_as_images_whatever_their_name() {
+async fn images_are_detected_by_content() {
     let bench = Bench::new();
     let bytes = b"\x89PNG\r\n\x1a\n\0\0rest";
     let path = bench.path("picture");
@@ -59,7 +59,7 @@ async fn images_are_returned_as_images_whatever_their_name() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_shown_is_explained() {
+async fn impossible_view_is_explained() {
     let bench = Bench::new();
     let path = bench.write("a.txt", "x\ny");
     fs::write(bench.path("binary"), b"ELF\0\x01").unwrap();
@@ -85,7 +85,7 @@ async fn what_cannot_be_shown_is_explained() {
 }
 
 #[tokio::test]
-async fn huge_files_are_shown_in_parts() {
+async fn large_files_are_shown_in_parts() {
     let bench = Bench::new();
     let text: String = (1..=100_000).map(|n| format!("this is line {n}\n")).collect();
     bench.write("huge.txt", &text);
@@ -119,7 +119,7 @@ async fn huge_files_are_shown_in_parts() {
 }
 
 #[tokio::test]
-async fn the_request_names_the_file_exactly() {
+async fn request_names_the_absolute_path() {
     let bench = Bench::new();
     let path = bench.path("does_not_exist.txt");
     let Prepared::Needs(PermissionRequest::Read { path: asked, intention, tool_call_id }) =

@@ -1,4 +1,4 @@
-//! Searches as models make them.
+//! Searches with the arguments that models send.
 
 use baton_protocol::permission::PermissionRequest;
 
@@ -25,7 +25,7 @@ async fn check(bench: &Bench, arguments: serde_json::Value, expected: &str) {
 }
 
 #[tokio::test]
-async fn lines_are_found_as_models_have_seen_them() {
+async fn matches_have_the_format_of_ripgrep() {
     let bench = project();
     let data = bench.path("data.txt");
     let found = format!("{data}:1:apple\n{data}:3:apricot");
@@ -48,7 +48,7 @@ async fn lines_are_found_as_models_have_seen_them() {
 }
 
 #[tokio::test]
-async fn a_search_can_be_narrowed() {
+async fn type_glob_and_path_narrow_the_search() {
     let bench = project();
     check(&bench, json!({"pattern": "apple", "type": "rust"}), "./src/a.rs").await;
     check(&bench, json!({"pattern": "apple", "type": "python"}), "./src/b.py").await;
@@ -57,37 +57,37 @@ async fn a_search_can_be_narrowed() {
     check(&bench, json!({"pattern": "APPLE", "-i": true, "path": "src"}), "src/a.rs\nsrc/b.py").await;
     check(&bench, json!({"pattern": "apple", "paths": ["src/b.py", "data.txt"]}), "src/b.py\ndata.txt").await;
     check(&bench, json!({"pattern": "apple", "path": ".hidden"}), ".hidden/d.txt").await;
-    let told = "./data.txt\n[There are more results; these are as many as asked for.]";
-    check(&bench, json!({"pattern": "apple", "head_limit": 1}), told).await;
+    let expected = "./data.txt\n[There are more results; these are as many as asked for.]";
+    check(&bench, json!({"pattern": "apple", "head_limit": 1}), expected).await;
 }
 
 #[tokio::test]
-async fn surroundings_are_shown() {
+async fn context_lines_are_shown() {
     let bench = project();
-    let told = "data.txt-1-apple\ndata.txt:2:banana\ndata.txt-3-apricot";
+    let expected = "data.txt-1-apple\ndata.txt:2:banana\ndata.txt-3-apricot";
     check(
         &bench,
         json!({"pattern": "banana", "path": "data.txt", "output_mode": "content", "-n": true, "-C": 1}),
-        told,
+        expected,
     )
     .await;
-    let told = "data.txt:apple\ndata.txt-banana\n--\ndata.txt:cherry";
+    let expected = "data.txt:apple\ndata.txt-banana\n--\ndata.txt:cherry";
     bench.write("data.txt", "apple\nbanana\nx\ny\ncherry\n");
     check(
         &bench,
         json!({"pattern": "apple|cherry", "path": "data.txt", "output_mode": "content", "-A": "1"}),
-        told,
+        expected,
     )
     .await;
-    let told = "src/a.rs:1:fn main() {\nsrc/a.rs:2:    apple();";
+    let expected = "src/a.rs:1:fn main() {\nsrc/a.rs:2:    apple();";
     let mut across = json!({"pattern": r"main.*?apple\(\)", "path": "src/a.rs", "output_mode": "content"});
     across["-n"] = true.into();
     across["multiline"] = true.into();
-    check(&bench, across, told).await;
+    check(&bench, across, expected).await;
 }
 
 #[tokio::test]
-async fn mistakes_are_explained() {
+async fn invalid_arguments_are_explained() {
     let bench = project();
     for (arguments, hint) in [
         (json!({}), "missing field `pattern`"),
@@ -105,7 +105,7 @@ async fn mistakes_are_explained() {
 }
 
 #[tokio::test]
-async fn much_is_cut_and_a_cancelled_search_ends() {
+async fn long_result_is_cut_and_cancelled_search_ends() {
     let bench = project();
     bench.write("many.txt", &"needle in a haystack\n".repeat(100_000));
     bench.write("wide.txt", &("needle".to_owned() + &"x".repeat(5_000_000)));
@@ -120,7 +120,7 @@ async fn much_is_cut_and_a_cancelled_search_ends() {
 }
 
 #[tokio::test]
-async fn the_request_says_what_is_searched() {
+async fn request_names_the_searched_file() {
     let bench = project();
     let data = bench.path("data.txt");
     let Prepared::Needs(PermissionRequest::Read { path, intention, .. }) =

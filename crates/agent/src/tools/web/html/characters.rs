@@ -1,6 +1,6 @@
 //! Character references such as `&amp;`.
 
-/// Text with its character references resolved: the common names, and all numbers.
+/// Resolves character references: the common names, and all numbers.
 pub(super) fn decode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,9 +1,8 @@
-//! HTML, made into Markdown that is good to read.
+//! Conversion of HTML to readable Markdown.
 //!
-//! A page is taken as a stream of tags and text, not parsed into a tree: what a reader wants of it (headings,
-//! paragraphs, lists, links, code) can be seen in passing, and a stream has no depth that a hostile page
-//! could exhaust. A full HTML parser would be several times the size of all tools here, for pages that are
-//! only read.
+//! A page is processed as a stream of tags and text, not parsed into a tree: headings, paragraphs, lists, links and code
+//! need no tree, and a stream has no depth that a hostile page could exhaust. A full HTML parser would be several times
+//! the size of all tools here.
 
 mod characters;
 mod tags;
@@ -12,15 +11,15 @@ use self::characters::decode;
 use self::tags::{Token, attribute, next_tag, skip_raw};
 use crate::tools::text::listed;
 
-/// What is inside these is not for readers.
+/// Elements whose content is skipped.
 const SKIPPED: &str = "noscript template svg iframe title nav select";
-/// These begin a new paragraph.
+/// Elements that begin a new paragraph.
 const BLOCKS: &str = "p div section article main header footer aside table dl figure figcaption address \
     details summary hr form fieldset body html center";
-/// These begin a new line.
+/// Elements that begin a new line.
 const LINES: &str = "br tr dt dd";
 
-/// The readable part of `html` as Markdown.
+/// Converts the readable part of `html`.
 pub(super) fn to_markdown(html: &str) -> String {
     let mut page = Writer::default();
     let mut rest = html;
@@ -29,7 +28,7 @@ pub(super) fn to_markdown(html: &str) -> String {
         let (token, after) = next_tag(&rest[start..]);
         rest = after;
         match token {
-            // Nothing in these is markup, so only their own end ends them.
+            // Their content is not markup, so only their end tag ends them.
             Token::Open(name, _) if name == "script" || name == "style" => rest = skip_raw(rest, &name),
             Token::Open(name, attributes) => page.open(&name, attributes),
             Token::Close(name) => page.close(&name),
@@ -45,18 +44,18 @@ pub(super) fn to_markdown(html: &str) -> String {
 #[derive(Default)]
 struct Writer {
     out: String,
-    /// Inside which element that is not for readers, and how many of its kind.
+    /// Name of the element being skipped, and its nesting depth.
     skipping: Option<(String, usize)>,
-    /// White space that is due before the next word.
+    /// White space before the next word.
     gap: Gap,
-    /// Of each list around: the number of the next item, or none for bullets.
+    /// Enclosing lists: the number of the next item, or `None` for bullets.
     lists: Vec<Option<u32>>,
-    /// Of the link around: where it leads, and where its text began.
+    /// Enclosing link: its target, and the start of its text in `out`.
     link: Option<(String, usize)>,
     preformatted: usize,
     quotes: usize,
-    /// A mark such as `- ` was written, and the words that it is for come next.
-    marked: bool,
+    /// A marker such as `- ` was just written.
+    after_marker: bool,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,17 +79,17 @@ impl Writer {
         }
         match name {
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
-                self.want(Gap::Paragraph);
+                self.require(Gap::Paragraph);
                 let level = usize::from(name.as_bytes()[1] - b'0');
-                self.mark(&format!("{} ", "#".repeat(level)));
+                self.marker(&format!("{} ", "#".repeat(level)));
             }
             "ul" | "ol" => {
-                self.want(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
+                self.require(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
                 self.lists.push((name == "ol").then_some(1));
             }
             "li" => self.item(),
             "pre" => {
-                self.want(Gap::Paragraph);
+                self.require(Gap::Paragraph);
                 self.write("```\n");
                 self.preformatted += 1;
             }
@@ -98,7 +97,7 @@ impl Writer {
             "strong" | "b" => self.write("**"),
             "em" | "i" => self.write("*"),
             "a" => {
-                // Links are not nested: the next one ends the one before.
+                // Links are not nested: a new one ends the previous one.
                 self.end_link();
                 self.link = attribute(attributes, "href").map(|target| (target, self.out.len()));
             }
@@ -112,7 +111,7 @@ impl Writer {
                 self.write(if first { "| " } else { " | " });
             }
             "blockquote" => {
-                self.want(Gap::Paragraph);
+                self.require(Gap::Paragraph);
                 self.quotes += 1;
             }
             _ => self.boundary(name),
@@ -128,17 +127,17 @@ impl Writer {
             return;
         }
         match name {
-            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.want(Gap::Paragraph),
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.require(Gap::Paragraph),
             "ul" | "ol" => {
                 self.lists.pop();
-                self.want(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
+                self.require(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
             }
             "pre" if self.preformatted > 0 => {
                 self.preformatted -= 1;
                 let line = if self.out.ends_with('\n') { "" } else { "\n" };
                 self.out += line;
                 self.out += "```";
-                self.want(Gap::Paragraph);
+                self.require(Gap::Paragraph);
             }
             "code" if self.preformatted == 0 => self.out += "`",
             "strong" | "b" => self.out += "**",
@@ -146,7 +145,7 @@ impl Writer {
             "a" => self.end_link(),
             "blockquote" => {
                 self.quotes = self.quotes.saturating_sub(1);
-                self.want(Gap::Paragraph);
+                self.require(Gap::Paragraph);
             }
             _ => self.boundary(name),
         }
@@ -154,14 +153,14 @@ impl Writer {
 
     fn boundary(&mut self, name: &str) {
         if listed(BLOCKS, name) {
-            self.want(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
+            self.require(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
         } else if listed(LINES, name) {
-            self.want(Gap::Line);
+            self.require(Gap::Line);
         }
     }
 
     fn item(&mut self) {
-        self.want(Gap::Line);
+        self.require(Gap::Line);
         let indent = "  ".repeat(self.lists.len().saturating_sub(1).min(8));
         let mark = match self.lists.last_mut() {
             Some(Some(number)) => {
@@ -170,34 +169,34 @@ impl Writer {
             }
             _ => "- ".to_owned(),
         };
-        self.mark(&(indent + &mark));
+        self.marker(&(indent + &mark));
     }
 
     fn end_link(&mut self) {
         let Some((target, start)) = self.link.take() else { return };
-        // A link without words, or within the page, is of no use to a reader.
+        // A link without text, or within the page, is of no use.
         let useful = !target.is_empty() && !target.starts_with('#') && !target.starts_with("javascript:");
         if useful && self.out.get(start..).is_some_and(|text| !text.trim().is_empty()) {
-            let words = start + self.out[start..].len() - self.out[start..].trim_start().len();
-            self.out.insert(words, '[');
+            let text_start = start + self.out[start..].len() - self.out[start..].trim_start().len();
+            self.out.insert(text_start, '[');
             self.out += &format!("]({target})");
         }
     }
 
-    fn want(&mut self, gap: Gap) {
-        if !self.marked {
+    fn require(&mut self, gap: Gap) {
+        if !self.after_marker {
             self.gap = self.gap.max(gap);
         }
     }
 
-    /// Writes something that the next words belong to.
-    fn mark(&mut self, mark: &str) {
-        self.write(mark);
-        self.marked = true;
+    /// Writes a marker for the next words.
+    fn marker(&mut self, marker: &str) {
+        self.write(marker);
+        self.after_marker = true;
     }
 
-    /// Writes what stands at the place where the next words will.
-    fn write(&mut self, words: &str) {
+    /// Writes the pending white space and a text.
+    fn write(&mut self, text: &str) {
         let quote = "> ".repeat(self.quotes.min(4));
         self.out += &match self.gap {
             _ if self.out.is_empty() => quote,
@@ -208,8 +207,8 @@ impl Writer {
             Gap::Paragraph => format!("\n{}\n{quote}", quote.trim_end()),
         };
         self.gap = Gap::Nothing;
-        self.marked = false;
-        self.out += words;
+        self.after_marker = false;
+        self.out += text;
     }
 
     fn text(&mut self, raw: &str) {
@@ -222,11 +221,11 @@ impl Writer {
             return;
         }
         if text.starts_with(char::is_whitespace) {
-            self.want(Gap::Space);
+            self.require(Gap::Space);
         }
         for word in text.split_whitespace() {
             self.write(word);
-            self.want(Gap::Space);
+            self.require(Gap::Space);
         }
         if !text.ends_with(char::is_whitespace) && self.gap == Gap::Space {
             self.gap = Gap::Nothing;

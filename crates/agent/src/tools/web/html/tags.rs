@@ -1,10 +1,10 @@
-//! The tags of a page, one after the other.
+//! Tokens of a page.
 
 use super::characters::decode;
 
-/// A tag, or what looked like one.
+/// A tag, or text that looked like one.
 pub(super) enum Token<'a> {
-    /// Its name, and its attributes as they are written.
+    /// Name, and unparsed attributes.
     Open(String, &'a str),
     Close(String),
     /// A comment or a declaration.
@@ -12,11 +12,10 @@ pub(super) enum Token<'a> {
     Text(&'a str),
 }
 
-/// The longest tag that is taken for one. A quote that is never closed must neither swallow the page nor be
-/// looked for to its end again and again.
+/// Longest tag, in bytes. An unclosed quote must neither swallow the page nor cause repeated scans to its end.
 const LONGEST_TAG: usize = 8192;
 
-/// What is after the end tag of `name`, inside which nothing is markup.
+/// Returns the text after the end tag of `name`, an element without markup inside.
 pub(super) fn skip_raw<'a>(html: &'a str, name: &str) -> &'a str {
     let mut from = 0;
     while let Some(found) = html[from..].find("</") {
@@ -29,7 +28,7 @@ pub(super) fn skip_raw<'a>(html: &'a str, name: &str) -> &'a str {
     ""
 }
 
-/// Reads the tag at the start of `html`, and gives back what follows it.
+/// Parses the tag at the start of `html`, and returns the rest.
 pub(super) fn next_tag(html: &str) -> (Token<'_>, &str) {
     if let Some(comment) = html.strip_prefix("<!--") {
         return (Token::Nothing, comment.split_once("-->").map_or("", |(_, rest)| rest));
@@ -51,7 +50,7 @@ pub(super) fn next_tag(html: &str) -> (Token<'_>, &str) {
     (if closes { Token::Close(name) } else { Token::Open(name, &tag[name_end..]) }, rest)
 }
 
-/// Where the tag ends: at the first `>` outside quotes.
+/// Returns the end of the tag: the first `>` outside quotes.
 fn tag_end(tag: &str) -> usize {
     let mut quote = None;
     for (index, byte) in tag.bytes().enumerate().take(LONGEST_TAG) {
@@ -65,7 +64,7 @@ fn tag_end(tag: &str) -> usize {
     tag.find('>').unwrap_or(tag.len())
 }
 
-/// The value of an attribute.
+/// Returns the value of an attribute.
 pub(super) fn attribute(attributes: &str, wanted: &str) -> Option<String> {
     let space = |c: char| c.is_ascii_whitespace();
     let mut rest = attributes;

@@ -1,4 +1,4 @@
-//! Pages that are read, and pages that are not.
+//! Pages that are fetched or refused.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ fn bench() -> Bench {
 }
 
 #[tokio::test]
-async fn pages_are_read() {
+async fn pages_are_fetched() {
     let bench = bench();
     for (arguments, expected) in [
         (json!({"url": "https://a.example"}), "# Hi\n\nthere"),
@@ -97,7 +97,7 @@ async fn pages_are_read() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_explained() {
+async fn failed_fetch_is_explained() {
     let bench = bench();
     for (arguments, hint) in [
         (json!({}), "missing field `url`"),
@@ -123,7 +123,7 @@ async fn what_cannot_be_read_is_explained() {
 }
 
 #[tokio::test]
-async fn the_request_names_the_url() {
+async fn request_names_the_normalised_url() {
     let Prepared::Needs(PermissionRequest::Url { url, .. }) =
         bench().prepare(&WebFetch, json!({"url": " https://A.example/x y"})).await
     else {
@@ -132,24 +132,24 @@ async fn the_request_names_the_url() {
     assert_eq!(url, "https://a.example/x%20y");
 }
 
-/// Never answers.
-struct Silence;
+/// Never responds.
+struct Silent;
 
-impl Fetch for Silence {
+impl Fetch for Silent {
     fn get<'a>(&'a self, _: &'a str, _: usize, _: &'a Reach) -> Working<'a, Result<Page, FetchError>> {
         Box::pin(std::future::pending())
     }
 }
 
 #[tokio::test]
-async fn a_cancelled_fetch_ends() {
-    let bench = Bench::with_web(Arc::new(Silence));
+async fn cancelled_fetch_ends() {
+    let bench = Bench::with_web(Arc::new(Silent));
     bench.context.cancel.cancel();
     assert_eq!(bench.run(&WebFetch, json!({"url": "https://a.example/"})).await, interrupted());
 }
 
 #[tokio::test]
-async fn a_name_that_leads_into_the_private_network_is_asked_for_each_time() {
+async fn name_with_private_address_is_requested_each_time() {
     let mut bench = bench();
     let arguments = json!({"url": "https://intranet.example/"});
     assert!(matches!(bench.prepare(&WebFetch, arguments.clone()).await, Prepared::Needs(_)));
@@ -158,7 +158,7 @@ async fn a_name_that_leads_into_the_private_network_is_asked_for_each_time() {
 
     bench.context.call = "call-2".into();
     let result = bench.run(&WebFetch, arguments.clone()).await.text_result_for_llm;
-    assert!(result.contains("private network"), "nobody was asked for this call: {result}");
+    assert!(result.contains("private network"), "the request of this call named no address: {result}");
 
     bench.context.call = "call-3".into();
     let Prepared::NeedsEachTime(PermissionRequest::Url { intention, .. }) =
@@ -171,13 +171,13 @@ async fn a_name_that_leads_into_the_private_network_is_asked_for_each_time() {
 }
 
 #[tokio::test]
-async fn a_name_that_says_so_itself_may_lead_anywhere() {
+async fn internal_name_may_reach_any_address() {
     let result = bench().run(&WebFetch, json!({"url": "http://intranet/"})).await;
     assert_eq!(result, ToolResult::success("behind the firewall"));
 }
 
 #[tokio::test]
-async fn redirect_to_another_page_is_another_request_where_rules_name_pages() {
+async fn redirect_to_another_page_is_refused_where_rules_name_pages() {
     let mut bench = bench();
     bench.context.exact_pages = true;
     let result = bench.run(&WebFetch, json!({"url": "https://a.example/moved"})).await;

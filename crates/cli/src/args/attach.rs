@@ -1,0 +1,47 @@
+//! `baton attach`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(super) const NOTES: &str = "\
+Examples:
+  baton attach                                  the session that changed last, on the server of this home
+  baton attach 3f2a                             the session whose id starts with 3f2a
+  baton attach --new                            a new session in this directory
+  baton attach --read-only                      watch only
+  echo 'run the tests' | baton attach 3f2a      send a prompt, and wait for its outcome
+  BATON_TOKEN=... baton attach --url https://baton.example:8443
+
+A line that you type is a prompt, or the answer if you are asked something; during a turn it steers the turn. Ctrl-C
+cancels the running turn; a second Ctrl-C leaves. When the server restarts, the client reconnects without missing events.
+
+Set SSL_CERT_FILE to trust other certificates than the system's.";
+
+/// Flags of `baton attach`.
+#[derive(Debug, Args)]
+pub(crate) struct AttachArgs {
+    /// Session to attach to, by its id or a unique prefix of it [default: the session that changed last]
+    pub(crate) session: Option<String>,
+    /// Create a session in this directory
+    #[arg(long, conflicts_with_all = ["session", "read_only"])]
+    pub(crate) new: bool,
+    /// Watch only: no prompts, no answers, no cancel
+    #[arg(long, visible_alias = "watch")]
+    pub(crate) read_only: bool,
+    /// Print every event as a line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show this many of the last events first
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) history: u64,
+    /// Connect to the server's HTTP API at this address [default: the server of this home]
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Connect to the server's HTTP API on this socket file
+    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Read the server's token from this file [env: BATON_TOKEN holds the token itself]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}

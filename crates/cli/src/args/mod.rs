@@ -1,0 +1,219 @@
+//! The command line.
+
+mod attach;
+mod operate;
+mod record;
+mod run;
+mod serve;
+mod sessions;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::logging::LogFormat;
+
+pub(crate) use self::attach::AttachArgs;
+pub(crate) use self::operate::{
+    AuditArgs, BackupArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServiceCommand, StopArgs,
+};
+pub(crate) use self::record::{RecordArgs, ReplayArgs};
+pub(crate) use self::run::{ModelArgs, RunArgs};
+pub(crate) use self::serve::ServeArgs;
+pub(crate) use self::sessions::SessionsCommand;
+
+const EXAMPLES: &str = "\
+Examples:
+  baton run \"what does this repository do?\"     send one prompt, stream the answer to the terminal
+  baton run --continue \"and its tests?\"         continue the last session of this directory
+  baton serve --port 8421                        serve SDK clients on 127.0.0.1:8421
+  baton attach                                   watch and steer a session of that server
+  baton sessions list                            list stored sessions
+  baton doctor                                   check the setup
+
+SDKs start the server themselves: set COPILOT_CLI_PATH to this program.";
+
+/// Runs AI agent sessions, and lets any number of programs and people watch, steer, approve and take over.
+#[derive(Debug, Parser)]
+#[command(name = "baton", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(flatten)]
+    pub(crate) sdk: SdkFlags,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// Flags of all commands.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Store sessions and other state in this directory [env: COPILOT_HOME or BATON_HOME; default: ~/.local/state/baton]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Read the configuration from this file [default: ~/.config/baton/config.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Log to stderr up to this level: error, warn, info, debug, trace, none [env: BATON_LOG; default: warn]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// Write log entries as text, or as JSON with one object a line [env: BATON_LOG_FORMAT; default: text]
+    #[arg(long, global = true, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+/// Flags with which SDKs start the server. Hidden from help.
+#[derive(Debug, Args)]
+#[command(next_help_heading = None)]
+pub(crate) struct SdkFlags {
+    #[arg(long, hide = true)]
+    pub(crate) headless: bool,
+    #[arg(long, hide = true)]
+    pub(crate) server: bool,
+    #[arg(long, hide = true)]
+    pub(crate) stdio: bool,
+    #[arg(long, hide = true)]
+    pub(crate) port: Option<u16>,
+    /// Address to listen on instead of 127.0.0.1; one that other machines can reach needs a token.
+    #[arg(long, hide = true, value_name = "ADDRESS", conflicts_with = "stdio")]
+    pub(crate) host: Option<std::net::IpAddr>,
+    #[arg(long, hide = true, value_name = "NAME")]
+    pub(crate) auth_token_env: Option<String>,
+    #[arg(long, hide = true)]
+    pub(crate) no_auto_update: bool,
+    #[arg(long, hide = true)]
+    pub(crate) no_auto_login: bool,
+    #[arg(long, hide = true, value_name = "SECONDS")]
+    pub(crate) session_idle_timeout: Option<u64>,
+    #[arg(long, hide = true)]
+    pub(crate) remote: bool,
+    #[arg(long, hide = true)]
+    pub(crate) yolo: bool,
+}
+
+impl SdkFlags {
+    /// Whether an SDK starts the program.
+    pub(crate) fn are_used(&self) -> bool {
+        self.headless || self.server || self.stdio
+    }
+}
+
+/// Subcommands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve clients until stopped
+    Serve(ServeArgs),
+    /// Send one prompt and stream the answer to the terminal
+    #[command(after_help = run::EXAMPLES)]
+    Run(RunArgs),
+    /// Watch and steer a session of a running server
+    #[command(after_help = attach::NOTES)]
+    Attach(AttachArgs),
+    /// Run a command and record model requests and answers to a file
+    #[command(after_help = record::EXAMPLES)]
+    Record(RecordArgs),
+    /// Serve a recording as an OpenAI-compatible API, offline and deterministic
+    Replay(ReplayArgs),
+    /// List, search, show, rename, export, import and delete stored sessions
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// Stop the running server of this home, and wait until it has stopped
+    #[command(after_help = operate::STOP_NOTES)]
+    Stop(StopArgs),
+    /// Write all sessions and settings to one file, while the server runs or not
+    #[command(after_help = operate::BACKUP_NOTES)]
+    Backup(BackupArgs),
+    /// Replace the sessions and settings of this home by those of a backup
+    #[command(after_help = operate::RESTORE_NOTES)]
+    Restore(RestoreArgs),
+    /// List and revoke what may run without asking
+    #[command(subcommand)]
+    Grants(GrantsCommand),
+    /// List who prompted, approved, denied, cancelled and changed what, in all sessions
+    Audit(AuditArgs),
+    /// Run the server as a service of systemd
+    #[command(subcommand)]
+    Service(ServiceCommand),
+    /// Check the setup, and suggest how to fix problems
+    Doctor(DoctorArgs),
+    /// Show the configuration in force, and where each value comes from
+    Config(ConfigArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  baton completions bash > /etc/bash_completion.d/baton")]
+    Completions {
+        /// Shell to complete in
+        shell: Shell,
+    },
+    /// Print the manual page, or write all manual pages to a directory
+    Man {
+        /// Directory to write the manual pages to
+        directory: Option<PathBuf>,
+    },
+}
+
+/// Flags of `baton doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Flags of `baton config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_of_every_sdk_are_accepted() {
+        for line in [
+            "--headless --no-auto-update --log-level info --auth-token-env COPILOT_SDK_AUTH_TOKEN --no-auto-login --stdio",
+            "--headless --no-auto-update --log-level info --stdio",
+            "--headless --no-auto-update --log-level debug --session-idle-timeout 30 --remote --port 4321",
+            "--server --no-auto-update --log-level info --port 0",
+            "--yolo --headless --no-auto-update --log-level all --stdio",
+        ] {
+            let cli = Cli::try_parse_from(std::iter::once("baton").chain(line.split(' '))).unwrap();
+            assert!(cli.sdk.are_used(), "{line}");
+        }
+    }
+
+    #[test]
+    fn global_options_are_the_last_group_of_every_help() {
+        fn check(command: &mut clap::Command) {
+            let help = command.render_long_help().to_string();
+            let headings = help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' '));
+            let options: Vec<&str> =
+                headings.filter(|line| line.to_lowercase().contains("options")).collect();
+            assert_eq!(options.last(), Some(&"Global options:"), "{help}");
+            let known = help.find("Global options:").unwrap_or(0);
+            assert!(help.find("\nOptions:").is_none_or(|own| own < known), "{help}");
+            command.get_subcommands_mut().filter(|command| command.get_name() != "help").for_each(check);
+        }
+        let mut command = Cli::command();
+        command.build();
+        check(&mut command);
+    }
+
+    #[test]
+    fn unknown_flag_is_named_in_the_error() {
+        let error =
+            Cli::try_parse_from(["baton", "--headless", "--nonexistent-flag-for-testing"]).unwrap_err();
+        assert!(error.to_string().contains("--nonexistent-flag-for-testing"));
+    }
+}

@@ -1,0 +1,174 @@
+//! Commands for operators: `stop`, `backup`, `restore`, `grants`, `audit`, `service`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+pub(super) const STOP_NOTES: &str = "\
+Servers that an SDK or `baton run` started belong to it and are not stopped.
+
+Exit codes: 0 stopped, 1 still running after the time limit, 3 no server was running.";
+
+/// Flags of `baton stop`.
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// Wait at most this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) timeout: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(super) const BACKUP_NOTES: &str = "\
+Examples:
+  baton backup ~/baton.tar                      back up while the server runs
+  baton backup --json backup.tar | jq .bytes    for scripts
+  tar tf backup.tar                             list what is in it
+
+A backup contains every session with its files, the grants of locations and the settings. Every prompt that was
+acknowledged before the backup began is in it. It contains no keys; sessions can contain anything that was said in them.
+
+Exit codes: 0 written, 1 failed, and then there is no file.";
+
+/// Flags of `baton backup`.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// File to write: a tar archive that only you can read
+    pub(crate) file: PathBuf,
+    /// Include the token that clients of the server must send
+    #[arg(long)]
+    pub(crate) with_token: bool,
+    /// Replace the file if it exists
+    #[arg(long, short)]
+    pub(crate) force: bool,
+    /// Print JSON, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(super) const RESTORE_NOTES: &str = "\
+Examples:
+  baton stop; baton restore --force backup.tar  go back to a backup, and keep the replaced state aside
+  baton restore --home /srv/baton backup.tar    restore to a new home
+
+The backup is unpacked and checked as a whole before anything is replaced. Restore only backups that you trust: grants in
+them let tools run without asking.
+
+Exit codes: 0 restored, 1 failed, and then nothing was changed.";
+
+/// Flags of `baton restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// Backup to restore
+    pub(crate) file: PathBuf,
+    /// Replace the sessions of a home that is not empty; they are moved aside
+    #[arg(long, short)]
+    pub(crate) force: bool,
+    /// Print JSON, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Subcommands of `baton grants`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GrantsCommand {
+    /// List what may run without asking, in all sessions and locations
+    List {
+        /// List only grants of this session, given by its id or a unique prefix of it
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revoke grants, also while a server runs
+    #[command(after_help = REVOKE_NOTES)]
+    Revoke(RevokeArgs),
+}
+
+const REVOKE_NOTES: &str = "\
+Examples:
+  baton grants revoke 0190c2f0                  one grant of a session, by its id in the list
+  baton grants revoke --session 3f2a            all grants and allow rules of a session; its deny rules stay
+  baton grants revoke --location /srv/project   all grants of a location
+
+Exit codes: 0 revoked, 1 failed, 3 there was no such grant.";
+
+/// Arguments of `baton grants revoke`.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct RevokeArgs {
+    /// Grant to revoke, by its id or a unique prefix of it
+    pub(crate) grant: Option<String>,
+    /// Revoke all grants and allow rules of this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Revoke all grants of this location
+    #[arg(long, value_name = "DIR")]
+    pub(crate) location: Option<String>,
+}
+
+/// Flags of `baton audit`.
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// List only what happened since: a date (2026-11-01), a time (2026-11-01T08:00:00Z) or a span (7d, 12h)
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Subcommands of `baton service`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceCommand {
+    /// Install the server as a service of systemd, and start it
+    #[command(after_help = SERVICE_NOTES)]
+    Install(InstallArgs),
+    /// Stop the service and remove it; sessions stay
+    Uninstall {
+        /// Remove the service of the system
+        #[arg(long)]
+        system: bool,
+    },
+    /// Show whether the service is installed and running
+    Status {
+        /// Show the service of the system
+        #[arg(long)]
+        system: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const SERVICE_NOTES: &str = "\
+Examples:
+  baton service install -- --http 127.0.0.1:8421
+  baton service install --print                 show the unit, install nothing
+  sudo baton service install --system --directory /srv/projects -- --http 127.0.0.1:8421
+
+Keys of models go into ~/.config/baton/environment, or /etc/baton/environment for the system; see docs/operations.md.
+
+Exit codes: 0 installed, 1 failed, 3 the unit is written, and systemd has to be told by hand.";
+
+/// Arguments of `baton service install`.
+#[derive(Debug, Args)]
+pub(crate) struct InstallArgs {
+    /// Install it for the system, as a user of its own, with hardening
+    #[arg(long)]
+    pub(crate) system: bool,
+    /// Print the unit, and install nothing
+    #[arg(long)]
+    pub(crate) print: bool,
+    /// User that the service of the system runs as
+    #[arg(long, value_name = "NAME", default_value = "baton", requires = "system")]
+    pub(crate) user: String,
+    /// Working directory of the server; a service of the system can write nowhere else
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// Arguments of `baton serve`
+    #[arg(last = true)]
+    pub(crate) serve: Vec<String>,
+}

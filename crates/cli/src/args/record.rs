@@ -1,0 +1,31 @@
+//! `baton record` and `baton replay`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  baton record hello.jsonl -- run \"Say hello\"   record one prompt
+  BATON_RECORD=hello.jsonl baton serve           record every session of a server
+  BATON_REPLAY=hello.jsonl baton run \"Say hello\"  answer from the recording, without a model";
+
+/// Arguments of `baton record`.
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// File to write the recording to; replaced if it exists
+    pub(crate) file: PathBuf,
+    /// Command of this program to record
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<String>,
+}
+
+/// Arguments of `baton replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// Recording to serve
+    pub(crate) file: PathBuf,
+    /// Listen on this port of 127.0.0.1; 0 picks a free port
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+}

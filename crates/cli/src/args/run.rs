@@ -1,0 +1,68 @@
+//! `baton run`, and the choice of a model.
+
+use clap::Args;
+
+/// Flags that choose a model.
+#[derive(Debug, Args, Default)]
+pub(crate) struct ModelArgs {
+    /// Use this model [env: OPENAI_MODEL]
+    #[arg(long, short)]
+    pub(crate) model: Option<String>,
+    /// Use the OpenAI-compatible API at this address [env: OPENAI_BASE_URL]
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// Use the built-in demo model, whatever else is configured
+    #[arg(long, conflicts_with_all = ["model", "base_url"])]
+    pub(crate) demo: bool,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  baton run \"explain src/main.rs\"
+  baton run --yes \"run the tests and fix what fails\"
+  git diff | baton run \"review this change\"
+  baton run --engine codex \"why does this test fail?\"
+  baton run --json \"hello\" | jq -r 'select(.type == \"assistant.message\").data.content'
+
+A running server of the same home (`baton serve`) runs the session, so that others can watch and steer it with
+`baton attach`; without one, this command does, and `baton attach` finds it too.
+
+Exit codes:
+  0    answered
+  1    failed
+  2    wrong usage
+  3    answered, but cut off at the model's limit of output tokens
+  4    stopped by the provider's content filter
+  5    answered, but a tool call was rejected, or nobody could be asked
+  130  cancelled";
+
+/// Flags of `baton run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Prompt to send; piped input follows it, or takes the place of `-`
+    #[arg(num_args = 0..)]
+    pub(crate) prompt: Vec<String>,
+    /// Continue the last session of this directory
+    #[arg(long = "continue", short = 'c', conflicts_with = "session")]
+    pub(crate) continue_last: bool,
+    /// Continue this session, given by its id or a unique prefix of it
+    #[arg(long, short, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Run the turn in another agent's program: codex, claude, opencode, pi; `--model` then names one of its models
+    #[arg(long, short, value_name = "NAME", conflicts_with_all = ["demo", "base_url"])]
+    pub(crate) engine: Option<String>,
+    /// Approve every tool call without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Print every event as a line of JSON instead of the answer
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print only the answer: no tool calls, no notes
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Run the session in this process, even if a server runs
+    #[arg(long)]
+    pub(crate) no_server: bool,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}

@@ -1,0 +1,57 @@
+//! `baton serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::ModelArgs;
+
+const NOTES: &str = "\
+Examples:
+  baton serve --port 8421                       SDK clients (JSON-RPC) on 127.0.0.1:8421
+  baton serve --http 127.0.0.1:8080             browsers and scripts, with a token
+  baton serve --socket /run/user/1000/baton.sock  HTTP on a socket file that only you can open
+  baton serve --http 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem --allow-host baton.example
+                                                other machines, with a token and TLS
+
+Without an address, the server opens a free port for SDKs and a socket file in the home directory for `baton attach`.
+Set limits for HTTP clients in the table [http] of the configuration file; see docs/http.md.
+
+When the server is ready, it prints `listening on URL` to stdout for each address. Ctrl-C stops it; nothing that was
+acknowledged is lost.";
+
+/// Flags of `baton serve`.
+#[derive(Debug, Args)]
+#[command(after_help = NOTES)]
+pub(crate) struct ServeArgs {
+    /// Listen for SDK clients (JSON-RPC) on this port of 127.0.0.1; 0 picks a free port
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Listen for HTTP clients on this address; port 0 picks a free port
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) http: Option<SocketAddr>,
+    /// Listen for HTTP clients on a socket file; only its owner can open it, so it needs no token
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Use TLS on the HTTP address, with this certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Read the token that clients must send from this file; created if missing [default: token in the home directory]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Let every user of this machine use the HTTP port without a token; the JSON-RPC port then serves your own processes only
+    #[arg(long, conflicts_with = "token_file")]
+    pub(crate) insecure_no_token: bool,
+    /// Accept HTTP requests addressed to this host name; can be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+    /// Let web pages of this origin use the server, such as `https://app.example`; can be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}

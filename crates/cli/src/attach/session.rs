@@ -1,0 +1,332 @@
+//! The main loop of `baton attach`: prints events, sends typed lines, and reconnects.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use baton_protocol::event::{Body, Outcome};
+use baton_protocol::{Event, SessionId};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::args::AttachArgs;
+use crate::client::{
+    Accepted, Client, Detail, Failure, PendingList, PendingRequest, Screen, ServerLocator, SessionInfo,
+    Stream, StreamedEvent, exit_code, is_about_requests,
+};
+use crate::signals::{FirstSignal, Interrupts};
+use crate::terminal::{self, Keyboard, Typed};
+
+/// Delays between attempts to reconnect; the last one repeats.
+const RECONNECT_DELAYS: [Duration; 4] =
+    [Duration::from_millis(200), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(3)];
+
+/// Time without an event after which the stream of a lost server is empty.
+const DRAIN_LIMIT: Duration = Duration::from_secs(2);
+
+/// How often a prompt is sent when the connection breaks.
+const SEND_ATTEMPTS: usize = 5;
+
+/// The exit code if the program is to end, none to continue.
+type Next = Result<Option<ExitCode>, Failure>;
+
+/// A terminal that is attached to a session.
+pub(super) struct AttachedSession<'a> {
+    args: &'a AttachArgs,
+    locator: ServerLocator<'a>,
+    client: Client,
+    session: String,
+    screen: Screen,
+    keyboard: Keyboard,
+    interrupts: Interrupts,
+    connected: bool,
+    /// Whether a `baton run` holds the session: it ends with its turn.
+    is_of_run: bool,
+    /// Position of the last durable event received.
+    cursor: u64,
+    /// Head of the session when the connection was made: events up to it are history.
+    head: u64,
+    busy: bool,
+    cancelling: bool,
+    /// The request that the user is asked about.
+    asked: Option<PendingRequest>,
+    /// Prompts sent from here that have no outcome yet.
+    sent: BTreeSet<String>,
+    /// Outcome of the last of them.
+    last_outcome: Option<Outcome>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Cancelled {
+    had_work: bool,
+}
+
+impl<'a> AttachedSession<'a> {
+    pub(super) fn new(
+        args: &'a AttachArgs,
+        locator: ServerLocator<'a>,
+        client: Client,
+        session: &SessionInfo,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            args,
+            client,
+            session: session.id.clone(),
+            screen: Screen::new(if args.json { Detail::Json } else { Detail::Full }),
+            keyboard: if args.read_only { Keyboard::none() } else { Keyboard::listen() },
+            interrupts: Interrupts::listen(FirstSignal::IsForwarded)?,
+            connected: false,
+            is_of_run: locator.is_run(&session.id),
+            cursor: session.head.saturating_sub(args.history),
+            head: session.head,
+            busy: session.busy,
+            cancelling: false,
+            asked: None,
+            sent: BTreeSet::new(),
+            last_outcome: None,
+            locator,
+        })
+    }
+
+    /// Runs until the user leaves or the session is gone.
+    pub(super) async fn run(mut self) -> anyhow::Result<ExitCode> {
+        let mut attempts = 0;
+        loop {
+            match self.follow_stream().await {
+                Ok(code) => return Ok(code),
+                Err(Failure::Unreachable(why)) => {
+                    if std::mem::take(&mut self.connected) {
+                        attempts = 0;
+                        self.screen.note(&format!("connection lost ({why}); reconnecting"));
+                    }
+                }
+                Err(refused) => return Err(refused.into()),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(RECONNECT_DELAYS[attempts.min(RECONNECT_DELAYS.len() - 1)]) => attempts += 1,
+                () = self.interrupts.next() => return Ok(ExitCode::SUCCESS),
+            }
+            if !self.locate_again() && self.is_of_run {
+                self.screen.note("the run that held the session has ended");
+                return Ok(ExitCode::from(self.last_outcome.map_or(0, exit_code)));
+            }
+        }
+    }
+
+    /// Looks for the server again: a restarted one may listen at another address, and the session of an ended run is served
+    /// by the server of the home. Until one is found, the old address is used. Returns whether one was found.
+    fn locate_again(&mut self) -> bool {
+        match self.locator.connect_for(&self.session) {
+            Ok(client) => {
+                self.client = client;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Follows the session for as long as one connection lasts.
+    async fn follow_stream(&mut self) -> Result<ExitCode, Failure> {
+        let info: SessionInfo = self.client.get(&self.path("")).await?;
+        (self.head, self.busy) = (info.head, info.busy);
+        let mut stream = self.client.stream(&self.session, self.cursor).await?;
+        self.connected = true;
+        if self.is_up_to_date() {
+            self.ask_user().await?;
+        }
+        loop {
+            let next = tokio::select! {
+                event = stream.next() => match event {
+                    Ok(Some(event)) => self.receive(&event).await,
+                    Ok(None) => Err(Failure::Unreachable("the server ended the stream".into())),
+                    Err(lost) => Err(lost),
+                },
+                typed = self.keyboard.next() => self.typed(typed).await,
+                () = self.interrupts.next() => self.interrupted().await,
+            };
+            if let Err(Failure::Unreachable(_)) = &next {
+                self.drain(&mut stream).await;
+            }
+            let next = next?;
+            if let Some(code) = next {
+                return Ok(code);
+            }
+        }
+    }
+
+    /// Shows the events that a lost server has sent: it may have ended regularly, with the session's last turn.
+    async fn drain(&mut self, stream: &mut Stream) {
+        while let Ok(Ok(Some(event))) = tokio::time::timeout(DRAIN_LIMIT, stream.next()).await {
+            self.accept(&event);
+        }
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("/api/sessions/{}{rest}", self.session)
+    }
+
+    fn is_up_to_date(&self) -> bool {
+        self.cursor >= self.head
+    }
+
+    /// Handles an event.
+    async fn receive(&mut self, streamed: &StreamedEvent) -> Next {
+        let was_history = !self.is_up_to_date();
+        let about_requests = self.accept(streamed).is_some_and(|event| is_about_requests(&event.body));
+        if self.is_up_to_date() && (was_history || about_requests) {
+            self.ask_user().await?;
+        }
+        Ok(self.done())
+    }
+
+    /// Shows and tracks an event. Returns none for one that cannot be parsed: it comes from a newer server.
+    fn accept(&mut self, streamed: &StreamedEvent) -> Option<Event> {
+        self.cursor = streamed.seq.unwrap_or(self.cursor);
+        if self.screen.is_json() {
+            terminal::json_line(&streamed.json);
+        }
+        let event = Event::parse(&streamed.json).ok()?;
+        self.track(&event.body);
+        self.show(&event);
+        Some(event)
+    }
+
+    fn show(&mut self, event: &Event) {
+        match &event.body {
+            Body::UserMessage(message) => {
+                let typed_here = self.keyboard.is_terminal()
+                    && message.message_id.is_some_and(|id| self.sent.contains(&id.to_string()));
+                if !typed_here {
+                    self.screen.prompt(&message.content);
+                }
+            }
+            Body::SessionError(error) => self.screen.note(&format!("! {}", error.message)),
+            Body::TurnSettled(settled) => self.screen.show_outcome(settled.outcome, &settled.reason),
+            Body::SessionIdle(_) => self.screen.end_line(),
+            _ => self.screen.show(event),
+        }
+    }
+
+    /// Keeps track of what is running, and of outcomes.
+    fn track(&mut self, body: &Body) {
+        match body {
+            Body::PromptAccepted(_) => self.busy = true,
+            Body::SessionIdle(_) => (self.busy, self.cancelling) = (false, false),
+            Body::TurnSettled(settled) => {
+                for id in &settled.prompt_ids {
+                    if self.sent.remove(&id.to_string()) {
+                        self.last_outcome = Some(settled.outcome);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the exit code once input has ended and every prompt from it has an outcome.
+    fn done(&self) -> Option<ExitCode> {
+        if self.keyboard.is_open() || !self.sent.is_empty() {
+            return None;
+        }
+        self.last_outcome.map(|outcome| ExitCode::from(exit_code(outcome)))
+    }
+
+    /// Asks the user about the next pending request. The list is fetched each time, because another client may have
+    /// answered.
+    async fn ask_user(&mut self) -> Result<(), Failure> {
+        let pending = match self.client.get::<PendingList>(&self.path("/requests")).await {
+            Ok(list) => list.requests,
+            // Another server holds the session, and its clients answer.
+            Err(Failure::Refused { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let still = |asked: &PendingRequest| pending.iter().any(|other| other.request_id == asked.request_id);
+        if self.asked.as_ref().is_some_and(still) {
+            return Ok(());
+        }
+        if self.asked.take().is_some() {
+            self.screen.note("answered elsewhere");
+        }
+        let Some(next) = pending.into_iter().find(PendingRequest::is_for_user) else { return Ok(()) };
+        let hint = if self.args.read_only { "(waiting for an answer)" } else { next.hint() };
+        self.screen.ask(&next.describe(), hint);
+        self.asked = Some(next);
+        Ok(())
+    }
+
+    /// Handles a typed line: an answer if a request is open, else a prompt.
+    async fn typed(&mut self, typed: Typed) -> Next {
+        let line = match typed {
+            Typed::Line(line) => line,
+            Typed::End if self.keyboard.is_terminal() => return Ok(Some(ExitCode::SUCCESS)),
+            Typed::End => return Ok(self.done()),
+        };
+        match self.asked.take() {
+            Some(asked) => self.answer(asked, &line).await?,
+            None if line.trim().is_empty() => {}
+            None => self.prompt(&line).await?,
+        }
+        Ok(None)
+    }
+
+    /// Sends a prompt; during a turn it steers the turn.
+    async fn prompt(&mut self, text: &str) -> Result<(), Failure> {
+        let key = SessionId::random();
+        let body = json!({ "text": text, "immediate": self.busy });
+        let path = self.path("/prompts");
+        for remaining in (0..SEND_ATTEMPTS).rev() {
+            match self.client.post::<Accepted>(&path, &body, Some(key.as_str())).await {
+                Ok(accepted) => {
+                    self.busy = true;
+                    self.sent.insert(accepted.prompt_id);
+                    return Ok(());
+                }
+                // The same idempotency key: the prompt is not accepted twice.
+                Err(Failure::Unreachable(_)) if remaining > 0 => {
+                    tokio::time::sleep(RECONNECT_DELAYS[2]).await;
+                    self.locate_again();
+                }
+                Err(Failure::Refused { message, .. }) => {
+                    self.screen.note(&format!("! {message}"));
+                    return Ok(());
+                }
+                Err(lost) => {
+                    self.screen.note("! the prompt was not sent; type it again");
+                    return Err(lost);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, asked: PendingRequest, line: &str) -> Result<(), Failure> {
+        let Some(answer) = asked.answer(line) else {
+            self.screen.note(&format!("not an answer; {}", asked.hint()));
+            self.asked = Some(asked);
+            return Ok(());
+        };
+        let path = self.path(&format!("/requests/{}", asked.request_id));
+        match self.client.post::<serde_json::Value>(&path, &answer, None).await {
+            Ok(_) => {}
+            Err(Failure::Refused { message, .. }) => self.screen.note(&format!("! {message}")),
+            // Asked again on the next connection, if it is still pending.
+            Err(lost) => return Err(lost),
+        }
+        self.ask_user().await
+    }
+
+    /// Handles Ctrl-C: cancels the running turn; leaves if nothing runs or it was pressed before.
+    async fn interrupted(&mut self) -> Next {
+        if self.args.read_only || self.cancelling {
+            return Ok(Some(ExitCode::SUCCESS));
+        }
+        let cancelled: Cancelled = self.client.post(&self.path("/cancel"), &json!({}), None).await?;
+        if !cancelled.had_work {
+            return Ok(Some(ExitCode::SUCCESS));
+        }
+        self.cancelling = true;
+        self.screen.note("cancelled; press Ctrl-C again to leave");
+        Ok(None)
+    }
+}

@@ -1,0 +1,171 @@
+//! A client of a server's HTTP API.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use baton_protocol::sse;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Time limit for a connection to be established.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// Time without a byte after which a connection counts as lost. The server sends a keep-alive every 15 s.
+const SILENCE_LIMIT: Duration = Duration::from_secs(45);
+
+/// The address of an HTTP API.
+#[derive(Debug, Clone)]
+pub(crate) enum Address {
+    Url(String),
+    Socket(PathBuf),
+}
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Nothing listens, or the connection broke; can be retried.
+    #[error("cannot reach the server: {0}")]
+    Unreachable(String),
+    /// The server refused the request.
+    #[error("{message}")]
+    Refused { code: String, message: String },
+}
+
+/// A connection pool to one server, with its token.
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: String,
+    token: Option<String>,
+}
+
+/// An event of a stream.
+pub(crate) struct StreamedEvent {
+    /// Position in the session's sequence; none for an ephemeral event.
+    pub(crate) seq: Option<u64>,
+    /// The event, as JSON.
+    pub(crate) json: String,
+}
+
+impl Client {
+    pub(crate) fn new(address: Address, token: Option<String>) -> anyhow::Result<Self> {
+        let builder = reqwest::Client::builder()
+            .tls_backend_preconfigured(baton_model::http::tls_config()?)
+            // A proxy must not see a token for a server on this machine.
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_LIMIT)
+            .read_timeout(SILENCE_LIMIT);
+        let (builder, base) = match address {
+            Address::Url(url) => (builder, url),
+            Address::Socket(path) => (builder.unix_socket(path), "http://localhost".to_owned()),
+        };
+        Ok(Self { http: builder.build()?, base, token })
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        let request = self.http.get(format!("{}{path}", self.base));
+        parse(self.send(request).await?).await
+    }
+
+    /// Posts a body. With an idempotency key, a retry after a failure has no second effect.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &Value,
+        key: Option<&str>,
+    ) -> Result<T, Failure> {
+        let mut request = self.http.post(format!("{}{path}", self.base));
+        request = request.header("content-type", "application/json").body(body.to_string());
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        parse(self.send(request).await?).await
+    }
+
+    /// Changes a resource.
+    pub(crate) async fn patch<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
+        let request = self.http.patch(format!("{}{path}", self.base));
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        parse(self.send(request).await?).await
+    }
+
+    /// Deletes a resource.
+    pub(crate) async fn delete(&self, path: &str) -> Result<(), Failure> {
+        self.send(self.http.delete(format!("{}{path}", self.base))).await.map(drop)
+    }
+
+    /// Streams a session's events after a position.
+    pub(crate) async fn stream(&self, session: &str, after: u64) -> Result<Stream, Failure> {
+        let request = self.http.get(format!("{}/api/sessions/{session}/events", self.base));
+        let request = request.header("accept", "text/event-stream").header("last-event-id", after);
+        Ok(Stream {
+            response: self.send(request).await?,
+            // Baton's own server is trusted: events have no size limit.
+            parser: sse::Parser::new(usize::MAX),
+            events: VecDeque::new(),
+        })
+    }
+
+    async fn send(&self, mut request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let response = request.send().await.map_err(unreachable)?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let body = response.bytes().await.map_err(unreachable)?;
+        match serde_json::from_slice::<ErrorBody>(&body) {
+            Ok(ErrorBody { error }) => Err(Failure::Refused { code: error.code, message: error.message }),
+            Err(_) => {
+                Err(Failure::Unreachable(format!("not a Baton server: it answered with status {status}")))
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    error: ErrorDetail,
+}
+
+#[derive(Deserialize)]
+struct ErrorDetail {
+    code: String,
+    message: String,
+}
+
+async fn parse<T: DeserializeOwned>(response: reqwest::Response) -> Result<T, Failure> {
+    let bytes = response.bytes().await.map_err(unreachable)?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Failure::Unreachable(format!("not a Baton server: {error}")))
+}
+
+fn unreachable(error: reqwest::Error) -> Failure {
+    let error = error.without_url();
+    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    Failure::Unreachable(causes.last().map(ToString::to_string).unwrap_or_default())
+}
+
+/// An open event stream.
+pub(crate) struct Stream {
+    response: reqwest::Response,
+    parser: sse::Parser,
+    events: VecDeque<sse::Event>,
+}
+
+impl Stream {
+    /// Waits for the next event; none when the server ended the stream. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Result<Option<StreamedEvent>, Failure> {
+        loop {
+            if let Some(sse::Event { id, data, .. }) = self.events.pop_front() {
+                return Ok(Some(StreamedEvent { seq: id.and_then(|id| id.parse().ok()), json: data }));
+            }
+            let Some(bytes) = self.response.chunk().await.map_err(unreachable)? else { return Ok(None) };
+            let parsed = self.parser.push(&bytes, |event| self.events.push_back(event));
+            parsed.map_err(|error| Failure::Unreachable(error.to_string()))?;
+        }
+    }
+}

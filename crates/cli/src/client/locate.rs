@@ -1,0 +1,126 @@
+//! Finds the server of a session: the one that is named, the process that holds the session, or the server of the home.
+
+use std::path::Path;
+
+use anyhow::Context;
+
+use super::{Address, Client, SessionInfo};
+use crate::discovery::{Role, RunningServer};
+
+/// Finds servers. Used again after a lost connection: a restarted server may listen at another address.
+#[derive(Clone, Copy)]
+pub(crate) struct ServerLocator<'a> {
+    /// Address given by the user.
+    pub(crate) url: Option<&'a str>,
+    /// Socket file given by the user.
+    pub(crate) socket: Option<&'a Path>,
+    /// File with the token, given by the user.
+    pub(crate) token_file: Option<&'a Path>,
+    pub(crate) home: &'a Path,
+    /// The token itself.
+    pub(crate) token: Option<&'a str>,
+}
+
+impl ServerLocator<'_> {
+    /// Connects to the named server, the server of this home, or else the newest `baton run` of it.
+    pub(crate) fn connect(&self) -> anyhow::Result<Client> {
+        if let Some(named) = self.named() {
+            return named;
+        }
+        let running = RunningServer::all(self.home);
+        let reachable =
+            |role: Role| running.iter().find(|server| server.role == role && server.is_reachable());
+        match (reachable(Role::Server).or_else(|| reachable(Role::Run)), running.first()) {
+            (Some(server), _) => self.client(server),
+            (None, Some(_)) => anyhow::bail!(
+                "the server of {} has no HTTP address; start it with --socket or --http",
+                self.home.display()
+            ),
+            (None, None) => anyhow::bail!(
+                "no running server for {}; start one with `baton serve`, or set --url or --socket",
+                self.home.display()
+            ),
+        }
+    }
+
+    /// The session of the newest `baton run`, if no server of this home runs.
+    pub(crate) fn session_of_run(&self) -> Option<String> {
+        let running = RunningServer::all(self.home);
+        let is_alone = self.named().is_none() && !running.iter().any(|server| server.role == Role::Server);
+        is_alone.then(|| running.into_iter().find_map(|run| run.session))?
+    }
+
+    /// Connects to the `baton run` or the other server that holds a session; none if the connected server can serve it.
+    pub(crate) fn connect_to_holder(&self, session: &SessionInfo) -> anyhow::Result<Option<Client>> {
+        if self.url.is_some() || self.socket.is_some() {
+            return Ok(None);
+        }
+        let running = RunningServer::all(self.home);
+        let holds = |server: &&RunningServer| {
+            server.session.as_ref() == Some(&session.id)
+                || session.held_by.as_ref().is_some_and(|holder| holder.pid == server.pid())
+        };
+        if let Some(holder) = running.iter().filter(|server| server.is_reachable()).find(holds) {
+            return self.client(holder).map(Some);
+        }
+        anyhow::ensure!(
+            running.iter().any(|server| server.role == Role::Server),
+            "session {} is not in use, and no server runs; start one with `baton serve`, or continue it with \
+             `baton run --session {}`",
+            session.id,
+            session.id
+        );
+        Ok(None)
+    }
+
+    /// Whether a `baton run` of this home holds a session.
+    pub(crate) fn is_run(&self, session: &str) -> bool {
+        let of_run = |server: &RunningServer| server.session.as_deref() == Some(session);
+        self.named().is_none() && RunningServer::all(self.home).iter().any(of_run)
+    }
+
+    /// Connects to the process that serves a session now; an error if none does.
+    pub(crate) fn connect_for(&self, session: &str) -> anyhow::Result<Client> {
+        if let Some(named) = self.named() {
+            return named;
+        }
+        let running = RunningServer::all(self.home);
+        let run = running.iter().find(|server| server.session.as_deref() == Some(session));
+        let server = running.iter().find(|server| server.role == Role::Server && server.is_reachable());
+        self.client(run.or(server).context("no process serves the session any more")?)
+    }
+
+    fn named(&self) -> Option<anyhow::Result<Client>> {
+        let address = match (self.url, self.socket) {
+            (Some(url), _) => Address::Url(url.trim_end_matches('/').to_owned()),
+            (None, Some(socket)) => Address::Socket(socket.to_owned()),
+            (None, None) => return None,
+        };
+        Some(self.token(None).and_then(|token| Client::new(address, token)))
+    }
+
+    /// Connects to a server. Its socket file is preferred to its port, because it needs no token.
+    pub(crate) fn client(&self, server: &RunningServer) -> anyhow::Result<Client> {
+        let (address, token_file) = match (&server.socket, &server.url) {
+            (Some(socket), _) => (Address::Socket(socket.clone()), None),
+            (None, Some(url)) => (Address::Url(url.clone()), server.token_file.as_deref()),
+            (None, None) => anyhow::bail!("process {} has no HTTP address", server.pid()),
+        };
+        Client::new(address, self.token(token_file)?)
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a client has no other sessions that file access could block"
+    )]
+    fn token(&self, file: Option<&Path>) -> anyhow::Result<Option<String>> {
+        match (self.token, self.token_file.or(file)) {
+            (Some(token), _) => Ok(Some(token.to_owned())),
+            (None, Some(file)) => {
+                let read = std::fs::read_to_string(file);
+                Ok(Some(read.with_context(|| format!("cannot read {}", file.display()))?.trim().to_owned()))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+}

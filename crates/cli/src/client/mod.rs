@@ -1,0 +1,79 @@
+//! What the commands that use a server have in common: [`http`] is its API, [`locate`] finds it, [`requests`] are its
+//! questions to the user, [`screen`] shows events.
+
+mod http;
+mod locate;
+mod requests;
+mod screen;
+
+use serde::Deserialize;
+
+pub(crate) use self::http::{Address, Client, Failure, Stream, StreamedEvent};
+pub(crate) use self::locate::ServerLocator;
+pub(crate) use self::requests::{PendingList, PendingRequest, is_about_requests};
+pub(crate) use self::screen::{Detail, Screen};
+
+/// A session in a server's list.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionInfo {
+    pub(crate) id: String,
+    pub(crate) title: Option<String>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) head: u64,
+    pub(crate) busy: bool,
+    /// The process that holds the session, if it is another one than the server.
+    pub(crate) held_by: Option<Holder>,
+    /// Model or engine of the session, if it has chosen one.
+    #[serde(default)]
+    pub(crate) model: Option<String>,
+}
+
+/// A process that holds a session.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Holder {
+    pub(crate) pid: u32,
+}
+
+#[derive(Deserialize)]
+struct SessionList {
+    sessions: Vec<SessionInfo>,
+}
+
+/// A prompt that was accepted.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Accepted {
+    pub(crate) prompt_id: String,
+}
+
+impl Client {
+    /// Lists all sessions, last changed first.
+    pub(crate) async fn sessions(&self) -> Result<Vec<SessionInfo>, Failure> {
+        Ok(self.get::<SessionList>("/api/sessions?limit=10000").await?.sessions)
+    }
+
+    /// Finds a session by its id or a unique prefix of it.
+    pub(crate) async fn find(&self, wanted: &str) -> anyhow::Result<SessionInfo> {
+        let mut all = self.sessions().await?;
+        if let Some(exact) = all.iter().position(|session| session.id == *wanted) {
+            return Ok(all.swap_remove(exact));
+        }
+        all.retain(|session| session.id.starts_with(wanted));
+        match all.len() {
+            0 => anyhow::bail!("no session {wanted:?} on the server; `baton sessions list` shows all"),
+            1 => Ok(all.swap_remove(0)),
+            _ => anyhow::bail!("{wanted:?} matches several sessions; give more of the id"),
+        }
+    }
+}
+
+/// The exit code of a prompt with this outcome.
+pub(crate) fn exit_code(outcome: baton_protocol::event::Outcome) -> u8 {
+    use baton_protocol::event::Outcome;
+    match outcome {
+        Outcome::Completed => 0,
+        Outcome::Failed => 1,
+        Outcome::Cancelled | Outcome::Interrupted => 130,
+    }
+}

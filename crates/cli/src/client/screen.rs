@@ -1,0 +1,240 @@
+//! Prints the events of a session: answers to standard output, everything else to standard error.
+
+use std::collections::BTreeMap;
+
+use baton_protocol::ToolCallId;
+use baton_protocol::event::{AssistantUsage, Body, Event, ModelCallFailure, Outcome, ToolComplete};
+
+use crate::terminal::Question;
+use crate::{show, terminal};
+
+/// Limit of lines for the output of a running tool, and for a result that was not streamed.
+const OUTPUT_LINES: usize = 10;
+const RESULT_LINES: usize = 4;
+
+/// How much is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Everything.
+    Full,
+    /// Only answers and questions.
+    Answers,
+    /// Nothing: events are printed as JSON instead.
+    Json,
+}
+
+/// The printed part of a session.
+pub(crate) struct Screen {
+    detail: Detail,
+    /// The printed part of the answer that is being streamed.
+    streamed: String,
+    answer: terminal::AnswerPrinter,
+    /// Why the last answer is incomplete, until it is shown.
+    incomplete: Option<&'static str>,
+    /// Whether a hint waits for the user's line.
+    hint_is_open: bool,
+    /// Output of running tools.
+    outputs: BTreeMap<ToolCallId, Output>,
+}
+
+/// Output of a tool.
+#[derive(Default)]
+struct Output {
+    /// The line that has not ended.
+    line: String,
+    /// Number of lines so far.
+    lines: usize,
+}
+
+impl Screen {
+    pub(crate) fn new(detail: Detail) -> Self {
+        let (streamed, answer) = (String::new(), terminal::AnswerPrinter::new());
+        Self { detail, streamed, answer, incomplete: None, hint_is_open: false, outputs: BTreeMap::new() }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.detail == Detail::Json
+    }
+
+    /// Prints an event. Messages of sub-agents go to the main conversation; of them, only tool calls are shown.
+    pub(crate) fn show(&mut self, event: &Event) {
+        if self.is_json() {
+            return;
+        }
+        match &event.body {
+            Body::ToolStart(start) => self.note(&format!("▸ {}", show::call(start))),
+            Body::ToolComplete(complete) => self.finish_output(complete, event.agent_id.is_some()),
+            _ if event.agent_id.is_some() => {}
+            Body::MessageStart(_) => self.begin_answer(),
+            Body::MessageDelta(delta) => {
+                self.answer.print(&delta.delta_content);
+                self.streamed.push_str(&delta.delta_content);
+            }
+            Body::AssistantMessage(message) => self.finish_answer(&message.content),
+            Body::ToolPartialResult(part) => self.show_output(&part.tool_call_id, &part.partial_output),
+            Body::ToolProgress(progress) => self.note(&format!("  {}", progress.progress_message)),
+            Body::ModelCallFailure(failure) => self.show_failure(failure),
+            // Arrives before the end of the answer, and is shown after it.
+            Body::AssistantUsage(usage) => self.incomplete = incomplete(usage),
+            Body::TurnEnd(_) => self.show_incomplete(),
+            Body::SessionWarning(warning) => self.note(&format!("! {}", warning.message)),
+            _ => {}
+        }
+    }
+
+    /// Prints what of a complete answer was not streamed; all of it if some of the stream was missed.
+    fn finish_answer(&mut self, content: &str) {
+        match content.strip_prefix(self.streamed.as_str()) {
+            Some(rest) => self.answer.print(rest),
+            None => {
+                self.end_line();
+                self.answer.print(content);
+            }
+        }
+        self.begin_answer();
+        self.show_incomplete();
+    }
+
+    /// Ends the answer before, if any.
+    fn begin_answer(&mut self) {
+        self.end_line();
+        self.streamed.clear();
+    }
+
+    fn show_incomplete(&mut self) {
+        if let Some(why) = self.incomplete.take() {
+            self.warn(why);
+        }
+    }
+
+    /// Shows a failed model call that is repeated. The last failure is the outcome of the turn.
+    fn show_failure(&mut self, failure: &ModelCallFailure) {
+        let Some(pause) = failure.retry_in_ms else { return };
+        let why = failure.error_message.as_deref().unwrap_or("the model call failed");
+        self.note(&format!("! {why} Retrying in {:.1} s.", pause as f64 / 1000.0));
+    }
+
+    fn show_output(&mut self, call: &ToolCallId, text: &str) {
+        let output = self.outputs.entry(call.clone()).or_default();
+        output.line.push_str(text);
+        let mut complete = Vec::new();
+        while let Some(end) = output.line.find('\n') {
+            let line: String = output.line.drain(..=end).collect();
+            output.lines += 1;
+            if output.lines <= OUTPUT_LINES {
+                complete.push(line);
+            }
+        }
+        complete.iter().for_each(|line| self.output_line(line));
+    }
+
+    /// Shows the rest of a tool's output, or its result if it had none.
+    fn finish_output(&mut self, complete: &ToolComplete, of_agent: bool) {
+        let output = self.outputs.remove(&complete.tool_call_id);
+        if !complete.success {
+            let why = complete.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
+            self.note(&format!("✗ {}", why.lines().next().unwrap_or_default()));
+            return;
+        }
+        let (rest, shown, total) = match (&output, &complete.result) {
+            _ if of_agent => return,
+            (Some(output), _) => {
+                let has_rest = !output.line.is_empty();
+                let rest: Vec<&str> =
+                    output.line.lines().take(usize::from(output.lines < OUTPUT_LINES)).collect();
+                let total = output.lines + usize::from(has_rest);
+                (rest, OUTPUT_LINES, total)
+            }
+            (None, Some(result)) => {
+                let text = result.detailed_content.as_deref().unwrap_or(&result.content).trim_end();
+                (text.lines().take(RESULT_LINES).collect(), RESULT_LINES, text.lines().count())
+            }
+            (None, None) => return,
+        };
+        rest.into_iter().for_each(|line| self.output_line(line));
+        if total > shown {
+            self.output_line(&format!("… ({} more lines)", total - shown));
+        }
+    }
+
+    fn output_line(&mut self, line: &str) {
+        if self.detail == Detail::Full {
+            self.end_line();
+            terminal::output_line(line.trim_end_matches(['\n', '\r']));
+        }
+    }
+
+    /// Prints an outcome other than success.
+    pub(crate) fn show_outcome(&mut self, outcome: Outcome, reason: &str) {
+        if outcome != Outcome::Completed {
+            self.note(&format!("({reason})"));
+        }
+    }
+
+    /// Prints a note on its own line.
+    pub(crate) fn note(&mut self, text: &str) {
+        if self.detail == Detail::Full {
+            self.end_line();
+            terminal::note(text);
+        }
+    }
+
+    /// Prints a note that is part of the answer: also if only answers are printed.
+    pub(crate) fn warn(&mut self, text: &str) {
+        if !self.is_json() {
+            self.end_line();
+            terminal::note(text);
+        }
+    }
+
+    /// Prints a prompt of another client.
+    pub(crate) fn prompt(&mut self, text: &str) {
+        if !self.is_json() {
+            self.end_line();
+            terminal::paragraph("> ", text);
+        }
+    }
+
+    /// Prints a question.
+    pub(crate) fn ask(&mut self, question: &Question, hint: &str) {
+        if !self.is_json() {
+            self.end_line();
+            terminal::print_question(question, hint);
+        }
+    }
+
+    /// Prints a question whatever else is printed: the command waits for its answer, which is typed behind the hint.
+    pub(crate) fn question(&mut self, question: &Question, hint: &str) {
+        self.end_line();
+        terminal::print_open_question(question, hint);
+        self.hint_is_open = true;
+    }
+
+    /// Prints that a typed line is not an answer.
+    pub(crate) fn ask_again(&mut self, hint: &str) {
+        self.end_line();
+        terminal::print_open_line(&format!("not an answer; {hint}"));
+        self.hint_is_open = true;
+    }
+
+    /// The user has ended the line of the hint.
+    pub(crate) fn line_was_typed(&mut self) {
+        self.hint_is_open = false;
+    }
+
+    pub(crate) fn end_line(&mut self) {
+        if std::mem::take(&mut self.hint_is_open) {
+            terminal::end_open_line();
+        }
+        self.answer.end_line();
+    }
+}
+
+/// Why the model stopped before its answer was complete; none if it is.
+fn incomplete(usage: &AssistantUsage) -> Option<&'static str> {
+    match usage.finish_reason.as_deref() {
+        Some("length") => Some("! the answer is cut off: the model reached its limit of output tokens"),
+        Some("content_filter") => Some("! the provider's content filter stopped the answer"),
+        _ => None,
+    }
+}

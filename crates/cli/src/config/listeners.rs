@@ -1,0 +1,111 @@
+//! Options of the listeners: `[rpc]` and `[http]` of the configuration file, and the flags of `baton serve`.
+#![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use baton_http::{HttpOptions, TlsIdentity};
+use baton_rpc::RpcLimits;
+use serde::Deserialize;
+
+use crate::args::ServeArgs;
+
+/// The `[rpc]` table of the configuration file. Missing keys have defaults.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RpcTable {
+    token_seconds: Option<u64>,
+}
+
+impl RpcTable {
+    /// Returns the limits of JSON-RPC clients.
+    pub(crate) fn limits(&self) -> RpcLimits {
+        let default = RpcLimits::default();
+        let time_before_token = self.token_seconds.map_or(default.time_before_token, Duration::from_secs);
+        RpcLimits { time_before_token, ..default }
+    }
+}
+
+/// The `[http]` table of the configuration file. Missing keys have defaults.
+#[derive(Debug, Default, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct HttpTable {
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    allow_hosts: Vec<String>,
+    allow_origins: Vec<String>,
+    max_body_bytes: Option<usize>,
+    max_connections: Option<usize>,
+    max_streams: Option<usize>,
+    requests_per_second: Option<u32>,
+    header_seconds: Option<u64>,
+    body_seconds: Option<u64>,
+}
+
+impl HttpTable {
+    /// Returns the options of the HTTP listener.
+    pub(crate) fn options(&self, args: &ServeArgs, token: Option<&str>) -> anyhow::Result<HttpOptions> {
+        let default = HttpOptions::default();
+        let seconds = |configured: Option<u64>, default| configured.map_or(default, Duration::from_secs);
+        // A literal address cannot be rebound by DNS, so requests that name it are meant for this server.
+        let own = args.http.map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
+        let own = own.map(|ip| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() });
+        let origins = [&self.allow_origins[..], &args.allow_origin].concat();
+        origins.iter().try_for_each(|origin| check_origin(origin))?;
+        Ok(HttpOptions {
+            token: token.map(str::to_owned),
+            hosts: own.into_iter().chain([&self.allow_hosts[..], &args.allow_host].concat()).collect(),
+            origins,
+            max_body: self.max_body_bytes.unwrap_or(default.max_body),
+            max_connections: self.max_connections.unwrap_or(default.max_connections),
+            max_streams: self.max_streams.unwrap_or(default.max_streams),
+            requests_per_second: self.requests_per_second.unwrap_or(default.requests_per_second),
+            header_time: seconds(self.header_seconds, default.header_time),
+            body_time: seconds(self.body_seconds, default.body_time),
+            max_backlog: default.max_backlog,
+        })
+    }
+
+    /// Returns the certificate and its key, if TLS is configured.
+    pub(crate) fn tls(&self, args: &ServeArgs) -> anyhow::Result<Option<TlsIdentity>> {
+        let (cert, key) = (args.tls_cert.as_ref().or(self.tls_cert.as_ref()), args.tls_key.as_ref());
+        let (cert, key) = match (cert, key.or(self.tls_key.as_ref())) {
+            (None, None) => return Ok(None),
+            (Some(cert), Some(key)) => (cert, key),
+            _ => anyhow::bail!("TLS needs both a certificate and its key: --tls-cert and --tls-key"),
+        };
+        let identity = TlsIdentity::from_pem(&read(cert)?, &read(key)?);
+        identity.map(Some).with_context(|| format!("in {} and {}", cert.display(), key.display()))
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Refuses an origin that can never match, so that the mistake shows at the start and not in a browser's console.
+fn check_origin(origin: &str) -> anyhow::Result<()> {
+    let authority = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+    let fits = authority.is_some_and(|a| !a.is_empty() && !a.contains(['/', '?', '#', '*', ' ']));
+    anyhow::ensure!(
+        fits,
+        "{origin:?} is not an origin: write it as https://app.example or http://localhost:3000, without a path"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_that_can_never_match_are_refused() {
+        for good in ["https://app.example", "http://localhost:3000", "http://[::1]:80"] {
+            check_origin(good).unwrap();
+        }
+        for bad in ["app.example", "https://app.example/", "*", "https://*.example", "https://", "null"] {
+            assert!(check_origin(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Settings: from flags, the environment and the configuration file, in this order of precedence. Every value carries its
+//! source, for `baton config`.
+#![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
+
+mod endpoint;
+mod engines;
+mod environment;
+mod listeners;
+mod show;
+mod workspaces;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use baton_crush::WorkspaceOptions;
+use baton_runtime::Endpoint;
+use baton_store::sqlite::Durability;
+use serde::Deserialize;
+
+use self::endpoint::ModelTable;
+use self::engines::EngineTable;
+use self::listeners::{HttpTable, RpcTable};
+use self::workspaces::WorkspaceTable;
+use crate::args::{Global, ModelArgs};
+use crate::logging::LogFormat;
+use crate::tool_environment::ToolsTable;
+
+pub(crate) use self::endpoint::{describe, fingerprint};
+pub(crate) use self::environment::Environment;
+pub(crate) use self::show::show;
+
+/// The configuration file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    home: Option<PathBuf>,
+    log_level: Option<String>,
+    log_format: Option<String>,
+    durability: Option<String>,
+    model: ModelTable,
+    engines: BTreeMap<String, EngineTable>,
+    rpc: RpcTable,
+    http: HttpTable,
+    workspaces: WorkspaceTable,
+    tools: ToolsTable,
+    store: StoreTable,
+}
+
+/// The `[store]` table of the configuration file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct StoreTable {
+    /// How long unused sessions are kept, such as `90d`.
+    keep: Option<String>,
+}
+
+/// A value and its source.
+#[derive(Debug, Clone)]
+pub(crate) struct Sourced<T> {
+    pub(crate) value: T,
+    pub(crate) source: String,
+}
+
+/// All settings.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) home: Sourced<PathBuf>,
+    pub(crate) log_level: Sourced<String>,
+    pub(crate) log_format: Sourced<LogFormat>,
+    pub(crate) durability: Sourced<Durability>,
+    pub(crate) endpoint: Sourced<Endpoint>,
+    pub(crate) model: Option<Sourced<String>>,
+    pub(crate) engines: BTreeMap<String, EngineTable>,
+    pub(crate) rpc: RpcTable,
+    pub(crate) http: HttpTable,
+    pub(crate) workspaces: Sourced<WorkspaceOptions>,
+    /// Further variables that commands of sessions see.
+    pub(crate) tool_environment: Sourced<Vec<String>>,
+    /// Variables that may hold keys and tokens for models.
+    pub(crate) key_variables: Vec<String>,
+    /// How long unused sessions are kept; none means forever.
+    pub(crate) keep: Option<Duration>,
+    pub(crate) file: PathBuf,
+    pub(crate) file_found: bool,
+}
+
+/// Loads the settings. `token_variable` names the variable in which an SDK passes a token.
+pub(crate) fn load(
+    global: &Global,
+    model: &ModelArgs,
+    token_variable: Option<&str>,
+    environment: &Environment,
+) -> anyhow::Result<Config> {
+    let path = global
+        .config
+        .clone()
+        .unwrap_or_else(|| environment.directory("XDG_CONFIG_HOME", ".config").join("baton/config.toml"));
+    let (file, file_found) = read_file(&path, global.config.is_some())?;
+    let file_source = path.display().to_string();
+    let pick = |flag: Option<String>, variables: &[&str], file: Option<String>, default: &str| {
+        let from_flag = flag.map(|value| Sourced { value, source: "flag".into() });
+        let from_environment = || {
+            environment.first(variables).map(|(name, value)| Sourced { value, source: format!("${name}") })
+        };
+        let from_file = || file.map(|value| Sourced { value, source: file_source.clone() });
+        let from_default = || Sourced { value: default.to_owned(), source: "default".into() };
+        from_flag.or_else(from_environment).or_else(from_file).unwrap_or_else(from_default)
+    };
+    let text = |path: &PathBuf| path.display().to_string();
+    let default_home = text(&environment.directory("XDG_STATE_HOME", ".local/state").join("baton"));
+    let home = pick(
+        global.home.as_ref().map(text),
+        &["COPILOT_HOME", "BATON_HOME"],
+        file.home.as_ref().map(text),
+        &default_home,
+    );
+    let durability = pick(None, &["BATON_DURABILITY"], file.durability.clone(), "full");
+    let log_format = pick(
+        global.log_format.map(|format| format.name().to_owned()),
+        &["BATON_LOG_FORMAT"],
+        file.log_format.clone(),
+        LogFormat::Text.name(),
+    );
+    let name = pick(model.model.clone(), &["OPENAI_MODEL"], file.model.name.clone(), "");
+    Ok(Config {
+        home: Sourced { value: PathBuf::from(home.value), source: home.source },
+        log_level: pick(global.log_level.clone(), &["BATON_LOG"], file.log_level.clone(), "warn"),
+        log_format: Sourced { value: LogFormat::parse(&log_format.value)?, source: log_format.source },
+        durability: Sourced { value: parse_durability(&durability.value)?, source: durability.source },
+        endpoint: endpoint::endpoint(model, token_variable, environment, &file.model, &file_source),
+        model: (!name.value.is_empty()).then_some(name),
+        key_variables: endpoint::key_variables(token_variable, environment, &file.model),
+        tool_environment: Sourced {
+            source: if file.tools == ToolsTable::default() { "default".into() } else { file_source.clone() },
+            value: file.tools.patterns()?,
+        },
+        keep: file.store.keep.as_deref().map(parse_keep).transpose()?,
+        engines: file.engines,
+        rpc: file.rpc,
+        http: file.http,
+        workspaces: Sourced {
+            source: if file.workspaces.is_set() { file_source.clone() } else { "default".into() },
+            value: file.workspaces.options()?,
+        },
+        file: path,
+        file_found,
+    })
+}
+
+fn read_file(path: &Path, required: bool) -> anyhow::Result<(File, bool)> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => {
+            let file = toml::from_str(&text).with_context(|| format!("in {}", path.display()))?;
+            Ok((file, true))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => {
+            Ok((File::default(), false))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn parse_durability(text: &str) -> anyhow::Result<Durability> {
+    match text {
+        "full" => Ok(Durability::Full),
+        "relaxed" => Ok(Durability::Relaxed),
+        other => anyhow::bail!(
+            "unknown durability {other:?}: use \"full\" (survives a power cut) or \"relaxed\" (survives a crash)"
+        ),
+    }
+}
+
+fn parse_keep(text: &str) -> anyhow::Result<Duration> {
+    let keep = baton_ops::span::parse(text).filter(|keep| !keep.is_zero());
+    keep.with_context(|| {
+        format!("unknown time {text:?} in [store] keep: use hours, days or weeks, such as \"90d\"")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Loads this file in this environment.
+    pub(super) fn loaded(variables: &[(&str, &str)], file: &str) -> anyhow::Result<Config> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.toml");
+        std::fs::write(&path, file).unwrap();
+        let global = Global { home: None, config: Some(path), log_level: None, log_format: None };
+        let environment = variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        load(&global, &ModelArgs::default(), Some("TOKEN"), &environment)
+    }
+
+    #[test]
+    fn variables_win_over_the_file_and_each_value_has_its_source() {
+        let file = "home = \"/from/file\"\ndurability = \"relaxed\"\n[model]\nname = \"small\"";
+        let config = loaded(&[("HOME", "/h"), ("BATON_HOME", "/from/env")], file).unwrap();
+        assert_eq!(
+            (config.home.value.to_str(), config.home.source.as_str()),
+            (Some("/from/env"), "$BATON_HOME")
+        );
+        assert!(matches!(config.durability.value, Durability::Relaxed));
+        assert_eq!(config.model.unwrap().value, "small");
+        let config = loaded(&[("HOME", "/h"), ("COPILOT_HOME", "/sdk"), ("BATON_HOME", "/x")], "").unwrap();
+        assert_eq!(config.home.value.to_str(), Some("/sdk"));
+        assert_eq!(loaded(&[("HOME", "/h")], "").unwrap().home.value.to_str(), Some("/h/.local/state/baton"));
+    }
+
+    #[test]
+    fn mistakes_in_the_file_are_named() {
+        for (file, word) in [
+            ("workspaces.detach_grace_seconds = -1", "detach_grace"),
+            ("homme = 1", "homme"),
+            ("durability = \"maybe\"", "maybe"),
+            ("store.keep = \"soon\"", "soon"),
+            ("store.keep = \"0d\"", "0d"),
+            ("log_format = \"xml\"", "xml"),
+            ("home = ", "c.toml"),
+            ("tools.environment = [\"OPENAI_API_KEY\"]", "OPENAI_API_KEY"),
+        ] {
+            let error = format!("{:#}", loaded(&[], file).unwrap_err());
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

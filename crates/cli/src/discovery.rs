@@ -1,0 +1,212 @@
+//! How commands find a server on this machine: each `baton serve`, and each `baton run` that holds its session itself, writes
+//! a small file with its addresses into the home directory, and removes it when it stops. Files of killed processes are
+//! ignored and removed; the process is identified by its start time too, because a process id can be reused.
+#![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use baton_runtime::{Endpoint, owner};
+use baton_store::Owner;
+use serde::{Deserialize, Serialize};
+
+use crate::config;
+
+/// What a process serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// All sessions of the home, until it is stopped.
+    #[default]
+    Server,
+    /// One session, until its turn ends.
+    Run,
+}
+
+/// The model endpoint of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PublishedEndpoint {
+    /// For people, without secrets.
+    pub(crate) description: String,
+    /// Tells whether another endpoint is the same, with the same key.
+    pub(crate) fingerprint: String,
+}
+
+/// The addresses of a running server. Holds no secret: the token stays in its own file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RunningServer {
+    pub(crate) owner: Owner,
+    /// Address of the HTTP API.
+    pub(crate) url: Option<String>,
+    /// Socket file of the HTTP API.
+    pub(crate) socket: Option<PathBuf>,
+    /// File with the token, if clients need one.
+    pub(crate) token_file: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) role: Role,
+    /// The one session of a run.
+    #[serde(default)]
+    pub(crate) session: Option<String>,
+    /// The endpoint of sessions without their own.
+    #[serde(default)]
+    pub(crate) endpoint: Option<PublishedEndpoint>,
+}
+
+/// A published file. Removed when dropped.
+pub(crate) struct Published(PathBuf);
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl RunningServer {
+    pub(crate) fn new(url: Option<String>, socket: Option<PathBuf>, token_file: Option<PathBuf>) -> Self {
+        Self {
+            owner: owner::this_process(),
+            url,
+            socket,
+            token_file,
+            role: Role::Server,
+            session: None,
+            endpoint: None,
+        }
+    }
+
+    /// A `baton run` that serves its session on a socket file.
+    pub(crate) fn of_run(socket: PathBuf, session: String) -> Self {
+        Self { role: Role::Run, session: Some(session), ..Self::new(None, Some(socket), None) }
+    }
+
+    /// Adds the endpoint of sessions without their own.
+    pub(crate) fn with_endpoint(self, endpoint: &Endpoint) -> Self {
+        let description = config::describe(endpoint);
+        let fingerprint = self.fingerprint_of(endpoint);
+        Self { endpoint: Some(PublishedEndpoint { description, fingerprint }), ..self }
+    }
+
+    /// The fingerprint of an endpoint, salted with the server's random id: it reveals neither the key nor which servers
+    /// share one.
+    pub(crate) fn fingerprint_of(&self, endpoint: &Endpoint) -> String {
+        config::fingerprint(endpoint, &self.owner.server)
+    }
+
+    /// Process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.owner.pid
+    }
+
+    /// Whether it serves HTTP.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.socket.is_some() || self.url.is_some()
+    }
+
+    /// Makes this server known to clients of the same home.
+    pub(crate) fn publish(&self, home: &Path) -> anyhow::Result<Published> {
+        let (directory, name) = (directory(home), format!("{}.json", self.owner.pid));
+        let write = || {
+            baton_private::create_dir_all(&directory)?;
+            // Atomically: a client may be reading.
+            baton_private::replace(directory.join(&name), serde_json::to_vec(self)?)
+        };
+        write().with_context(|| format!("cannot write to {}", directory.display()))?;
+        Ok(Published(directory.join(name)))
+    }
+
+    /// Returns a client of its HTTP API, with the base of all addresses and the token, if it needs one. The socket file is
+    /// preferred to the port, because it needs none.
+    pub(crate) fn connect(&self) -> anyhow::Result<(reqwest::Client, String, Option<String>)> {
+        let builder = reqwest::Client::builder()
+            .tls_backend_preconfigured(baton_model::http::tls_config()?)
+            // A proxy must not see a token for a server on this machine.
+            .no_proxy();
+        match (&self.socket, &self.url) {
+            (Some(socket), _) => {
+                Ok((builder.unix_socket(socket.clone()).build()?, "http://localhost".into(), None))
+            }
+            (None, Some(url)) => {
+                let token = self.token_file.as_ref().map(std::fs::read_to_string).transpose();
+                let token = token.context("cannot read the server's token")?;
+                Ok((builder.build()?, url.clone(), token.map(|token| token.trim().to_owned())))
+            }
+            (None, None) => {
+                anyhow::bail!("the server with process id {} has no HTTP address", self.owner.pid)
+            }
+        }
+    }
+
+    /// Returns the running servers of a home, newest first.
+    pub(crate) fn all(home: &Path) -> Vec<Self> {
+        let files = std::fs::read_dir(directory(home)).into_iter().flatten().flatten();
+        let mut found: Vec<Self> = files.filter_map(|file| read(&file.path())).collect();
+        found.sort_by_key(|server| std::cmp::Reverse(server.owner.started));
+        found
+    }
+}
+
+fn directory(home: &Path) -> PathBuf {
+    home.join("servers")
+}
+
+/// Reads a file, and removes it if its server is dead.
+fn read(path: &Path) -> Option<RunningServer> {
+    let server: RunningServer = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    if owner::is_alive(&server.owner) {
+        return Some(server);
+    }
+    let _ = std::fs::remove_file(path);
+    // The socket file of a run has the process id in its name; no other process uses it.
+    if let (Role::Run, Some(socket)) = (server.role, &server.socket)
+        && socket.starts_with(sockets(path.parent()?.parent()?))
+    {
+        let _ = std::fs::remove_file(socket);
+    }
+    None
+}
+
+/// The directory of the socket files of runs.
+fn sockets(home: &Path) -> PathBuf {
+    home.join("runs")
+}
+
+/// The socket file of a run in this process.
+pub(crate) fn socket_of_run(home: &Path) -> PathBuf {
+    sockets(home).join(format!("{}.sock", std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn running_servers_are_found_and_files_of_dead_ones_are_removed() {
+        let home = tempfile::tempdir().unwrap();
+        assert!(RunningServer::all(home.path()).is_empty());
+        let server = RunningServer::new(Some("http://127.0.0.1:1".into()), None, None);
+        let mut dead = server.clone();
+        // Far in the future: the next process id may belong to a process that started just after this one.
+        dead.owner.started += 1 << 40;
+        dead.owner.pid += 1;
+        let left_behind = dead.publish(home.path()).unwrap();
+        let published = server.publish(home.path()).unwrap();
+        let found = RunningServer::all(home.path());
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].url, server.url);
+        assert!(!left_behind.0.exists());
+        drop(published);
+        assert!(RunningServer::all(home.path()).is_empty());
+
+        let socket = socket_of_run(home.path());
+        std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
+        std::fs::write(&socket, "").unwrap();
+        let mut run = RunningServer::of_run(socket.clone(), "s".into());
+        let published = run.publish(home.path()).unwrap();
+        assert_eq!(RunningServer::all(home.path())[0].session.as_deref(), Some("s"));
+        drop(published);
+        run.owner.started += 1 << 40;
+        let _left_behind = run.publish(home.path()).unwrap();
+        assert!(RunningServer::all(home.path()).is_empty());
+        assert!(!socket.exists(), "the socket file of a killed run is removed");
+    }
+}

@@ -1,0 +1,174 @@
+//! `baton grants`: what may run without asking, from the store; revoked by the server that has the session open, or in the
+//! store.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use baton_protocol::rules::RuleListEdit;
+use baton_protocol::{Author, EventId, SessionId};
+use baton_runtime::grants::{self, SessionGrants};
+use baton_runtime::locations::Locations;
+use baton_runtime::owner;
+use baton_store::{Owner, Store, StoreError};
+use serde_json::{Value, json};
+
+use super::{NOTHING_TO_DO, load};
+use crate::args::{Cli, GrantsCommand, RevokeArgs};
+use crate::discovery::RunningServer;
+use crate::{sessions, setup, terminal};
+
+/// Time limit for the server's answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+pub(crate) fn grants(cli: &Cli, command: &GrantsCommand) -> anyhow::Result<ExitCode> {
+    let config = load(cli)?;
+    let home = &config.home.value;
+    setup::run(async {
+        let store = setup::store(&config, None);
+        let done = match command {
+            GrantsCommand::List { session, json } => list(&*store, home, session.as_deref(), *json).await,
+            GrantsCommand::Revoke(args) => revoke(&*store, home, args).await,
+        };
+        store.close().await?;
+        done
+    })
+}
+
+async fn list(store: &dyn Store, home: &Path, session: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
+    let only = match session {
+        Some(prefix) => Some(sessions::find(store, prefix).await?),
+        None => None,
+    };
+    let of_sessions = grants::list(store, only.as_ref()).await?;
+    let of_locations = Locations::new(home).all().await.map_err(anyhow::Error::msg)?;
+    let of_locations = if only.is_some() { Default::default() } else { of_locations };
+    if json {
+        let sessions: Vec<Value> = of_sessions
+            .iter()
+            .map(|found| json!({ "session": found.session, "grants": found.grants, "rules": found.rules }))
+            .collect();
+        let locations: Vec<Value> =
+            of_locations.iter().map(|(key, grants)| json!({ "location": key, "grants": grants })).collect();
+        terminal::json(&serde_json::to_string_pretty(
+            &json!({ "sessions": sessions, "locations": locations }),
+        )?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for found in &of_sessions {
+        for grant in &found.grants {
+            let id = grant.id.map(|id| id.to_string()).unwrap_or_default();
+            let what = serde_json::to_string(&grant.approval)?;
+            let line = format!("{id}  session {}  {what}", found.session);
+            terminal::line_with_aside(&line, &given(grant.by.as_ref(), grant.at));
+        }
+        for rule in found.rules.approved.iter().chain(found.rules.location.iter().flat_map(|l| &l.rules)) {
+            let what = serde_json::to_string(rule)?;
+            terminal::line(&format!("{:36}  session {}  rule {what}", "", found.session));
+        }
+    }
+    for (key, grants) in &of_locations {
+        for grant in grants {
+            let what = serde_json::to_string(&grant.rule)?;
+            let line = format!("{:36}  location {key}  {what}", "");
+            terminal::line_with_aside(&line, &given(grant.by.as_ref(), grant.at));
+        }
+    }
+    if of_sessions.is_empty() && of_locations.is_empty() {
+        terminal::note("no grants: every request is asked for, or allowed by a mode");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn given(by: Option<&Author>, at: Option<baton_protocol::Timestamp>) -> String {
+    let by = by.map(|by| format!("by {by}"));
+    let at = at.map(|at| at.to_string());
+    by.into_iter().chain(at).collect::<Vec<_>>().join(", ")
+}
+
+async fn revoke(store: &dyn Store, home: &Path, args: &RevokeArgs) -> anyhow::Result<ExitCode> {
+    let revoked = match (&args.grant, &args.session, &args.location) {
+        (_, _, Some(location)) => revoke_at(home, location).await?,
+        (_, Some(session), _) => {
+            let session = sessions::find(store, session).await?;
+            revoke_in(store, home, &session, None).await?
+        }
+        (Some(prefix), ..) => match find(&grants::list(store, None).await?, prefix)? {
+            Some((session, grant)) => revoke_in(store, home, &session, Some(grant)).await?,
+            None => false,
+        },
+        (None, None, None) => false,
+    };
+    if revoked {
+        terminal::note("revoked");
+        return Ok(ExitCode::SUCCESS);
+    }
+    terminal::note("no such grant; `baton grants list` shows all");
+    Ok(ExitCode::from(NOTHING_TO_DO))
+}
+
+/// Finds a grant by a prefix of its id.
+fn find(all: &[SessionGrants], prefix: &str) -> anyhow::Result<Option<(SessionId, EventId)>> {
+    let grants =
+        all.iter().flat_map(|found| found.grants.iter().map(|grant| (found.session.clone(), grant.id)));
+    let ids = grants.filter_map(|(session, id)| Some((session, id?)));
+    let mut matching = ids.filter(|(_, id)| id.to_string().starts_with(prefix));
+    let first = matching.next();
+    anyhow::ensure!(matching.next().is_none(), "{prefix:?} matches several grants; give more of the id");
+    Ok(first)
+}
+
+async fn revoke_at(home: &Path, location: &str) -> anyhow::Result<bool> {
+    let locations = Locations::new(home);
+    let remove = locations.rules(location).await.map_err(anyhow::Error::msg)?;
+    if remove.is_empty() {
+        return Ok(false);
+    }
+    let edit = RuleListEdit { remove, ..RuleListEdit::default() };
+    locations.edit(location.to_owned(), edit, Author::operator()).await.map_err(anyhow::Error::msg)?;
+    Ok(true)
+}
+
+/// Revokes in the store, or has the server do it that has the session open.
+async fn revoke_in(
+    store: &dyn Store,
+    home: &Path,
+    session: &SessionId,
+    grant: Option<EventId>,
+) -> anyhow::Result<bool> {
+    match grants::revoke(store, session, grant, &owner::this_process()).await {
+        Err(StoreError::Held { holder, .. }) => revoke_over_http(home, &holder.owner, session, grant).await,
+        other => Ok(other?),
+    }
+}
+
+async fn revoke_over_http(
+    home: &Path,
+    holder: &Owner,
+    session: &SessionId,
+    grant: Option<EventId>,
+) -> anyhow::Result<bool> {
+    let servers = RunningServer::all(home);
+    let server =
+        servers.iter().find(|server| server.owner.pid == holder.pid && server.owner.host == holder.host);
+    let server = server.with_context(|| {
+        let (pid, host) = (holder.pid, &holder.host);
+        format!(
+            "session {session} is open in process {pid} on {host}, which has no HTTP address; revoke it there"
+        )
+    })?;
+    let (client, base, token) = server.connect()?;
+    let grant = grant.map(|grant| format!("/{grant}")).unwrap_or_default();
+    let mut request =
+        client.delete(format!("{base}/api/sessions/{session}/grants{grant}")).timeout(ANSWER_LIMIT);
+    if let Some(token) = token {
+        request = request.bearer_auth(token);
+    }
+    let answer = request.send().await.context("cannot reach the server")?;
+    match answer.status().as_u16() {
+        204 => Ok(true),
+        404 => Ok(false),
+        status => anyhow::bail!("the server answered with status {status}: {}", answer.text().await?),
+    }
+}

@@ -1,0 +1,154 @@
+//! Commands for operators: `stop`, `backup`, `restore`, `grants`, `audit`, `service`.
+
+mod audit;
+mod grants;
+mod service;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use baton_ops::backup::{BackupOptions, BackupStep, Pace};
+use baton_ops::restore::RestoreOptions;
+use baton_runtime::owner;
+use serde_json::json;
+
+use crate::args::{BackupArgs, Cli, ModelArgs, RestoreArgs, StopArgs};
+use crate::config::{self, Config, Environment};
+use crate::discovery::RunningServer;
+use crate::{logging, setup, terminal};
+
+pub(crate) use self::audit::audit;
+pub(crate) use self::grants::grants;
+pub(crate) use self::service::service;
+
+/// Exit code of a command that found nothing to do.
+const NOTHING_TO_DO: u8 = 3;
+/// Pause between two notes of progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+/// Priority of a backup: the server comes first.
+const BACKUP_NICENESS: i32 = 10;
+
+fn load(cli: &Cli) -> anyhow::Result<Config> {
+    let config = config::load(&cli.global, &ModelArgs::default(), None, &Environment::of_process())?;
+    logging::start(&config);
+    Ok(config)
+}
+
+/// Prints notes of progress, not more often than people read them.
+struct ProgressNotes {
+    quiet: bool,
+    last: Instant,
+}
+
+impl ProgressNotes {
+    fn new(quiet: bool) -> Self {
+        Self { quiet, last: Instant::now() }
+    }
+
+    fn note(&mut self, doing: &str, done: u64, total: u64) {
+        if !self.quiet && self.last.elapsed() >= PROGRESS_EVERY {
+            self.last = Instant::now();
+            terminal::note(&format!("{doing}: {} %", (done * 100).checked_div(total).unwrap_or(100)));
+        }
+    }
+}
+
+pub(crate) fn stop(cli: &Cli, args: &StopArgs) -> anyhow::Result<ExitCode> {
+    let config = load(cli)?;
+    let servers = RunningServer::all(&config.home.value);
+    let limit = Duration::from_secs(args.timeout);
+    let stopped = setup::run(async {
+        let stopping = servers.iter().map(|server| owner::stop(&server.owner, limit));
+        Ok(futures_util::future::join_all(stopping).await)
+    })?;
+    let pids = |wanted: bool| -> Vec<u32> {
+        let pairs = servers.iter().zip(&stopped);
+        pairs.filter(|(_, stopped)| **stopped == wanted).map(|(server, _)| server.owner.pid).collect()
+    };
+    let (ended, running) = (pids(true), pids(false));
+    if args.json {
+        terminal::json_line(&json!({ "stopped": ended, "running": running }).to_string());
+    } else {
+        ended.iter().for_each(|pid| terminal::note(&format!("stopped the server with process id {pid}")));
+        if servers.is_empty() {
+            terminal::note(&format!("no server of {} is running", config.home.value.display()));
+        }
+    }
+    for pid in &running {
+        let limit = args.timeout;
+        terminal::error(&format!(
+            "process {pid} still runs after {limit} s; look at its log, or wait with --timeout"
+        ));
+    }
+    Ok(match (running.is_empty(), servers.is_empty()) {
+        (true, true) => ExitCode::from(NOTHING_TO_DO),
+        (true, false) => ExitCode::SUCCESS,
+        (false, _) => ExitCode::FAILURE,
+    })
+}
+
+pub(crate) fn backup(cli: &Cli, args: &BackupArgs) -> anyhow::Result<ExitCode> {
+    let config = load(cli)?;
+    // Without it, the backup only takes more from the server than it needs to.
+    let _ = rustix::process::nice(BACKUP_NICENESS);
+    let begun = Instant::now();
+    let mut notes = ProgressNotes::new(args.json);
+    let options = BackupOptions {
+        home: &config.home.value,
+        file: &args.file,
+        version: env!("CARGO_PKG_VERSION"),
+        with_token: args.with_token,
+        replace: args.force,
+        pace: Pace::Shared,
+    };
+    baton_ops::restore::finish(&config.home.value)?;
+    let report = baton_ops::backup::backup(&options, &mut |step| match step {
+        BackupStep::Database(state) => notes.note("copying the database", state.done, state.total),
+        BackupStep::Sessions(state) => notes.note("copying files of sessions", state.done, state.total),
+    })?;
+    for skipped in &report.skipped {
+        tracing::warn!(path = %skipped.display(), "left out of the backup: not a plain file with a plain name");
+    }
+    if args.json {
+        let summary = json!({
+            "file": args.file, "sessions": report.sessions, "files": report.files, "bytes": report.bytes,
+            "skipped": report.skipped, "seconds": begun.elapsed().as_secs_f64(),
+        });
+        terminal::json_line(&summary.to_string());
+    } else {
+        let (sessions, files, megabytes) = (report.sessions, report.files, report.bytes.div_ceil(1_000_000));
+        let file = args.file.display();
+        terminal::line(&format!("{file}: {sessions} sessions, {files} more files, {megabytes} MB"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn restore(cli: &Cli, args: &RestoreArgs) -> anyhow::Result<ExitCode> {
+    let config = load(cli)?;
+    let home = &config.home.value;
+    if let Some(server) = RunningServer::all(home).first() {
+        let pid = server.owner.pid;
+        anyhow::bail!("a server of this home is running (process {pid}); stop it first with `baton stop`");
+    }
+    let mut notes = ProgressNotes::new(args.json);
+    let options = RestoreOptions { home, file: &args.file, replace: args.force, is_alive: owner::is_alive };
+    let report =
+        baton_ops::restore::restore(&options, &mut |done, total| notes.note("unpacking", done, total))?;
+    if args.json {
+        let summary = json!({
+            "home": home, "sessions": report.sessions, "files": report.files, "created": report.created,
+            "version": report.baton, "movedAside": report.moved_aside,
+        });
+        terminal::json_line(&summary.to_string());
+    } else {
+        let (sessions, created) = (report.sessions, report.created);
+        terminal::line(&format!("{}: {sessions} sessions of {created}", home.display()));
+        if let Some(aside) = &report.moved_aside {
+            let aside = aside.display();
+            terminal::note(&format!(
+                "the state before the restore is in {aside}; delete it when you are sure"
+            ));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,207 @@
+//! A session in this process. Others can attach to it: it is served on a socket file of its own, which `baton attach` finds.
+#![expect(clippy::disallowed_methods, reason = "only this command's session lives in this process")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use baton_http::{HttpDoor, HttpListener, HttpOptions};
+use baton_protocol::SessionId;
+use baton_protocol::event::Prompt;
+use baton_protocol::params::SessionParams;
+use baton_runtime::{Join, LocalSession, Options, Runtime};
+use baton_store::sqlite::SqliteStore;
+use tokio::net::UnixListener;
+use tokio::task::JoinHandle;
+
+use super::place::{Arrived, Leaving, Place, current_directory, describe, model_of};
+use super::remote::Remote;
+use crate::args::RunArgs;
+use crate::client::{Address, Client, ServerLocator, SessionInfo};
+use crate::config::{self, Config};
+use crate::discovery::{Published, RunningServer, socket_of_run};
+use crate::{sessions, setup, terminal};
+
+/// A session in this process.
+pub(super) struct Embedded {
+    runtime: Arc<Runtime>,
+    store: Arc<SqliteStore>,
+    session: LocalSession,
+    pub(super) description: String,
+    /// Whether this command created the session.
+    is_new: bool,
+    home: PathBuf,
+    door: Option<JoinHandle<anyhow::Result<Door>>>,
+    remote: Option<Remote>,
+}
+
+impl Embedded {
+    /// Opens the session that the arguments ask for. One that another `baton run` holds stays there.
+    pub(super) async fn open(
+        config: &Config,
+        options: Options,
+        args: &RunArgs,
+        locator: ServerLocator<'_>,
+        note: Option<String>,
+    ) -> anyhow::Result<Place> {
+        let engines = baton_runtime::engine_names(&options);
+        let store = setup::store(config, options.crash.clone());
+        let id = find(&store, args).await?;
+        if let Some(id) = id.as_ref().filter(|id| locator.is_run(id.as_str())) {
+            let client = locator.connect_for(id.as_str())?;
+            let session: SessionInfo = client.get(&format!("/api/sessions/{id}")).await?;
+            store.close().await?;
+            let endpoint = config::describe(&config.endpoint.value);
+            let description = describe(session.model.as_deref(), &engines, &endpoint);
+            let description = format!("{description} · in another `baton run`");
+            return Ok(Place::Server(Box::new(Remote::new(client, &session, description, false))));
+        }
+        if let Some(note) = note.filter(|_| !args.quiet && !args.json) {
+            terminal::note(&note);
+        }
+        let runtime = setup::server(options, &store);
+        let is_new = id.is_none();
+        let session = match runtime.join(join_of(id, config, args)?).await {
+            Ok(session) => session,
+            Err(error) => {
+                setup::stop(&runtime, &store).await;
+                return Err(error.into());
+            }
+        };
+        let model = session.model().await?;
+        let description = describe(model.as_deref(), &engines, &config::describe(&config.endpoint.value));
+        let home = config.home.value.clone();
+        let (door, remote) = (None, None);
+        Ok(Place::Here(Box::new(Self { runtime, store, session, description, is_new, home, door, remote })))
+    }
+
+    pub(super) fn id(&self) -> &str {
+        self.session.id().as_str()
+    }
+
+    pub(super) async fn prompt(&mut self, text: &str) -> anyhow::Result<String> {
+        let prompt = self.session.prompt(Prompt { text: text.to_owned(), ..Prompt::default() }).await?;
+        // After the prompt: the model is working on it meanwhile.
+        let (runtime, home) = (self.runtime.clone(), self.home.clone());
+        let session = self.session.id().clone();
+        self.door = Some(tokio::task::spawn_blocking(move || Door::open(&runtime, &home, &session)));
+        Ok(prompt.to_string())
+    }
+
+    pub(super) async fn next_event(&mut self) -> Option<Arrived> {
+        let received = self.session.next_event().await?;
+        let json = String::from_utf8_lossy(&received.json).into_owned();
+        Some(Arrived { event: received.event, json })
+    }
+
+    pub(super) async fn cancel(&self) -> anyhow::Result<()> {
+        Ok(self.session.abort().await?)
+    }
+
+    /// The session as other clients see it. Requests are listed and answered in one way, wherever the session lives.
+    pub(super) async fn as_remote(&mut self) -> anyhow::Result<&Remote> {
+        if self.remote.is_none() {
+            let opening = self.door.take().context("the prompt has not been sent")?;
+            let door = opening.await.context("cannot open a socket file")??;
+            let socket = door.socket.clone();
+            self.door = Some(tokio::task::spawn(async { Ok(door) }));
+            let client = Client::new(Address::Socket(socket), None)?;
+            let session: SessionInfo = client.get(&format!("/api/sessions/{}", self.id())).await?;
+            self.remote = Some(Remote::new(client, &session, String::new(), false));
+        }
+        self.remote.as_ref().context("the session is not served")
+    }
+
+    pub(super) async fn leave(self, leaving: Leaving) -> anyhow::Result<()> {
+        let id = self.session.id().clone();
+        let closed = self.session.close().await;
+        if self.is_new && leaving == Leaving::FailedStart {
+            self.runtime.delete(&id).await?;
+        }
+        setup::stop(&self.runtime, &self.store).await;
+        if let Some(door) = self.door
+            && let Ok(Ok(door)) = door.await
+        {
+            door.close();
+        }
+        Ok(closed?)
+    }
+}
+
+/// The socket file on which the session is served.
+struct Door {
+    socket: PathBuf,
+    /// A directory of its own, if the path in the home is too long for a socket.
+    directory: Option<PathBuf>,
+    published: Published,
+}
+
+impl Door {
+    /// Opens the socket file, and makes it known to clients of the same home.
+    fn open(runtime: &Arc<Runtime>, home: &Path, session: &SessionId) -> anyhow::Result<Self> {
+        let in_home = socket_of_run(home);
+        let (listener, socket, directory) = match private_socket(&in_home) {
+            Ok(listener) => (listener, std::path::absolute(&in_home)?, None),
+            Err(_) => {
+                let directory = std::env::temp_dir().join(format!("baton-{}", SessionId::random()));
+                let socket = directory.join("run.sock");
+                (private_socket(&socket)?, socket, Some(directory))
+            }
+        };
+        let door = HttpDoor::new(runtime, HttpOptions::default());
+        tokio::spawn(async move { door.serve(HttpListener::Socket(listener)).await });
+        let published = RunningServer::of_run(socket.clone(), session.to_string()).publish(home)?;
+        Ok(Self { socket, directory, published })
+    }
+
+    fn close(self) {
+        drop(self.published);
+        let _ = std::fs::remove_file(&self.socket);
+        if let Some(directory) = self.directory {
+            let _ = std::fs::remove_dir(directory);
+        }
+    }
+}
+
+/// Binds a socket file in a directory that only its owner can enter. The umask stays as it is, because commands of the session
+/// may start meanwhile.
+fn private_socket(path: &Path) -> anyhow::Result<UnixListener> {
+    baton_private::create_dir_all(path.parent().context("a socket file needs a directory")?)?;
+    // Left by a killed process with the same id.
+    let _ = std::fs::remove_file(path);
+    Ok(UnixListener::bind(path)?)
+}
+
+/// The stored session that the arguments name.
+async fn find(store: &Arc<SqliteStore>, args: &RunArgs) -> anyhow::Result<Option<SessionId>> {
+    match (&args.session, args.continue_last) {
+        (Some(prefix), _) => sessions::find(&**store, prefix).await.map(Some),
+        (None, true) => {
+            let last = sessions::last_here(&**store, &current_directory()?).await?;
+            last.context("no session of this directory to continue; start one without --continue").map(Some)
+        }
+        (None, false) => Ok(None),
+    }
+}
+
+fn join_of(id: Option<SessionId>, config: &Config, args: &RunArgs) -> anyhow::Result<Join> {
+    let params = SessionParams {
+        model: model_of(config, args),
+        working_directory: Some(current_directory()?),
+        streaming: Some(true),
+        client_name: Some("baton-run".into()),
+        ..SessionParams::default()
+    };
+    Ok(match id {
+        Some(id) => Join::Resume(
+            id,
+            SessionParams {
+                // A session keeps its model or engine unless this command names another one.
+                model: params.model.filter(|_| args.engine.is_some() || args.model.model.is_some()),
+                continue_pending_work: Some(false),
+                ..params
+            },
+        ),
+        None => Join::Create(params),
+    })
+}

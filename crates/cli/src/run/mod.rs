@@ -1,0 +1,38 @@
+//! `baton run`: sends one prompt, and streams the answer to the terminal.
+//!
+//! [`place`] is where the session lives: in a running server, or in this process. [`input`] is the prompt, [`conversation`]
+//! follows it to its outcome.
+
+mod conversation;
+mod embedded;
+mod input;
+mod place;
+mod remote;
+
+use std::process::ExitCode;
+
+use self::conversation::Conversation;
+use self::place::Place;
+use crate::args::{Cli, RunArgs};
+use crate::config::{self, Environment};
+use crate::{logging, setup};
+
+pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let environment = Environment::of_process();
+    let config = config::load(&cli.global, &args.model, None, &environment)?;
+    logging::start(&config);
+    let options = setup::options(&config, &environment)?;
+    if let Some(engine) = &args.engine {
+        let known = baton_runtime::engine_names(&options);
+        anyhow::ensure!(
+            known.contains(&engine.as_str()),
+            "unknown engine {engine:?}; known engines: {}",
+            known.join(", ")
+        );
+    }
+    let Some(prompt) = input::prompt(args)? else { return Ok(ExitCode::from(2)) };
+    setup::run(async {
+        let place = Place::open(&config, &environment, options, args).await?;
+        Conversation::new(args, place)?.run(prompt).await
+    })
+}

@@ -1,0 +1,217 @@
+//! Where the session of a `baton run` lives: in a running server of the same home, so that others can watch and steer, or in
+//! this process. The rest of the command cannot tell the two apart.
+
+use anyhow::Context;
+use baton_protocol::Event;
+use baton_protocol::provider::{ProviderConfig, ProviderKind};
+use baton_runtime::{Endpoint, Options};
+use serde_json::Value;
+
+use super::embedded::Embedded;
+use super::remote::Remote;
+use crate::args::RunArgs;
+use crate::client::{Failure, PendingRequest, ServerLocator};
+use crate::config::{self, Config, Environment};
+use crate::discovery::{Role, RunningServer};
+
+/// Variables that concern one process: with them, the session lives in this one.
+const OWN_PROCESS: [&str; 3] = [crate::record::RECORD, "BATON_REPLAY", "BATON_CRASH_AT"];
+
+/// A session to send the prompt to.
+pub(super) enum Place {
+    /// In a server, or in another `baton run`.
+    Server(Box<Remote>),
+    /// In this process.
+    Here(Box<Embedded>),
+}
+
+/// An event of the session.
+pub(super) struct Arrived {
+    pub(super) event: Event,
+    /// The event as it is stored.
+    pub(super) json: String,
+}
+
+/// What becomes of a session that `baton run` leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// It stays.
+    Kept,
+    /// It is deleted if this command created it: its only prompt failed without an answer.
+    FailedStart,
+}
+
+impl Place {
+    /// Opens the session that the arguments ask for, where it can live.
+    pub(super) async fn open(
+        config: &Config,
+        environment: &Environment,
+        options: Options,
+        args: &RunArgs,
+    ) -> anyhow::Result<Self> {
+        let running = RunningServer::all(&config.home.value);
+        let locator = ServerLocator {
+            url: None,
+            socket: None,
+            token_file: None,
+            home: &config.home.value,
+            token: environment.get("BATON_TOKEN"),
+        };
+        let is_own = args.no_server || OWN_PROCESS.iter().any(|name| environment.get(name).is_some());
+        let mut note = None;
+        let engines = baton_runtime::engine_names(&options);
+        if !is_own {
+            let server = running.iter().find(|server| server.role == Role::Server && server.is_reachable());
+            match server.map(|server| (server, endpoint_for(server, config, args))) {
+                Some((server, EndpointChoice::Unavailable(why))) => {
+                    note = Some(format!("not using the server (process {}): {why}", server.pid()));
+                }
+                Some((server, choice)) => {
+                    match Remote::open(locator, server, choice, config, args, &engines).await? {
+                        Some(remote) => return Ok(Self::Server(Box::new(remote))),
+                        None => {
+                            note = Some(format!(
+                                "not using the server (process {}): it does not respond, or cannot use this endpoint",
+                                server.pid()
+                            ));
+                        }
+                    }
+                }
+                None => {}
+            }
+        }
+        Embedded::open(config, options, args, locator, note).await
+    }
+
+    pub(super) fn id(&self) -> &str {
+        match self {
+            Self::Server(remote) => remote.id(),
+            Self::Here(embedded) => embedded.id(),
+        }
+    }
+
+    /// Describes, in one line, what answers and where.
+    pub(super) fn describe(&self) -> &str {
+        match self {
+            Self::Server(remote) => &remote.description,
+            Self::Here(embedded) => &embedded.description,
+        }
+    }
+
+    /// Whether other prompts of the session end with this command.
+    pub(super) fn ends_with_command(&self) -> bool {
+        matches!(self, Self::Here(_))
+    }
+
+    /// Sends a prompt, and returns its id when it is durable.
+    pub(super) async fn prompt(&mut self, text: &str) -> anyhow::Result<String> {
+        match self {
+            Self::Server(remote) => remote.prompt(text).await,
+            Self::Here(embedded) => embedded.prompt(text).await,
+        }
+    }
+
+    /// Waits for the next event; `None` when the session has ended. Cancel-safe.
+    pub(super) async fn next_event(&mut self) -> anyhow::Result<Option<Arrived>> {
+        match self {
+            Self::Server(remote) => remote.next_event().await.map(Some),
+            Self::Here(embedded) => Ok(embedded.next_event().await),
+        }
+    }
+
+    pub(super) async fn cancel(&mut self) -> anyhow::Result<()> {
+        match self {
+            Self::Server(remote) => remote.cancel().await,
+            Self::Here(embedded) => embedded.cancel().await,
+        }
+    }
+
+    /// Lists the pending requests.
+    pub(super) async fn requests(&mut self) -> anyhow::Result<Vec<PendingRequest>> {
+        match self {
+            Self::Server(remote) => remote.requests().await,
+            Self::Here(embedded) => embedded.as_remote().await?.requests().await,
+        }
+    }
+
+    /// Answers a request. An answer that is refused, or comes too late, is an error of the inner kind.
+    pub(super) async fn answer(
+        &mut self,
+        request: &str,
+        answer: &Value,
+    ) -> anyhow::Result<Result<(), String>> {
+        let answered = match self {
+            Self::Server(remote) => remote.answer(request, answer).await,
+            Self::Here(embedded) => embedded.as_remote().await?.answer(request, answer).await,
+        };
+        match answered {
+            Ok(()) => Ok(Ok(())),
+            Err(Failure::Refused { message, .. }) => Ok(Err(message)),
+            Err(lost) => Err(lost.into()),
+        }
+    }
+
+    /// Leaves the session.
+    pub(super) async fn leave(self, leaving: Leaving) -> anyhow::Result<()> {
+        match self {
+            Self::Server(remote) => remote.leave(leaving).await,
+            Self::Here(embedded) => embedded.leave(leaving).await,
+        }
+    }
+}
+
+/// The endpoint of a session in a server.
+pub(super) enum EndpointChoice {
+    /// That of the server.
+    OfServer,
+    /// The one of this command.
+    Own(Box<ProviderConfig>),
+    /// The server cannot use the wanted one, because of this.
+    Unavailable(&'static str),
+}
+
+/// Chooses the endpoint of a session in a server: the server's, unless this command is configured with another one.
+fn endpoint_for(server: &RunningServer, config: &Config, args: &RunArgs) -> EndpointChoice {
+    let own = &config.endpoint.value;
+    let is_same = || server.endpoint.as_ref().is_some_and(|of| of.fingerprint == server.fingerprint_of(own));
+    let is_default = config.endpoint.source == "default";
+    match own {
+        // An engine brings its own model, and without any configuration the server's is better than the demo model.
+        _ if args.engine.is_some() || is_default || is_same() => EndpointChoice::OfServer,
+        Endpoint::Provider { provider, .. } if provider.kind != Some(ProviderKind::Replay) => {
+            EndpointChoice::Own(provider.clone())
+        }
+        Endpoint::Demo => EndpointChoice::Unavailable("it does not use the demo model"),
+        _ => EndpointChoice::Unavailable("it uses another endpoint"),
+    }
+}
+
+/// The model of a session, as the arguments name it. For an engine it is the engine's name, optionally with one of its own
+/// models.
+pub(super) fn model_of(config: &Config, args: &RunArgs) -> Option<String> {
+    match &args.engine {
+        Some(engine) => Some(match &args.model.model {
+            Some(model) => format!("{engine}/{model}"),
+            None => engine.clone(),
+        }),
+        None => config.model.as_ref().map(|model| model.value.clone()),
+    }
+}
+
+/// Describes what answers: the engine of a session, or its model and endpoint.
+pub(super) fn describe(model: Option<&str>, engines: &[&str], endpoint: &str) -> String {
+    let engine = model.map(|model| model.split('/').next().unwrap_or_default());
+    match (model, engine) {
+        (Some(model), Some(engine)) if engines.contains(&engine) => model.to_owned(),
+        _ if endpoint == config::describe(&Endpoint::Demo) => {
+            "demo model, no AI: set OPENAI_API_KEY or OPENAI_BASE_URL for a real one".to_owned()
+        }
+        (Some(model), _) => format!("{model} · {endpoint}"),
+        (None, _) => endpoint.to_owned(),
+    }
+}
+
+/// The current directory, as text.
+pub(super) fn current_directory() -> anyhow::Result<String> {
+    Ok(std::env::current_dir().context("cannot read the current directory")?.display().to_string())
+}

@@ -1,0 +1,228 @@
+//! A session in a running server, over its HTTP API.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use baton_protocol::provider::ProviderConfig;
+use baton_protocol::{Event, SessionId};
+use serde_json::{Value, json};
+
+use super::place::{Arrived, EndpointChoice, Leaving, current_directory, describe, model_of};
+use crate::args::RunArgs;
+use crate::client::{
+    Accepted, Client, Failure, PendingList, PendingRequest, ServerLocator, SessionInfo, Stream,
+};
+use crate::config::{self, Config};
+use crate::discovery::RunningServer;
+use crate::terminal;
+
+/// Delays between attempts to reconnect. A server that is restarted is back by then.
+const RECONNECT_DELAYS: [Duration; 5] = [
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+    Duration::from_secs(10),
+];
+
+/// Time limit for a server to respond at all. One that is stuck is not used.
+const HEALTH_LIMIT: Duration = Duration::from_secs(2);
+
+/// A session in a server.
+pub(super) struct Remote {
+    client: Client,
+    session: String,
+    pub(super) description: String,
+    /// Whether this command created the session.
+    is_new: bool,
+    stream: Option<Stream>,
+    /// Position of the last durable event received.
+    cursor: u64,
+    /// Number of failed attempts to connect.
+    attempts: usize,
+}
+
+impl Remote {
+    /// Opens the session that the arguments ask for. `None` if the server does not respond.
+    pub(super) async fn open(
+        locator: ServerLocator<'_>,
+        server: &RunningServer,
+        endpoint: EndpointChoice,
+        config: &Config,
+        args: &RunArgs,
+        engines: &[&str],
+    ) -> anyhow::Result<Option<Self>> {
+        let client = locator.client(server)?;
+        let health = tokio::time::timeout(HEALTH_LIMIT, client.get::<Value>("/api/health")).await;
+        if !matches!(health, Ok(Ok(_) | Err(Failure::Refused { .. }))) {
+            return Ok(None);
+        }
+        let Some((session, is_new)) = find_or_create(&client, &endpoint, config, args).await? else {
+            return Ok(None);
+        };
+        let held = session.held_by.is_some().then(|| locator.connect_to_holder(&session)).transpose()?;
+        let endpoint = match &endpoint {
+            EndpointChoice::Own(_) => config::describe(&config.endpoint.value),
+            _ => server.endpoint.as_ref().map(|of| of.description.clone()).unwrap_or_default(),
+        };
+        let what = describe(session.model.as_deref(), engines, &endpoint);
+        let description = format!("{what} · on the server, process {}", server.pid());
+        Ok(Some(Self::new(held.flatten().unwrap_or(client), &session, description, is_new)))
+    }
+
+    /// A session of a connected server.
+    pub(super) fn new(client: Client, session: &SessionInfo, description: String, is_new: bool) -> Self {
+        let (session, cursor) = (session.id.clone(), session.head);
+        Self { client, session, description, is_new, stream: None, cursor, attempts: 0 }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.session
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("/api/sessions/{}{rest}", self.session)
+    }
+
+    pub(super) async fn prompt(&mut self, text: &str) -> anyhow::Result<String> {
+        // Before the prompt, so that no streamed text is missed.
+        self.stream = Some(self.client.stream(&self.session, self.cursor).await?);
+        let key = SessionId::random();
+        let body = json!({ "text": text });
+        let accepted: Accepted = self.client.post(&self.path("/prompts"), &body, Some(key.as_str())).await?;
+        Ok(accepted.prompt_id)
+    }
+
+    /// Waits for the next event, across restarts of the server.
+    pub(super) async fn next_event(&mut self) -> anyhow::Result<Arrived> {
+        loop {
+            match self.next_streamed().await {
+                Ok(arrived) => return Ok(arrived),
+                Err(Failure::Unreachable(why)) => {
+                    self.stream = None;
+                    let delay = RECONNECT_DELAYS.get(self.attempts);
+                    let delay = *delay.with_context(|| {
+                        format!("lost the server: {why}; `baton run --session {}` continues", self.session)
+                    })?;
+                    if self.attempts == 0 {
+                        terminal::note(&format!("connection to the server lost ({why}); reconnecting"));
+                    }
+                    self.attempts += 1;
+                    tokio::time::sleep(delay).await;
+                }
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+    }
+
+    async fn next_streamed(&mut self) -> Result<Arrived, Failure> {
+        loop {
+            if self.stream.is_none() {
+                self.stream = Some(self.client.stream(&self.session, self.cursor).await?);
+                // A restarted server continues pending work when a client asks for it.
+                let resumed = self.client.post::<Value>(&self.path("/resume"), &json!({}), None).await;
+                resumed.map(drop)?;
+            }
+            let Some(stream) = &mut self.stream else { continue };
+            let ended = || Failure::Unreachable("the server ended the stream".into());
+            let streamed = stream.next().await?.ok_or_else(ended)?;
+            self.cursor = streamed.seq.unwrap_or(self.cursor);
+            self.attempts = 0;
+            // An event that cannot be parsed comes from a newer server.
+            if let Ok(event) = Event::parse(&streamed.json) {
+                return Ok(Arrived { event, json: streamed.json });
+            }
+        }
+    }
+
+    pub(super) async fn cancel(&self) -> anyhow::Result<()> {
+        Ok(self.client.post::<Value>(&self.path("/cancel"), &json!({}), None).await.map(drop)?)
+    }
+
+    pub(super) async fn requests(&self) -> anyhow::Result<Vec<PendingRequest>> {
+        Ok(self.client.get::<PendingList>(&self.path("/requests")).await?.requests)
+    }
+
+    pub(super) async fn answer(&self, request: &str, answer: &Value) -> Result<(), Failure> {
+        self.client.post::<Value>(&self.path(&format!("/requests/{request}")), answer, None).await.map(drop)
+    }
+
+    pub(super) async fn leave(self, leaving: Leaving) -> anyhow::Result<()> {
+        if self.is_new && leaving == Leaving::FailedStart {
+            self.client.delete(&self.path("")).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The session that the arguments ask for, and whether it is new. `None` if the server cannot give it the endpoint.
+async fn find_or_create(
+    client: &Client,
+    endpoint: &EndpointChoice,
+    config: &Config,
+    args: &RunArgs,
+) -> anyhow::Result<Option<(SessionInfo, bool)>> {
+    let cwd = current_directory()?;
+    let found = match &args.session {
+        Some(prefix) => Some(client.find(prefix).await?),
+        None if args.continue_last => {
+            let here =
+                client.sessions().await?.into_iter().find(|session| session.cwd.as_deref() == Some(&cwd));
+            Some(here.context("no session of this directory to continue; start one without --continue")?)
+        }
+        None => None,
+    };
+    let model = model_of(config, args);
+    let provider = match endpoint {
+        EndpointChoice::Own(provider) => Some(provider_field(provider)),
+        _ => None,
+    };
+    match found {
+        Some(session) => {
+            // A session keeps its model and provider unless this command names others.
+            let model = model.filter(|_| args.engine.is_some() || args.model.model.is_some());
+            let change = without_nulls(json!({ "model": model, "provider": provider }));
+            if change.as_object().is_some_and(serde_json::Map::is_empty) {
+                return Ok(Some((session, false)));
+            }
+            let path = format!("/api/sessions/{}", session.id);
+            Ok(accepted(client.patch(&path, &change).await, endpoint)?.map(|session| (session, false)))
+        }
+        None => {
+            let new = without_nulls(json!({ "cwd": cwd, "model": model, "provider": provider }));
+            let created = client.post("/api/sessions", &new, None).await;
+            Ok(accepted(created, endpoint)?.map(|session| (session, true)))
+        }
+    }
+}
+
+/// A provider as the HTTP API takes it.
+fn provider_field(provider: &ProviderConfig) -> Value {
+    without_nulls(json!({
+        "type": provider.kind,
+        "baseUrl": provider.base_url,
+        "apiKey": provider.api_key,
+        "bearerToken": provider.bearer_token,
+        "wireApi": provider.wire_api,
+        "transport": provider.transport,
+        "headers": provider.headers,
+        "maxPromptTokens": provider.max_prompt_tokens,
+        "maxOutputTokens": provider.max_output_tokens,
+        "apiVersion": provider.azure.as_ref().and_then(|azure| azure.api_version.as_ref()),
+    }))
+}
+
+/// A server that cannot use an endpoint of this command refuses it; the session then lives elsewhere.
+fn accepted<T>(result: Result<T, Failure>, endpoint: &EndpointChoice) -> Result<Option<T>, Failure> {
+    match (result, endpoint) {
+        (Err(Failure::Refused { .. }), EndpointChoice::Own(_)) => Ok(None),
+        (result, _) => result.map(Some),
+    }
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => fields.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        other => other,
+    }
+}

@@ -1,0 +1,153 @@
+//! The list of sessions, as a table for people and as JSON for programs.
+
+use std::process::ExitCode;
+
+use baton_protocol::params::SessionMetadata;
+use baton_runtime::{metadata, metadata_of, owner};
+use baton_store::{Store, Summary};
+use serde::Serialize;
+
+use super::is_in;
+use super::local_time::LocalTime;
+use crate::terminal;
+
+/// Fewest characters of an id that are shown.
+const SHORT_ID: usize = 8;
+/// Columns for a directory, and for a model.
+const DIRECTORY_WIDTH: usize = 28;
+const ENGINE_WIDTH: usize = 20;
+
+/// A session in the list.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ListedSession {
+    #[serde(flatten)]
+    pub(super) metadata: SessionMetadata,
+    state: State,
+    /// Model of the session, or the name of its engine.
+    model: Option<String>,
+}
+
+/// What a session is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// A turn runs, or waits for an answer.
+    Running,
+    /// A process has it open; nothing runs.
+    Open,
+    Idle,
+    /// Its process was killed during a turn.
+    Interrupted,
+    /// Part of it cannot be read.
+    Damaged,
+}
+
+impl State {
+    fn of(summary: &Summary) -> Self {
+        match &summary.holder {
+            _ if summary.damage.is_some() => Self::Damaged,
+            None => Self::Idle,
+            Some(holder) => match (owner::is_alive(&holder.owner), holder.busy) {
+                (true, true) => Self::Running,
+                (true, false) => Self::Open,
+                (false, true) => Self::Interrupted,
+                (false, false) => Self::Idle,
+            },
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Open => "open",
+            Self::Idle => "idle",
+            Self::Interrupted => "interrupted",
+            Self::Damaged => "damaged",
+        }
+    }
+}
+
+impl ListedSession {
+    pub(super) fn of(summary: &Summary) -> Self {
+        let model = metadata::decode(&summary.meta).model;
+        Self { metadata: metadata_of(summary), state: State::of(summary), model }
+    }
+
+    pub(super) fn title(&self) -> &str {
+        self.metadata.summary.as_deref().unwrap_or_default()
+    }
+
+    /// The cells of the session's row, all but the title.
+    fn cells(&self, id_length: usize, time: &LocalTime) -> Vec<String> {
+        let directory =
+            self.metadata.context.as_ref().map(|context| context.cwd.as_str()).unwrap_or_default();
+        let id = self.metadata.session_id.as_str();
+        vec![
+            id.chars().take(id_length).collect(),
+            time.format(self.metadata.modified_time),
+            self.state.name().to_owned(),
+            terminal::shortened(self.model.as_deref().unwrap_or("-"), ENGINE_WIDTH),
+            terminal::shortened_start(&with_tilde(directory), DIRECTORY_WIDTH),
+        ]
+    }
+}
+
+pub(super) async fn list(
+    store: &dyn Store,
+    here: bool,
+    limit: usize,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let cwd = std::env::current_dir()?.display().to_string();
+    let all = store.list().await?;
+    let shown: Vec<ListedSession> = all
+        .iter()
+        .map(ListedSession::of)
+        .filter(|session| !here || is_in(&session.metadata, &cwd))
+        .take(limit)
+        .collect();
+    if json {
+        terminal::json(&serde_json::to_string_pretty(&shown)?);
+    } else if shown.is_empty() {
+        terminal::note("no sessions yet; create one with `baton run \"hello\"`");
+    } else {
+        print(&shown, &all, |session| session.title().to_owned());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints sessions as a table. `about` is the text of the last column.
+pub(super) fn print(shown: &[ListedSession], all: &[Summary], about: impl Fn(&ListedSession) -> String) {
+    let time = LocalTime::of_system();
+    let length = if terminal::output_is_terminal() { unique_length(all) } else { usize::MAX };
+    let rows: Vec<Vec<String>> = shown
+        .iter()
+        .map(|session| {
+            let mut cells = session.cells(length, &time);
+            cells.push(about(session));
+            cells
+        })
+        .collect();
+    terminal::table(&["ID", "CHANGED", "STATE", "ENGINE", "DIRECTORY", "TITLE"], &rows);
+}
+
+/// The number of characters by which every id differs from all others.
+fn unique_length(all: &[Summary]) -> usize {
+    let mut ids: Vec<&str> = all.iter().map(|summary| summary.session.as_str()).collect();
+    ids.sort_unstable();
+    let common = |pair: &[&str]| match pair {
+        [a, b] => a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count(),
+        _ => 0,
+    };
+    ids.windows(2).map(|pair| common(pair) + 1).max().unwrap_or(0).max(SHORT_ID)
+}
+
+/// The user's own directory is shown as `~`.
+fn with_tilde(directory: &str) -> String {
+    let home = std::env::var("HOME").unwrap_or_default();
+    match directory.strip_prefix(&home) {
+        Some(rest) if !home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => format!("~{rest}"),
+        _ => directory.to_owned(),
+    }
+}

@@ -1,0 +1,62 @@
+//! Renaming a session, wherever it lives.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use baton_store::sqlite::SqliteStore;
+use serde_json::{Value, json};
+
+use super::find;
+use crate::client::{Client, ServerLocator};
+use crate::config::{Config, Environment};
+use crate::discovery::{Role, RunningServer};
+use crate::{setup, terminal};
+
+/// Longest name, in characters.
+const MAX_NAME: usize = 200;
+
+pub(super) async fn rename(
+    store: &Arc<SqliteStore>,
+    config: &Config,
+    environment: &Environment,
+    id: &str,
+    words: &[String],
+) -> anyhow::Result<ExitCode> {
+    let name = name(words)?;
+    let session = find(&**store, id).await?;
+    match server_of(config, environment, session.as_str())? {
+        Some(client) => {
+            let path = format!("/api/sessions/{session}");
+            client.patch::<Value>(&path, &json!({ "name": name })).await?;
+        }
+        None => {
+            let runtime = setup::server(setup::options(config, environment)?, store);
+            let renamed = runtime.rename(&session, &name).await;
+            runtime.stop().await;
+            renamed?;
+        }
+    }
+    terminal::note(&format!("renamed {session}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The name: one line of limited length.
+fn name(words: &[String]) -> anyhow::Result<String> {
+    let name: String = words.join(" ").chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let name = name.trim();
+    anyhow::ensure!(!name.is_empty(), "the name is empty");
+    anyhow::ensure!(name.chars().count() <= MAX_NAME, "the name is longer than {MAX_NAME} characters");
+    Ok(name.to_owned())
+}
+
+/// The process that serves a session: the `baton run` that holds it, or the server of the home.
+fn server_of(config: &Config, environment: &Environment, session: &str) -> anyhow::Result<Option<Client>> {
+    let home = &config.home.value;
+    let token = environment.get("BATON_TOKEN");
+    let locator = ServerLocator { url: None, socket: None, token_file: None, home, token };
+    let running = RunningServer::all(home);
+    let holds = |server: &&RunningServer| server.session.as_deref() == Some(session);
+    let is_server = |server: &&RunningServer| server.role == Role::Server && server.is_reachable();
+    let server = running.iter().find(holds).or_else(|| running.iter().find(is_server));
+    server.map(|server| locator.client(server)).transpose()
+}

@@ -1,0 +1,164 @@
+//! Where the session lives: in a running server, or in the command, to which others can attach.
+
+use baton_testkit::http::Http;
+use baton_testkit::model_server::ModelServer;
+use baton_testkit::terminal::Terminal;
+use serde_json::json;
+
+use super::{on_terminal, sessions};
+use crate::{eventually, scripted};
+
+const ASK: &str = r#"[[tool:bash {"command":"echo one > made"}]][[text:written]]"#;
+
+#[tokio::test]
+async fn running_server_runs_the_session_and_others_watch_and_answer() {
+    let (program, _model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let http = Http::new(&program, &server);
+    let mut terminal = on_terminal(&program, &[ASK]);
+    terminal.until("on the server, process").await;
+    terminal.until("allow running").await;
+    let listed = http.get("/api/sessions").await.expect(200)["sessions"].clone();
+    let id = listed[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(
+        (&listed[0]["busy"], &listed[0]["heldBy"]),
+        (&json!(true), &json!(null)),
+        "the server holds it"
+    );
+    let request = http.pending(&id).await["requestId"].as_str().unwrap().to_owned();
+    let yes = json!({"kind": "permission", "decision": "approve"});
+    let _ = http.post(&format!("/api/sessions/{id}/requests/{request}"), yes).await.expect(200);
+    terminal.until("answered elsewhere").await;
+    terminal.until("\r\nwritten\r\n").await;
+    assert_eq!(terminal.running.ended().await.code(), Some(0));
+
+    let continued = program.run(&["run", "--continue", "[[text:and on]]"]).await;
+    assert_eq!((continued.code(), continued.stdout.as_str()), (Some(0), "and on\n"), "{}", continued.stderr);
+    assert_eq!(sessions(&program).await, [id], "the same session");
+}
+
+#[tokio::test]
+async fn server_and_command_behave_alike() {
+    let (program, _model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    for place in [&[][..], &["--no-server"]] {
+        let run = async |arguments: &[&str]| program.run(&[&["run"], place, arguments].concat()).await;
+        let ran = run(&["[[text:half]][[finish:length]]"]).await;
+        assert_eq!((ran.code(), ran.stdout.as_str()), (Some(3), "half\n"), "{}", ran.stderr);
+        let ran = run(&[ASK]).await;
+        assert_eq!((ran.code(), ran.stdout.as_str()), (Some(5), "written\n"), "{}", ran.stderr);
+        let ran = run(&["--yes", ASK]).await;
+        assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "written\n"), "{}", ran.stderr);
+        let before = sessions(&program).await;
+        let ran = run(&["[[error:400]]"]).await;
+        assert_eq!(ran.code(), Some(1), "{}", ran.stderr);
+        assert_eq!(sessions(&program).await, before, "a failed start leaves no session");
+        let mut terminal = on_terminal(&program, &[place, &["[[text:half]][[hang]]"]].concat());
+        terminal.until("half").await;
+        terminal.press("\u{3}").unwrap();
+        assert_eq!(terminal.running.ended().await.code(), Some(130));
+    }
+    drop(server);
+}
+
+#[tokio::test]
+async fn another_model_than_the_servers_is_used() {
+    let (program, model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let other = ModelServer::start().await;
+    let configured = program.clone().with_model(&other);
+    let ran = configured.run(&["run", "[[text:from the other]]"]).await;
+    assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "from the other\n"), "{}", ran.stderr);
+    assert!(model.requests().is_empty() && !other.requests().is_empty());
+    assert!(ran.stderr.contains(&other.base_url()), "the header names it: {}", ran.stderr);
+    assert!(ran.stderr.contains("on the server"), "the server uses it for this session: {}", ran.stderr);
+    let ran = configured.run(&["run", "--continue", "[[text:again]]"]).await;
+    assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "again\n"), "{}", ran.stderr);
+    let ran = program.run(&["run", "[[text:of the server]]"]).await;
+    assert_eq!((ran.code(), model.requests().is_empty()), (Some(0), false), "{}", ran.stderr);
+    let asked = model.requests().len();
+    let ran = program.run(&["run", "--demo", "hello"]).await;
+    assert!(ran.stderr.contains("it does not use the demo model") && ran.stderr.contains("· demo model"));
+    assert_eq!(model.requests().len(), asked, "{}", ran.stderr);
+    drop(server);
+}
+
+#[tokio::test]
+async fn attach_streams_answers_and_steers_the_session_of_a_run() {
+    let (program, model) = scripted().await;
+    let prompt = r#"[[text:begun]][[hold:gate]][[tool:bash {"command":"echo one > made"}]][[text:first]]"#;
+    let mut run = on_terminal(&program, &[prompt]);
+    model.wait_for_hold("gate").await;
+    let attached = eventually("the run to be found", async || {
+        let terminal = Terminal::start(&program.command(&["attach"])).unwrap();
+        let shown =
+            tokio::time::timeout(std::time::Duration::from_secs(2), terminal.until("Ctrl-D leaves")).await;
+        shown.is_ok().then_some(terminal)
+    });
+    let mut attached = attached.await;
+    attached.until("[[hold:gate]]").await;
+    attached.press("[[text:steered]]\r").unwrap();
+    let socket = std::fs::read_dir(program.home().join("runs")).unwrap().next().unwrap().unwrap().path();
+    let id = sessions(&program).await.remove(0);
+    let mut events = Http::socket(socket).events(&id, 0).await;
+    let is_steering =
+        |event: &baton_testkit::http::Streamed| event.event["data"]["prompt"]["mode"] == "immediate";
+    events.until(is_steering).await;
+    drop(events);
+    model.release("gate");
+    attached.until("allow running").await;
+    run.until("allow running").await;
+    attached.press("y\r").unwrap();
+    run.until("answered elsewhere").await;
+    run.until("\r\nsteered\r\n").await;
+    attached.until("\r\nsteered\r\n").await;
+    assert_eq!(run.running.ended().await.code(), Some(0));
+    attached.until("the run that held the session has ended").await;
+    assert!(attached.running.ended().await.success());
+    assert!(program.work().join("made").exists());
+    let left: Vec<_> = ["runs", "servers"]
+        .iter()
+        .flat_map(|name| std::fs::read_dir(program.home().join(name)))
+        .flatten()
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn attach_finds_the_run_that_holds_a_session_beside_a_server() {
+    let (program, model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let mut run = on_terminal(&program, &["--no-server", "[[hold:gate]][[text:at last]]"]);
+    model.wait_for_hold("gate").await;
+    let id = sessions(&program).await.remove(0);
+    let http = Http::new(&program, &server);
+    eventually("the run to be found", async || {
+        std::fs::read_dir(program.home().join("runs")).ok()?.next().map(drop)
+    })
+    .await;
+    let attached = Terminal::start(&program.command(&["attach", &id])).unwrap();
+    attached.until("[[hold:gate]]").await;
+    model.release("gate");
+    attached.until("\r\nat last\r\n").await;
+    assert_eq!(run.running.ended().await.code(), Some(0));
+    // The server has the session now.
+    let prompt = http.prompt(&id, "[[text:on the server]]").await;
+    assert_eq!(http.outcome(&id, &prompt).await, "completed");
+    attached.until("\r\non the server\r\n").await;
+}
+
+#[tokio::test]
+async fn run_survives_a_restart_of_the_server() {
+    let (program, _model) = scripted().await;
+    let mut server = program.serve_http(&[]).await;
+    let mut run = on_terminal(&program, &[ASK]);
+    run.until("allow running").await;
+    server.kill().await;
+    run.until("reconnecting").await;
+    // The same address, because the client knows no other.
+    let address = server.http.unwrap().to_string();
+    let _again = program.serve_with(&["serve", "--port", "0", "--http", &address]).await;
+    run.press("y\r").unwrap();
+    run.until("\r\nwritten\r\n").await;
+    assert_eq!(run.running.ended().await.code(), Some(0));
+}

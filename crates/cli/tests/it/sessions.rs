@@ -1,0 +1,107 @@
+//! `baton sessions`, on a terminal and in pipes.
+
+use baton_testkit::http::Http;
+use baton_testkit::terminal::Terminal;
+use serde_json::{Value, json};
+
+use crate::scripted;
+
+/// A title that tries to leave its row.
+const HOSTILE: &str = "one\nforged row\u{1b}[2K\u{1b}[1A\u{202e}";
+
+#[tokio::test]
+async fn list_has_columns_and_titles_cannot_break_rows() {
+    let (program, _model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let http = Http::new(&program, &server);
+    http.create("first", json!({"cwd": program.work(), "model": "codex"})).await;
+    http.create("second", json!({"cwd": program.work()})).await;
+    let prompt = http.prompt("second", &format!("{HOSTILE} {} [[text:ok]]", "long ".repeat(100))).await;
+    http.outcome("second", &prompt).await;
+
+    let mut terminal =
+        Terminal::start(&program.clone().env("TZ", "EST5").command(&["sessions", "list"])).unwrap();
+    terminal.running.ended().await;
+    terminal.until("first").await;
+    let screen = terminal.screen();
+    let rows: Vec<&str> = screen.trim_end().split("\r\n").collect();
+    assert_eq!(rows.len(), 3, "a header and two rows: {screen}");
+    assert!(rows[0].contains("ID") && rows[0].contains("CHANGED") && rows[0].contains("STATE"), "{screen}");
+    assert!(rows[1].starts_with("second") && rows[1].contains(r"one\nforged row\x1b[2K"), "{screen}");
+    assert!(
+        rows[2].starts_with("first") && rows[2].contains("codex") && rows[2].contains("open"),
+        "{screen}"
+    );
+
+    let listed = program.run(&["sessions", "list", "--json"]).await;
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!((&listed[1]["model"], &listed[1]["state"]), (&json!("codex"), &json!("open")), "{listed}");
+    assert_eq!(listed[0]["model"], "scripted", "the model that answered: {listed}");
+}
+
+#[tokio::test]
+async fn sessions_are_renamed_with_and_without_a_server() {
+    let (program, _model) = scripted().await;
+    assert_eq!(program.run(&["run", "[[text:hello]]"]).await.code(), Some(0));
+    let title = async || {
+        let listed = program.run(&["sessions", "list", "--json"]).await;
+        let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+        (listed[0]["sessionId"].as_str().unwrap().to_owned(), listed[0]["name"].clone())
+    };
+    let (id, _) = title().await;
+    let renamed = program.run(&["sessions", "rename", &id[..8], "my", "first\nsession"]).await;
+    assert_eq!(renamed.code(), Some(0), "{}", renamed.stderr);
+    assert_eq!(title().await.1, "my first session");
+    let server = program.serve_http(&[]).await;
+    assert_eq!(program.run(&["sessions", "rename", &id, "again"]).await.code(), Some(0));
+    assert_eq!(title().await.1, "again");
+    assert_eq!(program.run(&["sessions", "rename", &id, " "]).await.code(), Some(1));
+    drop(server);
+}
+
+#[tokio::test]
+async fn search_finds_titles_and_contents() {
+    let (program, _model) = scripted().await;
+    program.run(&["run", "about apples [[text:They are red.]]"]).await;
+    program.run(&["run", "about pears [[text:They are Green.]]"]).await;
+    let search = async |words: &[&str]| {
+        let found = program.run(&[&["sessions", "search", "--json"], words].concat()).await;
+        let found: Value = serde_json::from_str(&found.stdout).unwrap();
+        found
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|found| found["excerpt"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let found = search(&["ARE", "green"]).await;
+    assert!(found.len() == 1 && found[0].contains("They are Green."), "{found:?}");
+    assert_eq!(search(&["apples"]).await.len(), 1);
+    assert_eq!(search(&["about"]).await.len(), 2);
+    let none = program.run(&["sessions", "search", "bananas"]).await;
+    assert!(none.stdout.is_empty() && none.stderr.contains("no session matches"), "{none:?}");
+    let rows = program.run(&["sessions", "search", "green"]).await.stdout;
+    assert!(rows.lines().count() == 2 && rows.contains("They are Green."), "{rows}");
+}
+
+#[tokio::test]
+async fn exported_page_is_self_contained_and_harmless() {
+    let (program, _model) = scripted().await;
+    let attack = "<script>alert(1)</script> <img src=https://x.example/a.png> [go](javascript:alert(1))";
+    let prompt = format!("# <b>hi</b>\u{202e} [[text:**bold** {attack}]]");
+    assert_eq!(program.run(&["run", &prompt]).await.code(), Some(0));
+    let file = program.work().join("page.html");
+    let listed = program.run(&["sessions", "list", "--json"]).await;
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let id = listed[0]["sessionId"].as_str().unwrap();
+    let done = program.run(&["sessions", "export", id, "--html", "-o", file.to_str().unwrap()]).await;
+    assert_eq!(done.code(), Some(0), "{}", done.stderr);
+    let page = std::fs::read_to_string(&file).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("default-src 'none'"), "{page}");
+    assert!(page.contains("<strong>bold</strong>") && page.contains("&lt;script&gt;"), "{page}");
+    for bad in ["<script", "<img", "<b>hi", "href=\"javascript", "\u{202e}", "src="] {
+        assert!(!page.replace("&lt;img src=", "").contains(bad), "{bad:?} in {page}");
+    }
+    let printed = program.run(&["sessions", "export", id, "--html"]).await;
+    assert_eq!(printed.stdout, page);
+}

@@ -1,0 +1,110 @@
+//! Walls between the crates: their allowed dependencies, as ARCHITECTURE.md describes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Each crate, and the crates of the workspace that it may depend on. A new dependency is a decision: justify it in
+/// ARCHITECTURE.md.
+const MAY_USE: &[(&str, &[&str])] = &[
+    // Vocabularies and tools without policy.
+    ("protocol", &[]),
+    ("private", &[]),
+    ("process", &["private"]),
+    // Crates that know nothing of a live session.
+    ("core", &["protocol"]),
+    ("store", &["private", "protocol"]),
+    ("model", &["protocol"]),
+    ("agent", &["core", "model", "private", "process", "protocol"]),
+    ("engines", &["agent", "private", "process", "protocol"]),
+    ("git", &["agent", "private", "protocol"]),
+    ("mcp", &["private", "process", "protocol"]),
+    // Sessions that are not live: their histories in the store, and their files beside it.
+    ("history", &["core", "process", "protocol", "store"]),
+    ("files", &["agent", "core", "git", "history", "mcp", "private", "protocol", "store"]),
+    // Counters, fed by live sessions.
+    ("metrics", &["core", "protocol"]),
+    // Live sessions, without a wire.
+    (
+        "runtime",
+        &[
+            "agent", "core", "engines", "files", "git", "history", "mcp", "metrics", "model", "process",
+            "protocol", "store",
+        ],
+    ),
+    // The doors: they see the runtime, which re-exports what they need of histories and files, and never each other.
+    ("wire", &["protocol", "runtime", "store"]),
+    ("rpc", &["agent", "core", "git", "protocol", "runtime", "store", "wire"]),
+    ("http", &["core", "model", "protocol", "runtime", "store", "wire"]),
+    ("crush", &["core", "protocol", "runtime", "store", "wire"]),
+    // Backups, services: they know the home and its store, and no live session.
+    ("ops", &["agent", "private", "protocol", "store"]),
+    // The program.
+    ("cli", &["crush", "engines", "http", "model", "ops", "private", "protocol", "rpc", "runtime", "store"]),
+    ("testkit", &["protocol"]),
+];
+
+/// Wire libraries that the runtime, and the crates below it, must not use.
+const WIRE: &[&str] = &["axum", "hyper", "hyper-util", "tower", "utoipa", "tokio-rustls"];
+
+/// The doors, and what they share.
+const DOORS: &[&str] = &["wire", "rpc", "http", "crush", "cli", "testkit"];
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the directory of all crates").to_owned()
+}
+
+/// The dependencies of a crate, without those of its tests.
+fn dependencies(name: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(crates().join(name).join("Cargo.toml")).expect("a manifest");
+    let manifest: toml::Table = text.parse().expect("TOML");
+    manifest["dependencies"].as_table().expect("a table").keys().cloned().collect()
+}
+
+fn all() -> BTreeSet<String> {
+    let entries = std::fs::read_dir(crates()).expect("the crates");
+    entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn crates_have_only_allowed_dependencies() {
+    let rules: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
+    assert_eq!(all(), rules.keys().map(|name| (*name).to_owned()).collect(), "each crate has a rule");
+    for (name, allowed) in rules {
+        let used = dependencies(name);
+        let used: BTreeSet<&str> = used.iter().filter_map(|name| name.strip_prefix("baton-")).collect();
+        let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
+        assert!(used.is_subset(&allowed), "{name} must not depend on {:?}", used.difference(&allowed));
+    }
+}
+
+#[test]
+fn only_doors_use_wire_libraries() {
+    for name in all().iter().filter(|name| !DOORS.contains(&name.as_str())) {
+        let used = dependencies(name);
+        let wire: Vec<_> = WIRE.iter().filter(|library| used.contains(**library)).collect();
+        assert!(wire.is_empty(), "{name} must not depend on {wire:?}");
+    }
+}
+
+/// Source paths in a text, such as `core/src/step/{prompt,cancel}.rs`, with their braces expanded.
+fn source_paths(text: &str) -> Vec<String> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    let is_source = |path: &&str| path.contains("/src/") || path.contains("/tests/");
+    quoted.filter(is_source).filter(|path| !path.contains(' ')).flat_map(expanded).collect()
+}
+
+fn expanded(path: &str) -> Vec<String> {
+    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_owned()] };
+    let (choices, after) = rest.split_once('}').expect("a closing brace");
+    choices.split(',').map(|choice| format!("{before}{choice}{after}")).collect()
+}
+
+#[test]
+fn code_map_names_existing_files() {
+    let root = crates().parent().expect("the root").to_owned();
+    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the page");
+    let paths = source_paths(&text);
+    assert!(paths.len() > 60, "the map was not read: {paths:?}");
+    let missing: Vec<_> = paths.iter().filter(|path| !root.join("crates").join(path).exists()).collect();
+    assert!(missing.is_empty(), "ARCHITECTURE.md names files that do not exist: {missing:#?}");
+}

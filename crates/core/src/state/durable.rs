@@ -1,0 +1,149 @@
+//! The durable half: the fold of all recorded events.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+
+use baton_protocol::event::{AgentMode, Hold, PermissionMode, Prompt, TokenCounts, WorkContext};
+use baton_protocol::rules::Rules;
+use baton_protocol::{EventId, Json, PromptId, Timestamp};
+use rpds::QueueSync;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Live, SubAgent, Turn};
+use crate::policy::Grant;
+use crate::policy::territory::Territory;
+use crate::removed::Removed;
+
+/// Durable state of a session.
+///
+/// It is small, however long the history. The shell stores a snapshot of it from time to time, so that opening a
+/// session folds only the events after the snapshot. Field names are part of that format.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Durable {
+    /// Sequence number of the last event.
+    pub seq: u64,
+    /// The last event that SDK clients see: the parent of the next one.
+    pub last_public: Option<EventId>,
+    /// Creation time of the session.
+    pub started: Timestamp,
+    /// Settings.
+    pub facts: Facts,
+    /// Accepted prompts and commands that have not entered a turn, in the order in which they will.
+    pub inbox: QueueSync<Accepted>,
+    /// Whether the queue is paused.
+    pub hold: Hold,
+    /// The running turn.
+    pub turn: Option<Turn>,
+    /// The latest sub-agents of earlier turns, newest last, so that their answers can still be read.
+    pub agents: VecDeque<Arc<SubAgent>>,
+    /// Latest idempotency keys of senders, with the prompts they belong to, newest last.
+    pub keys: QueueSync<(String, PromptId)>,
+    /// Grants, oldest first.
+    #[serde(alias = "approvals")]
+    pub grants: Vec<Grant>,
+    /// Standing rules. Durable, because a crash must not drop a deny rule.
+    pub rules: Arc<Rules>,
+    /// Usage so far.
+    pub totals: Totals,
+    /// Parts of the history removed by rewinds.
+    pub removed: Removed,
+}
+
+impl Durable {
+    /// Returns the latest sub-agents, those of the running turn last.
+    pub fn known_agents(&self) -> impl DoubleEndedIterator<Item = &SubAgent> {
+        let now = self.turn.iter().flat_map(|turn| &turn.agents);
+        self.agents.iter().chain(now).map(|agent| &**agent)
+    }
+
+    /// Returns the files that grants cover. `resolved` is the working directory with its links resolved; without it,
+    /// the directory is taken as it is named.
+    #[must_use]
+    pub fn territory(&self, live: &Live, resolved: Option<&Path>) -> Territory {
+        let cwd = resolved.unwrap_or_else(|| Path::new(&self.facts.context.cwd)).to_owned();
+        let owned = |path: &Option<Arc<Path>>| path.as_deref().map(Path::to_owned);
+        Territory { cwd, home: owned(&live.home), workspace: owned(&live.workspace) }
+    }
+
+    /// Returns the agent mode in effect: that of the running turn, or the session's.
+    #[must_use]
+    pub fn mode(&self) -> AgentMode {
+        self.turn.as_ref().and_then(|turn| turn.mode).unwrap_or(self.facts.mode)
+    }
+}
+
+/// Durable settings of a session.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// Model; none means the server's default.
+    pub model: Option<String>,
+    /// Reasoning effort of the model.
+    pub reasoning_effort: Option<String>,
+    /// Agent mode.
+    pub mode: AgentMode,
+    /// Permission mode.
+    pub permissions: PermissionMode,
+    /// Name, if the session was given one.
+    pub name: Option<String>,
+    /// Whether a user chose the name.
+    pub named_by_user: bool,
+    /// Start of the first prompt, which lists show for a session without a name.
+    pub title: Option<String>,
+    /// Working directory and repository.
+    pub context: WorkContext,
+    /// Whether turns continue with a fallback model without asking.
+    pub switches_always: bool,
+    /// Ids that engines gave this conversation, by engine.
+    pub threads: BTreeMap<String, String>,
+    /// Number of compactions.
+    pub summaries: u32,
+    /// Whether files are snapshotted before tools change them.
+    pub tracks_files: bool,
+}
+
+/// A prompt or command in the inbox.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// Its id.
+    pub id: PromptId,
+    /// The prompt as it was sent.
+    pub prompt: Arc<Prompt>,
+}
+
+/// Usage of a session.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Number of prompts that have an outcome.
+    pub prompts: u64,
+    /// Number of calls and tokens by model.
+    pub models: BTreeMap<String, (u64, TokenCounts)>,
+}
+
+impl Totals {
+    /// Returns the time spent in model calls, in milliseconds.
+    #[must_use]
+    pub fn model_time_ms(&self) -> u64 {
+        self.models.values().fold(0, |sum, (_, tokens)| sum.saturating_add(tokens.duration_ms))
+    }
+
+    /// Returns the number of calls and tokens by model, in the form for clients.
+    #[must_use]
+    pub fn model_metrics(&self) -> Json {
+        let models = self.models.iter().map(|(model, (calls, tokens))| {
+            let usage = json!({
+                "inputTokens": tokens.input,
+                "outputTokens": tokens.output,
+                "cacheReadTokens": tokens.cache_read,
+                "cacheWriteTokens": tokens.cache_write,
+                "reasoningTokens": tokens.reasoning,
+            });
+            (model.clone(), json!({ "requests": { "count": calls, "cost": 0 }, "usage": usage }))
+        });
+        Json::from(Value::Object(models.collect()))
+    }
+}

@@ -1,0 +1,242 @@
+//! Permission requests: the policy's decision, the answer of a client, the verdict.
+
+use std::path::Path;
+
+use baton_protocol::event::{ApprovalsChanged, PermissionCompleted, PermissionMode, PermissionRequested};
+use baton_protocol::permission::{Approval, PermissionOutcome, PermissionRequest, Verdict};
+use baton_protocol::{AgentId, Author, RequestId};
+
+use super::Step;
+use crate::ask::{AnswerOutcome, AnswerRequest, ReplyTo};
+use crate::output::{Work, denial};
+use crate::policy::{self, Advice, Decision, Reason, Situation};
+use crate::results::Route;
+use crate::state::{Call, CallStage, Session};
+
+impl Step<'_> {
+    /// Opens a permission request.
+    pub(super) fn ask_permission(
+        &mut self,
+        agent: Option<&AgentId>,
+        wants: PermissionRequest,
+        reason: &Reason,
+        cwd: Option<&Path>,
+    ) -> RequestId {
+        let wants = self.explained(wants, reason, cwd);
+        let request_id = RequestId(self.stamp.text_id());
+        let requested = PermissionRequested {
+            request_id: request_id.clone(),
+            prompt_request: Some(wants.as_prompt()),
+            permission_request: wants,
+            resolved_by_hook: None,
+        };
+        self.record_for(agent, requested);
+        request_id
+    }
+
+    /// Completes a request with what the policy knows: whether it offers a grant, and why it is asked.
+    fn explained(&self, wants: PermissionRequest, reason: &Reason, cwd: Option<&Path>) -> PermissionRequest {
+        let territory = self.session.durable.territory(&self.session.live, cwd);
+        let mut wants = policy::with_offers(wants, &territory);
+        let is_shown = matches!(reason, Reason::MayBeDenied(_) | Reason::Repository(_) | Reason::Guarded(_));
+        if let PermissionRequest::Shell { warning, .. } = &mut wants
+            && is_shown
+        {
+            *warning = Some(reason.to_string());
+        }
+        wants
+    }
+
+    /// Decides about a permission request, by the current rules, grants and mode.
+    pub(super) fn decide(&self, wants: &PermissionRequest, advice: Advice, cwd: Option<&Path>) -> Decision {
+        let Session { durable, live, .. } = &*self.session;
+        let mode = if live.allow_all { PermissionMode::AllowAll } else { durable.facts.permissions };
+        self.decide_in(mode, wants, advice, cwd)
+    }
+
+    /// Decides about a permission request as if the session were in `mode`.
+    pub(super) fn decide_in(
+        &self,
+        mode: PermissionMode,
+        wants: &PermissionRequest,
+        advice: Advice,
+        cwd: Option<&Path>,
+    ) -> Decision {
+        let Session { durable, live, .. } = &*self.session;
+        let situation = Situation {
+            mode,
+            rules: &durable.rules,
+            grants: &durable.grants,
+            territory: &durable.territory(live, cwd),
+            advice,
+            cwd: &durable.facts.context.cwd,
+        };
+        policy::decide(wants, &situation)
+    }
+
+    /// Handles an answer to a permission request. A grant that was not offered is refused, and the request stays open.
+    /// A grant for a location counts once it is stored.
+    pub(super) fn answer_permission(
+        &mut self,
+        to: ReplyTo<AnswerRequest>,
+        request: &RequestId,
+        call: &Call,
+        wants: &PermissionRequest,
+        verdict: Verdict,
+        by: Author,
+    ) {
+        let Session { durable, live, .. } = &*self.session;
+        let offered = |named: &Option<Approval>| {
+            policy::grant_of(wants, &durable.territory(live, None), named.as_ref())
+        };
+        let given = match &verdict {
+            Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. }
+                if policy::is_denied(wants, &durable.rules) =>
+            {
+                self.apply_verdict(request, call, wants, Verdict::DeniedByRules, None, None);
+                return self.reply_after_records(to);
+            }
+            Verdict::ApproveForSession(named) => offered(named).map(Some),
+            Verdict::ApproveForLocation { approval, .. } => offered(approval).map(Some),
+            _ => Ok(None),
+        };
+        match (given, verdict) {
+            (Err(refused), _) => self.reply(to, AnswerOutcome::NotOffered(refused.to_string())),
+            (Ok(Some(approval)), Verdict::ApproveForLocation { location_key, .. }) => {
+                self.session.live.claimed.insert(request.clone(), to);
+                self.start(Work::SaveGrant { request: request.clone(), location_key, approval, by });
+            }
+            (Ok(given), verdict) => {
+                let decided_by = Some(by.clone());
+                let given = given.map(|approval| Given { approval, location_key: None, by });
+                self.apply_verdict(request, call, wants, verdict, given, decided_by);
+                self.reply_after_records(to);
+            }
+        }
+    }
+
+    /// Handles the result of storing a grant for a location. If that failed, the request is open again.
+    pub(super) fn grant_saved(
+        &mut self,
+        request: &RequestId,
+        location_key: String,
+        approval: Approval,
+        by: Author,
+        saved: Result<(), String>,
+    ) {
+        let Some(to) = self.session.live.claimed.remove(request) else { return };
+        let Some(call) = self.call_waiting_for(request).cloned() else {
+            return self.reply(to, AnswerOutcome::TooLate);
+        };
+        match (saved, call.stage.clone()) {
+            (Err(why), _) => self.reply(to, AnswerOutcome::Refused(why)),
+            // The rule was set while the grant was being stored.
+            (Ok(()), CallStage::AwaitingPermission { wants, .. })
+                if policy::is_denied(&wants, &self.session.durable.rules) =>
+            {
+                self.apply_verdict(request, &call, &wants, Verdict::DeniedByRules, None, None);
+                self.reply_after_records(to);
+            }
+            (Ok(()), CallStage::AwaitingPermission { wants, .. }) => {
+                let named = Some(approval.clone());
+                let verdict =
+                    Verdict::ApproveForLocation { approval: named, location_key: location_key.clone() };
+                let decided_by = Some(by.clone());
+                let given = Given { approval, location_key: Some(location_key), by };
+                self.apply_verdict(request, &call, &wants, verdict, Some(given), decided_by);
+                self.reply_after_records(to);
+            }
+            (Ok(()), _) => self.reply(to, AnswerOutcome::Mismatch),
+        }
+    }
+
+    /// Handles an approval of a client that approves everything. No user decided, so a request that allow-all mode
+    /// would not allow stays pending.
+    pub(super) fn approve_unattended(
+        &mut self,
+        to: ReplyTo<AnswerRequest>,
+        request: &RequestId,
+        call: &Call,
+        wants: &PermissionRequest,
+    ) {
+        match self.decide_in(PermissionMode::AllowAll, wants, Advice::None, None) {
+            Decision::Allow(_) => {
+                let by = Some(Author::unattended());
+                self.apply_verdict(request, call, wants, Verdict::ApproveOnce, None, by);
+            }
+            Decision::Deny(_) => self.apply_verdict(request, call, wants, Verdict::DeniedByRules, None, None),
+            Decision::Ask(reason) => return self.reply(to, AnswerOutcome::Refused(reason.to_string())),
+        }
+        self.reply_after_records(to);
+    }
+
+    /// Records a verdict and acts on it.
+    fn apply_verdict(
+        &mut self,
+        request: &RequestId,
+        call: &Call,
+        wants: &PermissionRequest,
+        verdict: Verdict,
+        given: Option<Given>,
+        by: Option<Author>,
+    ) {
+        let completed = PermissionCompleted {
+            request_id: request.clone(),
+            tool_call_id: Some(call.id.clone()),
+            result: outcome_of(&verdict, given.as_ref()),
+            by,
+        };
+        self.record_for(call.agent.as_ref(), completed);
+        self.remember_closed(request);
+        if let Some(Given { approval, location_key, by }) = given {
+            let approval = Some(approval);
+            self.record(ApprovalsChanged { approval, location_key, revoked: None, by: Some(by) });
+        }
+        if self.is_driven() {
+            return self.tell_decision(request, &call.id, verdict);
+        }
+        match verdict {
+            Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
+                self.run_call(&call.key(), route_of(wants));
+            }
+            refusal => self.tool_finished(&call.key(), denial(&refusal)),
+        }
+    }
+}
+
+/// A grant that is part of an answer.
+struct Given {
+    approval: Approval,
+    /// Location that it is stored for; none for a grant of the session.
+    location_key: Option<String>,
+    by: Author,
+}
+
+/// Returns the outcome of a permission request, as clients see it.
+fn outcome_of(verdict: &Verdict, given: Option<&Given>) -> PermissionOutcome {
+    match (verdict, given) {
+        (Verdict::Reject { feedback }, _) => {
+            PermissionOutcome::DeniedInteractivelyByUser { feedback: feedback.clone(), force_reject: None }
+        }
+        (Verdict::UserNotAvailable, _) => {
+            PermissionOutcome::DeniedNoApprovalRuleAndCouldNotRequestFromUser {}
+        }
+        (Verdict::DeniedByRules, _) => PermissionOutcome::DeniedByRules { rules: Vec::new() },
+        // The wire has no grants of origins; clients see a plain approval.
+        (_, None | Some(Given { approval: Approval::Url { .. }, .. })) => PermissionOutcome::Approved {},
+        (_, Some(Given { approval, location_key: None, .. })) => {
+            PermissionOutcome::ApprovedForSession { approval: approval.clone() }
+        }
+        (_, Some(Given { approval, location_key: Some(key), .. })) => {
+            PermissionOutcome::ApprovedForLocation { approval: approval.clone(), location_key: key.clone() }
+        }
+    }
+}
+
+/// Returns where a permitted call runs. Derived from the durable request, so that it is still known after a restart.
+fn route_of(wants: &PermissionRequest) -> Route {
+    match wants {
+        PermissionRequest::CustomTool { .. } => Route::Client,
+        _ => Route::BuiltIn,
+    }
+}

@@ -1,0 +1,183 @@
+//! The user's MCP servers: `mcp-config.json` in the home, and the names in `settings.json` that are disabled.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use baton_mcp::{ConfigError, ServerConfig};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::json_file::JsonFile;
+use crate::preferences::Preferences;
+
+/// Setting with the names of disabled servers.
+const DISABLED: &str = "disabledMcpServers";
+
+/// The user's MCP servers.
+pub struct UserServers {
+    file: JsonFile,
+}
+
+/// The file. Fields of other programs stay.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Content {
+    #[serde(rename = "mcpServers")]
+    servers: Map<String, Value>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+impl UserServers {
+    /// Names the file in a home; nothing is read yet.
+    pub fn new(home: &Path) -> Self {
+        Self { file: JsonFile::new(home, "mcp-config.json") }
+    }
+
+    /// Returns the servers as they are written, with the defaults that clients expect to see.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub async fn list(&self) -> Result<Map<String, Value>, String> {
+        let servers = self.file.read::<Content>().await?.servers;
+        let shown = |(name, value): (String, Value)| {
+            let config = ServerConfig::parse(&name, &value).map_or(value, |config| config.to_value());
+            (name, config)
+        };
+        Ok(servers.into_iter().map(shown).collect())
+    }
+
+    /// Adds a server.
+    ///
+    /// # Errors
+    /// When there is one of that name, the configuration cannot be used, or the file cannot be written.
+    pub async fn add(&self, name: String, config: Value) -> Result<(), String> {
+        ServerConfig::parse(&name, &config).map_err(|error| error.to_string())?;
+        let taken = format!("MCP server '{name}' already exists. Use 'mcp.config.update' to modify it.");
+        let edit = move |content: &mut Content| match content.servers.contains_key(&name) {
+            true => Err(taken),
+            false => {
+                content.servers.insert(name, config);
+                Ok(())
+            }
+        };
+        self.file.edit(edit).await?
+    }
+
+    /// Replaces the configuration of a server.
+    ///
+    /// # Errors
+    /// When there is none of that name, the configuration cannot be used, or the file cannot be written.
+    pub async fn update(&self, name: String, config: Value) -> Result<(), String> {
+        ServerConfig::parse(&name, &config).map_err(|error| error.to_string())?;
+        let edit = move |content: &mut Content| match content.servers.get_mut(&name) {
+            Some(known) => {
+                *known = config;
+                Ok(())
+            }
+            None => Err(format!("MCP server '{name}' not found.")),
+        };
+        self.file.edit(edit).await?
+    }
+
+    /// Removes a server.
+    ///
+    /// # Errors
+    /// When there is none of that name, or the file cannot be written.
+    pub async fn remove(&self, name: String) -> Result<(), String> {
+        let edit = move |content: &mut Content| match content.servers.remove(&name) {
+            Some(_) => Ok(()),
+            None => Err(format!("MCP server '{name}' not found.")),
+        };
+        self.file.edit(edit).await?
+    }
+
+    /// Enables or disables servers for new sessions. Unknown names are remembered.
+    ///
+    /// # Errors
+    /// When the settings cannot be written.
+    pub async fn enable(
+        &self,
+        preferences: &Preferences,
+        names: Vec<String>,
+        enabled: bool,
+    ) -> Result<(), String> {
+        let mut disabled = disabled(preferences).await?;
+        match enabled {
+            true => disabled.retain(|name| !names.contains(name)),
+            false => disabled.extend(names),
+        }
+        let value = if disabled.is_empty() { Value::Null } else { json!(disabled) };
+        preferences.set(Map::from_iter([(DISABLED.to_owned(), value)])).await
+    }
+
+    /// Returns the names that are disabled for new sessions.
+    ///
+    /// # Errors
+    /// When the settings cannot be read.
+    pub async fn disabled(&self, preferences: &Preferences) -> Result<BTreeSet<String>, String> {
+        disabled(preferences).await
+    }
+
+    /// Returns the servers for a session. A file that cannot be read is logged: sessions must not fail because of it.
+    pub async fn for_sessions(&self) -> BTreeMap<String, Result<ServerConfig, ConfigError>> {
+        let servers = match self.file.read::<Content>().await {
+            Ok(content) => content.servers,
+            Err(error) => {
+                tracing::warn!(%error, "the user's MCP servers are not available");
+                return BTreeMap::new();
+            }
+        };
+        let mut parsed = baton_mcp::config::parse_all(&servers);
+        for config in parsed.values_mut().flatten() {
+            config.source.get_or_insert_with(|| "user".into());
+        }
+        parsed
+    }
+}
+
+async fn disabled(preferences: &Preferences) -> Result<BTreeSet<String>, String> {
+    let value = preferences.get(DISABLED).await?;
+    Ok(value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn servers_are_added_changed_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let servers = UserServers::new(dir.path());
+        assert!(servers.list().await.unwrap().is_empty());
+        assert!(servers.add("a".into(), json!({ "args": [] })).await.unwrap_err().contains("command"));
+        servers.add("a".into(), json!({ "command": "x" })).await.unwrap();
+        assert!(
+            servers.add("a".into(), json!({ "command": "y" })).await.unwrap_err().contains("already exists")
+        );
+        assert_eq!(servers.list().await.unwrap()["a"], json!({ "command": "x", "tools": ["*"], "args": [] }));
+        servers.update("a".into(), json!({ "command": "y", "args": ["z"] })).await.unwrap();
+        assert_eq!(servers.for_sessions().await["a"].as_ref().unwrap().source.as_deref(), Some("user"));
+        servers.remove("a".into()).await.unwrap();
+        assert_eq!(servers.remove("a".into()).await.unwrap_err(), "MCP server 'a' not found.");
+    }
+
+    #[tokio::test]
+    async fn disabled_names_are_kept_with_the_settings() {
+        let dir = tempfile::tempdir().unwrap();
+        let servers = UserServers::new(dir.path());
+        let preferences = Preferences::new(dir.path());
+        servers.enable(&preferences, vec!["a".into(), "b".into()], false).await.unwrap();
+        servers.enable(&preferences, vec!["b".into(), "c".into()], true).await.unwrap();
+        assert_eq!(servers.disabled(&preferences).await.unwrap(), BTreeSet::from(["a".to_owned()]));
+    }
+
+    #[tokio::test]
+    async fn malformed_file_gives_sessions_no_servers() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("mcp-config.json"), "{").unwrap();
+        let servers = UserServers::new(dir.path());
+        assert!(servers.for_sessions().await.is_empty());
+        assert!(servers.list().await.is_err());
+    }
+}

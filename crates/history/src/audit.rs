@@ -1,0 +1,290 @@
+//! Audit: who prompted, approved, denied, cancelled and changed what, in all stored sessions.
+//!
+//! Read from the histories, and therefore exactly as complete as they are: sessions that were deleted are gone. Only events
+//! of people's decisions are parsed; what models and tools did is in the histories themselves.
+
+use std::collections::HashMap;
+
+use baton_protocol::event::{ApprovalsChanged, Body};
+use baton_protocol::permission::{PermissionOutcome, PermissionRequest};
+use baton_protocol::{Author, Event, EventId, RequestId, SessionId, Timestamp};
+use baton_store::{Seq, Span, Store, StoreError};
+use serde::Serialize;
+
+use crate::repairs::parse;
+
+const PAGE: usize = 512;
+
+/// Maximum number of characters of a detail.
+const DETAIL: usize = 300;
+
+/// Types of the events that become entries, and of those that describe them.
+const KINDS: [&str; 13] = [
+    "session.start",
+    "session.mode_changed",
+    "session.permissions_changed",
+    "session.model_change",
+    "permission.requested",
+    "permission.completed",
+    "abort",
+    "baton.prompt_accepted",
+    "baton.approvals_changed",
+    "baton.rules_changed",
+    "baton.shell_run",
+    "baton.renamed",
+    "baton.history_truncated",
+];
+
+/// One action of a person or client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// Time of the action.
+    pub at: Timestamp,
+    /// The session.
+    pub session: SessionId,
+    /// Sequence number of the event in the session's history.
+    pub seq: u64,
+    /// The event.
+    pub event: EventId,
+    /// What was done.
+    pub action: Action,
+    /// By whom, as far as the history tells.
+    pub by: Option<Author>,
+    /// To what, cut to a readable length.
+    pub detail: String,
+}
+
+/// Kind of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Action {
+    SessionCreated,
+    Prompted,
+    Approved,
+    Denied,
+    Cancelled,
+    GrantGiven,
+    GrantRevoked,
+    RulesChanged,
+    ModeChanged,
+    PermissionModeChanged,
+    ModelChanged,
+    CommandRun,
+    Renamed,
+    Rewound,
+}
+
+impl Action {
+    /// Returns the action as text.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SessionCreated => "created",
+            Self::Prompted => "prompted",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Cancelled => "cancelled",
+            Self::GrantGiven => "granted",
+            Self::GrantRevoked => "revoked",
+            Self::RulesChanged => "rules",
+            Self::ModeChanged => "mode",
+            Self::PermissionModeChanged => "permissions",
+            Self::ModelChanged => "model",
+            Self::CommandRun => "command",
+            Self::Renamed => "renamed",
+            Self::Rewound => "rewound",
+        }
+    }
+}
+
+/// Lists all actions since a time, oldest first; all if none is given.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn audit(store: &dyn Store, since: Option<Timestamp>) -> Result<Vec<Entry>, StoreError> {
+    let since = since.unwrap_or(Timestamp(i64::MIN));
+    let mut entries = Vec::new();
+    for summary in store.list().await?.into_iter().filter(|summary| summary.modified >= since) {
+        let mut reading = Reading { session: summary.session, requests: HashMap::new() };
+        let mut after = Seq::ZERO;
+        loop {
+            let span = Span::After { after, limit: PAGE };
+            let page = match store.read(&reading.session, span).await {
+                // Deleted meanwhile.
+                Err(StoreError::NotFound(_)) => break,
+                page => page?,
+            };
+            let Some(last) = page.last() else { break };
+            after = last.seq;
+            for record in page.iter().filter(|record| KINDS.contains(&record.kind.as_str())) {
+                let entry = parse(record).and_then(|event| reading.entry(record.seq, event));
+                entries.extend(entry.filter(|entry| entry.at >= since));
+            }
+        }
+    }
+    entries.sort_by(|one, other| (one.at, &one.session, one.seq).cmp(&(other.at, &other.session, other.seq)));
+    Ok(entries)
+}
+
+/// A history that is being read.
+struct Reading {
+    session: SessionId,
+    /// Subjects of permission requests that have no answer yet.
+    requests: HashMap<RequestId, String>,
+}
+
+impl Reading {
+    fn entry(&mut self, seq: Seq, event: Event) -> Option<Entry> {
+        let (action, by, detail) = self.action(event.body)?;
+        let detail = detail.chars().take(DETAIL).collect();
+        Some(Entry {
+            at: event.timestamp,
+            session: self.session.clone(),
+            seq: seq.0,
+            event: event.id,
+            action,
+            by,
+            detail,
+        })
+    }
+
+    fn action(&mut self, body: Body) -> Option<(Action, Option<Author>, String)> {
+        Some(match body {
+            Body::SessionStart(start) => {
+                (Action::SessionCreated, None, start.context.map(|context| context.cwd).unwrap_or_default())
+            }
+            Body::PromptAccepted(accepted) => (Action::Prompted, accepted.prompt.by, accepted.prompt.text),
+            Body::PermissionRequested(requested) => {
+                self.requests.insert(requested.request_id, subject(&requested.permission_request));
+                return None;
+            }
+            Body::PermissionCompleted(completed) => {
+                let subject = self.requests.remove(&completed.request_id).unwrap_or_default();
+                (decision(&completed.result)?, completed.by, subject)
+            }
+            Body::Abort(abort) => (Action::Cancelled, abort.by, "the running turn and the queue".into()),
+            Body::ApprovalsChanged(change) => grant_change(change),
+            Body::RulesChanged(change) => (Action::RulesChanged, change.by, json(&*change.rules)),
+            Body::ModeChanged(change) => (Action::ModeChanged, None, json(&change.new_mode)),
+            Body::PermissionsChanged(change) => (Action::PermissionModeChanged, None, json(&change.mode)),
+            Body::ModelChange(change) => (Action::ModelChanged, None, change.new_model),
+            Body::ShellRun(run) => (Action::CommandRun, None, run.command),
+            Body::Renamed(renamed) if renamed.by_user => (Action::Renamed, None, renamed.name),
+            Body::HistoryTruncated(cut) => (Action::Rewound, None, format!("to event {}", cut.from_seq)),
+            _ => return None,
+        })
+    }
+}
+
+fn grant_change(change: ApprovalsChanged) -> (Action, Option<Author>, String) {
+    match (change.approval, change.revoked) {
+        (Some(approval), _) => (Action::GrantGiven, change.by, json(&approval)),
+        (None, Some(grant)) => (Action::GrantRevoked, change.by, grant.to_string()),
+        (None, None) => (Action::GrantRevoked, change.by, "all".into()),
+    }
+}
+
+/// Returns the decision of an outcome; none for a request that was withdrawn.
+fn decision(outcome: &PermissionOutcome) -> Option<Action> {
+    match outcome {
+        PermissionOutcome::Approved {}
+        | PermissionOutcome::ApprovedForSession { .. }
+        | PermissionOutcome::ApprovedForLocation { .. } => Some(Action::Approved),
+        PermissionOutcome::Cancelled { .. } => None,
+        PermissionOutcome::DeniedByRules { .. }
+        | PermissionOutcome::DeniedNoApprovalRuleAndCouldNotRequestFromUser {}
+        | PermissionOutcome::DeniedInteractivelyByUser { .. }
+        | PermissionOutcome::DeniedByPermissionRequestHook { .. } => Some(Action::Denied),
+    }
+}
+
+/// Describes what permission was asked for.
+fn subject(request: &PermissionRequest) -> String {
+    match request {
+        PermissionRequest::Shell { full_command_text, .. } => full_command_text.clone(),
+        PermissionRequest::Write { file_name, .. } => format!("write {file_name}"),
+        PermissionRequest::Read { path, .. } => format!("read {path}"),
+        PermissionRequest::Url { url, .. } => format!("fetch {url}"),
+        PermissionRequest::CustomTool { tool_name, .. } | PermissionRequest::Hook { tool_name, .. } => {
+            format!("tool {tool_name}")
+        }
+        PermissionRequest::Mcp { server_name, tool_name, .. } => format!("tool {tool_name} of {server_name}"),
+        PermissionRequest::Memory { .. } => "store a memory".into(),
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_store::memory::MemoryStore;
+    use baton_store::{NewRecord, NewSession};
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::owner;
+
+    const PROMPTED: &str = r#"{"promptId":"0190c2f0-0000-7000-8000-00000000000a","prompt":{"text":"hello","by":"SDK client 1"}}"#;
+    const REQUESTED: &str =
+        r#"{"requestId":"r","permissionRequest":{"kind":"read","path":"/etc/hosts","intention":""}}"#;
+    const APPROVED: &str = r#"{"requestId":"r","result":{"kind":"approved"},"batonBy":"HTTP API"}"#;
+    const ABORTED: &str = r#"{"reason":"user_initiated","batonBy":"baton run"}"#;
+
+    fn event(second: u32, kind: &str, data: &str) -> NewRecord {
+        let body = format!(
+            r#"{{"type":"{kind}","data":{data},"id":"0190c2f0-0000-7000-8000-{second:012}","timestamp":"2026-11-15T20:30:{second:02}.000Z","parentId":null}}"#
+        );
+        NewRecord { kind: kind.into(), body: body.into() }
+    }
+
+    #[tokio::test]
+    async fn decisions_are_listed_in_order_with_their_authors() {
+        let store = MemoryStore::default();
+        let histories = [
+            ("b", vec![event(3, "baton.prompt_accepted", PROMPTED), event(9, "abort", ABORTED)]),
+            (
+                "a",
+                vec![
+                    event(4, "permission.requested", REQUESTED),
+                    event(5, "assistant.message", r#"{"messageId":"m","content":"said"}"#),
+                    event(6, "permission.completed", APPROVED),
+                    event(7, "baton.approvals_changed", r#"{"by":"HTTP API"}"#),
+                ],
+            ),
+        ];
+        for (name, records) in histories {
+            let new = NewSession {
+                session: name.parse().unwrap(),
+                owner: owner::this_process(),
+                created: Timestamp::now(),
+                records,
+                meta: Bytes::new(),
+                busy: false,
+            };
+            store.create(new).await.unwrap();
+        }
+        let all = audit(&store, None).await.unwrap();
+        let shown: Vec<String> = all
+            .iter()
+            .map(|entry| {
+                let by = entry.by.as_ref().map_or("?", |by| by.0.as_str());
+                format!("{} {} {by}: {}", entry.session, entry.action.name(), entry.detail)
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "b prompted SDK client 1: hello",
+                "a approved HTTP API: read /etc/hosts",
+                "a revoked HTTP API: all",
+                "b cancelled baton run: the running turn and the queue",
+            ]
+        );
+        let since = "2026-11-15T20:30:07Z".parse().unwrap();
+        assert_eq!(audit(&store, Some(since)).await.unwrap().len(), 2);
+    }
+}

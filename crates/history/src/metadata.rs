@@ -1,0 +1,128 @@
+//! Metadata of sessions, stored beside the history so that a list of sessions reads no history.
+
+use baton_core::Session;
+use baton_core::state::Facts;
+use baton_protocol::event::WorkContext;
+use baton_protocol::params::SessionMetadata;
+use baton_store::Summary;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Metadata of a session, as stored.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metadata {
+    /// Title, derived from the first prompt.
+    pub title: Option<String>,
+    /// Name that a user or client gave.
+    pub name: Option<String>,
+    /// Model that the session chose, else one that answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Name of the client program.
+    pub client_name: Option<String>,
+    /// Working directory and repository.
+    pub context: WorkContext,
+    /// Whether this is an incomplete import.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub importing: bool,
+    /// Settings that the session is opened with again; none if its clients send them with each resume.
+    #[serde(rename = "kept", skip_serializing_if = "Option::is_none")]
+    pub settings: Option<StoredSettings>,
+}
+
+/// Settings that a session is opened with again. Sessions of SDKs have none: an SDK sends its settings with each resume.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredSettings {
+    /// Text appended to the system prompt.
+    pub instructions: Option<String>,
+    /// Filters of the tools that may be used; none means all.
+    pub available_tools: Option<Vec<String>>,
+    /// Filters of the tools that may not be used.
+    pub excluded_tools: Vec<String>,
+    /// Whether the model may ask questions although no client can show them.
+    pub questions: bool,
+    /// Whether the session has a provider of its own. The provider itself is not stored: it contains credentials.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub own_provider: bool,
+}
+
+impl Metadata {
+    /// Returns the metadata of a session's current state, without settings of its clients.
+    #[must_use]
+    pub fn of(session: &Session) -> Self {
+        let facts = &session.durable.facts;
+        Self {
+            title: facts.title.clone(),
+            name: facts.name.clone(),
+            model: model_of(session).map(str::to_owned),
+            context: facts.context.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the metadata of an incomplete import.
+    #[must_use]
+    pub fn of_import(session: &Session) -> Self {
+        Self { importing: true, ..Self::of(session) }
+    }
+
+    /// Whether [`Self::of`] would return the same, except for settings of clients. Called for every append, so nothing is
+    /// copied or encoded.
+    #[must_use]
+    pub fn describes(&self, session: &Session) -> bool {
+        let facts = &session.durable.facts;
+        !self.importing
+            && self.title == facts.title
+            && self.name == facts.name
+            && self.model.as_deref() == model_of(session)
+            && self.context == facts.context
+    }
+
+    /// Encodes the metadata for the store.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        serde_json::to_vec(self).unwrap_or_default().into()
+    }
+}
+
+/// Returns the model that a session chose, else one that answered.
+fn model_of(session: &Session) -> Option<&str> {
+    let answered = || session.durable.totals.models.keys().next().map(String::as_str);
+    session.durable.facts.model.as_deref().or_else(answered)
+}
+
+/// Decodes stored metadata; the default if it is malformed, so that the session can still be listed and opened.
+#[must_use]
+pub fn decode(bytes: &[u8]) -> Metadata {
+    serde_json::from_slice(bytes).unwrap_or_default()
+}
+
+/// Returns the metadata of a stored session in the form of the protocol.
+#[must_use]
+pub fn of(summary: &Summary) -> SessionMetadata {
+    let metadata = decode(&summary.meta);
+    SessionMetadata {
+        session_id: summary.session.clone(),
+        start_time: summary.created,
+        modified_time: summary.modified,
+        is_remote: false,
+        summary: metadata.name.clone().or(metadata.title).or_else(|| summary.damage.clone()),
+        name: metadata.name,
+        context: Some(metadata.context).filter(|context| !context.cwd.is_empty()),
+    }
+}
+
+/// Returns the repository and the name of a session, under the keys of `workspace.yaml`.
+#[must_use]
+pub fn labels(facts: &Facts) -> [(&'static str, &Option<String>); 5] {
+    let context = &facts.context;
+    [
+        ("git_root", &context.git_root),
+        ("repository", &context.repository),
+        ("host_type", &context.host_type),
+        ("branch", &context.branch),
+        ("name", &facts.name),
+    ]
+}

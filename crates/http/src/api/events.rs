@@ -1,0 +1,86 @@
+//! Events of a session, as a page or as a stream.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use baton_store::{Seq, Span};
+use http::{HeaderMap, StatusCode, header};
+
+use super::extract::{PathParams, QueryParams, session_id};
+use super::sessions::find;
+use super::types::{Cursor, EventPage, EventsQuery, Limit, NumberedEvent};
+use crate::Shared;
+use crate::error::{ApiError, ErrorBody};
+use crate::sse::Subscription;
+
+/// Read events of a session.
+///
+/// With `Accept: text/event-stream`, events are sent as a stream until you disconnect. Durable events carry their sequence
+/// number as event id, so that a reconnect with `Last-Event-ID` misses nothing.
+#[utoipa::path(get, path = "/api/sessions/{id}/events", operation_id = "readEvents", tag = "events",
+    params(("id" = String, Path, description = "Session id"), EventsQuery, ("Last-Event-ID" = Option<i64>, Header, minimum = 0, description = "Id of the last event received")),
+    responses(
+        (status = 200, description = "Events", content((EventPage = "application/json"), (String = "text/event-stream"))),
+        (status = 400, description = "Malformed query", body = ErrorBody),
+        (status = 404, description = "No such session", body = ErrorBody),
+        (status = 409, description = "The cursor is ahead of the session", body = ErrorBody),
+        (status = 503, description = "Too many streams are open", body = ErrorBody)))]
+pub(super) async fn read(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<EventsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id = session_id(&id)?;
+    let summary = find(&door, &id).await?;
+    let after = Seq(last_event_id(&headers)?.or(query.after.map(Cursor::get)).unwrap_or(0));
+    if after > summary.head {
+        return Err(cursor_ahead(after, summary.head));
+    }
+    if !wants_stream(&headers) {
+        return Ok(Json(page(&door, &id, after, query.limit.map_or(200, Limit::get)).await?).into_response());
+    }
+    let too_many = || {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", "too many event streams are open")
+    };
+    let permit = door.streams.clone().try_acquire_owned().map_err(|_| too_many())?;
+    Ok(Subscription { session: id, after, permit }.into_response())
+}
+
+/// Error for a cursor after the last event. The reader has seen an earlier session with this id, or events that a power cut
+/// removed; continuing at its cursor would hide events from it.
+fn cursor_ahead(after: Seq, head: Seq) -> ApiError {
+    let message = format!(
+        "cursor {after} is ahead of the session, whose last event is {head}; read from the beginning (after=0)"
+    );
+    ApiError::conflict("cursor_ahead", message)
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    accept.contains("text/event-stream")
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    let bad = || ApiError::bad_request(format!("Last-Event-ID {text:?} is not a sequence number"));
+    text.trim().parse().map(Some).map_err(|_| bad())
+}
+
+async fn page(
+    door: &Shared,
+    id: &baton_protocol::SessionId,
+    after: Seq,
+    limit: usize,
+) -> Result<EventPage, ApiError> {
+    let records = door.runtime.store.read(id, Span::After { after, limit }).await?;
+    let next = records.last().map_or(after, |record| record.seq).0;
+    let has_more = records.len() == limit;
+    let events = records.into_iter().filter_map(|record| {
+        let text = String::from_utf8(record.body.to_vec()).ok()?;
+        let event = serde_json::value::RawValue::from_string(text).ok()?;
+        Some(NumberedEvent { seq: record.seq.0, event })
+    });
+    Ok(EventPage { events: events.collect(), next, has_more })
+}

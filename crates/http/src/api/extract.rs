@@ -1,0 +1,89 @@
+//! Extractors that report invalid requests as an [`ApiError`].
+
+use std::marker::PhantomData;
+
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query};
+use baton_protocol::SessionId;
+use http::StatusCode;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+
+use crate::error::ApiError;
+use baton_wire::SlowBody;
+
+/// Accepts JSON objects only: serde would also read a struct from an array.
+#[derive(Debug)]
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+/// Extracts a JSON body.
+pub(super) struct JsonBody<T>(pub(super) T);
+
+impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, ApiError> {
+        let read = axum::Json::<Object<T>>::from_request(request, state).await;
+        read.map(|axum::Json(Object(body))| Self(body))
+            .map_err(|rejection: JsonRejection| refusal(&rejection))
+    }
+}
+
+fn refusal(rejection: &JsonRejection) -> ApiError {
+    if let Some(error) = SlowBody::among_causes_of(rejection) {
+        return ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", error.to_string());
+    }
+    let code = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
+    ApiError::new(rejection.status(), code, rejection.body_text())
+}
+
+/// Extracts the query.
+pub(super) struct QueryParams<T>(pub(super) T);
+
+impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, ApiError> {
+        let read = Query::<T>::from_request_parts(parts, state).await;
+        read.map(|Query(query)| Self(query))
+            .map_err(|rejection: QueryRejection| ApiError::bad_request(rejection.body_text()))
+    }
+}
+
+/// Extracts the parameters of the path.
+pub(super) struct PathParams<T>(pub(super) T);
+
+impl<S: Send + Sync, T: serde::de::DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut http::request::Parts, state: &S) -> Result<Self, ApiError> {
+        let read = Path::<T>::from_request_parts(parts, state).await;
+        read.map(|Path(path)| Self(path))
+            .map_err(|rejection: PathRejection| ApiError::bad_request(rejection.body_text()))
+    }
+}
+
+/// Parses a session id. An invalid one is reported as not found.
+pub(super) fn session_id(text: &str) -> Result<SessionId, ApiError> {
+    text.parse().map_err(|_| ApiError::session_not_found(text))
+}

@@ -1,0 +1,128 @@
+//! The session API, under `/api`: resources for scripts and web pages.
+//!
+//! `docs/openapi.json` is generated from these modules; a test checks that it is up to date.
+
+mod description;
+mod events;
+mod extract;
+mod grants;
+mod prompts;
+mod requests;
+mod sessions;
+mod system;
+mod types;
+
+use axum::Router;
+use axum::routing::{delete, get, post};
+use utoipa::OpenApi;
+
+use self::description::{GuardResponses, ParametersWithoutNull};
+use super::Shared;
+
+/// OpenAPI description of the session API.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Baton session API",
+        description = "Sessions, prompts, events and pending requests of a Baton runtime. Send the token as \
+                       `Authorization: Bearer TOKEN`; clients on the socket file need none.",
+    ),
+    paths(
+        sessions::list,
+        sessions::create,
+        sessions::show,
+        sessions::change,
+        sessions::delete,
+        sessions::resume,
+        prompts::send,
+        prompts::show,
+        prompts::cancel,
+        events::read,
+        requests::list,
+        requests::overview,
+        requests::answer,
+        grants::list,
+        grants::revoke,
+        grants::revoke_all,
+        grants::locations,
+        grants::revoke_at_location,
+        system::health,
+        system::ready,
+        system::metrics,
+        system::models,
+    ),
+    components(schemas(super::error::ErrorBody)),
+    security(("token" = [])),
+    modifiers(&GuardResponses, &ParametersWithoutNull),
+)]
+struct Description;
+
+/// Returns the OpenAPI description of the session API, as JSON.
+#[must_use]
+pub fn openapi() -> String {
+    Description::openapi().to_pretty_json().unwrap_or_default()
+}
+
+pub(super) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/", get(system::start_page))
+        .route("/api/health", get(system::health))
+        .route("/api/ready", get(system::ready))
+        .route("/api/metrics", get(system::metrics))
+        .route("/api/openapi.json", get(system::openapi))
+        .route("/api/models", get(system::models))
+        .route("/api/sessions", get(sessions::list).post(sessions::create))
+        .route("/api/sessions/{id}", get(sessions::show).patch(sessions::change).delete(sessions::delete))
+        .route("/api/sessions/{id}/resume", post(sessions::resume))
+        .route("/api/sessions/{id}/prompts", post(prompts::send))
+        .route("/api/sessions/{id}/prompts/{prompt}", get(prompts::show))
+        .route("/api/sessions/{id}/cancel", post(prompts::cancel))
+        .route("/api/sessions/{id}/events", get(events::read))
+        .route("/api/sessions/{id}/grants", get(grants::list).delete(grants::revoke_all))
+        .route("/api/sessions/{id}/grants/{grant}", delete(grants::revoke))
+        .route("/api/locations", get(grants::locations).delete(grants::revoke_at_location))
+        .route("/api/requests", get(requests::overview))
+        .route("/api/sessions/{id}/requests", get(requests::list))
+        .route("/api/sessions/{id}/requests/{request}", post(requests::answer))
+        .method_not_allowed_fallback(system::wrong_method)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// To update the document: `BATON_WRITE_OPENAPI=1 cargo test -p baton-http --lib openapi`.
+    #[test]
+    fn committed_openapi_document_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+        let generated = openapi() + "\n";
+        if std::env::var_os("BATON_WRITE_OPENAPI").is_some() {
+            std::fs::write(path, &generated).unwrap();
+        }
+        assert_eq!(
+            std::fs::read_to_string(path).unwrap_or_default(),
+            generated,
+            "update it with BATON_WRITE_OPENAPI=1"
+        );
+    }
+
+    /// Generators of clients name a method after each operation id.
+    #[test]
+    fn operation_ids_are_unique() {
+        let document: serde_json::Value = serde_json::from_str(&openapi()).unwrap();
+        let items = document["paths"].as_object().unwrap().values();
+        let operations = items.flat_map(|item| item.as_object().unwrap().values());
+        let mut ids: Vec<_> =
+            operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "{ids:?}");
+    }
+
+    /// Doc comments of API types are read by users of the API, who cannot follow links into the code.
+    #[test]
+    fn openapi_document_contains_no_rustdoc_links() {
+        assert!(!openapi().contains("[`"), "a description contains a Rustdoc link");
+    }
+}

@@ -1,0 +1,124 @@
+//! Pending requests: listing and answering them, also after a restart.
+
+use axum::Json;
+use axum::extract::State;
+use baton_core::ask::AnswerRequest;
+use baton_core::{self as core, AnswerOutcome};
+use baton_protocol::event::{PlanAnswer, SwitchAnswer};
+use baton_protocol::permission::Verdict;
+use baton_protocol::tool::ToolResult;
+use baton_protocol::{Author, RequestId};
+
+use super::extract::{JsonBody, PathParams, session_id};
+use super::sessions::open;
+use super::types::{
+    Counted, Decision, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
+    SwitchResponse,
+};
+use crate::Shared;
+use crate::error::{ApiError, ErrorBody};
+
+/// List the pending requests of a session.
+#[utoipa::path(get, path = "/api/sessions/{id}/requests", operation_id = "listSessionRequests", tag = "requests", params(("id" = String, Path, description = "Session id")),
+    responses((status = 200, description = "Pending requests", body = RequestList),
+        (status = 404, description = "No such session", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn list(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<RequestList>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    let requests = RequestView::all(&handle.inspect().await?.session);
+    Ok(Json(RequestList { requests }))
+}
+
+/// List the pending requests of all sessions, including those of a stopped server.
+#[utoipa::path(get, path = "/api/requests", operation_id = "listRequests", tag = "requests",
+    responses((status = 200, description = "Pending requests", body = RequestOverview)))]
+pub(super) async fn overview(State(door): State<Shared>) -> Result<Json<RequestOverview>, ApiError> {
+    let all = door.runtime.store.list().await?;
+    let busy = all.into_iter().filter(|summary| summary.holder.as_ref().is_some_and(|holder| holder.busy));
+    let mut requests = Vec::new();
+    for summary in busy {
+        let handle = door.runtime.registry.open(&door.runtime, &summary.session);
+        // Fails if a different server holds the session; that server lists its requests.
+        let Ok(view) = handle.inspect().await else { continue };
+        let found = RequestView::all(&view.session);
+        let session = summary.session.to_string();
+        requests
+            .extend(found.into_iter().map(|request| SessionRequest { session_id: session.clone(), request }));
+    }
+    Ok(Json(RequestOverview { requests }))
+}
+
+/// Answer a request.
+///
+/// The first answer counts; a later one gets 409.
+#[utoipa::path(post, path = "/api/sessions/{id}/requests/{request}", operation_id = "answerRequest", tag = "requests", request_body = RequestAnswer,
+    params(("id" = String, Path, description = "Session id"), ("request" = String, Path, description = "Request id")),
+    responses((status = 200, description = "The answer counts", body = Counted),
+        (status = 400, description = "The answer is of a different kind than the request", body = ErrorBody),
+        (status = 404, description = "No such session or request", body = ErrorBody),
+        (status = 409, description = "Already answered", body = ErrorBody),
+        (status = 415, description = "Request body is not JSON", body = ErrorBody),
+        (status = 422, description = "Request body does not match the schema, or the grant was not offered; the request stays pending",
+            body = ErrorBody)))]
+pub(super) async fn answer(
+    State(door): State<Shared>,
+    PathParams((id, request)): PathParams<(String, String)>,
+    JsonBody(answer): JsonBody<RequestAnswer>,
+) -> Result<Json<Counted>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    let request = RequestId(request);
+    let (named, answer) = (request.clone(), Box::new(core_answer(answer)));
+    match handle.ask(AnswerRequest { request, answer }).await? {
+        AnswerOutcome::Counted => Ok(Json(Counted { counted: true })),
+        AnswerOutcome::TooLate => {
+            Err(ApiError::conflict("already_answered", "the request was already answered or withdrawn"))
+        }
+        AnswerOutcome::NoSuchRequest => {
+            Err(ApiError::not_found(format!("no such request in session {id}: {named}")))
+        }
+        AnswerOutcome::Mismatch => {
+            Err(ApiError::bad_request("the answer is of a different kind than the request"))
+        }
+        AnswerOutcome::NotOffered(why) | AnswerOutcome::Refused(why) => {
+            Err(ApiError::unprocessable("not_offered", why))
+        }
+    }
+}
+
+fn core_answer(answer: RequestAnswer) -> core::RequestAnswer {
+    match answer {
+        RequestAnswer::Permission { decision: Decision::ApproveUnattended, .. } => {
+            core::RequestAnswer::ApproveUnattended
+        }
+        RequestAnswer::Permission { decision, grant, feedback } => {
+            let verdict = match decision {
+                Decision::Approve | Decision::ApproveUnattended => Verdict::ApproveOnce,
+                Decision::ApproveForSession => Verdict::ApproveForSession(grant),
+                Decision::ApproveForLocation => {
+                    Verdict::ApproveForLocation { approval: grant, location_key: String::new() }
+                }
+                Decision::Reject => Verdict::Reject { feedback },
+                Decision::UserNotAvailable => Verdict::UserNotAvailable,
+            };
+            core::RequestAnswer::Permission(verdict, Author::http())
+        }
+        RequestAnswer::Command { handled } => core::RequestAnswer::QueuedCommand { handled, stop: false },
+        RequestAnswer::Tool { text, failed: true } => core::RequestAnswer::Tool(ToolResult::failure(text)),
+        RequestAnswer::Tool { text, failed: false } => core::RequestAnswer::Tool(ToolResult::success(text)),
+        RequestAnswer::Switch { response } => core::RequestAnswer::Switch(match response {
+            SwitchResponse::Yes => SwitchAnswer::Yes,
+            SwitchResponse::YesAlways => SwitchAnswer::YesAlways,
+            SwitchResponse::No => SwitchAnswer::No,
+        }),
+        RequestAnswer::Plan { response, feedback } => core::RequestAnswer::Plan(match response.action() {
+            Some(action) => PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback },
+            None => PlanAnswer::Refused { feedback },
+        }),
+        RequestAnswer::Question { answer, chosen } => {
+            core::RequestAnswer::UserInput { answer, was_freeform: !chosen }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Sessions: creating, listing, changing, resuming and deleting them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use baton_core::ask::Amend;
+use baton_core::{Change, Profile};
+use baton_protocol::SessionId;
+use baton_protocol::event::PermissionMode;
+use baton_protocol::params::{SessionParams, SystemMessageConfig, SystemMessageMode};
+use baton_protocol::provider::ProviderConfig;
+use baton_store::{StoreError, Summary};
+use http::StatusCode;
+
+use super::extract::{JsonBody, PathParams, QueryParams, session_id};
+use super::types::{Limit, ListQuery, NewSession, SessionChange, SessionList, SessionView};
+use crate::Shared;
+use crate::error::{ApiError, ErrorBody};
+use baton_runtime::metadata;
+use baton_runtime::session::ask::{Ask, Configure};
+use baton_runtime::session::subscription::NoEvents;
+use baton_runtime::session::{Failure, Handle, How, Joining, OptionsEdit, SettingsEdit};
+
+/// List sessions, last changed first.
+#[utoipa::path(get, path = "/api/sessions", operation_id = "listSessions", tag = "sessions", params(ListQuery),
+    responses((status = 200, description = "The sessions", body = SessionList), (status = 400, description = "Malformed query", body = ErrorBody)))]
+pub(super) async fn list(
+    State(door): State<Shared>,
+    QueryParams(query): QueryParams<ListQuery>,
+) -> Result<Json<SessionList>, ApiError> {
+    let all = door.runtime.store.list().await?;
+    let wanted = |summary: &&Summary| {
+        query.cwd.as_ref().is_none_or(|cwd| metadata::decode(&summary.meta).context.cwd == *cwd)
+    };
+    let shown = all.iter().filter(wanted).take(query.limit.map_or(1000, Limit::get));
+    Ok(Json(SessionList { sessions: shown.map(|s| SessionView::of(s, &door.runtime.owner)).collect() }))
+}
+
+/// Create a session.
+#[utoipa::path(post, path = "/api/sessions", operation_id = "createSession", tag = "sessions", request_body = NewSession,
+    responses((status = 201, description = "Created", body = SessionView),
+        (status = 400, description = "Malformed request body", body = ErrorBody),
+        (status = 409, description = "The id is taken", body = ErrorBody),
+        (status = 415, description = "Request body is not JSON", body = ErrorBody),
+        (status = 422, description = "Request body does not match the schema, or the working directory does not exist", body = ErrorBody)))]
+pub(super) async fn create(
+    State(door): State<Shared>,
+    JsonBody(new): JsonBody<NewSession>,
+) -> Result<(StatusCode, Json<SessionView>), ApiError> {
+    let id = match &new.id {
+        Some(id) => id.parse::<SessionId>().map_err(|error| ApiError::bad_request(error.to_string()))?,
+        None => SessionId::random(),
+    };
+    if let Some(cwd) = &new.cwd
+        && !baton_runtime::context::is_directory(cwd.into()).await
+    {
+        let message = format!("{cwd:?} is not a directory on the server's machine");
+        return Err(ApiError::unprocessable("no_such_directory", message));
+    }
+    let allow_all = new.allow_all_tools;
+    let joining = creating_client(&door, new)?;
+    let client = joining.client;
+    let (handle, _) = door.runtime.registry.create(&door.runtime, &id, joining, Arc::new(NoEvents)).await?;
+    handle.leave(client);
+    if allow_all {
+        let change = Box::new(Change::Permissions(PermissionMode::AllowAll));
+        handle.ask(Amend { change }).await?;
+    }
+    Ok((StatusCode::CREATED, Json(view(&door, &id).await?)))
+}
+
+/// Returns the client that creates a session. HTTP clients do not stay attached: this one leaves when the session exists.
+fn creating_client(door: &Shared, new: NewSession) -> Result<Joining, ApiError> {
+    let system_message = new.instructions.map(|content| SystemMessageConfig {
+        mode: SystemMessageMode::Append,
+        content: Some(content),
+        ..SystemMessageConfig::default()
+    });
+    let params = SessionParams {
+        model: new.model,
+        reasoning_effort: new.reasoning_effort,
+        working_directory: new.cwd,
+        available_tools: new.available_tools,
+        excluded_tools: new.excluded_tools,
+        system_message,
+        request_user_input: Some(new.questions),
+        provider: new.provider.map(ProviderConfig::try_from).transpose()?,
+        keep: true,
+        ..client_params()
+    };
+    Ok(temporary_client(door, params, How::Made))
+}
+
+/// Returns the parameters that all clients of this door have in common.
+fn client_params() -> SessionParams {
+    SessionParams { streaming: Some(true), client_name: Some("http".into()), ..SessionParams::default() }
+}
+
+fn temporary_client(door: &Shared, params: SessionParams, how: How) -> Joining {
+    Joining {
+        client: door.runtime.new_client(),
+        profile: Profile::default(),
+        params: Box::new(params),
+        legacy: false,
+        how,
+    }
+}
+
+/// Continue the pending work that a stopped server left.
+///
+/// Queued prompts run, and requests can be answered. A session without such work stays as it is.
+#[utoipa::path(post, path = "/api/sessions/{id}/resume", operation_id = "resumeSession", tag = "sessions", params(("id" = String, Path, description = "Session id")),
+    responses((status = 200, description = "Resumed", body = SessionView),
+        (status = 404, description = "No such session", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn resume(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<SessionView>, ApiError> {
+    let id = session_id(&id)?;
+    let handle = open(&door, &id).await?;
+    let params =
+        SessionParams { continue_pending_work: Some(true), disable_resume: Some(true), ..client_params() };
+    let joining = temporary_client(&door, params, How::Resumed);
+    let client = joining.client;
+    handle.join(joining, Arc::new(NoEvents)).await?;
+    handle.leave(client);
+    Ok(Json(view(&door, &id).await?))
+}
+
+/// Show a session.
+#[utoipa::path(get, path = "/api/sessions/{id}", operation_id = "showSession", tag = "sessions", params(("id" = String, Path, description = "Session id")),
+    responses((status = 200, description = "The session", body = SessionView), (status = 404, description = "No such session", body = ErrorBody)))]
+pub(super) async fn show(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<SessionView>, ApiError> {
+    Ok(Json(view(&door, &session_id(&id)?).await?))
+}
+
+async fn view(door: &Shared, id: &SessionId) -> Result<SessionView, ApiError> {
+    Ok(SessionView::of(&find(door, id).await?, &door.runtime.owner))
+}
+
+/// Change a session's name, model, provider, mode or permissions.
+#[utoipa::path(patch, path = "/api/sessions/{id}", operation_id = "changeSession", tag = "sessions", params(("id" = String, Path, description = "Session id")), request_body = SessionChange,
+    responses((status = 200, description = "Changed", body = SessionView),
+        (status = 400, description = "Malformed request body", body = ErrorBody),
+        (status = 404, description = "No such session", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody),
+        (status = 415, description = "Request body is not JSON", body = ErrorBody),
+        (status = 422, description = "Request body does not match the schema", body = ErrorBody)))]
+pub(super) async fn change(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+    JsonBody(change): JsonBody<SessionChange>,
+) -> Result<Json<SessionView>, ApiError> {
+    let id = session_id(&id)?;
+    find(&door, &id).await?;
+    let mut changes = Vec::new();
+    if let Some(name) = change.name {
+        let name = name.trim().to_owned();
+        if name.is_empty() {
+            return Err(ApiError::bad_request("the name is empty"));
+        }
+        changes.push(Change::Name { name, by_user: true });
+    }
+    let provider = change.provider.map(ProviderConfig::try_from).transpose()?;
+    if let Some(model) = change.model {
+        changes.push(Change::Model { model, reasoning_effort: change.reasoning_effort });
+    }
+    changes.extend(change.mode.map(Change::Mode));
+    changes.extend(change.permissions.map(Change::Permissions));
+    if let Some(provider) = provider {
+        let provider = Some((door.runtime.new_client(), provider));
+        let edit = SettingsEdit::Options(Box::new(OptionsEdit { provider, ..OptionsEdit::default() }));
+        ask(&door, &id, Configure { edit: Box::new(edit) }).await?;
+    }
+    for change in changes {
+        ask(&door, &id, Amend { change: Box::new(change) }).await?;
+    }
+    Ok(Json(view(&door, &id).await?))
+}
+
+/// Delete a session and its files.
+#[utoipa::path(delete, path = "/api/sessions/{id}", operation_id = "deleteSession", tag = "sessions", params(("id" = String, Path, description = "Session id")),
+    responses((status = 204, description = "Deleted"), (status = 404, description = "No such session", body = ErrorBody),
+        (status = 409, description = "A different server uses the session; the message names its process", body = ErrorBody),
+        (status = 507, description = "The store cannot be written", body = ErrorBody)))]
+pub(super) async fn delete(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+) -> Result<StatusCode, ApiError> {
+    let id = session_id(&id)?;
+    match door.runtime.delete(&id).await? {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(ApiError::session_not_found(id)),
+    }
+}
+
+/// Returns the summary of a stored session.
+pub(super) async fn find(door: &Shared, id: &SessionId) -> Result<Summary, ApiError> {
+    door.runtime.store.summary(id).await?.ok_or_else(|| ApiError::session_not_found(id))
+}
+
+/// Asks a session. If another server has used the session since its last prompt here, and released it again, the first ask
+/// finds that out and changes nothing: it is sent again to the reopened session. If the other server still holds it, opening
+/// it fails.
+pub(super) async fn ask<A: Ask + Clone>(door: &Shared, id: &SessionId, ask: A) -> Result<A::Reply, ApiError> {
+    match open(door, id).await?.ask(ask.clone()).await {
+        Err(Failure::Store(StoreError::Fenced(_))) => Ok(open(door, id).await?.ask(ask).await?),
+        reply => Ok(reply?),
+    }
+}
+
+/// Returns the handle of a session, and loads it if it is not live.
+pub(super) async fn open(door: &Shared, id: &SessionId) -> Result<Handle, ApiError> {
+    // Looked up first: the registry would start an actor for a session that does not exist.
+    if door.runtime.registry.get(id).is_none() {
+        find(door, id).await?;
+    }
+    Ok(door.runtime.registry.open(&door.runtime, id))
+}

@@ -1,0 +1,84 @@
+//! Health, metrics, models and the start page.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{StatusCode, header};
+use serde_json::{Value, json};
+
+use super::extract::QueryParams;
+use crate::Shared;
+use crate::error::{ApiError, ErrorBody};
+use crate::guard::COOKIE;
+
+/// Check that the process is alive.
+#[utoipa::path(get, path = "/api/health", operation_id = "checkHealth", tag = "system", security(()),
+    responses((status = 200, description = "Alive", body = Value)))]
+pub(super) async fn health(State(door): State<Shared>) -> Json<Value> {
+    Json(json!({ "status": "ok", "version": door.runtime.options.version }))
+}
+
+/// Check that the store can be written.
+#[utoipa::path(get, path = "/api/ready", operation_id = "checkReadiness", tag = "system", security(()),
+    responses((status = 200, description = "Ready", body = Value), (status = 503, description = "Not ready", body = ErrorBody)))]
+pub(super) async fn ready(State(door): State<Shared>) -> Result<Json<Value>, ApiError> {
+    match door.readiness.check(&*door.runtime.store).await {
+        Ok(()) => Ok(Json(json!({ "status": "ready" }))),
+        Err(why) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", why)),
+    }
+}
+
+/// Read metrics in Prometheus' text format.
+#[utoipa::path(get, path = "/api/metrics", operation_id = "readMetrics", tag = "system",
+    responses((status = 200, description = "Metrics", body = String, content_type = "text/plain")))]
+pub(super) async fn metrics(State(door): State<Shared>) -> Response {
+    let text = door.metrics.render(&door.runtime);
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+/// List the models that sessions can use.
+///
+/// Installed engines are listed even if the provider cannot be reached; `endpointError` then says why its models are missing.
+#[utoipa::path(get, path = "/api/models", operation_id = "listModels", tag = "system",
+    responses((status = 200, description = "Models (`models`); `endpointError` is present if those of the provider are missing", body = Value), (status = 502, description = "The provider cannot be reached, and no engine is installed", body = ErrorBody)))]
+pub(super) async fn models(State(door): State<Shared>) -> Result<Json<Value>, ApiError> {
+    let failed =
+        |error: baton_model::ModelError| ApiError::new(StatusCode::BAD_GATEWAY, "model", error.to_string());
+    let usable = baton_runtime::engines::usable_models(&door.runtime).await.map_err(failed)?;
+    let mut list = json!({ "models": usable.models });
+    if let Some(error) = usable.endpoint_error {
+        list["endpointError"] = error.to_string().into();
+    }
+    Ok(Json(list))
+}
+
+/// Returns the OpenAPI description of the API.
+pub(super) async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], super::openapi()).into_response()
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct StartQuery {
+    token: Option<String>,
+}
+
+/// Answers a browser that follows the link which the server printed. Moves the token from the query into a cookie that scripts
+/// cannot read and other sites cannot send.
+pub(super) async fn start_page(QueryParams(query): QueryParams<StartQuery>) -> Response {
+    if let Some(token) = query.token.filter(|token| token.bytes().all(|b| b.is_ascii_graphic() && b != b';'))
+    {
+        let cookie = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/");
+        let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, "/".to_owned())];
+        return (StatusCode::SEE_OTHER, headers).into_response();
+    }
+    let text = "Baton server. API description: /api/openapi.json\n";
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}
+
+pub(super) async fn wrong_method() -> ApiError {
+    ApiError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "wrong_method",
+        "method not allowed for this path; /api/openapi.json lists the methods",
+    )
+}

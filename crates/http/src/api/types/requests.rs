@@ -1,0 +1,211 @@
+//! Requests and their answers.
+
+use baton_core::{Call, CallStage, Session, policy};
+use baton_protocol::PromptId;
+use baton_protocol::event::{PlanAction, Question, SwitchOffered};
+use baton_protocol::permission::Approval;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::grants::{GrantName, OfferView};
+
+/// A pending request.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RequestView {
+    pub(crate) request_id: String,
+    /// `permission`, `tool`, `question`, `plan`, `switch` or `command`.
+    pub(crate) kind: &'static str,
+    /// Tool call that the request is about; absent for fallback models (`switch`) and commands.
+    pub(crate) tool_call_id: Option<String>,
+    pub(crate) tool_name: Option<String>,
+    /// Subject of the request: the permission, the arguments of the client tool, the question, the plan, the fallback model
+    /// and the reason, or the command.
+    #[schema(value_type = Object)]
+    pub(crate) detail: serde_json::Value,
+    /// For a permission: grants that the answer can give, the default first. Without any, only a single approval is possible.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) offers: Vec<OfferView>,
+}
+
+impl RequestView {
+    /// Returns the pending requests of a session.
+    pub(crate) fn all(session: &Session) -> Vec<Self> {
+        let turn = session.durable.turn.iter();
+        let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(|call| Self::of_call(session, call));
+        let offers = turn.filter_map(|turn| turn.offer.as_ref()).map(Self::of_offer);
+        calls.chain(offers).chain(session.command_of_clients().map(Self::of_command)).collect()
+    }
+
+    fn of_call(session: &Session, call: &Call) -> Option<Self> {
+        let (kind, detail) = match &call.stage {
+            CallStage::AwaitingPermission { wants, .. } => ("permission", serde_json::to_value(wants)),
+            CallStage::AwaitingClient { .. } => ("tool", serde_json::to_value(&call.arguments)),
+            CallStage::AwaitingAnswer { question: question @ Question::UserInput(_), .. } => {
+                ("question", serde_json::to_value(question))
+            }
+            CallStage::AwaitingAnswer { question: Question::Plan(plan), .. } => {
+                ("plan", serde_json::to_value(plan))
+            }
+            CallStage::Started | CallStage::Done { .. } => return None,
+        };
+        Some(Self {
+            request_id: call.stage.request()?.to_string(),
+            kind,
+            tool_call_id: Some(call.id.to_string()),
+            tool_name: Some(call.tool.clone()),
+            detail: detail.unwrap_or_default(),
+            offers: offers_of(session, call),
+        })
+    }
+
+    /// Returns the request to run a queued command.
+    fn of_command((id, command): (PromptId, &str)) -> Self {
+        Self {
+            request_id: id.to_string(),
+            kind: "command",
+            tool_call_id: None,
+            tool_name: None,
+            detail: json!({ "command": command }),
+            offers: Vec::new(),
+        }
+    }
+
+    /// Returns the request to continue with a fallback model.
+    fn of_offer(offer: &SwitchOffered) -> Self {
+        Self {
+            request_id: offer.request_id.to_string(),
+            kind: "switch",
+            tool_call_id: None,
+            tool_name: None,
+            detail: json!({
+                "model": offer.model,
+                "retryAfterSeconds": offer.retry_after_seconds,
+                "reason": offer.error.message,
+            }),
+            offers: Vec::new(),
+        }
+    }
+}
+
+fn offers_of(session: &Session, call: &Call) -> Vec<OfferView> {
+    let CallStage::AwaitingPermission { wants, .. } = &call.stage else { return Vec::new() };
+    let territory = session.durable.territory(&session.live, None);
+    let offers = policy::offers(wants, &territory).into_iter();
+    offers.map(|offer| OfferView { grant: offer.approval, meaning: offer.meaning }).collect()
+}
+
+/// Pending requests of a session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RequestList {
+    pub(crate) requests: Vec<RequestView>,
+}
+
+/// Pending requests of all sessions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RequestOverview {
+    pub(crate) requests: Vec<SessionRequest>,
+}
+
+/// A pending request with its session.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionRequest {
+    pub(crate) session_id: String,
+    #[serde(flatten)]
+    pub(crate) request: RequestView,
+}
+
+/// Answer to a request, of the same kind as the request.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind")]
+pub(crate) enum RequestAnswer {
+    /// Decision on a permission.
+    Permission {
+        decision: Decision,
+        /// Grant to give, one of the request's `offers`; default: the first.
+        #[schema(value_type = Option<GrantName>)]
+        grant: Option<Approval>,
+        /// Feedback for the model on a rejection.
+        feedback: Option<String>,
+    },
+    /// Result of a client tool.
+    Tool {
+        text: String,
+        #[serde(default)]
+        failed: bool,
+    },
+    /// Answer to a question.
+    Question {
+        answer: String,
+        #[serde(default)]
+        chosen: bool,
+    },
+    /// Decision on a plan.
+    Plan {
+        response: PlanResponse,
+        /// Feedback for the model on a rejection.
+        feedback: Option<String>,
+    },
+    /// Decision on a fallback model.
+    Switch { response: SwitchResponse },
+    /// Whether a queued command was run.
+    Command { handled: bool },
+}
+
+/// Answer to a plan: the mode to continue in, or `reject`.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PlanResponse {
+    Interactive,
+    Autopilot,
+    AutopilotFleet,
+    /// Leave plan mode without starting on the plan.
+    ExitOnly,
+    Reject,
+}
+
+impl PlanResponse {
+    /// Returns the action of an approval; none for a rejection.
+    pub(crate) fn action(self) -> Option<PlanAction> {
+        match self {
+            Self::Interactive => Some(PlanAction::Interactive),
+            Self::Autopilot => Some(PlanAction::Autopilot),
+            Self::AutopilotFleet => Some(PlanAction::AutopilotFleet),
+            Self::ExitOnly => Some(PlanAction::ExitOnly),
+            Self::Reject => None,
+        }
+    }
+}
+
+/// Whether to continue with the fallback model.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SwitchResponse {
+    Yes,
+    /// Continue, also later without a request.
+    YesAlways,
+    No,
+}
+
+/// Decision on a permission.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Decision {
+    Approve,
+    /// Approve, and give the session the grant until it is revoked.
+    ApproveForSession,
+    /// Approve, and store the grant for the session's location.
+    ApproveForLocation,
+    /// Approve without a person who decides. Gets 422 if a deny rule may apply; the request then stays pending.
+    ApproveUnattended,
+    Reject,
+    /// Reject, because nobody is there to decide.
+    UserNotAvailable,
+}
+/// Whether the answer counts.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Counted {
+    pub(crate) counted: bool,
+}

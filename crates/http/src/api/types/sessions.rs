@@ -1,0 +1,156 @@
+//! Sessions.
+
+use baton_protocol::Timestamp;
+use baton_protocol::event::{AgentMode, PermissionMode};
+use baton_runtime::metadata;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Limit;
+use super::provider::Provider;
+
+/// A session.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionView {
+    pub(crate) id: String,
+    /// Name that a client set, or the beginning of the first prompt.
+    pub(crate) title: Option<String>,
+    /// Working directory.
+    pub(crate) cwd: Option<String>,
+    pub(crate) repository: Option<String>,
+    pub(crate) branch: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub(crate) created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub(crate) updated_at: Timestamp,
+    /// Sequence number of the last event.
+    pub(crate) head: u64,
+    /// Whether a turn runs or a prompt is queued. Also true for pending work that a stopped server left.
+    pub(crate) busy: bool,
+    /// Process that holds the session, if it is a different server.
+    pub(crate) held_by: Option<Holder>,
+    /// Model of the session: the one it chose, else the one that answered. For an engine, such as `codex`, its name,
+    /// optionally with one of its models.
+    pub(crate) model: Option<String>,
+    /// Part of the history that cannot be read, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) damage: Option<String>,
+}
+
+/// A different server that holds a session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Holder {
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+}
+
+impl SessionView {
+    pub(crate) fn of(summary: &baton_store::Summary, this_server: &baton_store::Owner) -> Self {
+        let shown = metadata::of(summary);
+        let context = shown.context.unwrap_or_default();
+        let other = summary.holder.as_ref().filter(|holder| {
+            holder.owner.server != this_server.server && baton_runtime::owner::is_alive(&holder.owner)
+        });
+        Self {
+            id: summary.session.to_string(),
+            title: shown.summary,
+            cwd: Some(context.cwd).filter(|cwd| !cwd.is_empty()),
+            repository: context.repository,
+            branch: context.branch,
+            created_at: summary.created,
+            updated_at: summary.modified,
+            head: summary.head.0,
+            busy: summary.holder.as_ref().is_some_and(|holder| holder.busy),
+            held_by: other.map(|holder| Holder { host: holder.owner.host.clone(), pid: holder.owner.pid }),
+            model: metadata::decode(&summary.meta).model,
+            damage: summary.damage.clone(),
+        }
+    }
+}
+
+/// List of sessions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SessionList {
+    pub(crate) sessions: Vec<SessionView>,
+}
+
+/// Which sessions to list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListQuery {
+    /// Only sessions with this working directory.
+    pub(crate) cwd: Option<String>,
+    /// Maximum number of sessions.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 10000)]
+    pub(crate) limit: Option<Limit<10_000>>,
+}
+
+/// Settings of a new session.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct NewSession {
+    /// Session id: letters, digits and any of - _ . : @ + ~; default: a random id.
+    #[schema(max_length = 128, pattern = "^[A-Za-z0-9_:@+~-][A-Za-z0-9_.:@+~-]*$")]
+    pub(crate) id: Option<String>,
+    /// Working directory; default: that of the server.
+    pub(crate) cwd: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) reasoning_effort: Option<String>,
+    /// Text to add to the system prompt.
+    pub(crate) instructions: Option<String>,
+    /// The only tools that the model may use.
+    pub(crate) available_tools: Option<Vec<String>>,
+    /// Tools that the model may not use.
+    pub(crate) excluded_tools: Option<Vec<String>>,
+    /// Run tools without asking for permission.
+    #[serde(default)]
+    pub(crate) allow_all_tools: bool,
+    /// Let the model ask the user: questions, and in plan mode for approval of its plan. They stay pending until a client
+    /// answers.
+    #[serde(default)]
+    pub(crate) questions: bool,
+    /// Model endpoint of this session, in place of the server's.
+    pub(crate) provider: Option<Provider>,
+}
+
+/// Fields of a session to change.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SessionChange {
+    #[schema(pattern = "\\S")]
+    pub(crate) name: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) reasoning_effort: Option<String>,
+    /// Model endpoint of this session, in place of the one it had.
+    pub(crate) provider: Option<Provider>,
+    /// Agent mode.
+    #[schema(value_type = Option<ModeName>)]
+    pub(crate) mode: Option<AgentMode>,
+    /// Permission mode.
+    #[schema(value_type = Option<PermissionModeName>)]
+    pub(crate) permissions: Option<PermissionMode>,
+}
+
+/// Agent mode: how far the agent works on its own.
+// The names of `AgentMode`.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase", as = Mode)]
+#[allow(dead_code, reason = "only described in the OpenAPI document")]
+pub(crate) enum ModeName {
+    Interactive,
+    Plan,
+    Autopilot,
+    Shell,
+}
+
+/// Permission mode: what happens to requests that no rule or grant decides.
+// The names of `PermissionMode`.
+#[derive(ToSchema)]
+#[schema(rename_all = "kebab-case", as = Permissions)]
+#[allow(dead_code, reason = "only described in the OpenAPI document")]
+pub(crate) enum PermissionModeName {
+    Manual,
+    Assisted,
+    AllowAll,
+}

@@ -1,0 +1,101 @@
+//! Error responses of the session API.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use baton_store::StoreError;
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use baton_runtime::session::Failure;
+
+/// Body of every error response.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ErrorBody {
+    error: ErrorDetail,
+}
+
+/// Description of an error.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ErrorDetail {
+    /// Stable identifier, for programs.
+    #[schema(example = "not_found")]
+    code: &'static str,
+    /// What failed and what to do, for people.
+    message: String,
+}
+
+/// Error of a request, with its status and code.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    pub(super) message: String,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub(crate) fn session_not_found(id: impl std::fmt::Display) -> Self {
+        Self::not_found(format!("Session not found: {id}"))
+    }
+
+    pub(crate) fn conflict(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, message)
+    }
+
+    pub(crate) fn unprocessable(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = ErrorBody { error: ErrorDetail { code: self.code, message: self.message } };
+        (self.status, Json(body)).into_response()
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let message = error.to_string();
+        match error {
+            StoreError::NotFound(_) => Self::not_found(message),
+            StoreError::Exists(_) => Self::conflict("exists", message),
+            StoreError::Held { .. } => Self::conflict("in_use", message),
+            StoreError::Fenced(_) => Self::conflict("taken_over", message),
+            StoreError::OutOfStep { .. } => Self::internal(message),
+            StoreError::Medium { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, "storage", message),
+        }
+    }
+}
+
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Store(error) => error.into(),
+            Failure::NotFound(id) => Self::session_not_found(id),
+            Failure::Refused(why) => Self::conflict("refused", why),
+            Failure::Internal(_) => Self::internal(failure.to_string()),
+        }
+    }
+}
+
+/// Handles requests for paths without a route.
+pub(super) async fn unknown_path() -> ApiError {
+    ApiError::not_found("unknown path; /api/openapi.json lists all paths")
+}

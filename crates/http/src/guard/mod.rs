@@ -1,0 +1,201 @@
+//! Access control: every request passes through [`guard`].
+//!
+//! A local server can be reached by every web page that its user visits, and by every user of the machine. So a request on TCP
+//! needs a token ([`token`]), must name an allowed host ([`host`]), and must not come from a page of a foreign origin, even
+//! with a token. The guard also limits the rate ([`rate`]), writes the access log, and answers 500 when a handler panics.
+
+mod host;
+mod rate;
+mod token;
+
+use std::any::Any;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt as _;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+use self::host::check_host;
+pub(super) use self::rate::RateLimit;
+pub(crate) use self::token::COOKIE;
+use self::token::check_token;
+use super::error::ApiError;
+use super::{HttpOptions, Shared, cors};
+
+/// Origin of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A socket file, which only its owner can open.
+    SocketFile,
+    /// A TCP port.
+    Tcp(IpAddr),
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::SocketFile => f.write_str("socket"),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+/// Checks a request, runs its handler, and writes the access log.
+pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Tcp(IpAddr::from([0, 0, 0, 0])));
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let origin = cors::configured_origin(&door.options, request.headers());
+    let mut response = match early_response(&door, peer, &request) {
+        None => {
+            AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| panicked(&*panic))
+        }
+        Some(response) => response,
+    };
+    let status = response.status();
+    door.metrics.count(status);
+    let ms = started.elapsed().as_millis() as u64;
+    // Without the query, which may contain a token, and without headers, which may contain anything. Outside of the spans of
+    // the connection and the request, whose fields it repeats: an entry is complete in itself.
+    tracing::info!(target: "baton::access", parent: None, %peer, %method, path, status = status.as_u16(), ms);
+    add_security_headers(response.headers_mut(), status);
+    if let Some(origin) = origin {
+        cors::permit(response.headers_mut(), origin);
+    }
+    response
+}
+
+/// Logs the panic of a handler and returns the response to its request.
+fn panicked(panic: &(dyn Any + Send)) -> Response {
+    let literal = panic.downcast_ref::<&str>().copied();
+    let text = literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    tracing::error!(panic = text, "request handler panicked; answering 500");
+    ApiError::internal("internal error; see the server log").into_response()
+}
+
+/// Returns the response to a request that does not reach its handler: an error, or the response to a preflight.
+fn early_response(door: &Shared, peer: Peer, request: &Request) -> Option<Response> {
+    let options = &door.options;
+    let Peer::Tcp(address) = peer else {
+        return check_length(options, request).err().map(IntoResponse::into_response);
+    };
+    let checked = check_rate(door, address)
+        .and_then(|()| check_host(options, request))
+        .and_then(|()| check_origin(options, request.headers()));
+    if checked.is_ok() && cors::is_preflight(request.method(), request.headers()) {
+        return Some(cors::preflight());
+    }
+    let checked = checked.and_then(|()| check_token(options, request));
+    checked.and_then(|()| check_length(options, request)).err().map(IntoResponse::into_response)
+}
+
+/// Refuses a body whose announced size exceeds the limit, before any of it is read.
+fn check_length(options: &HttpOptions, request: &Request) -> Result<(), ApiError> {
+    let announced = hyper::body::Body::size_hint(request.body()).lower();
+    if announced <= options.max_body as u64 {
+        return Ok(());
+    }
+    let message =
+        format!("a body of {announced} bytes is larger than the limit of {} bytes", options.max_body);
+    Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message))
+}
+
+fn check_rate(door: &Shared, address: IpAddr) -> Result<(), ApiError> {
+    if door.rate.allow(address) {
+        return Ok(());
+    }
+    Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", "too many requests; slow down"))
+}
+
+/// Refuses requests from web pages of foreign origins, unless their origin was configured.
+fn check_origin(options: &HttpOptions, headers: &HeaderMap) -> Result<(), ApiError> {
+    let refused = || {
+        let message =
+            "requests from web pages of foreign origins are refused; add --allow-origin ORIGIN to allow one";
+        ApiError::new(StatusCode::FORBIDDEN, "cross_origin", message)
+    };
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        // Requests for images, scripts and links have no `Origin`, but they have this header. `same-site` is refused too: a
+        // page on a different port of this machine is of the same site, and may belong to a different user.
+        let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+        let foreign = matches!(site, Some(b"cross-site" | b"same-site"));
+        return if foreign { Err(refused()) } else { Ok(()) };
+    };
+    let origin_text = origin.to_str().unwrap_or_default();
+    let own = headers.get(header::HOST).and_then(|host| host.to_str().ok()).is_some_and(|host| {
+        origin_text.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+    });
+    if own || cors::configured_origin(options, headers).is_some() { Ok(()) } else { Err(refused()) }
+}
+
+/// Adds headers that keep a browser from sniffing, framing, caching or sharing a response, and those that a status requires.
+fn add_security_headers(headers: &mut HeaderMap, status: StatusCode) {
+    let set = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in set {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("default-src 'none'"));
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::test_requests::{options, request};
+    use super::*;
+
+    #[test]
+    fn pages_of_foreign_origins_are_refused() {
+        let check =
+            |headers: &[(&str, &str)]| check_origin(&options(), request(headers, "/").headers()).is_ok();
+        assert!(check(&[("host", "localhost:1")]), "not a browser");
+        assert!(check(&[("host", "localhost:1"), ("origin", "http://localhost:1")]));
+        assert!(check(&[("host", "localhost:1"), ("origin", "https://app.example")]));
+        assert!(!check(&[("host", "localhost:1"), ("origin", "http://localhost:2")]));
+        assert!(!check(&[("host", "localhost:1"), ("origin", "null")]));
+        assert!(!check(&[("host", "localhost:1"), ("sec-fetch-site", "cross-site")]));
+        assert!(!check(&[("host", "localhost:1"), ("sec-fetch-site", "same-site")]));
+        assert!(check(&[("host", "localhost:1"), ("sec-fetch-site", "none")]), "typed into the address bar");
+    }
+}
+
+/// Requests and options for the tests of the checks.
+#[cfg(test)]
+mod test_requests {
+    use super::*;
+    use axum::body::Body;
+
+    pub(super) fn request(headers: &[(&str, &str)], path: &str) -> Request {
+        let mut builder = Request::builder().uri(path);
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        builder.body(Body::empty()).unwrap()
+    }
+
+    pub(super) fn options() -> HttpOptions {
+        HttpOptions {
+            token: Some("secret".into()),
+            hosts: vec!["baton.example".into()],
+            origins: vec!["https://app.example".into()],
+            ..HttpOptions::default()
+        }
+    }
+}

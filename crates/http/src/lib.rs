@@ -1,0 +1,146 @@
+//! The HTTP door: for browsers, scripts and every other client that is not an SDK.
+//!
+//! [`listen`] accepts and limits connections, [`linger`] closes them, [`guard`] authorises each request and [`cors`] the web
+//! pages of other origins, [`api`] is the session API, and [`sse`] streams events. Other APIs are mounted beside the session
+//! API ([`HttpDoor::mount`]), behind the same guard and limits; neither knows the other.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
+
+mod api;
+mod body;
+mod cors;
+mod error;
+mod guard;
+mod linger;
+mod listen;
+mod metrics;
+mod readiness;
+mod replay;
+mod sse;
+mod tls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use tokio::sync::Semaphore;
+
+pub use self::api::openapi;
+use self::guard::RateLimit;
+pub use self::listen::HttpListener;
+use self::metrics::Metrics;
+use self::readiness::Readiness;
+pub use self::replay::serve_recording;
+pub use self::tls::{TlsError, TlsIdentity};
+use baton_runtime::Runtime;
+
+/// Access rules and limits of the HTTP door.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// Token that clients on TCP must send; without one, every client that reaches the port has access. Clients on a socket
+    /// file need none: only its owner can open it.
+    pub token: Option<String>,
+    /// Additional host names to accept. A request for any other name comes from a foreign web page whose name was made to
+    /// resolve to this machine (DNS rebinding).
+    pub hosts: Vec<String>,
+    /// Origins of foreign web pages to accept, as `scheme://host:port`.
+    pub origins: Vec<String>,
+    /// Maximum size of a request body, in bytes.
+    pub max_body: usize,
+    /// Maximum number of open connections.
+    pub max_connections: usize,
+    /// Maximum number of open event streams.
+    pub max_streams: usize,
+    /// Maximum average number of requests per second from one address.
+    pub requests_per_second: u32,
+    /// Time limit for the head of a request, and for the pause between two requests.
+    pub header_time: Duration,
+    /// Time limit for the body of a request.
+    pub body_time: Duration,
+    /// Number of bytes queued for a slow reader of events at which its connection is closed.
+    pub max_backlog: usize,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            token: None,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            max_body: 64 << 20,
+            max_connections: 4096,
+            max_streams: 2048,
+            requests_per_second: 2000,
+            header_time: Duration::from_secs(10),
+            body_time: Duration::from_secs(60),
+            max_backlog: 64 << 20,
+        }
+    }
+}
+
+/// State shared by all requests.
+pub(crate) struct Door {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) options: HttpOptions,
+    pub(crate) metrics: Metrics,
+    pub(crate) streams: Arc<Semaphore>,
+    readiness: Readiness,
+    rate: RateLimit,
+}
+
+type Shared = Arc<Door>;
+
+/// The HTTP door of a server. It can serve any number of listeners.
+#[derive(Clone)]
+pub struct HttpDoor {
+    door: Shared,
+    mounted: Router,
+}
+
+impl HttpDoor {
+    /// Creates a door to a runtime. [`Self::serve`] starts listening.
+    #[must_use]
+    pub fn new(runtime: &Arc<Runtime>, options: HttpOptions) -> Self {
+        let door = Arc::new(Door {
+            runtime: runtime.clone(),
+            metrics: Metrics::default(),
+            streams: Arc::new(Semaphore::new(options.max_streams)),
+            readiness: Readiness::default(),
+            rate: RateLimit::new(options.requests_per_second),
+            options,
+        });
+        Self { door, mounted: Router::new() }
+    }
+
+    /// Adds the routes of an API under a path, behind the same guard and limits.
+    #[must_use]
+    pub fn mount(self, path: &str, routes: Router) -> Self {
+        Self { mounted: self.mounted.nest(path, routes), ..self }
+    }
+
+    /// Returns the permits for event streams, which all APIs of this door share.
+    #[must_use]
+    pub fn streams(&self) -> Arc<Semaphore> {
+        self.door.streams.clone()
+    }
+
+    /// Serves a listener until the server stops.
+    ///
+    /// # Errors
+    /// When the listener fails permanently.
+    pub async fn serve(&self, listener: HttpListener) -> std::io::Result<()> {
+        self.door.runtime.reap();
+        listen::serve(&self.door, self.routes(), listener).await
+    }
+
+    fn routes(&self) -> Router {
+        Router::new()
+            .merge(api::routes())
+            .with_state(self.door.clone())
+            .merge(self.mounted.clone())
+            .fallback(error::unknown_path)
+            .layer(DefaultBodyLimit::max(self.door.options.max_body))
+            .layer(from_fn_with_state(self.door.clone(), guard::guard))
+    }
+}

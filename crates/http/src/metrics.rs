@@ -1,0 +1,142 @@
+//! Metrics in Prometheus' text format.
+
+use std::fmt::{Display, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::StatusCode;
+
+use baton_runtime::Runtime;
+use baton_runtime::metrics::Snapshot;
+
+/// Counters and gauges of the door.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    /// Responses, by the first digit of their status.
+    responses: [AtomicU64; 6],
+    /// Open connections.
+    pub(super) connections: AtomicU64,
+    /// Open event streams.
+    pub(super) streams: AtomicU64,
+}
+
+/// Counts something as open in a gauge until it is dropped, also when its task panics.
+pub(super) struct Open<'a>(&'a AtomicU64);
+
+impl<'a> Open<'a> {
+    pub(super) fn count(gauge: &'a AtomicU64) -> Self {
+        gauge.fetch_add(1, Ordering::Relaxed);
+        Self(gauge)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Metrics {
+    pub(super) fn count(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).min(5);
+        self.responses[class].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Renders all metrics as text.
+    pub(super) fn render(&self, runtime: &Runtime) -> String {
+        let mut text = Exposition::default();
+        let responses =
+            (1..=5).map(|class| (format!("{class}xx"), self.responses[class].load(Ordering::Relaxed)));
+        text.labelled(
+            "baton_http_responses_total",
+            "HTTP responses, by class of status.",
+            "class",
+            responses,
+        );
+        let connections = self.connections.load(Ordering::Relaxed);
+        text.gauge("baton_http_connections", "Open HTTP connections.", connections);
+        text.gauge("baton_http_streams", "Open event streams.", self.streams.load(Ordering::Relaxed));
+        let version = [(runtime.options.version.clone(), 1)];
+        text.labelled("baton_build_info", "Version of the server.", "version", version);
+        let live = runtime.registry.all();
+        text.gauge("baton_sessions_live", "Sessions in memory.", live.len());
+        let clients: usize = live.iter().map(|handle| handle.hub.clients()).sum();
+        text.gauge("baton_clients", "Clients attached to sessions.", clients);
+        text.sessions(&runtime.metrics.snapshot());
+        if let Some(commits) = runtime.store.commits() {
+            text.counter("baton_store_commits_total", "Committed transactions of the store.", commits);
+        }
+        text.gauge("baton_resident_bytes", "Resident memory of the process.", resident());
+        text.0
+    }
+}
+
+/// Metrics as text, with the lines that describe them. A name that ends in `_total` is a counter, any other a gauge.
+#[derive(Default)]
+struct Exposition(String);
+
+impl Exposition {
+    /// Adds what sessions do.
+    fn sessions(&mut self, read: &Snapshot) {
+        let pending = || read.pending.iter();
+        self.counter("baton_prompts_total", "Accepted prompts.", read.prompts);
+        self.labelled("baton_turns_total", "Turns, by outcome.", "outcome", read.turns);
+        self.counter("baton_model_calls_total", "Answered model calls.", read.model_calls);
+        let failed = "Failed attempts of model calls, by cause.";
+        self.labelled("baton_model_errors_total", failed, "cause", read.model_errors);
+        self.labelled("baton_tokens_total", "Tokens of model calls, by kind.", "kind", read.tokens);
+        let cost = "Cost of model calls in US dollars, as far as it is reported.";
+        self.counter("baton_cost_usd_total", cost, read.cost);
+        self.labelled("baton_tool_calls_total", "Ended tool calls, by outcome.", "outcome", read.tool_calls);
+        let counts = pending().map(|(kind, count, _)| (*kind, *count));
+        self.labelled(
+            "baton_requests_pending",
+            "Pending requests of live sessions, by kind.",
+            "kind",
+            counts,
+        );
+        let ages = pending().map(|(kind, _, oldest)| (*kind, oldest.as_secs_f64()));
+        let age = "Age of the oldest pending request, by kind; 0 if there is none.";
+        self.labelled("baton_requests_oldest_age_seconds", age, "kind", ages);
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: impl Display) {
+        self.describe(name, help);
+        self.line(format_args!("{name} {value}"));
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.counter(name, help, value);
+    }
+
+    /// Adds a metric with one label.
+    fn labelled<L: Display, V: Display>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        rows: impl IntoIterator<Item = (L, V)>,
+    ) {
+        self.describe(name, help);
+        for (value, count) in rows {
+            self.line(format_args!("{name}{{{label}=\"{value}\"}} {count}"));
+        }
+    }
+
+    fn describe(&mut self, name: &str, help: &str) {
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.0, "{line}");
+    }
+}
+
+/// Returns the resident memory of this process, in bytes.
+#[expect(clippy::disallowed_methods, reason = "files of /proc are memory, and do not hang")]
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}

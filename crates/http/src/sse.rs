@@ -1,0 +1,254 @@
+//! Event streams (server-sent events) of sessions.
+//!
+//! Durable events carry their sequence number as event id. A browser that reconnects sends the last one (`Last-Event-ID`), so
+//! it gets each event once. Ephemeral events carry no id.
+//!
+//! A stream takes its connection from the HTTP library: after the head of the response, the connection is an outbox like that
+//! of an SDK client, and publishers write events to the socket directly ([`Subscriber`]). A thousand readers cost a thousand
+//! writes, and no task wakes up for them. The stream ends with its connection.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use baton_protocol::{ClientId, SessionId};
+use baton_store::Seq;
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::Shared;
+use super::listen::SHUTDOWN_GRACE;
+use super::metrics::Open;
+use baton_runtime::session::{Batch, CallFailed, Calling, Encoding, Handle, Port, Published};
+use baton_wire::{Closed, Outbox, Pipe, Recipient, Subscriber};
+
+/// Time between two heartbeats. A reader that receives nothing for longer knows that the connection is dead.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Time between two reads of the store for a session that is not live here: a different server may write it.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Request for an event stream. As a response, it turns its connection into the stream.
+pub(super) struct Subscription {
+    pub(super) session: SessionId,
+    /// The reader's cursor: the last event that it has received.
+    pub(super) after: Seq,
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+/// Response extension that carries a subscription to [`take_subscription`]. Shared, because extensions must be `Clone` and a
+/// permit is not.
+#[derive(Clone)]
+struct SubscriptionSlot(Arc<Mutex<Option<Subscription>>>);
+
+impl IntoResponse for Subscription {
+    fn into_response(self) -> Response {
+        let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+        let mut response = (headers, Body::empty()).into_response();
+        response.extensions_mut().insert(SubscriptionSlot(Arc::new(Mutex::new(Some(self)))));
+        response
+    }
+}
+
+/// Takes the subscription out of a response, with the headers of the response.
+pub(super) fn take_subscription(response: &mut Response) -> Option<(Subscription, HeaderMap)> {
+    let SubscriptionSlot(slot) = response.extensions_mut().remove()?;
+    let subscription = slot.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    let mut headers = std::mem::take(response.headers_mut());
+    // The length is that of the empty body, which only stands in for the stream.
+    headers.remove(header::CONTENT_LENGTH);
+    Some((subscription, headers))
+}
+
+/// Streams events until the reader disconnects, reading the session fails, or the server stops.
+pub(super) async fn stream(
+    door: &Shared,
+    subscription: Subscription,
+    headers: HeaderMap,
+    incoming: impl AsyncRead + Unpin,
+    outgoing: impl Pipe,
+) {
+    let _open = Open::count(&door.metrics.streams);
+    let outbox = Outbox::new(outgoing, door.options.max_backlog);
+    // A comment follows the head at once, so that the reader knows that it is connected even if the session is idle.
+    let start = [&head(&headers), b": connected\n\n".as_slice()].concat();
+    drop(headers);
+    if outbox.push(start.into()).is_ok() {
+        tokio::select! {
+            // Fails only if the reader has disconnected.
+            ended = outbox.run() => drop(ended),
+            () = disconnected(incoming) => {}
+            Err(Closed) = follow(door, &subscription, &outbox) => {}
+            () = door.runtime.stopping.cancelled() => {}
+        }
+    }
+    outbox.close();
+    drop(tokio::time::timeout(SHUTDOWN_GRACE, outbox.run()).await);
+    drop(subscription.permit);
+}
+
+/// Encodes the head of the response. It has no length: the response ends with the connection.
+fn head(headers: &HeaderMap) -> Vec<u8> {
+    let mut head = b"HTTP/1.1 200 OK\r\n".to_vec();
+    for (name, value) in headers {
+        head.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    let now = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&jiff::Timestamp::now());
+    let date = now.map(|now| format!("date: {now}\r\n")).unwrap_or_default();
+    head.extend(format!("{date}connection: close\r\n\r\n").into_bytes());
+    head
+}
+
+/// Waits until the reader disconnects. Bytes that it sends are discarded.
+async fn disconnected(mut incoming: impl AsyncRead + Unpin) {
+    let mut ignored = [0; 64];
+    while incoming.read(&mut ignored).await.is_ok_and(|count| count > 0) {}
+}
+
+/// Sends a session's events until the outbox is closed, across reloads of the session and moves to other servers.
+async fn follow(door: &Shared, subscription: &Subscription, outbox: &Arc<Outbox>) -> Result<(), Closed> {
+    let (runtime, session) = (&door.runtime, &subscription.session);
+    let subscriber = Subscriber::from(runtime, Reader(outbox.clone()), subscription.after);
+    let mut arrivals = runtime.registry.arrivals();
+    let mut heartbeat = tokio::time::interval(HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    heartbeat.reset();
+    loop {
+        // Before the lookup: a session that is loaded after it counts as a change.
+        arrivals.mark_unchanged();
+        // Attached before the store is read, so that no event between the two is missed.
+        let attachment =
+            runtime.registry.get(session).map(|handle| Attachment::new(handle, door, &subscriber));
+        subscriber.catch_up(session).await?;
+        match attachment {
+            Some(mut attachment) => {
+                while attachment.is_current(door) && !attachment.ends_before(&mut heartbeat).await {
+                    outbox.push(HEARTBEAT_COMMENT)?;
+                }
+            }
+            None => tokio::select! {
+                _ = arrivals.changed() => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                _ = heartbeat.tick() => outbox.push(HEARTBEAT_COMMENT)?,
+            },
+        }
+    }
+}
+
+const HEARTBEAT_COMMENT: Bytes = Bytes::from_static(b": still here\n\n");
+
+/// Returns the encoding of an event, which is made once for all readers.
+fn encoded(event: &Published) -> Bytes {
+    event.encoded(Encoding::Stream, || encode(event.seq, &event.kind, &event.json))
+}
+
+/// Encodes an event. An ephemeral one has no id: it must not move the reader's cursor.
+fn encode(seq: Option<Seq>, kind: &str, json: &[u8]) -> Bytes {
+    let mut encoded = Vec::with_capacity(json.len() + 64);
+    if let Some(seq) = seq {
+        encoded.extend_from_slice(format!("id: {seq}\n").as_bytes());
+    }
+    encoded.extend_from_slice(format!("event: {}\ndata: ", event_name(kind)).as_bytes());
+    // A line break between JSON tokens, as an imported file may have, would end the line of the stream.
+    encoded.extend(json.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }));
+    encoded.extend_from_slice(b"\n\n");
+    encoded.into()
+}
+
+/// Removes characters from an event type that could forge lines of the stream. Types of imported histories are arbitrary.
+fn event_name(kind: &str) -> String {
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    kind.chars().filter(is_plain).collect()
+}
+
+/// The reader of a stream.
+struct Reader(Arc<Outbox>);
+
+impl Recipient for Reader {
+    fn outbox(&self) -> &Outbox {
+        &self.0
+    }
+
+    fn encode(&self, _: &SessionId, event: &Published) -> Option<Bytes> {
+        Some(encoded(event))
+    }
+
+    fn encode_shared(&self, _: &SessionId, events: &Batch) -> Option<Bytes> {
+        Some(events.encoded(Encoding::Stream, |event| Some(encoded(event))))
+    }
+
+    fn call(&self, _: &'static str, _: serde_json::Value) -> Calling {
+        Box::pin(async { Err(CallFailed::Gone) })
+    }
+}
+
+/// Attachment of a stream to a live session. Dropping it detaches.
+struct Attachment {
+    handle: Handle,
+    client: ClientId,
+    /// Resolves when the session drops its [`StreamPort`].
+    detached: oneshot::Receiver<()>,
+}
+
+/// The session's end of an [`Attachment`].
+struct StreamPort {
+    subscriber: Arc<Subscriber<Reader>>,
+    _attached: oneshot::Sender<()>,
+}
+
+impl Port for StreamPort {
+    fn deliver(&self, session: &SessionId, events: &Arc<Batch>) {
+        self.subscriber.deliver(session, events);
+    }
+
+    fn call(&self, method: &'static str, params: serde_json::Value) -> Calling {
+        self.subscriber.call(method, params)
+    }
+}
+
+impl Attachment {
+    fn new(handle: Handle, door: &Shared, subscriber: &Arc<Subscriber<Reader>>) -> Self {
+        let (attached, detached) = oneshot::channel();
+        let client = door.runtime.new_client();
+        subscriber.hold_back(handle.hub.head());
+        handle
+            .hub
+            .attach(client, Arc::new(StreamPort { subscriber: subscriber.clone(), _attached: attached }));
+        Self { handle, client, detached }
+    }
+
+    /// Waits for the next heartbeat or the end of the attachment. Returns whether the attachment has ended.
+    async fn ends_before(&mut self, heartbeat: &mut Interval) -> bool {
+        tokio::select! {
+            _ = &mut self.detached => true,
+            _ = heartbeat.tick() => false,
+        }
+    }
+
+    /// Whether the session is still this live instance. One whose actor died publishes nothing more, and a newer instance
+    /// may have replaced it.
+    fn is_current(&self, door: &Shared) -> bool {
+        door.runtime.registry.get(&self.handle.id).is_some_and(|handle| handle.is_same(&self.handle))
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        self.handle.hub.detach(self.client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imported_event_types_and_bodies_cannot_forge_a_stream() {
+        let encoded = encode(Some(Seq(7)), "x.y\ndata: {}\n\nevent: z", b"{\"a\":\r1,\n\"b\":2}");
+        let text = std::str::from_utf8(&encoded).unwrap();
+        assert_eq!(text, "id: 7\nevent: x.ydataeventz\ndata: {\"a\": 1, \"b\":2}\n\n");
+    }
+}

@@ -1,0 +1,88 @@
+//! What servers tell and ask the session that uses them.
+
+use serde_json::Value;
+
+use crate::Working;
+use crate::server::Status;
+use crate::wire::Challenge;
+
+/// Something that happened to a server.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notice {
+    /// Its status changed.
+    Status(Status),
+    /// It was stopped, or disabled.
+    Removed,
+    /// Its tools changed; the new list is read before the next turn.
+    ToolsChanged,
+    /// Its resources changed.
+    ResourcesChanged,
+    /// Its prompts changed.
+    PromptsChanged,
+}
+
+/// A request of a server, to be answered by a person or a model.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Question {
+    /// `elicitation/create`, with its parameters. The answer is an `ElicitResult`.
+    Elicitation(Value),
+    /// `sampling/createMessage`, with its parameters. The answer is a `CreateMessageResult`.
+    Sampling {
+        /// The server's id of the request.
+        id: Value,
+        /// Its parameters.
+        params: Value,
+    },
+}
+
+/// Why a server needs a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthReason {
+    /// There is none yet.
+    Initial,
+    /// The server no longer accepts it.
+    Refresh,
+    /// There was no new one, and the server still accepts none.
+    Reauth,
+    /// It lacks a scope.
+    Upscope,
+}
+
+impl AuthReason {
+    /// Returns the name that SDKs use.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Refresh => "refresh",
+            Self::Reauth => "reauth",
+            Self::Upscope => "upscope",
+        }
+    }
+}
+
+/// The session that uses a set of servers.
+pub trait Client: Send + Sync {
+    /// Receives a notice. Must not block.
+    fn notice(&self, server: &str, notice: Notice);
+
+    /// Answers a server's request. Dropped when the server cancels it, or when its connection ends.
+    ///
+    /// # Errors
+    /// With a message for the server, when there is no answer.
+    fn answer(&self, server: &str, question: Question) -> Working<'_, Result<Value, String>>;
+
+    /// Returns a token for a remote server that requires authorization; `None` if there is none.
+    fn authorize(
+        &self,
+        server: &str,
+        challenge: Challenge,
+        reason: AuthReason,
+    ) -> Working<'_, Option<String>>;
+
+    /// Whether sampling is offered to servers.
+    fn samples(&self) -> bool;
+
+    /// Whether elicitation is offered to servers.
+    fn elicits(&self) -> bool;
+}

@@ -1,0 +1,73 @@
+//! The HTTP client that remote servers are reached with. The program supplies it, so that proxies, certificates and the
+//! HTTP library are the same as for models.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use url::Url;
+
+use crate::Working;
+
+/// A request method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// GET
+    Get,
+    /// POST
+    Post,
+    /// DELETE
+    Delete,
+}
+
+/// A request.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Its method.
+    pub method: Method,
+    /// Where it goes.
+    pub url: Url,
+    /// Its headers, in order.
+    pub headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// A stream of bytes.
+pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, HttpError>> + Send>>;
+
+/// A response, with a body that is still being received.
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// The headers, in order.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: ByteStream,
+}
+
+impl Response {
+    /// Returns the first header with this name.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether the body is of a media type.
+    #[must_use]
+    pub fn is_of_type(&self, media_type: &str) -> bool {
+        let essence = self.header("content-type").and_then(|value| value.split(';').next());
+        essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(media_type))
+    }
+}
+
+/// Error for a request that got no complete response.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct HttpError(pub String);
+
+/// Sends requests. Redirects are not followed.
+pub trait Http: Send + Sync {
+    /// Sends a request and returns the head of the response.
+    fn send(&self, request: Request) -> Working<'_, Result<Response, HttpError>>;
+}

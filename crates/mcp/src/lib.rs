@@ -1,0 +1,48 @@
+//! The client of Model Context Protocol (MCP) servers.
+//!
+//! * [`config`] and [`files`] parse descriptions of servers: the SDK's form, and the files of other programs.
+//! * [`Host`] is the set of servers of a session. It starts them when they are first needed, in parallel.
+//! * [`Server`] is one of them: its status, its tools, its log, and restarts with backoff.
+//! * [`wire`](crate) is the protocol itself. It is the only module that knows `rmcp`.
+//!
+//! Servers are strangers. Whatever one does (hang, flood, lie, die), the cost is the call: messages, lists, texts, logs and
+//! times are bounded, and the end of a connection is an ordinary event. Nothing here decides whether a tool may be called.
+
+mod authorization;
+mod client;
+pub mod config;
+mod expand;
+pub mod files;
+mod host;
+mod http;
+mod log;
+mod names;
+mod outcome;
+mod server;
+mod text;
+mod tool;
+mod wire;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use authorization::authorization;
+pub use client::{AuthReason, Client, Notice, Question};
+pub use config::{ConfigError, Local, Reach, Remote, RemoteKind, ServerConfig, ToolFilter};
+pub use host::{Host, HostOptions, Listed, OfferedTool};
+pub use http::{ByteStream, Http, HttpError, Method, Request, Response};
+pub use log::ServerLog;
+pub use names::offered_name;
+pub use outcome::{CallError, Contents, contents};
+pub use server::{Server, Status};
+pub use tool::RemoteTool;
+pub use wire::{Call, Challenge, Progress, fetch_text};
+
+/// A boxed future.
+pub type Working<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Locks a mutex, poisoned or not: the data behind the mutexes of this crate is consistent between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,38 @@
+//! Texts of servers: bounded, and without characters that a terminal or a reader would take for something else.
+
+/// Removes control, bidirectional and invisible formatting characters except line feeds and tabs, and cuts a text at
+/// `limit` bytes.
+pub(crate) fn clean(text: &str, limit: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(limit));
+    for c in text.chars().filter(|c| !is_deceptive(*c)) {
+        if out.len() + c.len_utf8() > limit {
+            out.push('…');
+            break;
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn is_deceptive(c: char) -> bool {
+    let is_formatting = matches!(c,
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        | '\u{e0000}'..='\u{e007f}');
+    (c.is_control() && !matches!(c, '\n' | '\t')) || is_formatting
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_and_invisible_characters_are_removed() {
+        assert_eq!(clean("a\u{1b}[31mb\r\n\tc\u{202e}d\u{e0041}", 100), "a[31mb\n\tcd");
+    }
+
+    #[test]
+    fn long_text_is_cut_at_a_character() {
+        assert_eq!(clean("ääää", 5), "ää…");
+        assert_eq!(clean("abc", 3), "abc");
+    }
+}

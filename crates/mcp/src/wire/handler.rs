@@ -1,0 +1,164 @@
+//! What a server sends on its own: requests and notifications.
+#![expect(
+    deprecated,
+    reason = "the newest protocol drops sampling and log messages; servers in use still send them"
+)]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
+    ElicitResult, ErrorData, Implementation, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ProgressToken, ProtocolVersion,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ClientHandler, RoleClient};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, watch};
+
+use super::Progress;
+use crate::client::{Client, Notice, Question};
+use crate::lock;
+use crate::log::ServerLog;
+use crate::text::clean;
+
+/// Requests of a server that may wait for an answer at the same time.
+const QUESTIONS: usize = 8;
+
+pub(super) type Observer = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// Receives requests and notifications of one server.
+pub(super) struct Handler {
+    pub(super) server: String,
+    pub(super) client: Arc<dyn Client>,
+    pub(super) log: ServerLog,
+    /// Receivers of progress, by token.
+    pub(super) observers: Mutex<HashMap<ProgressToken, Observer>>,
+    pub(super) slots: Semaphore,
+    /// How many questions wait for an answer. The clock of calls stands still meanwhile.
+    pub(super) waiting: watch::Sender<usize>,
+    /// Called when the server's tools changed.
+    pub(super) tools_changed: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Handler {
+    pub(super) fn new(
+        server: String,
+        client: Arc<dyn Client>,
+        log: ServerLog,
+        tools_changed: Arc<dyn Fn() + Send + Sync>,
+    ) -> Self {
+        Self {
+            server,
+            client,
+            log,
+            observers: Mutex::default(),
+            slots: Semaphore::new(QUESTIONS),
+            waiting: watch::Sender::new(0),
+            tools_changed,
+        }
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        question: Question,
+        context: &RequestContext<RoleClient>,
+    ) -> Result<T, ErrorData> {
+        let Ok(_slot) = self.slots.try_acquire() else {
+            return Err(ErrorData::internal_error("too many requests wait for an answer", None));
+        };
+        self.waiting.send_modify(|waiting| *waiting += 1);
+        let _waiting = Waiting(&self.waiting);
+        let answer = tokio::select! {
+            answer = self.client.answer(&self.server, question) => answer,
+            () = context.ct.cancelled() => Err("cancelled".to_owned()),
+        };
+        let answer = answer.map_err(|problem| ErrorData::internal_error(problem, None))?;
+        serde_json::from_value(answer).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+    }
+
+    fn notice(&self, notice: Notice) {
+        self.client.notice(&self.server, notice);
+    }
+}
+
+/// A question that waits for its answer.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting -= 1);
+    }
+}
+
+fn value(params: &impl Serialize) -> Value {
+    serde_json::to_value(params).unwrap_or(Value::Null)
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = json!({});
+        if self.client.samples() {
+            capabilities["sampling"] = json!({});
+        }
+        if self.client.elicits() {
+            capabilities["elicitation"] = json!({ "form": {}, "url": {} });
+        }
+        let capabilities: ClientCapabilities = serde_json::from_value(capabilities).unwrap_or_default();
+        let info = Implementation::new("baton", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(capabilities, info).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        self.ask(Question::Elicitation(value(&request)), &context).await
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        let question = Question::Sampling { id: value(&context.id), params: value(&params) };
+        self.ask(question, &context).await
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let observer = lock(&self.observers).get(&params.progress_token).cloned();
+        if let Some(observer) = observer {
+            let message = params.message.map(|message| clean(&message, 1000));
+            observer(Progress { progress: params.progress, total: params.total, message });
+        }
+    }
+
+    async fn on_logging_message(
+        &self,
+        params: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let text = match &params.data {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        self.log.add(&text);
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        (self.tools_changed)();
+        self.notice(Notice::ToolsChanged);
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.notice(Notice::ResourcesChanged);
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.notice(Notice::PromptsChanged);
+    }
+}

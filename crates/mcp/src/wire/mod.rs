@@ -1,0 +1,410 @@
+//! The protocol: a connection to one server, over any transport. Only this module knows `rmcp`.
+//!
+//! `rmcp` negotiates, correlates and serialises. What it leaves open is decided here: transports that bound every message,
+//! calls that end by a time limit, a cancel or the end of the connection, and results that are read as plain JSON, so that
+//! one unusual entry does not make the others unreadable.
+
+mod handler;
+mod lines;
+mod remote;
+mod sse;
+mod stdio;
+
+use std::os::unix::process::ExitStatusExt;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest, CustomRequest,
+    ProtocolVersion, RequestMetaObject,
+};
+use rmcp::service::{
+    ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RunningService,
+    RunningServiceCancellationToken, ServiceError,
+};
+use rmcp::transport::IntoTransport;
+use rmcp::{RoleClient, serve_client};
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use self::handler::Handler;
+pub(crate) use self::remote::Access;
+pub use self::remote::{Challenge, fetch_text};
+use self::stdio::Process;
+pub(crate) use self::stdio::Start;
+use crate::client::Client;
+use crate::config::{Remote, RemoteKind};
+use crate::http::Http;
+use crate::lock;
+use crate::log::ServerLog;
+use crate::outcome::CallError;
+use crate::text::clean;
+
+/// How long a server may take from its start to the end of the handshake. `npx` downloads the server first.
+const HANDSHAKE: Duration = Duration::from_secs(60);
+/// How long a server may take to list something.
+const LISTING: Duration = Duration::from_secs(30);
+/// How long a connection may take to close.
+const CLOSING: Duration = Duration::from_secs(3);
+/// How long a call may take in all, however much progress it reports.
+const LONGEST_CALL: Duration = Duration::from_secs(6 * 3600);
+/// Pages of a list that are read.
+const PAGES: usize = 50;
+
+/// Problem of a handshake whose connection ended.
+const ENDED: &str = "the connection ended during the handshake";
+
+/// Progress of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// How far it is.
+    pub progress: f64,
+    /// What it is when done, if the server knows.
+    pub total: Option<f64>,
+    /// What it is doing.
+    pub message: Option<String>,
+}
+
+/// A call of a tool.
+#[derive(Clone)]
+pub struct Call {
+    /// Name of the tool on the server.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+    /// Additional `_meta` of the request.
+    pub meta: Option<Map<String, Value>>,
+    /// How long the server may be silent.
+    pub patience: Duration,
+    /// Cancels the call.
+    pub cancel: CancellationToken,
+    /// Receives progress.
+    pub progress: Arc<dyn Fn(Progress) + Send + Sync>,
+}
+
+/// Why a connection could not be established.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error("{0}")]
+    Failed(String),
+    #[error("authorization required")]
+    Unauthorized(Box<Challenge>),
+}
+
+/// Where a connection goes.
+pub(crate) enum Target {
+    Program(Start),
+    Remote { remote: Remote, http: Arc<dyn Http>, access: Arc<Access> },
+}
+
+/// Who is connected, and what is told.
+pub(crate) struct Context {
+    pub(crate) server: String,
+    pub(crate) client: Arc<dyn Client>,
+    pub(crate) log: ServerLog,
+    pub(crate) tools_changed: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// A connection to a server.
+pub(crate) struct Connection {
+    peer: Peer<RoleClient>,
+    /// Ends the library's task.
+    stop: Mutex<Option<RunningServiceCancellationToken>>,
+    /// Cancelled when the library's task has ended.
+    over: CancellationToken,
+    handler: Arc<Handler>,
+    process: Option<Process>,
+    access: Option<Arc<Access>>,
+    /// Cancelled when the connection has ended.
+    closed: CancellationToken,
+}
+
+impl Connection {
+    /// Connects to a server and completes the handshake.
+    pub(crate) async fn open(target: Target, context: Context) -> Result<Self, ConnectError> {
+        let Context { server, client, log, tools_changed } = context;
+        let handler = Arc::new(Handler::new(server, client, log.clone(), tools_changed));
+        match target {
+            Target::Program(start) => {
+                let (process, pipes) = Process::start(start, &log).map_err(|error| {
+                    ConnectError::Failed(format!("failed to spawn MCP server process: {error}"))
+                })?;
+                match Self::shake_hands(pipes, &handler).await {
+                    Ok(running) => Ok(Self::new(running, handler, Some(process), None)),
+                    Err(problem) => {
+                        // A program whose stdin was closed exits, too; that is not why.
+                        let exit = if problem == ENDED { process.exit().await } else { None };
+                        process.end().await;
+                        Err(ConnectError::Failed(not_started(exit, &problem, &log)))
+                    }
+                }
+            }
+            Target::Remote { remote, http, access } => {
+                let running = match remote.kind {
+                    RemoteKind::Http => {
+                        Self::shake_hands(remote::transport(&remote, http, access.clone()), &handler).await
+                    }
+                    RemoteKind::Sse => match sse::Stream::open(&remote, http, access.clone(), &log).await {
+                        Ok(stream) => Self::shake_hands(stream, &handler).await,
+                        Err(problem) => Err(problem),
+                    },
+                };
+                match (running, access.take_challenge()) {
+                    (Ok(running), _) => Ok(Self::new(running, handler, None, Some(access))),
+                    (Err(_), Some(challenge)) => Err(ConnectError::Unauthorized(Box::new(challenge))),
+                    (Err(problem), None) => Err(ConnectError::Failed(problem)),
+                }
+            }
+        }
+    }
+
+    async fn shake_hands<T, E, A>(
+        transport: T,
+        handler: &Arc<Handler>,
+    ) -> Result<RunningService<RoleClient, Arc<Handler>>, String>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let running = match timeout(HANDSHAKE, serve_client(handler.clone(), transport)).await {
+            Ok(Ok(running)) => running,
+            Ok(Err(error)) => return Err(handshake_problem(&error)),
+            Err(_) => return Err(format!("no response to initialize within {} s", HANDSHAKE.as_secs())),
+        };
+        let version = running.peer().peer_info().map(|info| info.protocol_version.clone());
+        match version.filter(|version| !ProtocolVersion::KNOWN_VERSIONS.contains(version)) {
+            None => Ok(running),
+            Some(version) => {
+                let version = clean(version.as_str(), 40);
+                Err(format!("the server speaks an unknown version of the protocol: {version}"))
+            }
+        }
+    }
+
+    fn new(
+        running: RunningService<RoleClient, Arc<Handler>>,
+        handler: Arc<Handler>,
+        process: Option<Process>,
+        access: Option<Arc<Access>>,
+    ) -> Self {
+        let (peer, over) = (running.peer().clone(), CancellationToken::new());
+        let stop = Mutex::new(Some(running.cancellation_token()));
+        let ended = over.clone();
+        tokio::spawn(async move {
+            let _ = running.waiting().await;
+            ended.cancel();
+        });
+        Self { peer, stop, over, handler, process, access, closed: CancellationToken::new() }
+    }
+
+    /// Waits until the connection ends by itself. Returns why.
+    pub(crate) async fn ended(&self) -> String {
+        let exited = async {
+            match &self.process {
+                Some(process) => process.exited.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.over.cancelled() => {}
+            () = exited => {}
+            () = self.closed.cancelled() => return "closed".into(),
+        }
+        match &self.process {
+            Some(process) => match process.exit().await {
+                Some(status) => format!("MCP server process exited ({})", described(status)),
+                None => "MCP server process closed its output".into(),
+            },
+            None => "the connection to the MCP server ended".into(),
+        }
+    }
+
+    /// Whether requests can be sent.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.over.is_cancelled()
+            && !self.closed.is_cancelled()
+            && self.process.as_ref().is_none_or(|process| !process.exited.is_cancelled())
+    }
+
+    /// Closes the connection, and ends the server's processes.
+    pub(crate) async fn close(&self) {
+        self.closed.cancel();
+        if let Some(stop) = lock(&self.stop).take() {
+            stop.cancel();
+        }
+        let _ = timeout(CLOSING, self.over.cancelled()).await;
+        if let Some(process) = &self.process {
+            process.end().await;
+        }
+    }
+
+    /// Calls a tool and returns its `CallToolResult`.
+    pub(crate) async fn call(&self, call: Call) -> Result<Value, CallError> {
+        let Call { tool, arguments, meta, patience, cancel, progress } = call;
+        let params = CallToolRequestParams::new(tool).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(rmcp::model::CallToolRequest::new(params));
+        self.request(request, meta, patience, &cancel, Some(progress)).await
+    }
+
+    /// Sends a request with plain parameters.
+    pub(crate) async fn send(&self, method: &str, params: Value) -> Result<Value, CallError> {
+        let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
+        self.request(request, None, LISTING, &CancellationToken::new(), None).await
+    }
+
+    /// Returns all entries of a paginated list.
+    pub(crate) async fn list(&self, method: &str, key: &str, most: usize) -> Result<Vec<Value>, CallError> {
+        let (mut entries, mut params) = (Vec::new(), json!({}));
+        for _ in 0..PAGES {
+            let mut page = self.send(method, params).await?;
+            match page.get_mut(key).map(Value::take) {
+                Some(Value::Array(more)) => entries.extend(more),
+                _ => return Err(CallError::Unusable(format!("the response to {method} has no {key}"))),
+            }
+            match page.get("nextCursor").and_then(Value::as_str).filter(|cursor| !cursor.is_empty()) {
+                Some(cursor) if entries.len() < most => params = json!({ "cursor": cursor }),
+                _ => break,
+            }
+        }
+        entries.truncate(most);
+        Ok(entries)
+    }
+
+    async fn request(
+        &self,
+        request: ClientRequest,
+        meta: Option<Map<String, Value>>,
+        patience: Duration,
+        cancel: &CancellationToken,
+        observer: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    ) -> Result<Value, CallError> {
+        let mut options = PeerRequestOptions::no_options();
+        if let Some(meta) = meta {
+            options = options.with_meta(RequestMetaObject::from(meta));
+        }
+        let handle = self.peer.send_request_with_option(request, options).await;
+        let handle = handle.map_err(|error| self.failure(error))?;
+        let active = Arc::new(Notify::new());
+        let token = handle.progress_token.clone();
+        let note = active.clone();
+        let observe = move |progress: Progress| {
+            note.notify_one();
+            if let Some(observer) = &observer {
+                observer(progress);
+            }
+        };
+        lock(&self.handler.observers).insert(token.clone(), Arc::new(observe));
+        let outcome = self.outcome(handle, patience, cancel, &active).await;
+        lock(&self.handler.observers).remove(&token);
+        let result = outcome?;
+        serde_json::to_value(result).map_err(|error| CallError::Unusable(error.to_string()))
+    }
+
+    /// Waits for the response, up to the time limit, a cancel or the end of the connection.
+    async fn outcome(
+        &self,
+        handle: RequestHandle<RoleClient>,
+        patience: Duration,
+        cancel: &CancellationToken,
+        active: &Notify,
+    ) -> Result<rmcp::model::ServerResult, CallError> {
+        let id = handle.id.clone();
+        let mut response = pin!(handle.await_response());
+        let mut waiting = self.handler.waiting.subscribe();
+        let last = Instant::now() + LONGEST_CALL;
+        let mut deadline = Instant::now() + patience;
+        let mut ended = pin!(self.gone());
+        let problem = loop {
+            let is_asked = *waiting.borrow_and_update() > 0;
+            tokio::select! {
+                biased;
+                response = &mut response => return response.map_err(|error| self.failure(error)),
+                () = cancel.cancelled() => break CallError::Cancelled,
+                () = &mut ended => return Err(CallError::Closed),
+                () = active.notified() => deadline = Instant::now() + patience,
+                _ = waiting.changed() => deadline = Instant::now() + patience,
+                () = sleep_until(deadline.min(last)), if !is_asked => break CallError::TimedOut,
+            }
+        };
+        let params = CancelledNotificationParam::new(Some(id), Some("the call was cancelled".to_owned()));
+        let notification = CancelledNotification::new(params);
+        // A server that does not read would keep the caller waiting.
+        let _ = timeout(Duration::from_millis(200), self.peer.send_notification(notification.into())).await;
+        Err(problem)
+    }
+
+    /// Waits until the process has exited or the connection was closed.
+    async fn gone(&self) {
+        match &self.process {
+            Some(process) => tokio::select! {
+                () = process.exited.cancelled() => {}
+                () = self.closed.cancelled() => {}
+            },
+            None => self.closed.cancelled().await,
+        }
+    }
+
+    fn failure(&self, error: ServiceError) -> CallError {
+        if self.access.as_ref().is_some_and(|access| access.has_challenge()) {
+            return CallError::Unauthorized;
+        }
+        match error {
+            ServiceError::McpError(error) => {
+                CallError::Refused { code: i64::from(error.code.0), message: clean(&error.message, 10_000) }
+            }
+            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => CallError::Closed,
+            ServiceError::TransportSend(error) => CallError::NotSent(clean(&error.error.to_string(), 1000)),
+            ServiceError::Timeout { .. } => CallError::TimedOut,
+            other => CallError::Unusable(clean(&other.to_string(), 1000)),
+        }
+    }
+
+    /// Takes the challenge that made the last request fail.
+    pub(crate) fn take_challenge(&self) -> Option<Challenge> {
+        self.access.as_ref()?.take_challenge()
+    }
+}
+
+fn not_started(exit: Option<ExitStatus>, problem: &str, log: &ServerLog) -> String {
+    let mut text = match exit {
+        Some(status) => format!(
+            "MCP server process exited before completing the MCP initialize handshake ({})",
+            described(status)
+        ),
+        None => problem.to_owned(),
+    };
+    if let Some(tail) = log.tail() {
+        text.push_str("; last stderr: ");
+        text.push_str(&tail);
+    }
+    text
+}
+
+fn described(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (_, Some(signal)) => format!("signal {signal}"),
+        _ => "unknown exit code".into(),
+    }
+}
+
+fn handshake_problem(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::ConnectionClosed(_) => ENDED.into(),
+        ClientInitializeError::JsonRpcError(error) => {
+            format!("the server refused to initialize: {}", clean(&error.message, 1000))
+        }
+        ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {
+            "the response to initialize cannot be used".into()
+        }
+        ClientInitializeError::TransportError { error, .. } if error.error.is::<std::io::Error>() => {
+            ENDED.into()
+        }
+        ClientInitializeError::TransportError { error, .. } => clean(&error.error.to_string(), 1000),
+        other => clean(&other.to_string(), 1000),
+    }
+}

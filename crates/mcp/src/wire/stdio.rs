@@ -1,0 +1,202 @@
+//! Servers that are programs: one JSON message on each line of stdin and stdout, anything on stderr.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use baton_process::{Ledger, Supervised};
+use rmcp::RoleClient;
+use rmcp::model::{ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::service::TxJsonRpcMessage;
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::lines::{LONGEST, Line, Lines};
+use crate::lock;
+use crate::log::ServerLog;
+
+/// How long a program may take to exit after its stdin was closed.
+const CLOSE_GRACE: Duration = Duration::from_millis(500);
+/// How long processes may take to exit after SIGTERM.
+const TERM_GRACE: Duration = Duration::from_secs(2);
+/// How long remaining output of a program that has exited is awaited.
+const DRAIN: Duration = Duration::from_millis(250);
+/// The longest line of stderr.
+const STDERR_LINE: usize = 64 * 1024;
+
+/// How to start a program.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    pub(crate) program: OsString,
+    pub(crate) args: Vec<OsString>,
+    /// The complete environment; nothing is inherited.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) tag: String,
+    pub(crate) ledger: Ledger,
+}
+
+/// The process of a server. Its task ends the whole process tree when the token is cancelled.
+pub(super) struct Process {
+    exit: Arc<Mutex<Option<ExitStatus>>>,
+    /// Cancelled to end the process.
+    end: CancellationToken,
+    /// Cancelled when the process has exited and its output was given time to arrive.
+    pub(super) exited: CancellationToken,
+    /// Cancelled when no process is left.
+    gone: CancellationToken,
+}
+
+impl Process {
+    /// Starts a program.
+    pub(super) fn start(start: Start, log: &ServerLog) -> std::io::Result<(Self, Pipes)> {
+        let mut command = Command::new(&start.program);
+        command
+            .args(&start.args)
+            .current_dir(&start.cwd)
+            .env_clear()
+            .envs(start.environment)
+            .env("PWD", &start.cwd)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut supervised = Supervised::spawn(command, start.tag, start.ledger)?;
+        let (Some(stdin), Some(stdout), Some(stderr)) = supervised.pipes() else {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        };
+        let process = Self {
+            exit: Arc::default(),
+            end: CancellationToken::new(),
+            exited: CancellationToken::new(),
+            gone: CancellationToken::new(),
+        };
+        let following = tokio::spawn(follow(stderr, log.clone()));
+        let (exit, end, exited, gone) =
+            (process.exit.clone(), process.end.clone(), process.exited.clone(), process.gone.clone());
+        tokio::spawn(async move {
+            let status = tokio::select! {
+                status = supervised.wait() => status.ok(),
+                () = end.cancelled() => timeout(CLOSE_GRACE, supervised.wait()).await.ok().and_then(Result::ok),
+            };
+            *lock(&exit) = status;
+            if !end.is_cancelled() {
+                // A process that the program left behind may hold the pipe open; what was written is read first.
+                tokio::select! { () = tokio::time::sleep(DRAIN) => {}, () = end.cancelled() => {} }
+            }
+            exited.cancel();
+            supervised.end(TERM_GRACE).await;
+            following.abort();
+            gone.cancel();
+        });
+        let pipes = Pipes {
+            stdin: Arc::new(AsyncMutex::new(stdin)),
+            lines: Lines::new(stdout, LONGEST),
+            log: log.clone(),
+            closed: false,
+        };
+        Ok((process, pipes))
+    }
+
+    /// Returns the exit status, waiting a moment for it.
+    pub(super) async fn exit(&self) -> Option<ExitStatus> {
+        let _ = timeout(CLOSE_GRACE, self.exited.cancelled()).await;
+        *lock(&self.exit)
+    }
+
+    /// Ends the process tree.
+    pub(super) async fn end(&self) {
+        self.end.cancel();
+        self.gone.cancelled().await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end.cancel();
+    }
+}
+
+async fn follow(stderr: ChildStderr, log: ServerLog) {
+    let mut lines = Lines::new(stderr, STDERR_LINE);
+    while let Some(line) = lines.next().await {
+        match line {
+            Line::Text(bytes) => log.add(&String::from_utf8_lossy(&bytes)),
+            Line::TooLong => log.add("[a line that was too long]"),
+        }
+    }
+}
+
+/// The pipes of a program, as a transport.
+pub(super) struct Pipes {
+    stdin: Arc<AsyncMutex<ChildStdin>>,
+    lines: Lines<ChildStdout>,
+    log: ServerLog,
+    closed: bool,
+}
+
+impl Transport<RoleClient> for Pipes {
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let stdin = self.stdin.clone();
+        async move {
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            let mut stdin = stdin.lock().await;
+            stdin.write_all(&line).await?;
+            stdin.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        while !self.closed {
+            match self.lines.next().await? {
+                Line::Text(bytes) => {
+                    if let Some(message) = understand(&bytes, &self.log) {
+                        return Some(message);
+                    }
+                }
+                Line::TooLong => {
+                    // It may have been the answer to any call, so no call can be answered any more with certainty.
+                    self.log
+                        .add(&format!("sent a message of more than {LONGEST} bytes; closing the connection"));
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.closed = true;
+        Ok(())
+    }
+}
+
+/// Parses a message. One that cannot be used is logged; if it is the answer to a request, the request fails.
+pub(super) fn understand(bytes: &[u8], log: &ServerLog) -> Option<ServerJsonRpcMessage> {
+    let error = match serde_json::from_slice::<ServerJsonRpcMessage>(bytes) {
+        Ok(message) => return Some(message),
+        Err(error) => error,
+    };
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+        log.add(&format!("stdout: {text}"));
+        return None;
+    };
+    log.add(&format!("sent a message that cannot be used: {error}"));
+    let id = value.get("id").filter(|_| value.get("method").is_none())?;
+    let id = serde_json::from_value(id.clone()).ok()?;
+    let problem = ErrorData::internal_error("the response of the server cannot be used", None);
+    Some(JsonRpcMessage::error(problem, Some(id)))
+}

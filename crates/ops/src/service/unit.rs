@@ -1,0 +1,250 @@
+//! Unit files of systemd.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Whose service it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The user's own: runs as the user, with the user's files.
+    User,
+    /// The system's: runs as a user of its own, locked into one directory.
+    System,
+}
+
+/// A server to run as a service.
+#[derive(Debug, Clone)]
+pub struct Unit {
+    /// Whose service it is.
+    pub scope: Scope,
+    /// The program.
+    pub program: PathBuf,
+    /// Home of the server; none for the default: the user's own, or `/var/lib/baton` of the system.
+    pub home: Option<PathBuf>,
+    /// Configuration file; none for the default.
+    pub config: Option<PathBuf>,
+    /// Arguments of `baton serve`.
+    pub arguments: Vec<String>,
+    /// User that a service of the system runs as.
+    pub user: String,
+    /// Directory in which sessions work; a service of the system can write nowhere else.
+    pub directory: Option<PathBuf>,
+}
+
+/// Why there is no unit file for these arguments.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    /// A value cannot be written in a unit file.
+    #[error("{0:?} cannot be part of a service: it has a line break or another control character")]
+    Control(String),
+    /// A path is relative.
+    #[error("{0:?} must be an absolute path: a service has no current directory")]
+    Relative(PathBuf),
+}
+
+/// Rules for services of the system. Left out on purpose: `MemoryDenyWriteExecute` and `RestrictNamespaces`, because
+/// engines and commands of sessions compile at run time and use sandboxes of their own.
+const HARDENING: &str = "\
+# Sessions run commands. These limits hold for all of them; widen ReadWritePaths for further projects.
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+AmbientCapabilities=
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=invisible
+RemoveIPC=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp
+SystemCallErrorNumber=EPERM
+";
+
+impl Unit {
+    /// Renders the unit file.
+    ///
+    /// # Errors
+    /// When a value cannot be written in one.
+    pub fn render(&self) -> Result<String, UnitError> {
+        let mut text = String::new();
+        let mut line = |line: &str| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{line}");
+        };
+        line("[Unit]");
+        line("Description=Baton agent session server");
+        if self.scope == Scope::System {
+            line("Wants=network-online.target");
+            line("After=network-online.target");
+        }
+        line("");
+        line("[Service]");
+        line("# The server reports when it listens.");
+        line("Type=notify");
+        line(&format!("ExecStart={}", self.command()?));
+        line("Restart=on-failure");
+        line("RestartSec=2");
+        line("# The server ends its commands itself, within 15 s; nothing acknowledged is lost.");
+        line("KillMode=mixed");
+        line("TimeoutStopSec=30");
+        line("LimitNOFILE=65536");
+        line("UMask=0077");
+        line("Environment=BATON_LOG_FORMAT=json");
+        line("# Keys of models, as NAME=value lines in a file that only its owner can read.");
+        match self.scope {
+            Scope::User => line("EnvironmentFile=-%E/baton/environment"),
+            Scope::System => {
+                line("EnvironmentFile=-/etc/baton/environment");
+                line(&format!("User={}", plain(&self.user)?));
+                line("StateDirectory=baton");
+                line("StateDirectoryMode=0700");
+                line("RuntimeDirectory=baton");
+                if self.home.is_none() {
+                    line("Environment=BATON_HOME=/var/lib/baton");
+                }
+            }
+        }
+        if let Some(directory) = &self.directory {
+            line(&format!("WorkingDirectory={}", plain(&absolute(directory)?)?.replace('%', "%%")));
+        }
+        if self.scope == Scope::System {
+            let writable = [&self.directory, &self.home];
+            for path in writable.into_iter().flatten() {
+                line(&format!("ReadWritePaths={}", quoted(&absolute(path)?)?));
+            }
+            line("");
+            HARDENING.lines().for_each(&mut line);
+        }
+        line("");
+        line("[Install]");
+        line(match self.scope {
+            Scope::User => "WantedBy=default.target",
+            Scope::System => "WantedBy=multi-user.target",
+        });
+        Ok(text)
+    }
+
+    /// Returns the command line, quoted for systemd.
+    fn command(&self) -> Result<String, UnitError> {
+        let mut words = vec![absolute(&self.program)?, "serve".to_owned()];
+        for (flag, path) in [("--home", &self.home), ("--config", &self.config)] {
+            if let Some(path) = path {
+                words.extend([flag.to_owned(), absolute(path)?]);
+            }
+        }
+        words.extend(self.arguments.iter().cloned());
+        // A dollar sign is a variable on command lines only.
+        let words: Result<Vec<String>, UnitError> =
+            words.iter().map(|word| Ok(quoted(word)?.replace('$', "$$"))).collect();
+        Ok(words?.join(" "))
+    }
+}
+
+fn absolute(path: &Path) -> Result<String, UnitError> {
+    if path.is_relative() {
+        return Err(UnitError::Relative(path.to_owned()));
+    }
+    path.to_str().map(str::to_owned).ok_or_else(|| UnitError::Control(path.to_string_lossy().into_owned()))
+}
+
+fn plain(text: &str) -> Result<&str, UnitError> {
+    if text.chars().any(char::is_control) { Err(UnitError::Control(text.to_owned())) } else { Ok(text) }
+}
+
+/// Quotes a word, if it needs it.
+fn quoted(text: &str) -> Result<String, UnitError> {
+    let text = plain(text)?.replace('%', "%%");
+    let is_simple = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%,+".contains(c);
+    if !text.is_empty() && text.chars().all(is_simple) {
+        return Ok(text);
+    }
+    Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(scope: Scope) -> Unit {
+        Unit {
+            scope,
+            program: "/usr/bin/baton".into(),
+            home: None,
+            config: None,
+            arguments: vec!["--http".into(), "127.0.0.1:8421".into()],
+            user: "baton".into(),
+            directory: Some("/srv/projects".into()),
+        }
+    }
+
+    #[test]
+    fn unit_of_the_system_is_locked_into_its_directory() {
+        let text = unit(Scope::System).render().unwrap();
+        for line in [
+            "Type=notify",
+            "ExecStart=/usr/bin/baton serve --http 127.0.0.1:8421",
+            "User=baton",
+            "ProtectSystem=strict",
+            "ReadWritePaths=/srv/projects",
+            "Environment=BATON_HOME=/var/lib/baton",
+            "WantedBy=multi-user.target",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn unit_of_a_user_runs_with_the_users_files() {
+        let text = unit(Scope::User).render().unwrap();
+        assert!(text.contains("WantedBy=default.target") && text.contains("WorkingDirectory=/srv/projects"));
+        assert!(!text.contains("ProtectSystem") && !text.contains("User="), "{text}");
+    }
+
+    /// Skipped where systemd is not installed.
+    #[test]
+    fn systemd_accepts_the_units() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("baton.service");
+        for (scope, flag) in [(Scope::User, "--user"), (Scope::System, "--system")] {
+            let unit = Unit {
+                program: "/bin/sh".into(),
+                user: "root".into(),
+                directory: Some("/tmp".into()),
+                ..unit(scope)
+            };
+            std::fs::write(&path, unit.render().unwrap()).unwrap();
+            let mut verify = std::process::Command::new("systemd-analyze");
+            verify.args(["verify", "--man=no", flag]).arg(&path).env("XDG_RUNTIME_DIR", dir.path());
+            let Ok(output) = verify.output() else {
+                eprintln!("skipped: systemd-analyze is not installed");
+                return;
+            };
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && !said.contains("baton.service"), "{said}");
+        }
+    }
+
+    #[test]
+    fn values_cannot_become_other_words_settings_or_variables() {
+        let mut unit = unit(Scope::User);
+        unit.arguments = vec!["a b".into(), "$HOME".into(), "100%".into(), "q\"\\".into(), "".into()];
+        let text = unit.render().unwrap();
+        let line = r#"ExecStart=/usr/bin/baton serve "a b" "$$HOME" 100%% "q\"\\" """#;
+        assert!(text.lines().any(|found| found == line), "{text}");
+        unit.arguments = vec!["x\nExecStartPost=/bin/sh".into()];
+        assert!(matches!(unit.render(), Err(UnitError::Control(_))));
+        unit.arguments.clear();
+        unit.home = Some("relative".into());
+        assert!(matches!(unit.render(), Err(UnitError::Relative(_))));
+    }
+}

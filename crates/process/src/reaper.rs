@@ -1,0 +1,141 @@
+//! Ending the processes of servers that were killed (promise P6: no process is left running).
+//!
+//! All processes of a session carry a unique tag in their environment, and each program is started in its own session
+//! (of the operating system's kind). A server writes tags and leaders to its [`ledger`]. A server that stops ends its
+//! processes and removes its ledger. A server that is killed leaves it behind, and the next one on the same home ends
+//! the processes that still carry one of its tags or are in one of its sessions. Other processes are never signalled: a
+//! pid may be reused, a tag is not; [`leftovers`] explains which processes of a session are certainly ours.
+//!
+//! [`leftovers`]: crate::leftovers
+#![expect(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
+
+use std::fs;
+use std::path::Path;
+
+use crate::ledger::{self, Entries};
+use crate::leftovers::end_leftovers;
+
+/// Ends the processes of killed servers on this home. Blocks. Returns how many processes there were.
+pub fn reap(home: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(ledger::directory(home)) else { return 0 };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "running"));
+    paths.map(|path| reap_ledger(&path)).sum()
+}
+
+fn reap_ledger(path: &Path) -> usize {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let Some((owner, entries)) = Entries::parse(&text) else { return 0 };
+    if owner.is_alive() {
+        return 0;
+    }
+    let mut ended = 0;
+    if owner.is_of_this_boot() {
+        let tags: Vec<String> = entries.tags.iter().cloned().collect();
+        ended = end_leftovers(&tags, &entries.leftovers());
+    }
+    let _ = fs::remove_file(path);
+    ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Identity, Instance, Ledger, TAG_VARIABLE};
+    use std::io::Read;
+    use std::process::{Child, Command, Stdio};
+
+    fn tagged(tag: &str) -> Child {
+        Command::new("sleep")
+            .arg("600")
+            .env(TAG_VARIABLE, format!("{tag}1/"))
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    fn dead_owner() -> Instance {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        Instance { pid: child.id(), started: 1, ..Instance::current() }
+    }
+
+    #[test]
+    fn only_processes_of_a_dead_server_are_ended() {
+        let home = tempfile::tempdir().unwrap();
+        let (ours, other) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
+        Ledger::new(home.path(), dead_owner()).note(&format!("{ours}/"));
+        let (mut orphan, mut stranger) = (tagged(&format!("{ours}/")), tagged(&format!("{other}/")));
+        assert_eq!(reap(home.path()), 1);
+        assert!(!orphan.wait().unwrap().success(), "the orphan was killed");
+        assert!(stranger.try_wait().unwrap().is_none(), "the stranger was not");
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+        assert_eq!(reap(home.path()), 0, "the ledger was removed");
+    }
+
+    #[test]
+    fn processes_of_a_living_server_are_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let tag = format!("{}/", uuid::Uuid::new_v4());
+        let ledger = Ledger::new(home.path(), Instance::current());
+        ledger.note(&tag);
+        let mut child = tagged(&tag);
+        assert_eq!(reap(home.path()), 0);
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        ledger.close();
+        assert_eq!(fs::read_dir(home.path().join("running")).unwrap().count(), 0);
+    }
+
+    /// Runs a program in its own session that exits at once and leaves a process without environment. Returns the
+    /// program, not yet waited for, and the pid of that process.
+    fn left_without_environment() -> (Child, Identity, i32) {
+        let mut leader = Command::new("setsid")
+            .args(["bash", "-c", "(env -i sleep 600 >/dev/null & echo $!)"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let identity = Identity::of(leader.id().cast_signed());
+        let mut output = String::new();
+        leader.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+        (leader, identity, output.trim().parse().unwrap())
+    }
+
+    fn is_alive(pid: i32) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    }
+
+    #[test]
+    fn process_without_environment_is_found_by_its_session() {
+        for leader_exists in [true, false] {
+            let home = tempfile::tempdir().unwrap();
+            let (mut leader, identity, left) = left_without_environment();
+            let ledger = Ledger::new(home.path(), dead_owner());
+            ledger.started(identity);
+            if !leader_exists {
+                leader.wait().unwrap();
+                ledger.left(identity, &[Identity::of(left)]);
+            }
+            assert!(is_alive(left));
+            assert!(reap(home.path()) > 0);
+            while is_alive(left) {
+                std::thread::yield_now();
+            }
+            drop(leader.wait());
+        }
+    }
+
+    #[test]
+    fn process_is_found_among_two_thousand_tags() {
+        let home = tempfile::tempdir().unwrap();
+        let ledger = Ledger::new(home.path(), dead_owner());
+        let tags: Vec<String> = (0..2000).map(|_| format!("{}/", uuid::Uuid::new_v4())).collect();
+        tags.iter().for_each(|tag| ledger.note(tag));
+        let mut orphan = tagged(tags.last().unwrap());
+        assert_eq!(reap(home.path()), 1);
+        assert!(!orphan.wait().unwrap().success());
+    }
+}

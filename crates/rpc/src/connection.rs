@@ -1,0 +1,307 @@
+//! A client's connection: frames in both directions, calls in both directions, and the sessions that the client is attached to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use baton_protocol::frame::{Decoder, FrameError};
+use baton_protocol::rpc::{CallId, Incoming, Outgoing, RpcError, code};
+use baton_protocol::{ClientId, Json, SessionId};
+use bytes::{Bytes, BytesMut};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Semaphore, oneshot};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span, info_span};
+
+use super::dialect::Dialect;
+use super::frames;
+use super::methods::{self, CallFuture, Reply};
+use super::peer::Peer;
+use super::{RpcDoor, RpcOptions};
+use baton_runtime::Runtime;
+use baton_runtime::lifecycle::{Listener, News};
+use baton_runtime::session::{CallFailed, Calling, Handle};
+use baton_wire::{Closed, Outbox, Pipe};
+
+/// Maximum number of calls of one client that run at a time. At the limit the connection is not read until one has ended:
+/// a client cannot fill the memory, and no call is refused because the client is fast.
+const MAX_CALLS: usize = 1024;
+
+/// How a client is connected.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Transport {
+    Stdio,
+    Tcp(Peer),
+}
+
+impl Transport {
+    /// Returns the span of a connection, for log entries of its calls and tasks.
+    fn span(self, client: ClientId) -> Span {
+        match self {
+            Self::Stdio => info_span!("connection", %client, transport = "stdio"),
+            Self::Tcp(peer) => info_span!("connection", %client, transport = "tcp", %peer),
+        }
+    }
+}
+
+/// A connection to a client.
+pub(crate) struct Connection {
+    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) options: Arc<RpcOptions>,
+    pub(crate) client: ClientId,
+    span: Span,
+    outbox: Arc<Outbox>,
+    decoder: Mutex<Decoder>,
+    state: Mutex<State>,
+    calls: Arc<Semaphore>,
+    history_reads: AsyncMutex<()>,
+    ended: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    /// The client's dialect; set by its first call.
+    dialect: Option<Dialect>,
+    /// Whether the client may call methods other than `connect`.
+    admitted: bool,
+    attached: BTreeMap<SessionId, Handle>,
+    /// Calls to the client that it has not answered.
+    outgoing: HashMap<u64, oneshot::Sender<Result<Json, RpcError>>>,
+    last_outgoing: u64,
+    closed: bool,
+}
+
+impl Connection {
+    /// Creates a connection, and starts the task that writes to the client. The task ends after [`Connection::close`].
+    pub(crate) fn open(
+        door: &RpcDoor,
+        output: impl Pipe,
+        transport: Transport,
+    ) -> (Arc<Self>, JoinHandle<io::Result<()>>) {
+        let (runtime, options) = (&door.runtime, &door.options);
+        let client = runtime.new_client();
+        let outbox = Outbox::new(output, options.max_backlog);
+        let connection = Arc::new(Self {
+            runtime: runtime.clone(),
+            options: options.clone(),
+            client,
+            span: transport.span(client),
+            outbox: outbox.clone(),
+            decoder: Mutex::new(Decoder::new(options.max_message)),
+            state: Mutex::new(State { admitted: options.token.is_none(), ..State::default() }),
+            calls: Arc::new(Semaphore::new(MAX_CALLS)),
+            history_reads: AsyncMutex::default(),
+            ended: CancellationToken::new(),
+        });
+        runtime.lifecycle.listen(client, connection.clone());
+        let writer = connection.spawn(async move { outbox.run().await });
+        (connection, writer)
+    }
+
+    /// Returns the span of the connection.
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
+    /// Starts a task in the span of the connection. The server waits for it when it stops.
+    fn spawn<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.runtime.tasks.spawn(task.instrument(self.span()))
+    }
+
+    /// Handles all complete frames in the buffer. After an error the stream cannot be decoded any further.
+    pub(crate) async fn receive(self: &Arc<Self>, buffer: &mut BytesMut) -> Result<(), FrameError> {
+        loop {
+            match self.decode(buffer) {
+                Ok(Some(body)) => self.handle_message(&body).await,
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    tracing::warn!(%error, "malformed frame; closing connection");
+                    let response = RpcError::new(code::PARSE_ERROR, error.to_string());
+                    self.respond(&Json::null(), &Err(response));
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Decodes the next frame. Before a client is admitted, it may send small frames only.
+    fn decode(&self, buffer: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
+        let options = &self.options;
+        let limit = if self.is_admitted() { options.max_message } else { options.limits.bytes_before_token };
+        let mut decoder = self.decoder.lock().unwrap_or_else(PoisonError::into_inner);
+        decoder.limit(limit.min(options.max_message));
+        decoder.decode(buffer)
+    }
+
+    async fn handle_message(self: &Arc<Self>, body: &[u8]) {
+        match Incoming::parse(body) {
+            Ok(Incoming::Request { id, method, params }) => self.handle_call(id, method, params).await,
+            // The only notification that clients send cancels a call. No call needs it: calls are short, or wait for
+            // something that another method cancels.
+            Ok(Incoming::Notification { .. }) => {}
+            Ok(Incoming::Response { id, outcome }) => {
+                let caller = id.parse::<u64>().ok().and_then(|id| self.lock().outgoing.remove(&id));
+                if let Some(caller) = caller {
+                    drop(caller.send(outcome));
+                }
+            }
+            Err(malformed) => self.respond(&malformed.id.unwrap_or_else(Json::null), &Err(malformed.error)),
+        }
+    }
+
+    async fn handle_call(self: &Arc<Self>, id: CallId, method: String, params: Json) {
+        match methods::dispatch(self, &id, &method, params) {
+            Reply::Now(result) => self.respond(&id, &result),
+            Reply::BySession => {}
+            Reply::Later(result) => {
+                let permit = self.calls.clone().acquire_owned().await;
+                let connection = self.clone();
+                self.spawn(async move {
+                    connection.respond_later(id, &method, result).await;
+                    drop(permit);
+                });
+            }
+            Reply::ThenStop(result) => {
+                let connection = self.clone();
+                self.spawn(async move {
+                    connection.respond_later(id, &method, result).await;
+                    connection.runtime.stopping.cancel();
+                });
+            }
+        }
+    }
+
+    async fn respond_later(&self, id: CallId, method: &str, result: CallFuture) {
+        let result = methods::run(method, result).await;
+        self.respond(&id, &result);
+    }
+
+    /// Sends the response to a call.
+    pub(crate) fn respond(&self, id: &CallId, result: &Result<Json, RpcError>) {
+        if let Ok(frame) = Outgoing::response(id, result.as_ref()).to_frame() {
+            // A client that has disconnected needs no response.
+            let _ = self.push(frame);
+        }
+    }
+
+    /// Sends a frame after all earlier ones.
+    pub(super) fn push(&self, frame: Bytes) -> Result<(), Closed> {
+        self.outbox.push(frame).inspect_err(|_| self.ended.cancel())
+    }
+
+    /// Waits until a call of this client may read history. A history can be large, and is in memory from reading it until it is
+    /// written to the client: a client reads one at a time, and only after it has received most of what it was sent.
+    pub(super) async fn acquire_history_read(&self) -> Result<AsyncMutexGuard<'_, ()>, RpcError> {
+        let permit = self.history_reads.lock().await;
+        self.outbox.relieved().await.map_err(|_| RpcError::failed("the connection is closed"))?;
+        Ok(permit)
+    }
+
+    pub(super) fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Awaits a future, and returns its value; `false` if the connection or the server ends before.
+    pub(crate) async fn while_open(&self, step: impl Future<Output = bool>) -> bool {
+        tokio::select! {
+            () = self.runtime.stopping.cancelled() => false,
+            () = self.ended.cancelled() => false,
+            more = step => more,
+        }
+    }
+
+    /// Closes the connection: detaches the client from its sessions, and fails calls to it.
+    pub(crate) fn close(&self) {
+        let (attached, outgoing) = {
+            let mut state = self.lock();
+            state.closed = true;
+            (std::mem::take(&mut state.attached), std::mem::take(&mut state.outgoing))
+        };
+        drop(outgoing);
+        self.runtime.lifecycle.forget(self.client);
+        self.runtime.models.tunnel.forget(self.client);
+        for handle in attached.into_values() {
+            handle.leave(self.client);
+        }
+        self.outbox.close();
+    }
+
+    /// Returns the client's dialect; the current one before its first call.
+    pub(crate) fn dialect(&self) -> Dialect {
+        self.lock().dialect.unwrap_or_default()
+    }
+
+    /// Sets the client's dialect, if it is not set yet.
+    pub(crate) fn set_dialect(&self, dialect: Dialect) {
+        self.lock().dialect.get_or_insert(dialect);
+    }
+
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.lock().admitted
+    }
+
+    pub(crate) fn admit(&self) {
+        self.lock().admitted = true;
+    }
+
+    /// Returns the session, if the client is attached to it.
+    pub(crate) fn attached(&self, id: &SessionId) -> Option<Handle> {
+        self.lock().attached.get(id).cloned()
+    }
+
+    /// Records that the client is attached to a session. If the connection is closed by now, detaches it again.
+    pub(crate) fn attach(&self, handle: Handle) {
+        let mut state = self.lock();
+        if state.closed {
+            handle.leave(self.client);
+        } else {
+            state.attached.insert(handle.id.clone(), handle);
+        }
+    }
+
+    pub(crate) fn detach(&self, id: &SessionId) -> Option<Handle> {
+        self.lock().attached.remove(id)
+    }
+
+    /// Calls a method of the client.
+    pub(super) fn call(&self, method: &'static str, params: serde_json::Value) -> Calling {
+        let (sender, receiver) = oneshot::channel();
+        let id = {
+            let mut state = self.lock();
+            if state.closed {
+                return Box::pin(async { Err(CallFailed::Gone) });
+            }
+            state.last_outgoing += 1;
+            let id = state.last_outgoing;
+            state.outgoing.insert(id, sender);
+            id
+        };
+        let id = Json::from(serde_json::json!(id));
+        if let Ok(frame) = Outgoing::request(&id, method, params).to_frame() {
+            let _ = self.push(frame);
+        }
+        Box::pin(async move {
+            match receiver.await {
+                Ok(result) => result.map_err(CallFailed::Refused),
+                Err(_) => Err(CallFailed::Gone),
+            }
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener for Connection {
+    fn hear(&self, news: &News) {
+        // A client that is behind can look these changes up later, so they are not queued. They name sessions and quote
+        // prompts, so a client without a token does not get them.
+        if self.is_admitted() && !self.outbox.is_behind() {
+            let _ = self.push(news.encoded(|| frames::lifecycle(news)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! A call, as handlers see it, and how they answer it.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use baton_core::Change;
+use baton_core::ask::Amend;
+use baton_protocol::params::{self, OnlySession};
+use baton_protocol::rpc::{CallId, RpcError};
+use baton_protocol::{Author, Json, SessionId};
+use futures_util::FutureExt;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::connection::Connection;
+use crate::errors::CallError;
+use baton_runtime::Runtime;
+use baton_runtime::session::ask::Ask;
+use baton_runtime::session::{Failure, Handle, View};
+
+/// Result of a call, as it is sent.
+pub(crate) type CallResult = Result<Json, RpcError>;
+
+/// Future of a call's result.
+pub(crate) type CallFuture = Pin<Box<dyn Future<Output = CallResult> + Send>>;
+
+/// When and by whom a call is answered.
+pub(crate) enum Reply {
+    /// Now.
+    Now(CallResult),
+    /// When the future is ready.
+    Later(CallFuture),
+    /// By the actor of the session that was asked.
+    BySession,
+    /// When the future is ready. The server stops after that.
+    ThenStop(CallFuture),
+}
+
+/// What the handler of a method returns.
+pub(super) type Handled = Result<Reply, CallError>;
+
+/// A call, as handlers see it.
+pub(super) struct Call<'a> {
+    pub(super) connection: &'a Arc<Connection>,
+    pub(super) id: &'a CallId,
+    pub(super) method: &'a str,
+    pub(super) params: Json,
+}
+
+/// Awaits the result of a call. A panic fails this call and no other.
+pub(crate) async fn run(method: &str, result: CallFuture) -> CallResult {
+    let result = AssertUnwindSafe(result).catch_unwind().await;
+    result.unwrap_or_else(|panic| Err(panicked(method, &*panic)))
+}
+
+/// Logs a panic of a handler, and returns the error for the caller.
+pub(super) fn panicked(method: &str, panic: &(dyn Any + Send)) -> RpcError {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(method, panic = text.unwrap_or("no message"), "call panicked");
+    RpcError::failed("internal error; see the server log")
+}
+
+impl Call<'_> {
+    pub(super) fn runtime(&self) -> &Arc<Runtime> {
+        &self.connection.runtime
+    }
+
+    /// Returns the author of what this client changes.
+    pub(super) fn author(&self) -> Author {
+        Author::sdk(self.connection.client)
+    }
+
+    pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, CallError> {
+        Ok(params::parse(self.method, &self.params)?)
+    }
+
+    /// Returns the session that the parameter `sessionId` names. The client has to be attached to it.
+    pub(super) fn session(&self) -> Result<Handle, CallError> {
+        let id = self.parse::<OnlySession>()?.session_id;
+        self.attached(&id)
+    }
+
+    /// Returns the session that the parameter `sessionId` names, and the other parameters.
+    pub(super) fn parse_for_session<T: DeserializeOwned>(&self) -> Result<(Handle, T), CallError> {
+        let params = self.parse()?;
+        Ok((self.session()?, params))
+    }
+
+    pub(super) fn attached(&self, id: &SessionId) -> Result<Handle, CallError> {
+        Ok(self.connection.attached(id).ok_or_else(|| Failure::NotFound(id.clone()))?)
+    }
+
+    pub(super) fn now(&self, value: Value) -> Handled {
+        Ok(Reply::Now(Ok(Json::from(value))))
+    }
+
+    pub(super) fn later<T: Into<Json>>(
+        &self,
+        result: impl Future<Output = Result<T, CallError>> + Send + 'static,
+    ) -> Handled {
+        let method = self.method.to_owned();
+        let result = async move { result.await.map(T::into).map_err(|error| error.into_rpc(&method)) };
+        Ok(Reply::Later(Box::pin(result)))
+    }
+
+    /// Sends an ask to a session. Its actor answers the call, in order with the session's events; `encode` converts the reply
+    /// to the result of the call.
+    pub(super) fn ask<A: Ask>(
+        &self,
+        handle: &Handle,
+        ask: A,
+        encode: impl FnOnce(A::Reply) -> Value + Send + 'static,
+    ) -> Handled {
+        self.try_ask(handle, ask, |reply| Ok(encode(reply?)))
+    }
+
+    /// Like [`Call::ask`], for calls that treat some failures differently, or fail on some replies.
+    pub(super) fn try_ask<A: Ask>(
+        &self,
+        handle: &Handle,
+        ask: A,
+        encode: impl FnOnce(Result<A::Reply, Failure>) -> Result<Value, CallError> + Send + 'static,
+    ) -> Handled {
+        let (connection, id, method) = (self.connection.clone(), self.id.clone(), self.method.to_owned());
+        handle.ask_then(ask, move |reply| {
+            // This runs in the actor: a panic here would end the session for all of its clients.
+            let result = match catch_unwind(AssertUnwindSafe(|| encode(reply))) {
+                Ok(encoded) => encoded.map(Json::from).map_err(|error| error.into_rpc(&method)),
+                Err(panic) => Err(panicked(&method, &*panic)),
+            };
+            connection.respond(&id, &result);
+        })?;
+        Ok(Reply::BySession)
+    }
+
+    /// Like [`Call::ask`], for asks that take time: the reply is awaited in a task of its own, which counts towards the calls
+    /// that one client may run at a time.
+    pub(super) fn ask_later<A: Ask>(
+        &self,
+        handle: &Handle,
+        ask: A,
+        encode: impl FnOnce(A::Reply) -> Value + Send + 'static,
+    ) -> Handled {
+        let reply = handle.ask(ask);
+        self.later(async move { Ok(encode(reply.await?)) })
+    }
+
+    /// Changes a setting of a session or records an event, and answers with `value` once that is durable.
+    pub(super) fn amend(&self, handle: &Handle, change: Change, value: Value) -> Handled {
+        self.ask(handle, Amend { change: Box::new(change) }, move |_| value)
+    }
+
+    /// Answers from the state of the session that the parameter `sessionId` names.
+    pub(super) fn inspect(&self, encode: impl FnOnce(&View) -> Value + Send + 'static) -> Handled {
+        let handle = self.session()?;
+        self.later(async move { Ok(encode(&handle.inspect().await?)) })
+    }
+}
+
+/// Changes a setting of a session or records an event. Returns once that is durable.
+pub(super) async fn amend(handle: &Handle, change: Change) -> Result<(), Failure> {
+    handle.ask(Amend { change: Box::new(change) }).await.map(drop)
+}
+
+/// Runs blocking work on another thread.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, CallError> {
+    tokio::task::spawn_blocking(work).await.map_err(CallError::failed)
+}
+
+/// Returns the result of methods that return nothing.
+pub(super) fn void() -> Value {
+    Value::Null
+}
+
+/// Returns the result of methods that return whether they succeeded.
+pub(super) fn success() -> Value {
+    json!({ "success": true })
+}

@@ -1,0 +1,96 @@
+//! Slash commands: those of attached clients, and those that the server executes itself.
+
+use baton_core::ask::EnqueueCommand;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Call, Handled};
+use crate::errors::CallError;
+use baton_runtime::session::View;
+use baton_runtime::work::own_command::{self, NotRun, OWN};
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct List {
+    include_builtins: Option<bool>,
+    include_client_commands: Option<bool>,
+}
+
+pub(super) fn list(call: &Call<'_>) -> Handled {
+    let options: List = call.parse()?;
+    call.inspect(move |view| {
+        let mut commands = Vec::new();
+        if options.include_builtins.unwrap_or(true) {
+            commands.extend(built_in_commands());
+        }
+        if options.include_client_commands.unwrap_or(true) {
+            commands.extend(client_commands(view));
+        }
+        json!({ "commands": commands })
+    })
+}
+
+/// Lists the commands that the server executes itself.
+pub(super) fn built_in(call: &Call<'_>) -> Handled {
+    call.now(json!({ "commands": built_in_commands().collect::<Vec<_>>() }))
+}
+
+fn built_in_commands() -> impl Iterator<Item = Value> {
+    OWN.iter().map(|(name, hint, description)| {
+        let mut command = described(name, description, "builtin");
+        if !hint.is_empty() {
+            command["input"] = json!({ "hint": hint });
+        }
+        command
+    })
+}
+
+fn client_commands(view: &View) -> Vec<Value> {
+    let commands = view.session.live.clients.values().flat_map(|client| &client.commands);
+    commands
+        .map(|command| described(&command.name, command.description.as_deref().unwrap_or_default(), "client"))
+        .collect()
+}
+
+fn described(name: &str, description: &str, kind: &str) -> Value {
+    json!({
+        "name": name,
+        "description": description,
+        "kind": kind,
+        "allowDuringAgentExecution": true,
+        "schedulable": false,
+    })
+}
+
+#[derive(Deserialize)]
+struct Invoke {
+    name: String,
+    input: Option<String>,
+}
+
+/// Executes a command of the server. Commands of clients are executed with `session.commands.execute`.
+pub(super) fn invoke(call: &Call<'_>) -> Handled {
+    let (handle, Invoke { name, input }) = call.parse_for_session()?;
+    call.later(async move {
+        match own_command::run(&handle, &name, input.as_deref().unwrap_or_default()).await {
+            Ok(Some(text)) => Ok(json!({ "kind": "text", "text": text })),
+            Ok(None) => Ok(json!({ "kind": "completed" })),
+            Err(NotRun::Wrong(reason)) => Err(CallError::invalid(reason)),
+            Err(NotRun::Failed(failure)) => Err(failure.into()),
+        }
+    })
+}
+
+#[derive(Deserialize)]
+struct Enqueue {
+    command: String,
+}
+
+/// Adds a command to the queue.
+pub(super) fn enqueue(call: &Call<'_>) -> Handled {
+    let (handle, Enqueue { command }) = call.parse_for_session()?;
+    if command.trim_matches(['/', ' ']).is_empty() {
+        return Err(CallError::invalid("`command` must name a command, such as /compact"));
+    }
+    call.ask(&handle, EnqueueCommand { command }, |id| json!({ "queued": true, "queueId": id }))
+}

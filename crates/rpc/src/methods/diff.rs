@@ -1,0 +1,170 @@
+//! Differences of the working directory: by git, or by the snapshots of a session.
+
+use std::path::Path;
+
+use baton_agent::tools::unified_diff;
+use baton_protocol::event::Preimage;
+use baton_store::Seq;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::rewind::RewindState;
+use super::{Call, Handled, blocking};
+use crate::errors::CallError;
+use baton_git::program::{Base, LARGEST_DIFF, difference};
+use baton_runtime::rewind::{FileState, Snapshots, text_now, text_of};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DiffParams {
+    mode: DiffMode,
+    #[serde(default)]
+    ignore_whitespace: Option<bool>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum DiffMode {
+    /// Against git's index.
+    Unstaged,
+    /// Against the commit where the branch forked.
+    Branch,
+    /// Against the files before the session changed them.
+    Session,
+}
+
+/// Compares the working directory of a session, file by file.
+pub(super) fn diff(call: &Call<'_>) -> Handled {
+    let (handle, DiffParams { mode, ignore_whitespace }) = call.parse_for_session()?;
+    let runtime = call.runtime().clone();
+    call.later(async move {
+        let cwd = handle.inspect().await?.cwd().to_owned();
+        let mut result = json!({ "requestedMode": mode, "mode": mode, "isFallback": false });
+        if mode == DiffMode::Session {
+            let state = RewindState::load(&handle, &*runtime.store).await?;
+            match state.files_unavailable() {
+                Some(reason) => (result["unavailableReason"], result["changes"]) = (json!(reason), json!([])),
+                None => result["changes"] = session_changes(state, cwd).await?.into(),
+            }
+            return Ok(result);
+        }
+        let base = if mode == DiffMode::Branch { Base::ForkPoint } else { Base::Index };
+        let environment = &runtime.options.environment;
+        let found = difference(cwd.into(), environment, base, ignore_whitespace.unwrap_or(false)).await;
+        if let Some(branch) = found.branch {
+            result["baseBranch"] = json!(branch);
+        } else if mode == DiffMode::Branch {
+            result["mode"] = json!(DiffMode::Unstaged);
+            result["isFallback"] = json!(true);
+        }
+        result["changes"] = git_changes(&found.text).into();
+        Ok(result)
+    })
+}
+
+/// Lists the files that the session changed, with paths relative to its working directory.
+async fn session_changes(state: RewindState, cwd: String) -> Result<Vec<Value>, CallError> {
+    let touched = state.file_history.touched_since(Seq::ZERO);
+    blocking(move || {
+        let changed = touched.iter().filter(|(_, file)| file.last.is_some());
+        changed
+            .filter_map(|(path, file)| session_change(&state.snapshots, &cwd, path, &file.before))
+            .collect()
+    })
+    .await
+}
+
+/// Compares a file with its snapshot. Returns nothing if they are the same.
+fn session_change(snapshots: &Snapshots, cwd: &str, path: &Path, before: &Preimage) -> Option<Value> {
+    let now = FileState::of(path);
+    if now.is(before) {
+        return None;
+    }
+    let kind = match (before, now) {
+        (Preimage::Absent, _) => "added",
+        (_, FileState::Absent) => "deleted",
+        _ => "modified",
+    };
+    let shown = path.strip_prefix(cwd).unwrap_or(path);
+    let old = text_of(snapshots, before).filter(|_| *before != Preimage::Absent);
+    let diff = match (before, old, text_now(path)) {
+        (Preimage::Absent, _, Some(new)) => Some(unified_diff(shown, None, &new)),
+        (_, Some(old), Some(new)) => Some(unified_diff(shown, Some(&old), &new)),
+        // Not text, too large, or without a snapshot.
+        _ => None,
+    };
+    let truncated = diff.is_none();
+    let mut change = json!({ "path": shown, "changeType": kind, "diff": diff.unwrap_or_default() });
+    if truncated {
+        change["isTruncated"] = json!(true);
+    }
+    Some(change)
+}
+
+/// Splits a diff of git into files.
+fn git_changes(diff: &str) -> Vec<Value> {
+    const HEAD: &str = "diff --git ";
+    let mut left = LARGEST_DIFF;
+    let files = diff.split("\ndiff --git ").enumerate().filter(|(_, file)| !file.is_empty());
+    files
+        .map(|(at, file)| {
+            git_change(&if at == 0 { file.to_owned() } else { format!("{HEAD}{file}") }, &mut left)
+        })
+        .collect()
+}
+
+fn git_change(diff: &str, left: &mut usize) -> Value {
+    let head: Vec<&str> = diff.lines().take_while(|line| !line.starts_with("@@")).collect();
+    let after = |prefix: &str| head.iter().find_map(|line| line.strip_prefix(prefix));
+    let kind = if after("new file mode").is_some() {
+        "added"
+    } else if after("deleted file mode").is_some() {
+        "deleted"
+    } else if after("rename from ").is_some() {
+        "renamed"
+    } else {
+        "modified"
+    };
+    let named = after("rename to ").or_else(|| after("+++ b/")).or_else(|| after("--- a/"));
+    let path = named.or_else(|| diff.lines().next()?.rsplit_once(" b/").map(|(_, path)| path));
+    let text = diff.strip_suffix('\n').unwrap_or(diff);
+    let shown: String =
+        if text.len() <= *left { text.to_owned() } else { text.chars().take(*left).collect() };
+    *left = left.saturating_sub(shown.len());
+    let mut change = json!({ "path": path.unwrap_or_default(), "changeType": kind, "diff": shown });
+    if let Some(old) = after("rename from ") {
+        change["oldPath"] = json!(old);
+    }
+    if shown.len() < text.len() {
+        change["isTruncated"] = json!(true);
+    }
+    change
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn diff_of_git_is_split_into_files() {
+        let diff = "diff --git a/gone.txt b/gone.txt\ndeleted file mode 100644\n--- a/gone.txt\n+++ /dev/null\n\
+                    @@ -1 +0,0 @@\n-x\ndiff --git a/a b/b\nsimilarity index 100%\nrename from a\nrename to b\n\
+                    diff --git a/t.txt b/t.txt\n--- a/t.txt\n+++ b/t.txt\n@@ -1 +1 @@\n-before\n+after\n";
+        let changes = git_changes(diff);
+        let kinds: Vec<_> = changes.iter().map(|c| (c["path"].as_str(), c["changeType"].as_str())).collect();
+        let expected = [("gone.txt", "deleted"), ("b", "renamed"), ("t.txt", "modified")];
+        assert_eq!(kinds, expected.map(|(path, kind)| (Some(path), Some(kind))));
+        assert!(
+            changes[2]["diff"].as_str().is_some_and(|d| d.starts_with("diff --git") && d.ends_with("+after"))
+        );
+        assert_eq!(git_changes(""), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn diff_beyond_the_limit_is_truncated() {
+        let change = git_change("diff --git a/t b/t\n+++ b/t\n@@ -1 +1 @@\n+after\n", &mut 10);
+        assert_eq!(change["diff"], "diff --git");
+        assert_eq!(change["isTruncated"], true);
+        assert_eq!(change["path"], "t");
+    }
+}

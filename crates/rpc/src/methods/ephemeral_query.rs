@@ -1,0 +1,18 @@
+//! A question to the model outside the conversation.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Call, Handled};
+use baton_runtime::session::ask::AskAside;
+
+#[derive(Deserialize)]
+struct Query {
+    question: String,
+}
+
+/// Asks the model a question. Question and answer are not recorded, and no other client sees them.
+pub(super) fn query(call: &Call<'_>) -> Handled {
+    let (handle, Query { question }) = call.parse_for_session()?;
+    call.ask_later(&handle, AskAside { question }, |answer| json!({ "answer": answer }))
+}

@@ -1,0 +1,41 @@
+//! Interest of clients in types of events.
+
+use baton_core::ask::RegisterRunner;
+use baton_runtime::mcp::McpRequest;
+use baton_runtime::session::ask::Mcp;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Call, Handled, success};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Register {
+    event_type: String,
+}
+
+/// Registers interest in a type of events. Interest in queued commands makes the client a runner; every other event is sent
+/// to all clients in any case.
+pub(super) fn register(call: &Call<'_>) -> Handled {
+    let (session, Register { event_type }) = call.parse_for_session()?;
+    let handle = uuid::Uuid::new_v4().to_string();
+    if event_type == "command.queued" {
+        let client = call.connection.client;
+        session.tell(RegisterRunner { client, handle: handle.clone(), registered: true })?;
+    }
+    if event_type == "mcp.oauth_required" {
+        session.tell(Mcp { request: Box::new(McpRequest::Authorizes { enabled: true }) })?;
+    }
+    call.now(json!({ "handle": handle }))
+}
+
+#[derive(Deserialize)]
+struct Release {
+    handle: String,
+}
+
+pub(super) fn release(call: &Call<'_>) -> Handled {
+    let (session, Release { handle }) = call.parse_for_session()?;
+    let ask = RegisterRunner { client: call.connection.client, handle, registered: false };
+    call.ask(&session, ask, |()| success())
+}

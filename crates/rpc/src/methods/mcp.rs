@@ -1,0 +1,249 @@
+//! MCP servers: those of a session, and those of the user.
+
+use baton_protocol::Json;
+use baton_runtime::mcp::McpRequest;
+use baton_runtime::session::ask::Mcp;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Call, Handled, void};
+use crate::errors::CallError;
+
+/// Error for methods of apps, which this server does not offer.
+const NO_APPS: &str = "The \"mcp-apps\" capability is not available in this session";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Named {
+    server_name: String,
+}
+
+/// Sends a request to the session, and replies with its result.
+fn ask(call: &Call<'_>, request: McpRequest) -> Handled {
+    let handle = call.session()?;
+    call.ask_later(&handle, Mcp { request: Box::new(request) }, |reply| reply)
+}
+
+fn ask_about(call: &Call<'_>, request: impl FnOnce(String) -> McpRequest) -> Handled {
+    let Named { server_name } = call.parse()?;
+    ask(call, request(server_name))
+}
+
+/// Calls the handler of a method about a session's servers.
+pub(super) fn session(call: &Call<'_>) -> Handled {
+    match call.method {
+        "session.mcp.list" => ask(call, McpRequest::List),
+        "session.mcp.listConfigured" => ask(call, McpRequest::ListConfigured),
+        "session.mcp.listTools" => ask_about(call, |server| McpRequest::ListTools { server }),
+        "session.mcp.enable" => ask_about(call, |server| McpRequest::Enable { server }),
+        "session.mcp.disable" => ask_about(call, |server| McpRequest::Disable { server }),
+        "session.mcp.reload" => ask(call, McpRequest::Reload),
+        "session.mcp.stopServer" => ask_about(call, |server| McpRequest::Stop { server }),
+        "session.mcp.startServer" => start(call, false),
+        "session.mcp.restartServer" => start(call, true),
+        "session.mcp.isServerRunning" => ask_about(call, |server| McpRequest::IsRunning { server }),
+        "session.mcp.moveLoadingToBackground" => ask(call, McpRequest::MoveLoadingToBackground),
+        "session.mcp.getLog" => ask_about(call, |server| McpRequest::Log { server }),
+        "session.mcp.setEnvValueMode" => env_value_mode(call),
+        "session.mcp.removeGitHub" => {
+            call.session()?;
+            call.now(json!({ "removed": false }))
+        }
+        "session.mcp.resources.list" => send(call, "resources/list"),
+        "session.mcp.resources.listTemplates" => send(call, "resources/templates/list"),
+        "session.mcp.resources.read" => send(call, "resources/read"),
+        "session.mcp.prompts.list" => send(call, "prompts/list"),
+        "session.mcp.prompts.get" => send(call, "prompts/get"),
+        "session.mcp.executeSampling" => execute_sampling(call),
+        "session.mcp.cancelSamplingExecution" => {
+            call.session()?;
+            call.now(json!({ "cancelled": false }))
+        }
+        "session.mcp.oauth.login" => ask_about(call, |server| McpRequest::Login { server }),
+        "session.mcp.oauth.handlePendingRequest" => answer_authorization(call),
+        "session.mcp.oauth.respond" => answer_authorization(call),
+        "session.mcp.apps.setHostContext" => set_app_context(call),
+        "session.mcp.apps.getHostContext" => ask(call, McpRequest::AppContext { set: None }),
+        "session.mcp.apps.diagnose" => ask_about(call, |server| McpRequest::Diagnose { server }),
+        "session.mcp.apps.callTool" => app_call(call),
+        "session.mcp.apps.listTools" | "session.mcp.apps.readResource" => {
+            call.session()?;
+            Err(CallError::failed(NO_APPS))
+        }
+        unknown => Err(baton_protocol::rpc::RpcError::unknown_method(unknown).into()),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Start {
+    server_name: String,
+    config: Option<Json>,
+}
+
+fn start(call: &Call<'_>, restart: bool) -> Handled {
+    let Start { server_name: server, config } = call.parse()?;
+    ask(call, McpRequest::Start { server, config, restart })
+}
+
+#[derive(Deserialize)]
+struct EnvValueMode {
+    mode: String,
+}
+
+/// Replies with the mode. Values are always literal, apart from `${NAME}`: there is nothing to look up indirectly.
+fn env_value_mode(call: &Call<'_>) -> Handled {
+    call.session()?;
+    match call.parse::<EnvValueMode>()?.mode.as_str() {
+        mode @ ("direct" | "indirect") => call.now(json!({ "mode": mode })),
+        other => Err(CallError::invalid(format!("`mode` must be direct or indirect, not {other}"))),
+    }
+}
+
+/// Passes a request on to a server, with all its parameters except those of ours.
+fn send(call: &Call<'_>, method: &str) -> Handled {
+    let mut params: Map<String, Value> = call.parse()?;
+    params.remove("sessionId");
+    let Some(Value::String(server)) = params.remove("serverName") else {
+        return Err(CallError::invalid("missing field `serverName`"));
+    };
+    ask(call, McpRequest::Send { server, method: method.into(), params: Json::from(Value::Object(params)) })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Sampling {
+    request: Json,
+}
+
+/// Runs the model for a server's request. Errors are part of the result.
+fn execute_sampling(call: &Call<'_>) -> Handled {
+    let Sampling { request } = call.parse()?;
+    ask(call, McpRequest::Sample { request })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SamplingAnswer {
+    request_id: String,
+    response: Option<Json>,
+}
+
+/// Answers a server's request for a model's answer; no response declines it.
+pub(super) fn answer_sampling(call: &Call<'_>) -> Handled {
+    let SamplingAnswer { request_id, response } = call.parse()?;
+    ask(call, McpRequest::Answer { request: request_id, answer: response.unwrap_or_else(Json::null) })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AuthorizationAnswer {
+    request_id: String,
+    result: Option<Json>,
+}
+
+/// Answers a server's request for a token.
+fn answer_authorization(call: &Call<'_>) -> Handled {
+    let AuthorizationAnswer { request_id, result } = call.parse()?;
+    ask(call, McpRequest::Answer { request: request_id, answer: result.unwrap_or_else(Json::null) })
+}
+
+#[derive(Deserialize)]
+struct AppContext {
+    context: Json,
+}
+
+fn set_app_context(call: &Call<'_>) -> Handled {
+    let AppContext { context } = call.parse()?;
+    let handle = call.session()?;
+    let request = Box::new(McpRequest::AppContext { set: Some(context) });
+    call.ask_later(&handle, Mcp { request }, |_| void())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AppCall {
+    server_name: String,
+    origin_server_name: String,
+    tool_name: String,
+    arguments: Option<Json>,
+}
+
+/// Calls a tool for an app of the same server.
+fn app_call(call: &Call<'_>) -> Handled {
+    let AppCall { server_name: server, origin_server_name: origin, tool_name: tool, arguments } =
+        call.parse()?;
+    if server != origin {
+        let reason = format!(
+            "Cross-server MCP App tools/call is not allowed: app loaded from \"{origin}\" cannot call tools on \"{server}\""
+        );
+        return Err(CallError::failed(reason));
+    }
+    let arguments = arguments.unwrap_or_else(Json::empty_object);
+    ask(call, McpRequest::CallTool { server, tool, arguments })
+}
+
+#[derive(Deserialize)]
+struct Config {
+    name: String,
+    config: Json,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Names {
+    names: Vec<String>,
+}
+
+/// Calls the handler of a method about the user's servers.
+pub(super) fn user(call: &Call<'_>) -> Handled {
+    let runtime = call.connection.runtime.clone();
+    let text = |why: String| CallError::failed(why);
+    match call.method {
+        "mcp.config.list" => call
+            .later(async move { Ok(json!({ "servers": runtime.user_servers.list().await.map_err(text)? })) }),
+        "mcp.config.add" | "mcp.config.update" => {
+            let Config { name, config } = call.parse()?;
+            let config: Value = config.parse().unwrap_or(Value::Null);
+            let adds = call.method == "mcp.config.add";
+            call.later(async move {
+                let done = match adds {
+                    true => runtime.user_servers.add(name, config).await,
+                    false => runtime.user_servers.update(name, config).await,
+                };
+                done.map(|()| void()).map_err(text)
+            })
+        }
+        "mcp.config.remove" => {
+            let Name { name } = call.parse()?;
+            call.later(async move { runtime.user_servers.remove(name).await.map(|()| void()).map_err(text) })
+        }
+        "mcp.config.enable" | "mcp.config.disable" => {
+            let Names { names } = call.parse()?;
+            let enabled = call.method == "mcp.config.enable";
+            call.later(async move {
+                let done = runtime.user_servers.enable(&runtime.preferences, names, enabled).await;
+                done.map(|()| void()).map_err(text)
+            })
+        }
+        // The file is read whenever it is needed.
+        "mcp.config.reload" => call.now(void()),
+        _ => call.later(async move {
+            let servers = runtime.user_servers.list().await.map_err(text)?;
+            let disabled = runtime.user_servers.disabled(&runtime.preferences).await.map_err(text)?;
+            let shown = |(name, config): (&String, &Value)| {
+                let kind = match config.get("type").and_then(Value::as_str) {
+                    Some(kind @ ("http" | "sse")) => kind,
+                    None if config.get("url").is_some() => "http",
+                    _ => "stdio",
+                };
+                json!({ "name": name, "type": kind, "source": "user", "enabled": !disabled.contains(name) })
+            };
+            Ok(json!({ "servers": servers.iter().map(shown).collect::<Vec<_>>() }))
+        }),
+    }
+}

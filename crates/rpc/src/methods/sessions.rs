@@ -1,0 +1,246 @@
+//! The life of a session: creating, resuming, prompting, cancelling, detaching, deleting.
+
+use std::sync::Arc;
+
+use baton_core::Profile;
+use baton_core::ask::{Abort, SendPrompt, Suspend};
+use baton_protocol::SessionId;
+use baton_protocol::event::{AbortReason, Prompt, ShutdownType};
+use baton_protocol::params::{OnlySession, SendParams, SessionParams};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Call, Handled, identity, ignored_options, success, void};
+use crate::attachment::Attachment;
+use crate::connection::Connection;
+use crate::errors::CallError;
+use baton_runtime::Runtime;
+use baton_runtime::fork::{self, Fork};
+use baton_runtime::github::Identity;
+use baton_runtime::preferences::SessionDefaults;
+use baton_runtime::session::ask::{self, Close, Configure};
+use baton_runtime::session::{Failure, Handle, How, Joined, Joining, SettingsEdit};
+
+pub(super) fn create(call: &Call<'_>) -> Handled {
+    let params: SessionParams = call.parse()?;
+    call.later(create_session(call, params))
+}
+
+/// Creates a session. Its first events are sent to the client before the reply.
+pub(super) fn create_session(
+    call: &Call<'_>,
+    params: SessionParams,
+) -> impl Future<Output = Result<Value, CallError>> + Send + use<> {
+    let id = params.session_id.clone().unwrap_or_else(SessionId::random);
+    let mut joining = joining(call, params, How::Made);
+    let connection = call.connection.clone();
+    let mut warnings = ignored_options::describe(&call.params);
+    async move {
+        let runtime = connection.runtime.clone();
+        let defaults = ClientDefaults::load(&runtime, &joining.params).await?;
+        warnings.extend(ignored_options::missing_directory(&joining.params).await);
+        let config_dir = joining.params.config_dir.clone();
+        joining.params.model = joining.params.model.or_else(|| defaults.preferences.model.clone());
+        let port = Attachment::new(&connection, &joining.params);
+        let (handle, joined) = runtime.registry.create(&runtime, &id, joining, port).await?;
+        let result = described(&runtime, &handle, &joined, config_dir.as_deref());
+        defaults.apply(&handle);
+        ignored_options::warn(&handle, warnings);
+        connection.attach(handle);
+        Ok(result)
+    }
+}
+
+/// Settings of a session that come from the client's account and the user's preferences, not from its parameters.
+struct ClientDefaults {
+    /// The account that the session acts for, and its token, if the client did not send it.
+    identity: Option<(Identity, Option<String>)>,
+    preferences: SessionDefaults,
+}
+
+impl ClientDefaults {
+    async fn load(runtime: &Arc<Runtime>, params: &SessionParams) -> Result<Self, CallError> {
+        let sent = identity::identify(runtime, params).await.map_err(CallError::failed)?;
+        let sent = sent.map(|identity| (identity, None));
+        let logged_in = || runtime.accounts.current().map(|account| (account.identity, Some(account.token)));
+        Ok(Self {
+            identity: sent.or_else(logged_in),
+            preferences: runtime.preferences.session_defaults().await,
+        })
+    }
+
+    fn apply(self, handle: &Handle) {
+        if self.identity.is_none() && !self.preferences.no_questions {
+            return;
+        }
+        let (identity, no_questions) = (self.identity, self.preferences.no_questions);
+        let edit = Box::new(SettingsEdit::Introduce { identity, no_questions });
+        // A session that has ended meanwhile has no settings.
+        let _ = handle.tell(Configure { edit });
+    }
+}
+
+pub(super) fn resume(call: &Call<'_>) -> Handled {
+    let params: SessionParams = call.parse()?;
+    let Some(id) = params.session_id.clone() else {
+        return Err(CallError::invalid("`sessionId` is missing"));
+    };
+    let joining = joining(call, params, How::Resumed);
+    let warnings = ignored_options::describe(&call.params);
+    call.later(resume_session(call.connection.clone(), id, joining, warnings))
+}
+
+/// Attaches the client to a session, live or not, and records the warnings. Its history is not sent: the client reads it.
+pub(super) async fn resume_session(
+    connection: Arc<Connection>,
+    id: SessionId,
+    joining: Joining,
+    mut warnings: Vec<String>,
+) -> Result<Value, CallError> {
+    let runtime = connection.runtime.clone();
+    let config_dir = joining.params.config_dir.clone();
+    let defaults = ClientDefaults::load(&runtime, &joining.params).await?;
+    warnings.extend(ignored_options::missing_directory(&joining.params).await);
+    let handle = runtime.registry.open(&runtime, &id);
+    let port = Attachment::new(&connection, &joining.params);
+    let joined = handle.join(joining, port).await?;
+    let result = described(&runtime, &handle, &joined, config_dir.as_deref());
+    defaults.apply(&handle);
+    ignored_options::warn(&handle, warnings);
+    connection.attach(handle);
+    Ok(result)
+}
+
+pub(super) fn joining(call: &Call<'_>, params: SessionParams, how: How) -> Joining {
+    let profile = Profile {
+        tools: params.tools.clone().unwrap_or_default(),
+        commands: params.commands.clone().unwrap_or_default(),
+        user_input: params.request_user_input.unwrap_or(false),
+        elicitation: params.request_elicitation.unwrap_or(false),
+        plan_approval: params.request_exit_plan_mode.unwrap_or(false),
+        model_switch: params.request_auto_mode_switch.unwrap_or(false),
+        hooks: params.hooks.unwrap_or(false),
+    };
+    Joining {
+        client: call.connection.client,
+        profile,
+        params: Box::new(params),
+        legacy: call.connection.dialect().is_legacy(),
+        how,
+    }
+}
+
+fn described(runtime: &Arc<Runtime>, handle: &Handle, joined: &Joined, config_dir: Option<&str>) -> Value {
+    let files = runtime.session_files(&handle.id, config_dir.map(AsRef::as_ref));
+    json!({
+        "sessionId": handle.id,
+        "workspacePath": files.path(),
+        "capabilities": { "ui": { "elicitation": joined.elicitation, "mcpApps": false, "canvases": false } },
+    })
+}
+
+/// Sends a prompt. Replies when its acceptance is durable.
+pub(super) fn send(call: &Call<'_>) -> Handled {
+    let params: SendParams = call.parse()?;
+    let handle = call.attached(&params.session_id)?;
+    let prompt = Prompt { by: Some(call.author()), ..params.into() };
+    let ask = SendPrompt { prompt: Box::new(prompt) };
+    call.ask(&handle, ask, |id| json!({ "messageId": id }))
+}
+
+#[derive(Deserialize)]
+struct AbortParams {
+    reason: Option<AbortReason>,
+}
+
+/// Cancels the running turn and everything accepted before. Cancelling an idle session succeeds.
+pub(super) fn abort(call: &Call<'_>) -> Handled {
+    let (handle, AbortParams { reason }) = call.parse_for_session()?;
+    let by = Some(call.author());
+    call.ask(&handle, Abort { reason: reason.unwrap_or_default(), by }, |_| success())
+}
+
+/// Suspends a session: ends its work, so that nothing is pending when it is resumed.
+pub(super) fn suspend(call: &Call<'_>) -> Handled {
+    call.ask(&call.session()?, Suspend {}, |()| void())
+}
+
+/// Detaches the client from a session, which stays open for its other clients. Detaching twice succeeds. Two methods do this:
+/// `session.destroy` is from the time when a session had one client.
+pub(super) fn detach(call: &Call<'_>) -> Handled {
+    detach_with(call, success())
+}
+
+/// Detaches the client from a session, with an empty reply.
+pub(super) fn close(call: &Call<'_>) -> Handled {
+    detach_with(call, json!({}))
+}
+
+fn detach_with(call: &Call<'_>, result: Value) -> Handled {
+    let session = call.parse::<OnlySession>()?.session_id;
+    let Some(handle) = call.connection.detach(&session) else { return call.now(result) };
+    let detached = result.clone();
+    let asked = call.try_ask(&handle, Close { client: call.connection.client }, move |closed| match closed {
+        // Another client may have shut the session down meanwhile.
+        Ok(()) | Err(Failure::NotFound(_)) => Ok(detached),
+        Err(failure) => Err(failure.into()),
+    });
+    asked.or_else(|_| call.now(result))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ShutDown {
+    session_id: SessionId,
+    #[serde(rename = "type")]
+    how: Option<ShutdownType>,
+    reason: Option<String>,
+}
+
+/// Shuts a session down for all of its clients. Its history stays, and it can be resumed.
+pub(super) fn shut_down(call: &Call<'_>) -> Handled {
+    let params: ShutDown = call.parse()?;
+    let handle = call.attached(&params.session_id)?;
+    let how = params.how.unwrap_or(ShutdownType::Routine);
+    let reason = params.reason.unwrap_or_else(|| "the session was shut down".into());
+    call.connection.detach(&params.session_id);
+    call.ask(&handle, ask::ShutDown { how, reason }, |()| void())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ForkParams {
+    /// Any text: an invalid id is an unknown session.
+    session_id: String,
+    to_event_id: Option<String>,
+    name: Option<String>,
+}
+
+/// Creates a session with a copy of another's history.
+pub(super) fn fork(call: &Call<'_>) -> Handled {
+    let params: ForkParams = call.parse()?;
+    let store = call.runtime().store.clone();
+    let Ok(source) = params.session_id.parse() else {
+        let reason = format!("Session {} not found or has no persisted events", params.session_id);
+        return Err(CallError::failed(reason));
+    };
+    let fork = Fork { source, until: params.to_event_id, name: params.name };
+    call.later(async move {
+        let (id, name) = fork::fork(&*store, fork).await.map_err(CallError::failed)?;
+        Ok(json!({ "sessionId": id, "name": name }))
+    })
+}
+
+/// Deletes a session and its files, also for its other clients.
+pub(super) fn delete(call: &Call<'_>) -> Handled {
+    let id = call.parse::<OnlySession>()?.session_id;
+    let connection = call.connection.clone();
+    call.later(async move {
+        connection.detach(&id);
+        let deleted = connection.runtime.delete(&id).await?;
+        Ok(match deleted {
+            true => success(),
+            false => json!({ "success": false, "error": format!("Session not found: {id}") }),
+        })
+    })
+}

@@ -1,0 +1,233 @@
+//! The runtime of live sessions: their actors, their work and their files.
+//!
+//! The runtime steps the state machine of `baton-core`, appends its events to a `baton-store`, and then executes its
+//! outputs: model calls, tools, hooks, engines. It decides nothing about a session itself. It has no wire and no door: it
+//! opens no socket, speaks no protocol to clients, prints nothing and does not read the environment. The program passes
+//! [`Options`] and a store to [`Runtime::new`]; doors are crates that use the runtime, and it knows none of them.
+//!
+//! # API for doors
+//!
+//! * [`Runtime::new_client`] names a connection, and [`Runtime::registry`] finds, opens and creates sessions.
+//! * [`session::Handle`] is one live session: `join` attaches a client with a [`session::Port`] for its events, `ask` sends
+//!   a typed ask ([`session::ask`]) and waits for its reply, `inspect` copies the state ([`session::View`]).
+//! * [`Runtime::lifecycle`] notifies connections of sessions that were created, changed or deleted.
+//! * [`Runtime::join`] attaches a client inside the process, for the program's own commands.
+//! * [`Runtime::delete`], [`fork::fork`], [`transfer`] and [`repairs`] work on stored sessions.
+//! * [`Runtime::stop`] stops all work and releases all sessions.
+//!
+//! # Parts
+//!
+//! * [`session`]: actors, asks, fan-out of events, the registry of live sessions.
+//! * [`work`]: tasks beside an actor: prompts, model calls, tools, hooks, engine turns.
+//! * [`models`]: the model endpoint of a session; [`engines`]: programs that execute turns.
+//! * [`context`]: the working directory of a session.
+//!
+//! Doors use two crates through the runtime: `baton-files`, the files of sessions and users ([`workspace`],
+//! [`checkpoints`], [`rewind`], [`locations`], [`preferences`], [`home`]), and `baton-history`, stored sessions
+//! ([`metadata`], [`owner`], [`fork`], [`transfer`], [`repairs`]).
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
+
+pub mod accounts;
+pub(crate) mod crash;
+pub(crate) mod delete;
+pub mod engines;
+pub mod github;
+pub mod lifecycle;
+pub(crate) mod local;
+pub mod mcp;
+pub mod models;
+pub(crate) mod options;
+mod retention;
+pub(crate) mod secrets;
+pub mod session;
+pub(crate) mod web;
+pub mod work;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use baton_agent::tools::{Toolbox, beneath};
+use baton_files::SessionFiles;
+use baton_files::locations::Locations;
+use baton_files::mirror::Mirrors;
+use baton_files::preferences::Preferences;
+pub use baton_files::{checkpoints, context, home, locations, preferences, rewind, workspace};
+pub use baton_history::{audit, fork, grants, metadata, owner, repairs, transfer};
+pub use baton_metrics as metrics;
+use baton_metrics::Metrics;
+use baton_process::Ledger;
+use baton_protocol::{ClientId, SessionId};
+use baton_store::{Owner, Store};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::accounts::Accounts;
+pub use self::crash::{CrashPlan, CrashPoint};
+use self::lifecycle::Lifecycle;
+pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
+use self::mcp::UserServers;
+use self::models::Models;
+pub use self::options::{Account, Endpoint, Options};
+use self::secrets::Secrets;
+use self::session::{Mail, ProviderCache, Registry};
+
+/// Maximum number of reads of users' files that can hang at the same time, each on a thread of tokio's blocking pool.
+pub const MAX_BLOCKED_READS: usize = baton_agent::blocking::SLOTS;
+
+/// Returns the metadata of a stored session, as in lists of sessions.
+#[must_use]
+pub fn metadata_of(summary: &baton_store::Summary) -> baton_protocol::params::SessionMetadata {
+    metadata::of(summary)
+}
+
+/// Lists the models of the default endpoint.
+///
+/// # Errors
+/// When the endpoint cannot be reached or refuses; the message says why and what to do.
+pub async fn list_models(options: &Options) -> Result<Vec<serde_json::Value>, baton_model::ModelError> {
+    Models::new(options).list().await
+}
+
+/// Checks which engine programs are installed. Returns name and state of each.
+pub async fn probe_engines(options: &Options) -> Vec<(&'static str, baton_engines::Probe)> {
+    engines::probe(&engines::registry(options)).await
+}
+
+/// Lists the names of all engine programs, installed or not.
+#[must_use]
+pub fn engine_names(options: &Options) -> Vec<&'static str> {
+    engines::registry(options).all().map(|engine| engine.name()).collect()
+}
+
+/// The runtime; one per process.
+pub struct Runtime {
+    /// Options of the program.
+    pub options: Options,
+    /// Store of all sessions.
+    pub store: Arc<dyn Store>,
+    /// This process, as the holder of leases.
+    pub owner: Owner,
+    /// Live sessions.
+    pub registry: Registry,
+    /// Notifications about sessions.
+    pub lifecycle: Lifecycle,
+    /// Counters for operators.
+    pub metrics: Metrics,
+    /// Model endpoints.
+    pub models: Models,
+    pub(crate) engines: baton_engines::Registry,
+    pub(crate) provider_cache: ProviderCache,
+    pub(crate) mirrors: Mirrors,
+    pub(crate) ledger: Ledger,
+    /// Grants of locations and trusted folders.
+    pub locations: Locations,
+    /// Settings of the user.
+    pub preferences: Preferences,
+    /// MCP servers of the user.
+    pub user_servers: UserServers,
+    /// Accounts that are logged in.
+    pub accounts: Accounts,
+    /// Secrets that are redacted from all that models see.
+    pub secrets: Secrets,
+    /// Tools of the native engine.
+    pub toolbox: Toolbox,
+    /// All tasks of the runtime and the doors; [`Runtime::stop`] waits for them.
+    pub tasks: TaskTracker,
+    /// Cancelled when the runtime stops.
+    pub stopping: CancellationToken,
+    last_client: AtomicU64,
+    reaped: AtomicBool,
+}
+
+impl Runtime {
+    /// Creates a runtime without live sessions. Opens nothing, so that start-up costs no I/O.
+    #[must_use]
+    pub fn new(mut options: Options, store: Arc<dyn Store>) -> Arc<Self> {
+        // Without links, like the paths in tool requests: Baton's own files are recognised by comparing the two.
+        options.home = beneath::resolve(&options.home);
+        let owner = owner::this_process();
+        Arc::new(Self {
+            models: Models::new(&options),
+            engines: engines::registry(&options),
+            provider_cache: ProviderCache::default(),
+            ledger: Ledger::new(&options.home, owner::instance(&owner)),
+            preferences: Preferences::new(&options.home),
+            locations: Locations::new(&options.home),
+            user_servers: UserServers::new(&options.home),
+            accounts: Accounts::default(),
+            secrets: Secrets::of(&options),
+            owner,
+            options,
+            mirrors: Mirrors::new(store.clone()),
+            store,
+            registry: Registry::default(),
+            lifecycle: Lifecycle::default(),
+            metrics: Metrics::default(),
+            toolbox: Toolbox::default(),
+            tasks: TaskTracker::new(),
+            stopping: CancellationToken::new(),
+            last_client: AtomicU64::new(0),
+            reaped: AtomicBool::new(false),
+        })
+    }
+
+    /// Removes access of other users to session files, which an earlier version may have left open. Runs in the background.
+    pub fn secure_sessions(self: &Arc<Self>) {
+        let runtime = self.clone();
+        self.tasks.spawn(async move { home::secure_sessions(&runtime.options.home, &*runtime.store).await });
+    }
+
+    /// Passes a crash point.
+    pub(crate) fn crash_point(&self, point: CrashPoint) {
+        if let Some(plan) = &self.options.crash {
+            plan.pass(point);
+        }
+    }
+
+    /// Returns a new client id.
+    pub fn new_client(&self) -> ClientId {
+        ClientId(self.last_client.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Ends processes that a killed server left running. Runs in the background, once; doors call it when they open.
+    pub fn reap(&self) {
+        if self.reaped.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let home = self.options.home.clone();
+        self.tasks.spawn_blocking(move || {
+            let reaped = baton_process::reap(&home);
+            if reaped > 0 {
+                tracing::info!(processes = reaped, "ended processes that a killed server had left running");
+            }
+        });
+    }
+
+    /// Stops the runtime: accepts no more clients, ends all work with its processes, releases all sessions. Acknowledged
+    /// events are durable; pending work stays pending until a resume.
+    pub async fn stop(&self) {
+        self.stopping.cancel();
+        self.let_go().await;
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.ledger.close();
+        self.mirrors.close();
+    }
+
+    /// Stops the work of all live sessions, and releases them.
+    pub async fn let_go(&self) {
+        let stopped = self.registry.all().into_iter().map(|handle| async move {
+            let (sender, receiver) = tokio::sync::oneshot::channel();
+            if handle.send(Mail::Stop(sender)).is_ok() {
+                drop(receiver.await);
+            }
+        });
+        futures_util::future::join_all(stopped).await;
+    }
+
+    /// Returns the files of a session, which may be in a directory other than the home.
+    pub fn session_files(&self, id: &SessionId, config_dir: Option<&Path>) -> SessionFiles {
+        SessionFiles::of(config_dir.unwrap_or(&self.options.home), id)
+    }
+}

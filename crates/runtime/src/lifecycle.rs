@@ -1,0 +1,131 @@
+//! Notifications that sessions were created, changed or deleted, for all connections, attached or not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+
+use baton_core::Session;
+use baton_protocol::{ClientId, SessionId, Timestamp};
+use baton_store::Seq;
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::Runtime;
+
+/// A receiver of notifications about all sessions.
+pub trait Listener: Send + Sync {
+    /// Receives a notification. Must not block.
+    fn hear(&self, news: &News);
+}
+
+/// Notification about one session, encoded once for all listeners of a door.
+pub struct News {
+    /// The change.
+    pub change: LifecycleChange,
+    /// The session.
+    pub session: SessionId,
+    /// Metadata as in lists of sessions; none for a deleted session.
+    pub metadata: Option<serde_json::Value>,
+    encoded: OnceLock<Bytes>,
+}
+
+impl News {
+    /// Returns the notification in a door's encoding. `encode` is called once, for the first listener.
+    pub fn encoded(&self, encode: impl FnOnce() -> Bytes) -> Bytes {
+        self.encoded.get_or_init(encode).clone()
+    }
+}
+
+/// A component that observes the state of sessions, rather than their events.
+pub trait Observer: Send + Sync {
+    /// Called when a session has appended events and its clients have received them. `after` is the head before them.
+    /// Runs in the session's actor: must not block.
+    fn recorded(&self, session: &Session, after: Seq);
+
+    /// Called when a session was deleted.
+    fn deleted(&self, session: &SessionId);
+}
+
+/// All listeners and witnesses.
+#[derive(Default)]
+pub struct Lifecycle {
+    listeners: Mutex<BTreeMap<ClientId, Arc<dyn Listener>>>,
+    witnesses: RwLock<Vec<Weak<dyn Observer>>>,
+}
+
+/// Change of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum LifecycleChange {
+    /// It was created.
+    #[serde(rename = "session.created")]
+    Created,
+    /// Its history has grown.
+    #[serde(rename = "session.updated")]
+    Updated,
+    /// It was deleted.
+    #[serde(rename = "session.deleted")]
+    Deleted,
+}
+
+impl Lifecycle {
+    /// Adds the listener of a client.
+    pub fn listen(&self, client: ClientId, listener: Arc<dyn Listener>) {
+        self.lock().insert(client, listener);
+    }
+
+    /// Removes the listener of a client.
+    pub fn forget(&self, client: ClientId) {
+        self.lock().remove(&client);
+    }
+
+    /// Adds a witness, for as long as it exists.
+    pub fn add_witness(&self, witness: Weak<dyn Observer>) {
+        self.witnesses.write().unwrap_or_else(PoisonError::into_inner).push(witness);
+    }
+
+    fn each_witness(&self, notify: impl Fn(&dyn Observer)) {
+        let witnesses = self.witnesses.read().unwrap_or_else(PoisonError::into_inner);
+        witnesses.iter().filter_map(Weak::upgrade).for_each(|witness| notify(&*witness));
+    }
+
+    /// Notifies all listeners of a change.
+    pub fn announce(
+        &self,
+        change: LifecycleChange,
+        session: &SessionId,
+        metadata: Option<serde_json::Value>,
+    ) {
+        if change == LifecycleChange::Deleted {
+            self.each_witness(|witness| witness.deleted(session));
+        }
+        let listeners = self.lock();
+        if listeners.is_empty() {
+            return;
+        }
+        let news = News { change, session: session.clone(), metadata, encoded: OnceLock::new() };
+        listeners.values().for_each(|listener| listener.hear(&news));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ClientId, Arc<dyn Listener>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Runtime {
+    /// Notifies witnesses and listeners that a history has grown. `after` is its head before.
+    pub(crate) fn announce_update(&self, session: &Session, after: Seq) {
+        self.lifecycle.each_witness(|witness| witness.recorded(session, after));
+        let created = session.durable.seq == 1;
+        let change = if created { LifecycleChange::Created } else { LifecycleChange::Updated };
+        self.lifecycle.announce(change, &session.id, Some(metadata(session)));
+    }
+}
+
+fn metadata(session: &Session) -> serde_json::Value {
+    let facts = &session.durable.facts;
+    let mut metadata = json!({ "startTime": session.durable.started, "modifiedTime": Timestamp::now() });
+    if let Some(summary) = facts.name.as_ref().or(facts.title.as_ref()) {
+        metadata["summary"] = json!(summary);
+    }
+    metadata
+}

@@ -1,0 +1,166 @@
+//! A client inside the process, for the program's own commands.
+
+use std::sync::Arc;
+
+use baton_core::ask::{Abort, Amend, SendPrompt};
+use baton_core::{Change, Profile};
+use baton_protocol::event::{AbortReason, Event, Prompt};
+use baton_protocol::params::SessionParams;
+use baton_protocol::{Author, ClientId, PromptId, SessionId};
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use crate::Runtime;
+use crate::session::ask::{Ask, Close};
+use crate::session::{Batch, CallFailed, Calling, Handle, How, Joining, Port, Published};
+
+/// Failure of a call, with its message for users.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct LocalError(String);
+
+impl<E: std::error::Error> From<&E> for LocalError {
+    fn from(error: &E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A session to create or resume.
+#[derive(Debug, Clone)]
+pub enum Join {
+    /// Creates a session.
+    Create(SessionParams),
+    /// Resumes a stored session.
+    Resume(SessionId, SessionParams),
+}
+
+/// A session with a client inside the process attached to it.
+pub struct LocalSession {
+    handle: Handle,
+    client: ClientId,
+    events: mpsc::UnboundedReceiver<Arc<Published>>,
+}
+
+/// An event that a [`LocalSession`] received.
+#[derive(Debug, Clone)]
+pub struct ReceivedEvent {
+    /// The event.
+    pub event: Event,
+    /// The event as JSON, exactly as stored.
+    pub json: Bytes,
+}
+
+struct LocalPort(mpsc::UnboundedSender<Arc<Published>>);
+
+impl Port for LocalPort {
+    fn deliver(&self, _: &SessionId, events: &Arc<Batch>) {
+        events.events().iter().for_each(|event| drop(self.0.send(event.clone())));
+    }
+
+    fn call(&self, _: &'static str, _: serde_json::Value) -> Calling {
+        // A local client has no hooks and serves no requests, so there is nothing to call.
+        Box::pin(async { Err(CallFailed::Gone) })
+    }
+}
+
+impl Runtime {
+    /// Attaches a client inside the process to a session, which is created or resumed.
+    ///
+    /// # Errors
+    /// When the session cannot be created or opened.
+    pub async fn join(self: &Arc<Self>, join: Join) -> Result<LocalSession, LocalError> {
+        self.reap();
+        let (sender, events) = mpsc::unbounded_channel();
+        let client = self.new_client();
+        let (id, params, how) = match join {
+            Join::Create(params) => {
+                (params.session_id.clone().unwrap_or_else(SessionId::random), params, How::Made)
+            }
+            Join::Resume(id, params) => (id, params, How::Resumed),
+        };
+        let joining =
+            Joining { client, profile: Profile::default(), params: Box::new(params), legacy: false, how };
+        let port = Arc::new(LocalPort(sender));
+        let handle = match how {
+            How::Made => {
+                self.registry.create(self, &id, joining, port).await.map_err(|e| LocalError::from(&e))?.0
+            }
+            How::Resumed => {
+                let handle = self.registry.open(self, &id);
+                handle.join(joining, port).await.map_err(|e| LocalError::from(&e))?;
+                handle
+            }
+        };
+        Ok(LocalSession { handle, client, events })
+    }
+}
+
+impl Runtime {
+    /// Renames a session, which is loaded if it is not live.
+    ///
+    /// # Errors
+    /// When another server is busy with it, or the store fails.
+    pub async fn rename(self: &Arc<Self>, id: &SessionId, name: &str) -> Result<(), LocalError> {
+        let change = Box::new(Change::Name { name: name.to_owned(), by_user: true });
+        let handle = self.registry.open(self, id);
+        handle.ask(Amend { change }).await.map(drop).map_err(|failure| LocalError::from(&failure))
+    }
+}
+
+impl LocalSession {
+    /// Returns the id of the session.
+    #[must_use]
+    pub fn id(&self) -> &SessionId {
+        &self.handle.id
+    }
+
+    /// Waits for the next event; none when the session has ended.
+    pub async fn next_event(&mut self) -> Option<ReceivedEvent> {
+        loop {
+            let published = self.events.recv().await?;
+            let text = std::str::from_utf8(&published.json).unwrap_or_default();
+            if let Ok(event) = Event::parse(text) {
+                return Some(ReceivedEvent { event, json: published.json.clone() });
+            }
+        }
+    }
+
+    /// Sends a prompt, and returns when it is durable in the queue.
+    ///
+    /// # Errors
+    /// When the prompt is refused, or the session has ended.
+    pub async fn prompt(&self, prompt: Prompt) -> Result<PromptId, LocalError> {
+        let prompt = Prompt { by: Some(Author::terminal()), ..prompt };
+        self.ask(SendPrompt { prompt: Box::new(prompt) }).await
+    }
+
+    /// Returns the model that the session chose; none means the default of the endpoint.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub async fn model(&self) -> Result<Option<String>, LocalError> {
+        let view = self.handle.inspect().await.map_err(|failure| LocalError::from(&failure))?;
+        Ok(view.session.durable.facts.model)
+    }
+
+    /// Cancels the running turn and everything queued.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub async fn abort(&self) -> Result<(), LocalError> {
+        self.ask(Abort { reason: AbortReason::UserInitiated, by: Some(Author::terminal()) }).await.map(drop)
+    }
+
+    /// Detaches from the session, and closes it if no other client is attached.
+    ///
+    /// # Errors
+    /// When the session has ended already.
+    pub async fn close(self) -> Result<(), LocalError> {
+        let client = self.client;
+        self.ask(Close { client }).await
+    }
+
+    async fn ask<A: Ask>(&self, ask: A) -> Result<A::Reply, LocalError> {
+        self.handle.ask(ask).await.map_err(|failure| LocalError::from(&failure))
+    }
+}

@@ -1,0 +1,331 @@
+//! Requests of clients about a session's MCP servers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use baton_mcp::{Call, CallError, Host, Listed, Server, ServerConfig, Status, contents};
+use baton_protocol::{Json, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::SessionMcp;
+use crate::session::Settings;
+
+/// A request about the MCP servers of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "field names are those of the wire; the variants are documented")]
+pub enum McpRequest {
+    /// Lists the servers with their status. Starts them, and waits until they have settled.
+    List,
+    /// Lists the servers without starting any.
+    ListConfigured,
+    /// Lists the tools of a connected server, as it describes them.
+    ListTools { server: String },
+    /// Uses a server again.
+    Enable { server: String },
+    /// Stops using a server.
+    Disable { server: String },
+    /// Ends all connections and connects again.
+    Reload,
+    /// Stops a server until it is started again.
+    Stop { server: String },
+    /// Starts a server, or ends its connection first.
+    Start { server: String, config: Option<Json>, restart: bool },
+    /// Replies whether a server is connected.
+    IsRunning { server: String },
+    /// Lets a turn that waits for servers continue.
+    MoveLoadingToBackground,
+    /// Returns the newest lines of a server's log.
+    Log { server: String },
+    /// Sends a request to a connected server: resources, prompts.
+    Send { server: String, method: String, params: Json },
+    /// Calls a tool for an app that a client shows. Deny rules were checked by the caller.
+    CallTool { server: String, tool: String, arguments: Json },
+    /// Replies what an app could do with a server.
+    Diagnose { server: String },
+    /// Returns the context of apps, after setting it if one is given.
+    AppContext { set: Option<Json> },
+    /// Registers whether clients supply tokens for servers.
+    Authorizes { enabled: bool },
+    /// Answers a pending request of a server: a token, a model's answer.
+    Answer { request: String, answer: Json },
+    /// Has the session's model answer a server's request, which a client approves by this. Served by the work of the
+    /// session.
+    Sample { request: Json },
+    /// Checks whether a server can be logged in to.
+    Login { server: String },
+}
+
+impl SessionMcp {
+    /// Serves a request.
+    ///
+    /// # Errors
+    /// With a message for the client.
+    pub(crate) async fn serve(
+        &self,
+        settings: &Settings,
+        cwd: PathBuf,
+        request: McpRequest,
+    ) -> Result<Value, String> {
+        match request {
+            McpRequest::AppContext { set } => return Ok(self.app_context(set.as_ref())),
+            McpRequest::Authorizes { enabled } => {
+                self.link.authorizes.store(enabled, Ordering::Relaxed);
+                return Ok(Value::Null);
+            }
+            McpRequest::Answer { request, answer } => {
+                let answer = answer.parse().unwrap_or(Value::Null);
+                return Ok(json!({ "success": self.link.answer_pending(&request, answer) }));
+            }
+            McpRequest::MoveLoadingToBackground => return Ok(self.move_to_background()),
+            _ => {}
+        }
+        let host = self.host(settings, cwd).await;
+        match (request, host) {
+            (McpRequest::Start { server, config, restart }, host) => {
+                start(host.as_deref(), &server, config.as_ref(), restart).await
+            }
+            (request, Some(host)) => self.serve_with(&host, request).await,
+            (request, None) => without_host(&request),
+        }
+    }
+
+    async fn serve_with(&self, host: &Arc<Host>, request: McpRequest) -> Result<Value, String> {
+        match request {
+            McpRequest::List => {
+                host.start();
+                host.settle().await;
+                Ok(list(host))
+            }
+            McpRequest::ListConfigured => Ok(configured(host)),
+            McpRequest::ListTools { server } => {
+                let tools = connected(host, &server)?.tools();
+                Ok(json!({ "tools": tools.iter().map(|tool| &tool.raw).collect::<Vec<_>>() }))
+            }
+            McpRequest::Enable { server } => {
+                host.enable(&server).await;
+                Ok(Value::Null)
+            }
+            McpRequest::Disable { server } => {
+                host.disable(&server).await;
+                Ok(Value::Null)
+            }
+            McpRequest::Reload => {
+                host.reload().await;
+                Ok(Value::Null)
+            }
+            McpRequest::Stop { server } => {
+                host.stop(&server).await;
+                Ok(Value::Null)
+            }
+            McpRequest::IsRunning { server } => Ok(json!({ "running": connected(host, &server).is_ok() })),
+            McpRequest::Log { server } => {
+                let server = host.server(&server).ok_or_else(|| not_configured(&server))?;
+                Ok(json!({ "lines": server.log().lines() }))
+            }
+            McpRequest::Send { server, method, params } => {
+                let known =
+                    connected(host, &server).map_err(|_| format!("MCP server not connected: {server}"))?;
+                let params = params.parse().unwrap_or_else(|_| json!({}));
+                known.request(&method, params).await.map_err(|error| error.to_string())
+            }
+            McpRequest::CallTool { server, tool, arguments } => {
+                self.call_for_app(host, &server, &tool, &arguments).await
+            }
+            McpRequest::Diagnose { server } => Ok(diagnosis(host.server(&server).as_deref())),
+            McpRequest::Login { server } => login(host, &server),
+            // Served without a host.
+            McpRequest::Start { .. }
+            | McpRequest::MoveLoadingToBackground
+            | McpRequest::AppContext { .. }
+            | McpRequest::Authorizes { .. }
+            | McpRequest::Sample { .. }
+            | McpRequest::Answer { .. } => Ok(Value::Null),
+        }
+    }
+
+    async fn call_for_app(
+        &self,
+        host: &Host,
+        server: &str,
+        tool: &str,
+        arguments: &Json,
+    ) -> Result<Value, String> {
+        let known = connected(host, server)?;
+        if !known.tools().iter().any(|known| known.name == tool) {
+            return Err(format!("MCP tool not found on {server}: {tool}"));
+        }
+        let begun = Instant::now();
+        let call = Call {
+            tool: tool.to_owned(),
+            arguments: arguments.parse::<Map<String, Value>>().unwrap_or_default(),
+            meta: None,
+            patience: Server::patience(),
+            cancel: CancellationToken::new(),
+            progress: Arc::new(|_| {}),
+        };
+        let result = known.call(call).await;
+        let mut data = json!({
+            "serverName": server,
+            "toolName": tool,
+            "arguments": arguments,
+            "success": result.as_ref().is_ok_and(|result| !contents(result).is_error),
+            "durationMs": u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+        });
+        match &result {
+            Ok(result) => data["result"] = result.clone(),
+            Err(error) => data["error"] = json!(error.to_string()),
+        }
+        self.link.show("mcp_app.tool_call_complete", data);
+        result.map_err(|error: CallError| format!("MCP server '{server}': {error}"))
+    }
+
+    fn app_context(&self, set: Option<&Json>) -> Value {
+        let mut context = self.app_context.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(set) = set {
+            *context = set.parse().unwrap_or_else(|_| json!({}));
+        }
+        json!({ "context": *context })
+    }
+
+    fn move_to_background(&self) -> Value {
+        let is_loading = self.current().is_some_and(|host| {
+            host.has_started() && host.list().iter().any(|server| server.status == Status::Pending)
+        });
+        if is_loading {
+            self.release.notify_waiters();
+        }
+        json!({ "movedToBackground": is_loading })
+    }
+}
+
+/// Replies for a session without any server.
+fn without_host(request: &McpRequest) -> Result<Value, String> {
+    match request {
+        McpRequest::List => Ok(json!({ "servers": [], "host": host_view(&[]) })),
+        McpRequest::ListConfigured => Ok(json!({ "servers": [] })),
+        McpRequest::ListTools { server } => Err(format!("MCP server \"{server}\" is not connected")),
+        McpRequest::Enable { .. } | McpRequest::Disable { .. } => Err("No MCP host initialized".into()),
+        McpRequest::Reload => Err("MCP config reload not available".into()),
+        McpRequest::IsRunning { .. } => Ok(json!({ "running": false })),
+        McpRequest::Log { server } => Err(not_configured(server)),
+        McpRequest::Send { server, .. } | McpRequest::CallTool { server, .. } => {
+            Err(format!("MCP server not connected: {server}"))
+        }
+        McpRequest::Diagnose { .. } => Ok(diagnosis(None)),
+        McpRequest::Login { .. } => Err("MCP host is not available".into()),
+        _ => Ok(Value::Null),
+    }
+}
+
+async fn start(
+    host: Option<&Host>,
+    server: &str,
+    config: Option<&Json>,
+    restart: bool,
+) -> Result<Value, String> {
+    let missing = || format!("MCP server \"{server}\" has no installed config to restart");
+    let host = host.ok_or_else(missing)?;
+    let config = config.map(|config| {
+        let value = config.parse().unwrap_or(Value::Null);
+        ServerConfig::parse(server, &value)
+    });
+    match host.start_one(server, config, restart).await {
+        true => Ok(Value::Null),
+        false => Err(missing()),
+    }
+}
+
+fn login(host: &Host, server: &str) -> Result<Value, String> {
+    let known = host.server(server).ok_or_else(|| not_configured(server))?;
+    match known.config().map(ServerConfig::transport) {
+        Some("http" | "sse") => {
+            Err("This server has no login of its own yet; supply a token through the client".into())
+        }
+        _ => Err(format!(
+            "MCP server '{server}' is not a remote server — OAuth login is only supported for HTTP/SSE transports"
+        )),
+    }
+}
+
+fn not_configured(server: &str) -> String {
+    format!("MCP server '{server}' is not configured")
+}
+
+fn connected(host: &Host, name: &str) -> Result<Arc<Server>, String> {
+    let server = host.server(name).filter(|server| server.status() == Status::Connected);
+    server.ok_or_else(|| format!("MCP server \"{name}\" is not connected"))
+}
+
+/// Returns a server as lists show it.
+pub(super) fn listed(server: &Listed) -> Value {
+    let mut shown = json!({ "name": server.name, "status": server.status.as_str() });
+    if let Some(source) = &server.source {
+        shown["source"] = json!(source);
+    }
+    if let Some(transport) = server.transport {
+        shown["transport"] = json!(transport);
+    }
+    if let Some(error) = server.status.error() {
+        shown["error"] = json!(error);
+    }
+    shown
+}
+
+fn list(host: &Host) -> Value {
+    let servers = host.list();
+    json!({ "servers": servers.iter().map(listed).collect::<Vec<_>>(), "host": host_view(&servers) })
+}
+
+fn configured(host: &Host) -> Value {
+    let shown = |server: &Listed| json!({ "name": server.name, "enabled": server.status != Status::Disabled, "live": listed(server) });
+    json!({ "servers": host.list().iter().map(shown).collect::<Vec<_>>() })
+}
+
+fn host_view(servers: &[Listed]) -> Value {
+    let now = Timestamp::now();
+    let names = |is: fn(&Status) -> bool| -> Vec<&str> {
+        servers.iter().filter(|server| is(&server.status)).map(|server| server.name.as_str()).collect()
+    };
+    let map = |is: fn(&Status) -> bool| -> Map<String, Value> {
+        let entry = |server: &Listed| {
+            let mut entry = json!({ "timestamp": now.as_millis() });
+            if let Some(error) = server.status.error() {
+                entry["message"] = json!(error);
+            }
+            (server.name.clone(), entry)
+        };
+        servers.iter().filter(|server| is(&server.status)).map(entry).collect()
+    };
+    json!({
+        "mcp3pEnabled": true,
+        "clients": names(|status| *status == Status::Connected),
+        "disabledServers": names(|status| *status == Status::Disabled),
+        "filteredServers": [],
+        "pendingConnections": names(|status| *status == Status::Pending),
+        "failedServers": map(|status| matches!(status, Status::Failed(_))),
+        "needsAuthServers": map(|status| *status == Status::NeedsAuth),
+    })
+}
+
+fn diagnosis(server: Option<&Server>) -> Value {
+    let tools = server.map(Server::tools).unwrap_or_default();
+    let with_ui: Vec<&str> = tools
+        .iter()
+        .filter(|tool| tool.raw.get("_meta").is_some_and(|meta| meta.get("ui").is_some()))
+        .map(|tool| tool.name.as_str())
+        .collect();
+    json!({
+        "capability": { "sessionHasMcpApps": false, "featureFlagEnabled": false, "advertised": false },
+        "server": {
+            "connected": server.is_some_and(|server| server.status() == Status::Connected),
+            "toolCount": tools.len(),
+            "toolsWithUiMeta": with_ui.len(),
+            "sampleToolNames": with_ui.iter().take(5).collect::<Vec<_>>(),
+        },
+    })
+}

@@ -1,0 +1,85 @@
+//! Options of the runtime.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_engines::EngineSettings;
+use baton_protocol::provider::ProviderConfig;
+
+use crate::crash::CrashPlan;
+
+/// Options of the runtime. The program sets them from flags, files and the environment; the runtime reads neither.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Version of the server, as reported to clients.
+    pub version: String,
+    /// Baton's home: the directory of all state.
+    pub home: PathBuf,
+    /// Default working directory of sessions.
+    pub cwd: PathBuf,
+    /// Model endpoint of sessions that have no provider.
+    pub endpoint: Endpoint,
+    /// Settings of engine programs, by name.
+    pub engines: BTreeMap<String, EngineSettings>,
+    /// File to record model requests and responses in.
+    pub record: Option<PathBuf>,
+    /// Whether clients may read the model endpoint of their session, with its credentials.
+    pub reveal_endpoint: bool,
+    /// Base URL of the GitHub API that identifies the owner of a token; none disables the lookup.
+    pub github_api: Option<String>,
+    /// Credentials of the default endpoint, as reported to clients.
+    pub account: Account,
+    /// Environment of shell commands. Must not contain secrets of the server.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Environment of engine programs. They authenticate themselves, so it contains their keys.
+    pub engine_environment: Vec<(OsString, OsString)>,
+    /// Secrets of the doors, such as connection tokens: redacted from all that models see.
+    pub secrets: Vec<String>,
+    /// Whether sessions start in allow-all mode.
+    pub allow_all: bool,
+    /// Crash point at which a test kills this server.
+    pub crash: Option<Arc<CrashPlan>>,
+}
+
+/// A model endpoint.
+#[derive(Clone)]
+pub enum Endpoint {
+    /// The Copilot API, or a server that speaks it.
+    Copilot {
+        /// Base URL.
+        url: String,
+        /// Bearer token.
+        token: Option<String>,
+    },
+    /// Another provider.
+    Provider {
+        /// Base URL, wire format and key.
+        provider: Box<ProviderConfig>,
+        /// Default model of sessions.
+        model: Option<String>,
+    },
+    /// The built-in demo model.
+    Demo,
+}
+
+impl std::fmt::Debug for Endpoint {
+    /// Formats the endpoint without credentials.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Copilot { url, .. } => write!(f, "Copilot({url})"),
+            Self::Provider { provider, .. } => write!(f, "Provider({})", provider.base_url),
+            Self::Demo => write!(f, "Demo"),
+        }
+    }
+}
+
+/// State of the credentials for the default endpoint.
+#[derive(Debug, Clone, Default)]
+pub struct Account {
+    /// Whether there are credentials.
+    pub authenticated: bool,
+    /// Type of the credentials, as the protocol names it.
+    pub kind: Option<String>,
+}

@@ -1,0 +1,152 @@
+//! Retention: deletes sessions that nobody has used for a long time, if the operator wants that.
+//!
+//! A session is deleted only under a lease of this server, after its state was read under that lease: one that another
+//! server holds, that is in memory, that has a turn, a queue or a pending request, or whose history is damaged is kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_history::stored::Held;
+use baton_protocol::{SessionId, Timestamp};
+use baton_store::{StoreError, Summary, Take};
+
+use crate::Runtime;
+use crate::lifecycle::LifecycleChange;
+
+/// Pause between two looks at all sessions.
+const EVERY: Duration = Duration::from_secs(3600);
+
+impl Runtime {
+    /// Deletes sessions that were not changed for `keep`, now and every hour. Runs in the background.
+    pub fn delete_old_sessions(self: &Arc<Self>, keep: Duration) {
+        let runtime = self.clone();
+        self.tasks.spawn(async move {
+            loop {
+                match runtime.delete_sessions_older_than(keep).await {
+                    Ok(deleted) if deleted.is_empty() => {}
+                    Ok(deleted) => tracing::info!(sessions = deleted.len(), "deleted old sessions"),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot delete old sessions; trying again in an hour");
+                    }
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(EVERY) => {}
+                    () = runtime.stopping.cancelled() => return,
+                }
+            }
+        });
+    }
+
+    /// Deletes sessions that were not changed for `keep`, and returns them.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn delete_sessions_older_than(&self, keep: Duration) -> Result<Vec<SessionId>, StoreError> {
+        let keep = i64::try_from(keep.as_millis()).unwrap_or(i64::MAX);
+        let limit = Timestamp(Timestamp::now().0.saturating_sub(keep));
+        let mut deleted = Vec::new();
+        for summary in self.store.list().await?.into_iter().filter(|summary| summary.modified < limit) {
+            if self.stopping.is_cancelled() {
+                break;
+            }
+            if self.delete_if_unused(&summary).await? {
+                tracing::info!(session = %summary.session, last_used = %summary.modified, "deleted an old session");
+                deleted.push(summary.session);
+            }
+        }
+        Ok(deleted)
+    }
+
+    async fn delete_if_unused(&self, summary: &Summary) -> Result<bool, StoreError> {
+        let id = &summary.session;
+        if summary.damage.is_some() || self.registry.get(id).is_some() {
+            return Ok(false);
+        }
+        let held = match Held::acquire(&*self.store, id, &self.owner).await {
+            Ok(held) => held,
+            Err(StoreError::Held { .. } | StoreError::NotFound(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        if held.session.is_busy() {
+            held.release(&*self.store).await?;
+            return Ok(false);
+        }
+        // Refused if a client has opened the session since: that took over the lease.
+        match self.store.delete_if(id, Take::From(held.lease.epoch)).await {
+            Ok(true) => {
+                self.session_files(id, None).delete().await;
+                self.lifecycle.announce(LifecycleChange::Deleted, id, None);
+                Ok(true)
+            }
+            Ok(false) | Err(StoreError::Held { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use baton_store::memory::MemoryStore;
+    use baton_store::{NewRecord, NewSession, Owner, Store};
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::owner;
+    use crate::{Account, Endpoint, Options};
+
+    const PROMPTED: &str = r#"{"type":"baton.prompt_accepted","data":{"promptId":"0190c2f0-0000-7000-8000-00000000000a","prompt":{"text":"hello"}},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:54.223Z","parentId":null}"#;
+
+    async fn add(store: &MemoryStore, name: &str, created: Timestamp, owner: Owner, body: &'static str) {
+        let kind = if body.is_empty() { "x" } else { "baton.prompt_accepted" };
+        let records = vec![NewRecord { kind: kind.into(), body: Bytes::from_static(body.as_bytes()) }];
+        let session = name.parse().unwrap();
+        let new = NewSession { session, owner, created, records, meta: Bytes::new(), busy: false };
+        store.create(new).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn only_old_sessions_that_nobody_uses_are_deleted() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Arc::new(MemoryStore::default());
+        let options = Options {
+            version: "test".into(),
+            home: home.path().into(),
+            cwd: home.path().into(),
+            endpoint: Endpoint::Demo,
+            engines: BTreeMap::new(),
+            record: None,
+            reveal_endpoint: false,
+            github_api: None,
+            account: Account::default(),
+            environment: Vec::new(),
+            engine_environment: Vec::new(),
+            secrets: Vec::new(),
+            allow_all: false,
+            crash: None,
+        };
+        let runtime = Runtime::new(options, store.clone());
+        let dead = || Owner { boot: "another".into(), ..owner::this_process() };
+        let old = Timestamp(1);
+        add(&store, "old", old, dead(), "").await;
+        add(&store, "new", Timestamp::now(), dead(), "").await;
+        add(&store, "open-elsewhere", old, owner::this_process(), "").await;
+        add(&store, "with-a-queue", old, dead(), PROMPTED).await;
+        add(&store, "in-memory", old, dead(), "").await;
+        let handle = runtime.registry.open(&runtime, &"in-memory".parse().unwrap());
+        handle.inspect().await.unwrap();
+        let files = home.path().join("session-state/old");
+        std::fs::create_dir_all(&files).unwrap();
+
+        let keep = Duration::from_secs(24 * 3600);
+        let deleted = runtime.delete_sessions_older_than(keep).await.unwrap();
+        assert_eq!(deleted, ["old".parse().unwrap()]);
+        assert!(!files.exists(), "its files are deleted, too");
+        let left = store.list().await.unwrap();
+        assert_eq!(left.len(), 4);
+        let queue = left.iter().find(|summary| summary.session.as_str() == "with-a-queue").unwrap();
+        assert_eq!((queue.modified, &queue.holder), (old, &None), "looking at it changes nothing");
+        assert!(runtime.delete_sessions_older_than(keep).await.unwrap().is_empty());
+    }
+}

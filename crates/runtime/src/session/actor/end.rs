@@ -1,0 +1,129 @@
+//! Detaches clients, closes the session, and unloads it.
+
+use std::any::Any;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use baton_core::Input;
+use baton_protocol::ClientId;
+use baton_protocol::event::{SessionError, ShutdownType};
+use tokio_util::sync::CancellationToken;
+
+use super::{Actor, spans};
+use crate::crash::CrashPoint;
+use crate::session::Respond;
+use crate::session::ask::{Close, ShutDown};
+use crate::session::failure::Failure;
+use crate::session::panics;
+use crate::work;
+
+impl Actor {
+    /// Detaches a client.
+    pub(super) async fn leave(&mut self, client: ClientId) -> ControlFlow<()> {
+        self.hub.detach(client);
+        self.step(Input::Detach { client }).await
+    }
+
+    /// Detaches a client; closes the session if it was the last one.
+    pub(super) async fn close(&mut self, client: ClientId, respond: Respond<Close>) -> ControlFlow<()> {
+        let others = self.session.live.clients.keys().any(|id| *id != client);
+        if others {
+            let left = self.leave(client).await;
+            respond.with(Ok(()));
+            return left;
+        }
+        if !self.end_hook_invoked
+            && self.session.live.clients.get(&client).is_some_and(|profile| profile.hooks)
+        {
+            // Beside the actor: a hook may send asks to the session before it replies.
+            self.end_hook_invoked = true;
+            let scope = self.work_scope(CancellationToken::new());
+            spans::ask("Close").in_scope(|| work::close_after_hook(scope, client, respond));
+            return ControlFlow::Continue(());
+        }
+        let closed = self.end_for_all("the session was closed".into(), ShutdownType::Routine).await;
+        respond.with(Ok(()));
+        closed
+    }
+
+    /// Ends the session for all attached clients.
+    pub(super) async fn shut_down(&mut self, ask: ShutDown, respond: Respond<ShutDown>) -> ControlFlow<()> {
+        let closed = self.end_for_all(ask.reason, ask.how).await;
+        respond.with(Ok(()));
+        closed
+    }
+
+    async fn end_for_all(&mut self, reason: String, shutdown: ShutdownType) -> ControlFlow<()> {
+        let _ = self.step(Input::Close { reason, shutdown }).await;
+        self.hub.close();
+        self.stop_everything();
+        self.release().await;
+        ControlFlow::Break(())
+    }
+
+    /// Stops all work, with its processes.
+    pub(super) fn stop_everything(&mut self) {
+        for (_, running) in std::mem::take(&mut self.running) {
+            running.token.cancel();
+        }
+        self.end_background(true);
+        if let Some(compaction) = self.compaction.take() {
+            compaction.token.cancel();
+        }
+    }
+
+    /// Detaches the background commands of a turn that has ended. Ends them if the turn was cancelled or failed.
+    pub(super) fn end_background(&mut self, end: bool) {
+        for token in std::mem::take(&mut self.returned) {
+            if end {
+                token.cancel();
+            }
+        }
+    }
+
+    /// Ends all processes of the session.
+    pub(super) async fn end_processes(&mut self) {
+        tokio::join!(self.tools.close(), self.engine.close());
+    }
+
+    /// Ends all processes, and releases the lease.
+    async fn release(&mut self) {
+        self.end_processes().await;
+        self.mirror.finish().await;
+        self.runtime.crash_point(CrashPoint::BeforeRelease);
+        if let Err(error) = self.runtime.store.release(self.lease.clone()).await {
+            tracing::warn!(%error, "failed to release the lease; it ends with this process");
+        }
+        self.runtime.crash_point(CrashPoint::AfterRelease);
+        self.runtime.registry.remove(&self.session.id, &self.mailbox);
+    }
+
+    /// Reports a panic of the actor to its clients and to later asks. The session itself is as the store has it: the next
+    /// ask opens it again.
+    pub(super) fn panicked(&self, panic: &(dyn Any + Send)) {
+        tracing::error!(panic = panics::text(panic), "session panicked; the next ask opens it again");
+        let failure = Failure::Internal(self.session.id.clone());
+        let error_type = "internal".into();
+        let error = SessionError { error_type, message: failure.to_string(), ..SessionError::default() };
+        self.hub.fail(failure);
+        // The panic may have been that of a port, which would panic again.
+        let show = || self.hub.show(error, &CancellationToken::new());
+        drop(catch_unwind(AssertUnwindSafe(show)));
+    }
+
+    /// Unloads the session. Forwards messages that arrived too late, and fails the asks that have no reply yet.
+    pub(super) async fn end(mut self) {
+        self.stop_everything();
+        self.runtime.metrics.forget(&self.session.id);
+        self.release().await;
+        self.hub.close();
+        self.inbox.close();
+        let gone = self.hub.gone();
+        while let Ok(mail) = self.inbox.try_recv() {
+            self.runtime.registry.forward(&self.runtime, &self.session.id, mail, gone.clone());
+        }
+        for (_, responder) in std::mem::take(&mut self.replies) {
+            responder.reply(Err(gone.clone()));
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Actor of one live session: it steps the core, makes the recorded events durable, and only then publishes them and acts
+//! on the other outputs.
+
+mod act;
+mod compact;
+mod end;
+mod history;
+mod open;
+pub(crate) use self::open::{Loading, Mailbox};
+mod spans;
+#[cfg(test)]
+mod tests;
+pub(crate) mod transcript;
+mod write;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::{AskId, Input, Session, Stamp, WorkId};
+use baton_files::mirror::Mirror;
+use baton_history::metadata::Metadata;
+use baton_protocol::Timestamp;
+use baton_protocol::engine::EngineControl;
+use baton_store::{Lease, Seq, StoreError};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use self::spans::TurnSpan;
+use self::transcript::Conversation;
+use self::write::Pending;
+use super::ask::{ActorAsk, AskMessage, BesideAsk, FamilyAsk};
+use super::failure::Failure;
+use super::hub::Hub;
+use super::mail::{FromWork, Mail};
+use super::respond::{Respond, Responder};
+use super::settings::{Settings, SettingsEdit};
+use super::view::View;
+use crate::Runtime;
+use crate::crash::CrashPoint;
+use crate::work::{SessionEngine, SessionTools, beside};
+
+/// Maximum number of messages that share one write.
+const BATCH: usize = 64;
+
+/// Time between two checks of the lease of a busy session.
+const LEASE_CHECK: Duration = Duration::from_secs(3);
+/// Time between two checks of the lease of an idle session with clients. Another server may take it over or delete it, and
+/// its clients would not notice otherwise.
+const IDLE_LEASE_CHECK: Duration = Duration::from_secs(10);
+
+/// Time that an idle session without clients stays live.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// State of an actor.
+pub(crate) struct Actor {
+    pub(super) runtime: Arc<Runtime>,
+    pub(super) session: Session,
+    pub(super) settings: Arc<Settings>,
+    pub(super) hub: Arc<Hub>,
+    lease: Lease,
+    head: Seq,
+    /// Metadata as last written. It is written again only when it has changed.
+    meta: Metadata,
+    last_snapshot: u64,
+    /// Description of damage that was found when the session was opened, until a client has been shown it.
+    repairs: Option<String>,
+    inbox: mpsc::UnboundedReceiver<Mail>,
+    /// The actor's own mailbox, for reports of work.
+    mailbox: mpsc::UnboundedSender<Mail>,
+    /// Responders of asks of the core that have no reply yet.
+    replies: BTreeMap<AskId, Responder>,
+    last_ask: u64,
+    running: BTreeMap<WorkId, Running>,
+    /// Tokens of the running turn's tool calls that have returned. A background command listens to the token of its call
+    /// for as long as it runs, and ends with a turn that is cancelled or fails.
+    returned: Vec<CancellationToken>,
+    conversation: Conversation,
+    /// The running compaction.
+    compaction: Option<compact::Compaction>,
+    tools: Arc<SessionTools>,
+    engine: Arc<SessionEngine>,
+    mirror: Mirror,
+    /// Whether the `sessionEnd` hook was called.
+    end_hook_invoked: bool,
+    /// When the session is unloaded, unless it is used before.
+    leave_at: Option<tokio::time::Instant>,
+    /// Time of the last check of the lease.
+    lease_checked_at: tokio::time::Instant,
+    /// Span of the newest turn.
+    turn_span: Option<TurnSpan>,
+}
+
+/// Running work.
+struct Running {
+    token: CancellationToken,
+    is_tool: bool,
+    /// Sends messages to the work, if it is an engine.
+    control: Option<mpsc::UnboundedSender<EngineControl>>,
+}
+
+impl Actor {
+    /// Serves messages until the session is not needed any more, or cannot be written.
+    async fn live(&mut self) {
+        while let Some(mail) = self.next_mail().await {
+            if self.take_mail(mail).await.is_break() {
+                break;
+            }
+            self.plan_leaving();
+        }
+    }
+
+    /// Waits for the next message. Returns none if the session has been idle without clients for [`LINGER`], or has lost
+    /// its lease.
+    async fn next_mail(&mut self) -> Option<Mail> {
+        if let Some(leave_at) = self.leave_at {
+            return tokio::select! {
+                mail = self.inbox.recv() => mail,
+                () = tokio::time::sleep_until(leave_at) => self.runtime.registry.try_remove(&self.session.id, &mut self.inbox),
+            };
+        }
+        loop {
+            let interval = if self.session.is_busy() { LEASE_CHECK } else { IDLE_LEASE_CHECK };
+            tokio::select! {
+                mail = self.inbox.recv() => return mail,
+                () = tokio::time::sleep_until(self.lease_checked_at + interval) => {}
+            }
+            self.lease_checked_at = tokio::time::Instant::now();
+            if write::has_lost(&*self.runtime.store, &self.lease).await {
+                self.give_up(&StoreError::Fenced(self.session.id.clone()));
+                return None;
+            }
+        }
+    }
+
+    fn plan_leaving(&mut self) {
+        let needed = self.session.is_in_use() || self.compaction.is_some();
+        self.leave_at = match (needed, self.leave_at) {
+            (true, _) => None,
+            (false, Some(planned)) => Some(planned),
+            (false, None) => Some(tokio::time::Instant::now() + LINGER),
+        };
+    }
+
+    /// Serves a message, and those that have arrived meanwhile, with as few writes as possible.
+    async fn take_mail(&mut self, first: Mail) -> ControlFlow<()> {
+        let mut next = Some(first);
+        let mut taken = 0;
+        let mut pending: Option<Pending> = None;
+        while let Some(mail) = next.take() {
+            match self.as_input(mail) {
+                Ok((input, from_work)) => {
+                    let pending = pending.get_or_insert_with(|| Pending {
+                        before: self.session.clone(),
+                        outputs: Vec::new(),
+                        from_work: false,
+                    });
+                    pending.from_work |= from_work;
+                    pending.outputs.extend(self.session.step(input, stamp()));
+                }
+                Err(other) => {
+                    if let Some(pending) = pending.take() {
+                        self.settle(pending).await?;
+                    }
+                    self.take_other(*other).await?;
+                }
+            }
+            taken += 1;
+            next = if taken < BATCH { self.inbox.try_recv().ok() } else { None };
+        }
+        match pending {
+            Some(pending) => self.settle(pending).await,
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Converts a message to an input of the core, if it is one; and whether it comes from work.
+    fn as_input(&mut self, mail: Mail) -> Result<(Input, bool), Box<Mail>> {
+        Ok(match mail {
+            Mail::Ask(AskMessage::Core(ask), responder) => {
+                (Input::Ask { id: self.expect_reply(responder), ask: *ask }, false)
+            }
+            Mail::Work(FromWork::Note(agent, body)) => (Input::Note { agent, body }, true),
+            Mail::Work(FromWork::Report(work, report)) => (Input::Reported { work, report }, true),
+            Mail::Work(FromWork::Finished(work, result)) => {
+                self.runtime.crash_point(CrashPoint::WorkReturned);
+                if let Some(running) = self.running.remove(&work)
+                    && running.is_tool
+                {
+                    self.returned.push(running.token);
+                }
+                (Input::Finished { work, result }, true)
+            }
+            other => return Err(Box::new(other)),
+        })
+    }
+
+    /// Serves a message that is not an input of the core.
+    async fn take_other(&mut self, mail: Mail) -> ControlFlow<()> {
+        match mail {
+            Mail::Ask(AskMessage::Actor(ask), responder) => return self.serve(ask, responder).await,
+            Mail::Ask(AskMessage::Beside(ask), responder) => self.serve_beside(ask, responder).await,
+            Mail::Join(joining, port, reply) => match self.join(&joining, port.clone()).await {
+                Ok(joined) => drop(reply.send(Ok(joined))),
+                Err(error @ StoreError::Medium { .. }) => drop(reply.send(Err(Failure::Store(error)))),
+                // Another server has taken the session over, or it was deleted. The message is forwarded to the next actor
+                // of the session in this server, which replies.
+                Err(lost) => {
+                    drop(self.mailbox.send(Mail::Join(joining, port, reply)));
+                    self.show_failure(&lost);
+                    return ControlFlow::Break(());
+                }
+            },
+            Mail::Leave(client) => return self.leave(client).await,
+            Mail::Compact(compact) => return self.compact(*compact).await,
+            Mail::Compacted(complete) => return self.compacted(*complete).await,
+            Mail::Stop(done) | Mail::Vanish(done) => {
+                self.stop_everything();
+                self.end_processes().await;
+                let _ = done.send(());
+                return ControlFlow::Break(());
+            }
+            // Inputs of the core: `as_input` converts them.
+            Mail::Ask(AskMessage::Core(_), _) | Mail::Work(_) => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Changes settings.
+    fn configure(&mut self, edit: SettingsEdit) {
+        self.runtime.secrets.add_keys_of(edit.providers());
+        Arc::make_mut(&mut self.settings).apply(edit);
+        open::remember_provider(&self.runtime, &self.session.id, &self.settings);
+    }
+
+    /// Serves an ask of the actor's family.
+    async fn serve(&mut self, ask: ActorAsk, responder: Responder) -> ControlFlow<()> {
+        match ask {
+            ActorAsk::Inspect(_) => reply_to::<super::ask::Inspect>(responder, self.view()),
+            ActorAsk::Configure(ask) => {
+                self.configure(*ask.edit);
+                reply_to::<super::ask::Configure>(responder, ());
+            }
+            ActorAsk::Close(ask) => return self.close(ask.client, Respond::new(responder)).await,
+            ActorAsk::ShutDown(ask) => return self.shut_down(ask, Respond::new(responder)).await,
+            ActorAsk::TruncateAt(ask) => return self.truncate(&ask.event, Respond::new(responder)).await,
+            ActorAsk::Rewind(ask) => return self.rewind(&ask, Respond::new(responder)).await,
+            ActorAsk::StopCompaction(ask) => {
+                return self.stop_compacting(ask.manual, Respond::new(responder)).await;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Starts to serve an ask beside the actor. Loads the conversation first, if the ask needs it.
+    async fn serve_beside(&mut self, ask: BesideAsk, responder: Responder) {
+        if beside::needs_conversation(&ask)
+            && let Err(error) = self.conversation.load(&self.runtime, &self.session.id, self.head).await
+        {
+            return responder.reply(Err(Failure::Store(error)));
+        }
+        let scope = self.work_scope(CancellationToken::new());
+        spans::ask(ask.name()).in_scope(|| beside::serve(scope, ask, responder));
+    }
+
+    /// Copies the state of the session.
+    fn view(&self) -> View {
+        View {
+            session: self.session.clone(),
+            settings: self.settings.clone(),
+            head: self.head,
+            files: self.tools.files().clone(),
+        }
+    }
+
+    fn expect_reply(&mut self, responder: Responder) -> AskId {
+        self.last_ask += 1;
+        let id = AskId(self.last_ask);
+        self.replies.insert(id, responder);
+        id
+    }
+}
+
+/// Replies to an ask that was served at once.
+fn reply_to<A: FamilyAsk>(responder: Responder, reply: A::Reply) {
+    responder.reply(Ok(A::wrap(reply)));
+}
+
+/// Creates the stamp of a step.
+fn stamp() -> Stamp {
+    Stamp::new(Timestamp::now(), Uuid::new_v4().as_u128())
+}

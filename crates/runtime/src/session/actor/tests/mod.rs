@@ -1,0 +1,12 @@
+//! Tests of the actor over a store with planned faults and a paused clock.
+//!
+//! Time advances only when every task waits, so timers fire at exact times and no test waits for the clock.
+
+mod asks;
+mod durable;
+mod lease;
+mod leaving;
+mod panics;
+mod retries;
+mod store;
+mod world;

@@ -1,0 +1,111 @@
+//! Messages to the actor of a session.
+
+use std::sync::Arc;
+
+use baton_core::{EngineReport, Profile, WorkId, WorkResult};
+use baton_protocol::event::{CompactionComplete, CompactionStart};
+use baton_protocol::params::SessionParams;
+use baton_protocol::{AgentId, Body, ClientId};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tokio::sync::oneshot;
+
+use super::ask::AskMessage;
+use super::failure::Failure;
+use super::hub::Port;
+use super::respond::Responder;
+
+/// A client that creates or resumes a session.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Joining {
+    /// The client.
+    pub client: ClientId,
+    /// What the client offers to the session.
+    pub profile: Profile,
+    /// Parameters of the create or resume call.
+    #[serde(serialize_with = "write_params", deserialize_with = "read_params")]
+    pub params: Box<SessionParams>,
+    /// Whether the client is an SDK from before May 2026.
+    pub legacy: bool,
+    /// Whether it creates or resumes the session.
+    pub how: How,
+}
+
+/// How a client attaches to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// It creates the session.
+    Made,
+    /// It resumes the session.
+    Resumed,
+}
+
+/// Facts that a client needs once it is attached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joined {
+    /// Whether an attached client can show forms.
+    pub elicitation: bool,
+}
+
+/// Serialises parameters with [`SessionParams::keep`], which is not part of the clients' protocol.
+fn write_params<S: Serializer>(params: &SessionParams, serializer: S) -> Result<S::Ok, S::Error> {
+    (params.keep, params).serialize(serializer)
+}
+
+fn read_params<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<SessionParams>, D::Error> {
+    let (keep, params) = <(bool, SessionParams)>::deserialize(deserializer)?;
+    Ok(Box::new(SessionParams { keep, ..params }))
+}
+
+/// Starts a compaction.
+pub(crate) struct Compact {
+    /// Event that records the start.
+    pub(crate) start: CompactionStart,
+    /// Instructions of the user for the summary.
+    pub(crate) instructions: Option<String>,
+    /// Receives the result.
+    pub(crate) done: oneshot::Sender<Result<CompactionComplete, Failure>>,
+}
+
+/// Message to an actor.
+pub(crate) enum Mail {
+    /// Asks something of the session.
+    Ask(AskMessage, Responder),
+    /// Attaches a client, with the port that receives its events.
+    Join(Box<Joining>, Arc<dyn Port>, oneshot::Sender<Result<Joined, Failure>>),
+    /// Detaches a client whose connection ended.
+    Leave(ClientId),
+    /// Reports from work.
+    Work(FromWork),
+    /// Starts a compaction.
+    Compact(Box<Compact>),
+    /// Reports the end of a compaction.
+    Compacted(Box<CompactionComplete>),
+    /// Stops the actor without further writes, because the session is about to be deleted.
+    Vanish(oneshot::Sender<()>),
+    /// Stops the actor because the server stops. Pending work stays pending.
+    Stop(oneshot::Sender<()>),
+}
+
+/// Message of work to its session.
+pub(crate) enum FromWork {
+    /// Records an event of the main conversation, or of a sub-agent.
+    Note(Option<AgentId>, Box<Body>),
+    /// Reports progress of an engine.
+    Report(WorkId, Box<EngineReport>),
+    /// Reports the result of work.
+    Finished(WorkId, Box<WorkResult>),
+}
+
+impl Mail {
+    /// Replies with a failure, where the sender waits for a reply.
+    pub(crate) fn refuse(self, failure: Failure) {
+        match self {
+            Self::Ask(_, responder) => responder.reply(Err(failure)),
+            Self::Join(_, _, reply) => drop(reply.send(Err(failure))),
+            Self::Compact(compact) => drop(compact.done.send(Err(failure))),
+            Self::Stop(done) | Self::Vanish(done) => drop(done.send(())),
+            Self::Leave(_) | Self::Work(_) | Self::Compacted(_) => {}
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Live sessions: one actor each, so that a session has one writer and one order.
+//!
+//! [`Registry`] finds or opens them, and [`Handle`] sends them the asks of [`ask`]. The actor runs the core and upholds its
+//! one rule: events are durable before anything acts on them. [`Hub`] delivers events to the attached clients.
+
+pub(crate) mod actor;
+pub mod ask;
+mod failure;
+mod handle;
+mod hub;
+mod mail;
+pub(crate) mod panics;
+mod provider_cache;
+mod registry;
+mod respond;
+mod rewind;
+mod settings;
+mod stored_settings;
+pub mod subscription;
+mod view;
+
+pub use self::failure::Failure;
+pub use self::handle::Handle;
+pub use self::hub::{Batch, CallFailed, Calling, Encoding, Hub, Port, Published, joined};
+pub(crate) use self::mail::{Compact, FromWork, Mail};
+pub use self::mail::{How, Joined, Joining};
+pub(crate) use self::provider_cache::ProviderCache;
+pub use self::registry::Registry;
+pub(crate) use self::respond::{Respond, Responder};
+pub use self::rewind::{RewindOutcome, Rewound};
+pub(crate) use self::settings::ToolKind;
+pub use self::settings::{OptionsEdit, Settings, SettingsEdit};
+pub use self::view::View;

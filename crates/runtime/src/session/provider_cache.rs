@@ -1,0 +1,35 @@
+//! Providers of sessions whose clients do not stay. Such a session leaves the memory when it is idle, and its credentials
+//! are never stored: they outlive the session's actor here, and end with the server.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use baton_protocol::SessionId;
+use baton_protocol::provider::ProviderConfig;
+
+/// Providers by session, in memory only.
+#[derive(Default)]
+pub(crate) struct ProviderCache {
+    providers: Mutex<HashMap<SessionId, ProviderConfig>>,
+}
+
+impl ProviderCache {
+    /// Sets the provider of a session.
+    pub(crate) fn set(&self, session: &SessionId, provider: &ProviderConfig) {
+        self.providers().insert(session.clone(), provider.clone());
+    }
+
+    /// Returns the provider of a session.
+    pub(crate) fn get(&self, session: &SessionId) -> Option<ProviderConfig> {
+        self.providers().get(session).cloned()
+    }
+
+    /// Removes the provider of a deleted session.
+    pub(crate) fn remove(&self, session: &SessionId) {
+        self.providers().remove(session);
+    }
+
+    fn providers(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, ProviderConfig>> {
+        self.providers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,124 @@
+//! Changes to the settings of a live session.
+
+use std::collections::BTreeMap;
+
+use baton_protocol::provider::{ProviderConfig, ProviderModel};
+use baton_protocol::{ClientId, Json};
+use serde::{Deserialize, Serialize};
+
+use super::Settings;
+use crate::github::Identity;
+
+/// A change of settings that are not part of the history.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettingsEdit {
+    /// Sets options of the session; those that are left out stay.
+    Options(Box<OptionsEdit>),
+    /// Adds model providers of a client, and their models.
+    AddProviders {
+        /// The client, which supplies their tokens.
+        client: ClientId,
+        /// The providers.
+        providers: Option<Vec<ProviderConfig>>,
+        /// Their models.
+        models: Option<Vec<ProviderModel>>,
+    },
+    /// Sets the capabilities of the model, in place of the catalogue's.
+    ModelCapabilities(Json),
+    /// Selects a custom agent for the conversation; none selects the default one.
+    SelectAgent(Option<String>),
+    /// Sets the models of sub-agents, and the kinds that are turned off.
+    SubAgents {
+        /// Models by kind, in place of the kinds' own.
+        models: BTreeMap<String, String>,
+        /// Kinds that cannot be given tasks.
+        disabled: Vec<String>,
+    },
+    /// Sets the user that the session acts for, and the user's token; none removes both.
+    Credentials(Option<(Identity, Option<String>)>),
+    /// Sets the user of a client that has just attached. Without a token, the session's token stays.
+    Introduce {
+        /// The user that the session acts for, and the user's token.
+        identity: Option<(Identity, Option<String>)>,
+        /// Whether the model may not ask the user questions.
+        no_questions: bool,
+    },
+}
+
+impl SettingsEdit {
+    /// Returns the providers that the change sets or adds.
+    pub(crate) fn providers(&self) -> impl Iterator<Item = &ProviderConfig> {
+        let (single, several) = match self {
+            Self::Options(options) => (options.provider.as_ref().map(|(_, provider)| provider), None),
+            Self::AddProviders { providers, .. } => (None, providers.as_deref()),
+            _ => (None, None),
+        };
+        single.into_iter().chain(several.unwrap_or_default())
+    }
+}
+
+/// Changes to options of a live session; none leaves an option as it is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OptionsEdit {
+    /// Name of the client program.
+    pub client_name: Option<String>,
+    /// Filters of the tools that may be used.
+    pub available_tools: Option<Vec<String>>,
+    /// Filters of the tools that may not be used.
+    pub excluded_tools: Option<Vec<String>>,
+    /// Whether responses are streamed.
+    pub streaming: Option<bool>,
+    /// Whether instruction files are ignored.
+    pub skip_custom_instructions: Option<bool>,
+    /// A model provider, and the client that supplies its token.
+    pub provider: Option<(ClientId, ProviderConfig)>,
+    /// Whether the model may not ask the user questions.
+    pub ask_user_disabled: Option<bool>,
+}
+
+impl Settings {
+    /// Applies a change.
+    pub(crate) fn apply(&mut self, edit: SettingsEdit) {
+        match edit {
+            SettingsEdit::Options(options) => self.apply_options(*options),
+            SettingsEdit::AddProviders { client, providers, models } => {
+                self.add_providers(providers.as_deref(), models.as_deref());
+                self.provider_owner = Some(client);
+            }
+            SettingsEdit::ModelCapabilities(capabilities) => self.model_capabilities = Some(capabilities),
+            SettingsEdit::SelectAgent(agent) => self.chosen_agent = agent,
+            SettingsEdit::SubAgents { models, disabled } => {
+                (self.agent_models, self.disabled_agents) = (models, disabled);
+            }
+            SettingsEdit::Credentials(credentials) => {
+                let (identity, token) = credentials.unzip();
+                (self.identity, self.github_token) = (identity, token.flatten());
+            }
+            SettingsEdit::Introduce { identity, no_questions } => {
+                self.ask_user_disabled |= no_questions;
+                if let Some((identity, token)) = identity {
+                    self.identity = Some(identity);
+                    self.github_token = token.or(self.github_token.take());
+                }
+            }
+        }
+    }
+
+    fn apply_options(&mut self, options: OptionsEdit) {
+        if let Some((client, provider)) = options.provider {
+            (self.provider_owner, self.provider) = (Some(client), Some(provider));
+            self.provider_lost = false;
+        }
+        self.client_name = options.client_name.or(self.client_name.take());
+        self.available_tools = options.available_tools.or(self.available_tools.take());
+        if let Some(excluded) = options.excluded_tools {
+            self.excluded_tools = excluded;
+        }
+        self.streaming = options.streaming.unwrap_or(self.streaming);
+        self.skip_custom_instructions =
+            options.skip_custom_instructions.unwrap_or(self.skip_custom_instructions);
+        self.ask_user_disabled = options.ask_user_disabled.unwrap_or(self.ask_user_disabled);
+    }
+}

@@ -1,0 +1,75 @@
+//! Tests of settings.
+
+use super::*;
+
+fn settings(available: Option<&[&str]>, excluded: &[&str]) -> Settings {
+    let own = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    Settings { available_tools: available.map(own), excluded_tools: own(excluded), ..Settings::default() }
+}
+
+#[test]
+fn exclusion_takes_precedence_over_available_tools() {
+    use ToolKind::{BuiltIn, Client};
+    let all = settings(None, &[]);
+    assert!(all.offers("view", BuiltIn) && all.offers("mine", Client));
+    let two = settings(Some(&["view", "custom:*"]), &["custom:secret"]);
+    assert!(two.offers("view", BuiltIn) && two.offers("mine", Client));
+    assert!(!two.offers("bash", BuiltIn) && !two.offers("secret", Client));
+    assert!(!settings(Some(&["*"]), &["view"]).offers("view", BuiltIn));
+    assert!(!settings(Some(&[]), &[]).offers("view", BuiltIn), "an empty list offers nothing");
+    assert!(!settings(Some(&["mcp:*"]), &[]).offers("view", BuiltIn));
+    let mcp = ToolKind::Mcp { server: "a/b", tool: "c" };
+    for filter in ["*", "mcp:*", "a-b-c", "mcp:a-b-c", "a/b/c", "a/b/*", "mcp:a/b/*"] {
+        assert!(settings(Some(&[filter]), &[]).offers("a-b-c", mcp), "{filter}");
+        assert!(!settings(None, &[filter]).offers("a-b-c", mcp), "{filter}");
+    }
+    for filter in ["builtin:*", "custom:*", "a/*", "c", "a/b", "a/b/"] {
+        assert!(!settings(Some(&[filter]), &[]).offers("a-b-c", mcp), "{filter}");
+    }
+}
+
+#[test]
+fn client_agents_are_added_to_the_built_in_ones() {
+    let agent = |name: &str| CustomAgent { name: name.into(), ..CustomAgent::default() };
+    let mut settings = Settings {
+        custom_agents: vec![
+            agent("mine"),
+            CustomAgent { infer: Some(false), ..agent("people") },
+            agent("task"),
+        ],
+        excluded_agents: vec!["explore".into(), "mine".into()],
+        ..Settings::default()
+    };
+    let names = |settings: &Settings| -> Vec<String> {
+        settings.agent_kinds().into_iter().map(|kind| kind.name).collect()
+    };
+    let kinds = names(&settings);
+    assert!(kinds.contains(&"mine".to_owned()), "only built-in agents are excluded");
+    assert!(!kinds.contains(&"explore".to_owned()) && !kinds.contains(&"people".to_owned()));
+    assert_eq!(kinds.iter().filter(|name| *name == "task").count(), 1);
+    settings.excluded_agents.clear();
+    assert!(names(&settings).contains(&"explore".to_owned()));
+}
+
+#[test]
+fn selected_agent_determines_the_offered_tools() {
+    use ToolKind::BuiltIn;
+    let tools = Some(vec!["view".into()]);
+    let reader = CustomAgent { name: "reader".into(), tools, ..CustomAgent::default() };
+    let mut settings = Settings {
+        custom_agents: vec![reader],
+        default_agent_excludes: vec!["view".into()],
+        ..Settings::default()
+    };
+    assert!(settings.offers("bash", BuiltIn) && !settings.offers("view", BuiltIn));
+    settings.chosen_agent = Some("reader".into());
+    assert!(!settings.offers("bash", BuiltIn) && settings.offers("view", BuiltIn));
+}
+
+/// Credentials of a session stay in its process.
+#[test]
+fn settings_are_serialised_without_credentials() {
+    let settings = Settings { github_token: Some("secret".into()), ..Settings::default() };
+    let value = serde_json::to_string(&settings).unwrap();
+    assert!(!value.contains("secret"), "{value}");
+}

@@ -1,0 +1,207 @@
+//! Asks that need a session's tools or model. They are served beside the session, which continues meanwhile.
+
+use baton_agent::tools::agents::{Task, TaskMode};
+use baton_core::ask::StartAgent;
+use baton_core::policy;
+use baton_protocol::AgentId;
+use baton_protocol::event::ShellRun;
+use tracing::Instrument;
+
+use super::user_commands::CommandRun;
+use super::{WorkScope, compact, mcp_calls, prompt, sampling, side_question, sub_agents, tool_list, window};
+use crate::mcp::McpRequest;
+use crate::models::ModelCaller;
+use crate::session::Failure;
+use crate::session::ask::{BesideAsk, NewTask};
+use crate::session::{Respond, Responder};
+
+/// Prompt for the summary of a conversation that a different user or agent takes over.
+const HANDOFF: &str = "Summarise this conversation in Markdown for a colleague who takes it over: what is wanted, what \
+was done, what was found out, what is left. Call no tools.";
+
+/// Returns whether the conversation must be loaded before the ask is served.
+pub(crate) fn needs_conversation(ask: &BesideAsk) -> bool {
+    match ask {
+        BesideAsk::MeasureContext(_)
+        | BesideAsk::AskAside(_)
+        | BesideAsk::SummariseForHandoff(_)
+        | BesideAsk::CompactNow(_) => true,
+        BesideAsk::Mcp(_)
+        | BesideAsk::ListTools(_)
+        | BesideAsk::StartCommand(_)
+        | BesideAsk::RunCommand(_)
+        | BesideAsk::EndCommand(_)
+        | BesideAsk::ListBackground(_)
+        | BesideAsk::EndBackground(_)
+        | BesideAsk::ForgetBackground(_)
+        | BesideAsk::ListTodos(_)
+        | BesideAsk::StartTask(_)
+        | BesideAsk::RevealEndpoint(_) => false,
+    }
+}
+
+/// Serves an ask: immediately where that cannot block, otherwise in a tracked task.
+pub(crate) fn serve(scope: WorkScope, ask: BesideAsk, respond: Responder) {
+    match ask {
+        BesideAsk::ListTools(_) => {
+            let tools = tool_list::main_tools(&scope.session, &scope.settings, &scope.tools);
+            Respond::<crate::session::ask::ListTools>::new(respond).with(Ok(tools));
+        }
+        BesideAsk::EndCommand(ask) => {
+            let ended = scope.tools.end_named(&ask.name);
+            Respond::<crate::session::ask::EndCommand>::new(respond).with(Ok(ended));
+        }
+        BesideAsk::ListBackground(_) => {
+            let commands = scope.tools.background();
+            Respond::<crate::session::ask::ListBackground>::new(respond).with(Ok(commands));
+        }
+        BesideAsk::ForgetBackground(ask) => {
+            let forgotten = scope.tools.forget_background(&ask.id);
+            Respond::<crate::session::ask::ForgetBackground>::new(respond).with(Ok(forgotten));
+        }
+        BesideAsk::RevealEndpoint(ask) => {
+            let endpoint = reveal(&scope, ask.model.as_deref());
+            Respond::<crate::session::ask::RevealEndpoint>::new(respond).with(endpoint);
+        }
+        ask => {
+            let tasks = scope.runtime.tasks.clone();
+            tasks.spawn(serve_later(scope, ask, respond).in_current_span());
+        }
+    }
+}
+
+async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
+    use crate::session::ask as asks;
+    match ask {
+        BesideAsk::StartCommand(ask) => {
+            Respond::<asks::StartCommand>::new(respond).with(start_command(&scope, ask).await);
+        }
+        BesideAsk::RunCommand(ask) => {
+            let ran = run_command(&scope, &ask.name, ask.command).await;
+            Respond::<asks::RunCommand>::new(respond).with(Ok(ran));
+        }
+        BesideAsk::EndBackground(ask) => {
+            let ended = scope.tools.end_background(&ask.id).await;
+            Respond::<asks::EndBackground>::new(respond).with(Ok(ended));
+        }
+        BesideAsk::ListTodos(_) => {
+            let tools = scope.tools.clone();
+            let read = tokio::task::spawn_blocking(move || tools.todos()).await;
+            let todos = read.map_err(|error| error.to_string()).flatten().map_err(Failure::Refused);
+            Respond::<asks::ListTodos>::new(respond).with(todos);
+        }
+        BesideAsk::MeasureContext(_) => {
+            let measured = window::measure(&scope).await.map_err(|error| Failure::Refused(error.message));
+            Respond::<asks::MeasureContext>::new(respond).with(measured);
+        }
+        BesideAsk::AskAside(ask) => {
+            let answer = side_question::ask(&scope, &ask.question).await;
+            Respond::<asks::AskAside>::new(respond)
+                .with(answer.map_err(|error| Failure::Refused(error.message)));
+        }
+        BesideAsk::SummariseForHandoff(_) => {
+            let summary = match scope.conversation.transcript().is_empty() {
+                true => String::new(),
+                false => side_question::ask(&scope, HANDOFF).await.unwrap_or_default(),
+            };
+            Respond::<asks::SummariseForHandoff>::new(respond).with(Ok(summary));
+        }
+        BesideAsk::CompactNow(ask) => {
+            Respond::<asks::CompactNow>::new(respond).with(compact::compact_now(&scope, ask.options).await);
+        }
+        BesideAsk::Mcp(ask) => {
+            let reply = mcp(&scope, *ask.request).await;
+            Respond::<asks::Mcp>::new(respond).with(reply.map_err(Failure::Refused));
+        }
+        BesideAsk::StartTask(ask) => {
+            Respond::<asks::StartTask>::new(respond).with(start_task(&scope, *ask.task).await);
+        }
+        // Served by `serve`.
+        BesideAsk::ListTools(_)
+        | BesideAsk::EndCommand(_)
+        | BesideAsk::ListBackground(_)
+        | BesideAsk::ForgetBackground(_)
+        | BesideAsk::RevealEndpoint(_) => {}
+    }
+}
+
+/// Serves a request about MCP servers. A call for an app was made by a client, so only deny rules apply.
+async fn mcp(scope: &WorkScope, request: McpRequest) -> Result<serde_json::Value, String> {
+    match &request {
+        McpRequest::CallTool { server, tool, arguments }
+            if policy::is_denied(
+                &mcp_calls::wanted(None, server, tool, arguments),
+                &scope.session.durable.rules,
+            ) =>
+        {
+            return Err(format!("a deny rule forbids to call {tool} of the MCP server {server}"));
+        }
+        McpRequest::Sample { request } => return Ok(sampling::execute(scope, request).await),
+        _ => {}
+    }
+    scope.tools.mcp().serve(&scope.settings, prompt::cwd(scope), request).await
+}
+
+async fn start_command(scope: &WorkScope, ask: crate::session::ask::StartCommand) -> Result<(), Failure> {
+    let cwd = ask.cwd.unwrap_or_else(|| scope.session.durable.facts.context.cwd.clone().into());
+    if !crate::context::is_directory(cwd.clone()).await {
+        return Err(Failure::Refused(format!("{} is not a directory", cwd.display())));
+    }
+    scope.tools.start_named(ask.name, cwd, ask.command, ask.limit);
+    Ok(())
+}
+
+/// Runs a command of a user. One that exits is recorded, so that the model sees it with the next prompt; one that was
+/// stopped is not.
+async fn run_command(scope: &WorkScope, name: &str, command: String) -> Option<CommandRun> {
+    let cwd = scope.session.durable.facts.context.cwd.clone();
+    let ran = scope.tools.run_named(name, cwd.into(), &command).await?;
+    if let Some(exit_code) = ran.exit_code {
+        scope.note(ShellRun { command, output: ran.output.clone(), exit_code });
+    }
+    Some(ran)
+}
+
+fn reveal(scope: &WorkScope, model: Option<&str>) -> Result<serde_json::Value, Failure> {
+    let model = model.or(scope.session.durable.facts.model.as_deref());
+    let (session, settings, hub) = (&scope.session.id, &*scope.settings, &scope.hub);
+    let revealed = scope.runtime.models.reveal(&ModelCaller { session, settings, hub, agent: None, model });
+    let endpoint = revealed.map_err(|error| Failure::Refused(error.to_string()))?;
+    endpoint.ok_or_else(|| Failure::Refused("the demo model has no endpoint".into()))
+}
+
+async fn start_task(scope: &WorkScope, new: NewTask) -> Result<AgentId, Failure> {
+    let kinds = scope.settings.agent_kinds();
+    let Some(kind) = kinds.iter().find(|kind| kind.name == new.agent_type) else {
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+        let why = format!("Unknown agent type: {}. Valid types: {}", new.agent_type, names.join(", "));
+        return Err(Failure::Refused(why));
+    };
+    if let Some(model) = &new.model {
+        check_model(scope, model).await.map_err(Failure::Refused)?;
+    }
+    let task = Task {
+        agent_type: new.agent_type,
+        name: new.name,
+        description: new.description.unwrap_or_default(),
+        prompt: new.prompt,
+        mode: TaskMode::Background,
+        model: new.model,
+    };
+    let task = Box::new(sub_agents::delegation(scope, task, kind).await);
+    scope.handle().ask(StartAgent { task }).await
+}
+
+/// Checks that a model exists, as far as that is known: the models of a client's own provider are not listed here.
+async fn check_model(scope: &WorkScope, model: &str) -> Result<(), String> {
+    let settings = &scope.settings;
+    if settings.provider.is_some() || settings.models.iter().any(|known| known.selection() == model) {
+        return Ok(());
+    }
+    let known = scope.runtime.models.list().await.unwrap_or_default();
+    let known: Vec<&str> = known.iter().filter_map(|entry| entry.get("id")?.as_str()).collect();
+    if known.is_empty() || known.contains(&model) {
+        return Ok(());
+    }
+    Err(format!("Model '{model}' is not available. Available models: {}", known.join(", ")))
+}

@@ -1,0 +1,121 @@
+//! Slash commands that the server executes: at once for the client that invokes one, or from the queue.
+
+use baton_core::Change;
+use baton_core::ask::Amend;
+use baton_protocol::PromptId;
+use baton_protocol::event::PermissionMode;
+
+use super::WorkScope;
+use crate::session::ask::{CompactNow, CompactionOptions, StopCompaction};
+use crate::session::{Failure, Handle, View};
+
+/// Commands of the server: name, hint for the arguments, description.
+pub const OWN: [(&str, &str, &str); 6] = [
+    ("help", "", "List the commands"),
+    ("model", "[model]", "Show or change the model of this session"),
+    ("rename", "<name>", "Rename this session"),
+    ("allow-all", "[on|off|show]", "Switch allow-all mode on or off, or show it"),
+    ("compact", "[instructions]", "Compact the conversation"),
+    ("usage", "", "Show the usage of this session"),
+];
+
+/// Error of a command.
+pub enum NotRun {
+    /// The command is unknown, or its arguments are invalid.
+    Wrong(String),
+    /// The session refused it.
+    Failed(Failure),
+}
+
+impl From<Failure> for NotRun {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Runs a command, and returns its output, if it has any.
+///
+/// # Errors
+/// When the command is unknown, its arguments are invalid, or the session refuses it.
+pub async fn run(handle: &Handle, name: &str, input: &str) -> Result<Option<String>, NotRun> {
+    let name = name.trim().trim_start_matches('/').to_lowercase();
+    let change = match (name.as_str(), input.trim()) {
+        ("help", _) => return Ok(Some(help(&handle.inspect().await?))),
+        ("usage", _) => return Ok(Some(usage(&handle.inspect().await?))),
+        ("model", "") => return Ok(Some(model(&handle.inspect().await?))),
+        ("model", model) => Change::Model { model: model.to_owned(), reasoning_effort: None },
+        ("compact", instructions) => {
+            let custom_instructions = Some(instructions.to_owned()).filter(|text| !text.is_empty());
+            let options = CompactionOptions { custom_instructions, ..CompactionOptions::default() };
+            handle.ask(CompactNow { options }).await?;
+            return Ok(None);
+        }
+        ("rename", "") => return Err(NotRun::Wrong("/rename requires a name".into())),
+        ("rename", name) => Change::Name { name: name.to_owned(), by_user: true },
+        ("allow-all", "show") => return Ok(Some(permissions(&handle.inspect().await?))),
+        ("allow-all", "" | "on") => Change::Permissions(PermissionMode::AllowAll),
+        ("allow-all", "off") => Change::Permissions(PermissionMode::Manual),
+        ("allow-all", other) => {
+            return Err(NotRun::Wrong(format!("/allow-all takes on, off or show, not {other:?}")));
+        }
+        (unknown, _) => {
+            return Err(NotRun::Wrong(format!("unknown command /{unknown}; see /help")));
+        }
+    };
+    handle.ask(Amend { change: Box::new(change) }).await?;
+    Ok(None)
+}
+
+/// Runs a command from the queue. When it is cancelled, a compaction that it started is stopped.
+pub(super) async fn run_queued(scope: &WorkScope, command: PromptId) -> Result<Option<String>, String> {
+    let queued = scope.session.durable.inbox.iter().find(|item| item.id == command);
+    let text = queued.map(|item| item.prompt.text.trim().to_owned()).unwrap_or_default();
+    let (name, input) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
+    let handle = scope.handle();
+    tokio::select! {
+        () = scope.cancel.cancelled() => {
+            if name.trim_start_matches('/').eq_ignore_ascii_case("compact") {
+                drop(handle.tell(StopCompaction { manual: true }));
+            }
+            Err("cancelled".into())
+        }
+        ran = run(&handle, name, input) => ran.map_err(|not_run| match not_run {
+            NotRun::Wrong(why) => why,
+            NotRun::Failed(failure) => failure.to_string(),
+        }),
+    }
+}
+
+fn help(view: &View) -> String {
+    let ours = OWN.iter().map(|(name, hint, description)| {
+        format!("/{name} {hint}").trim_end().to_owned() + ": " + description
+    });
+    let commands = view.session.live.clients.values().flat_map(|client| &client.commands);
+    let theirs = commands.map(|command| {
+        format!("/{}: {}", command.name, command.description.as_deref().unwrap_or("command of a client"))
+    });
+    ours.chain(theirs).collect::<Vec<_>>().join("\n")
+}
+
+fn model(view: &View) -> String {
+    match &view.session.durable.facts.model {
+        Some(model) => format!("This session uses {model}."),
+        None => "This session uses the server's default model.".into(),
+    }
+}
+
+fn permissions(view: &View) -> String {
+    match view.session.durable.facts.permissions {
+        PermissionMode::AllowAll => "All tools run without asking.".into(),
+        _ => "Tools need permission.".into(),
+    }
+}
+
+fn usage(view: &View) -> String {
+    let totals = &view.session.durable.totals;
+    let mut lines = vec![format!("{} prompts", totals.prompts)];
+    lines.extend(totals.models.iter().map(|(model, (calls, tokens))| {
+        format!("{model}: {calls} calls, {} tokens in, {} tokens out", tokens.input, tokens.output)
+    }));
+    lines.join("\n")
+}

@@ -1,0 +1,129 @@
+//! The tools of a live session, and the services that they share.
+
+use std::sync::{Arc, OnceLock};
+
+use baton_agent::tools::shell::{ShellSettings, Shells};
+use baton_agent::tools::sql::{Database, Dependency, Todo};
+use baton_agent::tools::web::PrivateHosts;
+use baton_agent::tools::{NamedPaths, Services, Toolbox};
+use baton_files::SessionFiles;
+use baton_process::Ledger;
+use baton_protocol::event::TodosChanged;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::capture::TurnSnapshots;
+use super::user_commands::UserCommands;
+use crate::Runtime;
+use crate::mcp::SessionMcp;
+use crate::session::Hub;
+use crate::web::NetworkFetch;
+
+/// Tools of a session. Their services are created with the first call: a session that calls no tool needs none.
+pub(crate) struct SessionTools {
+    files: SessionFiles,
+    toolbox: Toolbox,
+    services: Arc<OnceLock<Arc<Services>>>,
+    ledger: Ledger,
+    pub(super) user_commands: UserCommands,
+    /// Snapshots of files in the running turn.
+    pub(super) snapshots: TurnSnapshots,
+    /// Tracks the tasks of commands that are not awaited.
+    pub(super) tasks: TaskTracker,
+    mcp: SessionMcp,
+    /// Creates the services. Blocks.
+    create: Arc<dyn Fn() -> Services + Send + Sync>,
+}
+
+impl SessionTools {
+    /// Creates the tools of a session.
+    pub(crate) fn new(runtime: &Arc<Runtime>, hub: &Arc<Hub>, mcp: SessionMcp, files: SessionFiles) -> Self {
+        let (runtime, hub, database) = (runtime.clone(), hub.clone(), files.database());
+        let (toolbox, ledger, tasks) =
+            (runtime.toolbox.clone(), runtime.ledger.clone(), runtime.tasks.clone());
+        let user_commands = UserCommands::new(runtime.stopping.clone());
+        let create = move || {
+            let hub = hub.clone();
+            let todos_changed = Arc::new(move || hub.show(TodosChanged {}, &CancellationToken::new()));
+            let settings = ShellSettings {
+                environment: runtime.options.environment.clone(),
+                ledger: runtime.ledger.clone(),
+                tasks: runtime.tasks.clone(),
+            };
+            let shells = Shells::new(settings);
+            runtime.ledger.note(shells.tag());
+            Services {
+                shells,
+                database: Database::new(database.clone(), todos_changed),
+                web: Arc::new(NetworkFetch::new(runtime.models.network())),
+                paths: NamedPaths::default(),
+                private_hosts: PrivateHosts::default(),
+            }
+        };
+        Self {
+            files,
+            toolbox,
+            services: Arc::default(),
+            ledger,
+            user_commands,
+            snapshots: TurnSnapshots::default(),
+            tasks,
+            mcp,
+            create: Arc::new(create),
+        }
+    }
+
+    /// Returns the files of the session.
+    pub(crate) fn files(&self) -> &SessionFiles {
+        &self.files
+    }
+
+    /// Returns the MCP servers.
+    pub(crate) fn mcp(&self) -> &SessionMcp {
+        &self.mcp
+    }
+
+    /// Returns the built-in tools.
+    pub(super) fn toolbox(&self) -> &Toolbox {
+        &self.toolbox
+    }
+
+    /// Returns the services, creating them if no tool has used them yet.
+    pub(super) async fn services(&self) -> Arc<Services> {
+        if let Some(services) = self.services.get() {
+            return services.clone();
+        }
+        let (services, create) = (self.services.clone(), self.create.clone());
+        let created =
+            tokio::task::spawn_blocking(move || services.get_or_init(|| Arc::new(create())).clone());
+        // If the creation panics, it panics here again, in the call, and the call fails.
+        created.await.unwrap_or_else(|_| self.created())
+    }
+
+    /// Returns the services, creating them if needed. Blocks.
+    fn created(&self) -> Arc<Services> {
+        self.services.get_or_init(|| Arc::new((self.create)())).clone()
+    }
+
+    /// Returns the services if a tool has used them.
+    pub(super) fn opened(&self) -> Option<&Arc<Services>> {
+        self.services.get()
+    }
+
+    /// Reads the model's to-do list, with the dependencies between its entries. Blocks.
+    pub(crate) fn todos(&self) -> Result<(Vec<Todo>, Vec<Dependency>), String> {
+        self.created().database.todos().map_err(|error| error.to_string())
+    }
+
+    /// Ends all processes that the session started, and waits until they have exited.
+    pub(crate) async fn close(&self) {
+        tokio::join!(self.mcp.close(), self.close_shells());
+    }
+
+    async fn close_shells(&self) {
+        if let Some(services) = self.services.get() {
+            services.shells.end_all().await;
+            self.ledger.forget(services.shells.tag());
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Trust in directories whose files engine programs act on.
+//!
+//! These programs run hooks, servers and plugins that are configured in the directory they start in, before the first
+//! permission request. Baton itself reads no such files. Therefore the first start of a program in a directory with such
+//! files asks the user. The answer is valid while the session is live; a client can add the directory to the trusted
+//! folders.
+
+use std::path::{Path, PathBuf};
+
+use baton_agent::blocking;
+use baton_files::locations::Location;
+use baton_protocol::Json;
+use baton_protocol::permission::PermissionRequest;
+use serde_json::json;
+
+use crate::Runtime;
+
+/// Reference of the trust request. It differs from every reference that a program can choose.
+pub(super) const REFERENCE: &str = "baton:trust";
+
+/// A directory that is not trusted, and the files in it that a program would act on.
+pub(super) struct Untrusted {
+    pub(super) directory: PathBuf,
+    names: Vec<&'static str>,
+}
+
+/// Returns the names of files and directories in which a program looks for hooks, servers or plugins.
+fn active_names(engine: &str) -> &'static [&'static str] {
+    match engine {
+        "claude" => &[".claude", ".mcp.json"],
+        "codex" => &[".codex"],
+        "opencode" => &[".opencode", "opencode.json", "opencode.jsonc"],
+        "pi" => &[".pi"],
+        // Commands inherit the variables of `.env`: `BASH_ENV` names a script that every shell runs.
+        "gemini" => &[".gemini", ".env"],
+        "qwen" => &[".qwen", ".env"],
+        _ => &[
+            ".claude",
+            ".mcp.json",
+            ".codex",
+            ".opencode",
+            "opencode.json",
+            "opencode.jsonc",
+            ".pi",
+            ".gemini",
+            ".qwen",
+            ".env",
+        ],
+    }
+}
+
+/// Looks for files that a program would act on, in a directory and its parents up to the root of the repository. Returns
+/// `None` if there are none, or if the directory is trusted. A directory that cannot be read is not trusted.
+pub(super) async fn untrusted(runtime: &Runtime, engine: &'static str, cwd: &Path) -> Option<Untrusted> {
+    let names = match Location::of(cwd.to_owned()).await {
+        Ok(Location { key, .. }) => {
+            let (root, start) = (PathBuf::from(key), cwd.to_owned());
+            blocking::run(move || found(engine, &start, &root)).await.ok()
+        }
+        Err(_) => None,
+    };
+    let names = names.unwrap_or_else(|| active_names(engine).to_vec());
+    if names.is_empty() || runtime.locations.is_trusted(cwd.to_owned()).await == Ok(true) {
+        return None;
+    }
+    Some(Untrusted { directory: cwd.to_owned(), names })
+}
+
+#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
+fn found(engine: &str, start: &Path, root: &Path) -> Vec<&'static str> {
+    let start = start.canonicalize().unwrap_or_else(|_| start.to_owned());
+    let directories: Vec<&Path> = start.ancestors().take_while(|parent| parent.starts_with(root)).collect();
+    let exists = |name: &&'static str| {
+        directories.iter().any(|directory| directory.join(name).symlink_metadata().is_ok())
+    };
+    active_names(engine).iter().copied().filter(exists).collect()
+}
+
+impl Untrusted {
+    /// Builds the permission request.
+    pub(super) fn request(&self, engine: &str) -> PermissionRequest {
+        let (directory, names) = (self.directory.display(), self.names.join(", "));
+        PermissionRequest::Hook {
+            tool_call_id: None,
+            tool_name: "trust".into(),
+            tool_args: Some(Json::from(json!({ "directory": directory.to_string(), "files": self.names }))),
+            hook_message: Some(format!(
+                "{directory} has {names}. {engine} uses the hooks, servers, plugins and variables configured there without asking. \
+                 Do you trust this directory?"
+            )),
+        }
+    }
+
+    /// Returns the error for a program that was not started.
+    pub(super) fn refusal(&self, engine: &str) -> String {
+        let (directory, names) = (self.directory.display(), self.names.join(", "));
+        format!("{engine} was not started: {directory} has {names} and is not trusted")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn active_files_are_found_up_to_the_repository_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap().join("repo");
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::create_dir(root.parent().unwrap().join(".claude")).unwrap();
+        let look = |engine: &str| found(engine, &root.join("a/b"), &root);
+        assert!(look("claude").is_empty(), "files above the repository are the user's own");
+        std::fs::create_dir(root.join("a/.claude")).unwrap();
+        std::os::unix::fs::symlink("/nowhere", root.join(".mcp.json")).unwrap();
+        assert_eq!(look("claude"), [".claude", ".mcp.json"], "dangling links count");
+        assert!(look("codex").is_empty());
+        assert_eq!(look("unknown"), [".claude", ".mcp.json"]);
+        std::fs::write(root.join(".env"), "BASH_ENV=./evil.sh").unwrap();
+        assert_eq!((look("qwen"), look("gemini"), look("codex")), (vec![".env"], vec![".env"], vec![]));
+    }
+}

@@ -1,0 +1,2 @@
+/** The path of the program `baton`. */
+export declare const path: string;
