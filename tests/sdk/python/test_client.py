@@ -39,9 +39,11 @@ async def test_force_stop_ends_the_server(world, client):
     await until(lambda: processes_of(world.home) == {}, "the end of the server")
 
 
-async def test_unknown_flag_is_named_in_the_error(world):
+async def test_unknown_flag_fails_the_start(world):
+    # SDKs read standard error in a thread of its own, and do not wait for it when the process ends: whether their
+    # message has the flag's name depends on which thread is first. That Baton prints the name is tested in Rust.
     client = world.sdk.stdio(program("baton"), env=world.env, cwd=str(world.work), args=("--nonexistent-flag",))
-    with pytest.raises(Exception, match="nonexistent-flag"):
+    with pytest.raises(Exception, match="nonexistent-flag|exited with code 2"):
         await client.start()
     await client.force_stop()
 
