@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use baton_runtime::{Endpoint, owner};
+use baton_runtime::{ServerEndpoint, owner};
 use baton_store::Owner;
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,7 @@ impl RunningServer {
     }
 
     /// Adds the endpoint of sessions without their own.
-    pub(crate) fn with_endpoint(self, endpoint: &Endpoint) -> Self {
+    pub(crate) fn with_endpoint(self, endpoint: &ServerEndpoint) -> Self {
         let description = config::describe(endpoint);
         let fingerprint = self.fingerprint_of(endpoint);
         Self { endpoint: Some(PublishedEndpoint { description, fingerprint }), ..self }
@@ -88,7 +88,7 @@ impl RunningServer {
 
     /// The fingerprint of an endpoint, salted with the server's random id: it reveals neither the key nor which servers
     /// share one.
-    pub(crate) fn fingerprint_of(&self, endpoint: &Endpoint) -> String {
+    pub(crate) fn fingerprint_of(&self, endpoint: &ServerEndpoint) -> String {
         config::fingerprint(endpoint, &self.owner.server)
     }
 

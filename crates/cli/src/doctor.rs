@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_model::catalog;
 use baton_model::http::{HttpClient, Patience};
-use baton_runtime::Endpoint;
+use baton_runtime::ServerEndpoint;
 use baton_store::Store;
 use serde::Serialize;
 
@@ -111,7 +111,7 @@ async fn store(config: &Config) -> Finding {
 
 async fn model(config: &Config, environment: &Environment) -> Finding {
     let what = "model";
-    if matches!(config.endpoint.value, Endpoint::Demo) {
+    if matches!(config.endpoint.value, ServerEndpoint::Demo) {
         return Finding {
             what,
             state: State::Note,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use baton_rpc::RpcOptions;
-use baton_runtime::{Account, CrashPlan, CrashPoint, Endpoint, Options, Runtime};
+use baton_runtime::{Account, CrashPlan, CrashPoint, Options, Runtime, ServerEndpoint};
 use baton_store::sqlite::{Migration, SqliteStore};
 use tokio::time::timeout;
 
@@ -89,10 +89,10 @@ fn migration_point(stage: Migration) -> CrashPoint {
 /// Builds the options of a server.
 pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Result<Options> {
     let account = match &config.endpoint.value {
-        Endpoint::Copilot { token: Some(_), .. } => {
+        ServerEndpoint::Copilot { token: Some(_), .. } => {
             Account { authenticated: true, kind: Some("token".into()) }
         }
-        Endpoint::Provider { provider, .. } if provider.api_key.is_some() => {
+        ServerEndpoint::Provider { provider, .. } if provider.api_key.is_some() => {
             Account { authenticated: true, kind: Some("api-key".into()) }
         }
         _ => Account::default(),
@@ -140,9 +140,9 @@ pub(crate) fn crash_plan(environment: &Environment) -> anyhow::Result<Option<Arc
 /// Returns the keys and tokens of this process.
 fn secrets<'a>(config: &'a Config, environment: &'a Environment) -> Vec<&'a str> {
     let of_endpoint = match &config.endpoint.value {
-        Endpoint::Copilot { token, .. } => token.as_deref(),
-        Endpoint::Provider { provider, .. } => provider.api_key.as_deref(),
-        Endpoint::Demo => None,
+        ServerEndpoint::Copilot { token, .. } => token.as_deref(),
+        ServerEndpoint::Provider { provider, .. } => provider.api_key.as_deref(),
+        ServerEndpoint::Demo => None,
     };
     let given = ["BATON_TOKEN", "COPILOT_CONNECTION_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"];
     of_endpoint.into_iter().chain(given.into_iter().filter_map(|name| environment.get(name))).collect()

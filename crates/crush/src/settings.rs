@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::fold::PROVIDER;
 use super::lock;
 use super::workspace::Workspace;
-use baton_runtime::models::Models;
+use baton_runtime::providers::Models;
 
 /// Time limit for listing the models of a provider.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);

@@ -11,12 +11,14 @@
 //! * [`retry`]: which failures to retry, and when.
 //! * [`estimate`]: approximate token counts.
 //! * [`catalog`]: the models of an endpoint.
+//! * [`citations`]: citations of an answer, in the form for SDKs.
 //! * [`endpoint`] and [`http`]: the address of a provider, and the transport to it.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod calls;
 pub mod catalog;
 pub mod chat;
+pub mod citations;
 pub mod demo;
 pub mod endpoint;
 mod error;

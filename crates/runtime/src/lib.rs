@@ -19,26 +19,22 @@
 //!
 //! * [`session`]: actors, asks, fan-out of events, the registry of live sessions.
 //! * [`work`]: tasks beside an actor: prompts, model calls, tools, hooks, engine turns.
-//! * [`models`]: the model endpoint of a session; [`engines`]: programs that execute turns.
+//! * [`engines`]: programs that execute turns.
 //! * [`context`]: the working directory of a session.
 //!
-//! Doors use two crates through the runtime: `baton-files`, the files of sessions and users ([`workspace`],
+//! Doors use three crates through the runtime: [`providers`], models and credentials; `baton-files`, the files of sessions and users ([`workspace`],
 //! [`checkpoints`], [`rewind`], [`locations`], [`preferences`], [`home`]), and `baton-history`, stored sessions
 //! ([`metadata`], [`owner`], [`fork`], [`transfer`], [`repairs`]).
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
-pub mod accounts;
 pub(crate) mod crash;
 pub(crate) mod delete;
 pub mod engines;
-pub mod github;
 pub mod lifecycle;
 pub(crate) mod local;
 pub mod mcp;
-pub mod models;
 pub(crate) mod options;
 mod retention;
-pub(crate) mod secrets;
 pub mod session;
 pub(crate) mod web;
 pub mod work;
@@ -58,19 +54,19 @@ pub use baton_metrics as metrics;
 use baton_metrics::Metrics;
 use baton_process::Ledger;
 use baton_protocol::{ClientId, SessionId};
+use baton_providers::accounts::Accounts;
+pub use baton_providers::{self as providers, ServerEndpoint};
+use baton_providers::{Models, ProviderCache, Secrets};
 use baton_store::{Owner, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::accounts::Accounts;
 pub use self::crash::{CrashPlan, CrashPoint};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
 use self::mcp::UserServers;
-use self::models::Models;
-pub use self::options::{Account, Endpoint, Options};
-use self::secrets::Secrets;
-use self::session::{Mail, ProviderCache, Registry};
+pub use self::options::{Account, Options};
+use self::session::{Mail, Registry};
 
 /// Maximum number of reads of users' files that can hang at the same time, each on a thread of tokio's blocking pool.
 pub const MAX_BLOCKED_READS: usize = baton_agent::blocking::SLOTS;
@@ -86,7 +82,11 @@ pub fn metadata_of(summary: &baton_store::Summary) -> baton_protocol::params::Se
 /// # Errors
 /// When the endpoint cannot be reached or refuses; the message says why and what to do.
 pub async fn list_models(options: &Options) -> Result<Vec<serde_json::Value>, baton_model::ModelError> {
-    Models::new(options).list().await
+    models(options).list().await
+}
+
+fn models(options: &Options) -> Models {
+    Models::new(options.endpoint.clone(), &options.version, options.record.clone())
 }
 
 /// Checks which engine programs are installed. Returns name and state of each.
@@ -148,7 +148,7 @@ impl Runtime {
         options.home = beneath::resolve(&options.home);
         let owner = owner::this_process();
         Arc::new(Self {
-            models: Models::new(&options),
+            models: models(&options),
             engines: engines::registry(&options),
             provider_cache: ProviderCache::default(),
             ledger: Ledger::new(&options.home, owner::instance(&owner)),
@@ -156,7 +156,7 @@ impl Runtime {
             locations: Locations::new(&options.home),
             user_servers: UserServers::new(&options.home),
             accounts: Accounts::default(),
-            secrets: Secrets::of(&options),
+            secrets: Secrets::new(&options.endpoint, &options.secrets),
             owner,
             options,
             mirrors: Mirrors::new(store.clone()),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_engines::EngineSettings;
-use baton_protocol::provider::ProviderConfig;
+use baton_providers::ServerEndpoint;
 
 use crate::crash::CrashPlan;
 
@@ -20,7 +20,7 @@ pub struct Options {
     /// Default working directory of sessions.
     pub cwd: PathBuf,
     /// Model endpoint of sessions that have no provider.
-    pub endpoint: Endpoint,
+    pub endpoint: ServerEndpoint,
     /// Settings of engine programs, by name.
     pub engines: BTreeMap<String, EngineSettings>,
     /// File to record model requests and responses in.
@@ -41,38 +41,6 @@ pub struct Options {
     pub allow_all: bool,
     /// Crash point at which a test kills this server.
     pub crash: Option<Arc<CrashPlan>>,
-}
-
-/// A model endpoint.
-#[derive(Clone)]
-pub enum Endpoint {
-    /// The Copilot API, or a server that speaks it.
-    Copilot {
-        /// Base URL.
-        url: String,
-        /// Bearer token.
-        token: Option<String>,
-    },
-    /// Another provider.
-    Provider {
-        /// Base URL, wire format and key.
-        provider: Box<ProviderConfig>,
-        /// Default model of sessions.
-        model: Option<String>,
-    },
-    /// The built-in demo model.
-    Demo,
-}
-
-impl std::fmt::Debug for Endpoint {
-    /// Formats the endpoint without credentials.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Copilot { url, .. } => write!(f, "Copilot({url})"),
-            Self::Provider { provider, .. } => write!(f, "Provider({})", provider.base_url),
-            Self::Demo => write!(f, "Demo"),
-        }
-    }
 }
 
 /// State of the credentials for the default endpoint.

@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
     use crate::owner;
-    use crate::{Account, Endpoint, Options};
+    use crate::{Account, Options, ServerEndpoint};
 
     const PROMPTED: &str = r#"{"type":"baton.prompt_accepted","data":{"promptId":"0190c2f0-0000-7000-8000-00000000000a","prompt":{"text":"hello"}},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:54.223Z","parentId":null}"#;
 
@@ -114,7 +114,7 @@ mod tests {
             version: "test".into(),
             home: home.path().into(),
             cwd: home.path().into(),
-            endpoint: Endpoint::Demo,
+            endpoint: ServerEndpoint::Demo,
             engines: BTreeMap::new(),
             record: None,
             reveal_endpoint: false,

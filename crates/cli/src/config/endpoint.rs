@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_protocol::provider::{AzureConfig, ProviderConfig, ProviderKind, ProviderTransport, WireApi};
-use baton_runtime::Endpoint;
+use baton_runtime::ServerEndpoint;
 use serde::Deserialize;
 
 use super::{Environment, Sourced};
@@ -87,7 +87,7 @@ pub(super) fn endpoint(
     environment: &Environment,
     file: &ModelTable,
     file_source: &str,
-) -> Sourced<Endpoint> {
+) -> Sourced<ServerEndpoint> {
     let openai_key = environment.get("OPENAI_API_KEY");
     let name = flags
         .model
@@ -95,11 +95,11 @@ pub(super) fn endpoint(
         .or_else(|| environment.get("OPENAI_MODEL").map(str::to_owned))
         .or(file.name.clone());
     let sourced = |provider: ProviderConfig, source: &str| Sourced {
-        value: Endpoint::Provider { provider: Box::new(provider), model: name.clone() },
+        value: ServerEndpoint::Provider { provider: Box::new(provider), model: name.clone() },
         source: source.to_owned(),
     };
     if flags.demo {
-        return Sourced { value: Endpoint::Demo, source: "flag".into() };
+        return Sourced { value: ServerEndpoint::Demo, source: "flag".into() };
     }
     if let Some(file) = environment.get("BATON_REPLAY") {
         return sourced(provider(ProviderKind::Replay, file, None), "$BATON_REPLAY");
@@ -112,7 +112,7 @@ pub(super) fn endpoint(
             [token_variable.unwrap_or_default(), "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
         let token = environment.first(&variables).map(|(_, token)| token);
         return Sourced {
-            value: Endpoint::Copilot { url: url.to_owned(), token },
+            value: ServerEndpoint::Copilot { url: url.to_owned(), token },
             source: "$COPILOT_API_URL".into(),
         };
     }
@@ -129,7 +129,7 @@ pub(super) fn endpoint(
         let url = environment.get("ANTHROPIC_BASE_URL").unwrap_or(ANTHROPIC);
         return sourced(provider(ProviderKind::Anthropic, url, Some(key)), "$ANTHROPIC_API_KEY");
     }
-    Sourced { value: Endpoint::Demo, source: "default".into() }
+    Sourced { value: ServerEndpoint::Demo, source: "default".into() }
 }
 
 /// Returns further variables that hold keys and tokens for models, besides those that Baton always reads. GitHub's own
@@ -154,31 +154,31 @@ fn provider(kind: ProviderKind, url: &str, key: Option<&str>) -> ProviderConfig 
 }
 
 /// A salted digest of an endpoint with its key, by which two processes find out whether they use the same one.
-pub(crate) fn fingerprint(endpoint: &Endpoint, salt: &str) -> String {
+pub(crate) fn fingerprint(endpoint: &ServerEndpoint, salt: &str) -> String {
     let text = match endpoint {
-        Endpoint::Demo => "demo".to_owned(),
-        Endpoint::Copilot { url, token } => {
+        ServerEndpoint::Demo => "demo".to_owned(),
+        ServerEndpoint::Copilot { url, token } => {
             format!("copilot\n{url}\n{}", token.as_deref().unwrap_or_default())
         }
         // Serialised with its key; the model is a choice of the session.
-        Endpoint::Provider { provider, .. } => serde_json::to_string(provider).unwrap_or_default(),
+        ServerEndpoint::Provider { provider, .. } => serde_json::to_string(provider).unwrap_or_default(),
     };
     let digest = ring::digest::digest(&ring::digest::SHA256, format!("{salt}\n{text}").as_bytes());
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Describes an endpoint without its secrets.
-pub(crate) fn describe(endpoint: &Endpoint) -> String {
+pub(crate) fn describe(endpoint: &ServerEndpoint) -> String {
     match endpoint {
-        Endpoint::Copilot { url, token } => {
+        ServerEndpoint::Copilot { url, token } => {
             let url = without_credentials(url);
             format!("{url} ({})", if token.is_some() { "with token" } else { "no token" })
         }
-        Endpoint::Provider { provider, .. } => {
+        ServerEndpoint::Provider { provider, .. } => {
             let key = if provider.api_key.is_some() { "with key" } else { "no key" };
             format!("{} ({key})", without_credentials(&provider.base_url))
         }
-        Endpoint::Demo => "built-in demo model".into(),
+        ServerEndpoint::Demo => "built-in demo model".into(),
     }
 }
 
@@ -209,13 +209,15 @@ mod tests {
     #[test]
     fn first_source_that_names_an_endpoint_wins() {
         let endpoint = |variables: &[(&str, &str)], file: &str| loaded(variables, file).unwrap().endpoint;
-        assert!(matches!(endpoint(&[], "").value, Endpoint::Demo));
+        assert!(matches!(endpoint(&[], "").value, ServerEndpoint::Demo));
         let copilot =
             endpoint(&[("COPILOT_API_URL", "http://c"), ("TOKEN", "t"), ("OPENAI_API_KEY", "k")], "");
-        assert!(matches!(copilot.value, Endpoint::Copilot { url, token: Some(_) } if url == "http://c"));
+        assert!(
+            matches!(copilot.value, ServerEndpoint::Copilot { url, token: Some(_) } if url == "http://c")
+        );
         let openai = endpoint(&[("OPENAI_API_KEY", "k"), ("OPENAI_MODEL", "m")], "[model]\nname = \"n\"");
-        let provider = |endpoint: Endpoint| match endpoint {
-            Endpoint::Provider { provider, model } => (*provider, model),
+        let provider = |endpoint: ServerEndpoint| match endpoint {
+            ServerEndpoint::Provider { provider, model } => (*provider, model),
             other => panic!("{other:?}"),
         };
         let (openai, model) = provider(openai.value);
@@ -233,7 +235,7 @@ mod tests {
     fn default_key_is_not_sent_to_another_address() {
         let keyed = |file: &str| {
             let endpoint = loaded(&[("OPENAI_API_KEY", "k")], &format!("[model]\n{file}")).unwrap().endpoint;
-            let Endpoint::Provider { provider, .. } = endpoint.value else { panic!("{endpoint:?}") };
+            let ServerEndpoint::Provider { provider, .. } = endpoint.value else { panic!("{endpoint:?}") };
             (provider.base_url.clone(), provider.wire_api, provider.api_key)
         };
         let responses = Some(WireApi::Responses);
@@ -256,7 +258,9 @@ mod tests {
             let page = std::fs::read_to_string(&path).unwrap();
             for block in blocks(&page, "toml") {
                 let config = loaded(&[], block).unwrap();
-                let Endpoint::Provider { provider, model } = config.endpoint.value else { panic!("{block}") };
+                let ServerEndpoint::Provider { provider, model } = config.endpoint.value else {
+                    panic!("{block}")
+                };
                 assert!(provider.base_url.starts_with("http") && model.is_some(), "{block}");
                 seen += 1;
             }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use baton_crush::WorkspaceOptions;
-use baton_runtime::Endpoint;
+use baton_runtime::ServerEndpoint;
 use baton_store::sqlite::Durability;
 use serde::Deserialize;
 
@@ -70,7 +70,7 @@ pub(crate) struct Config {
     pub(crate) log_level: Sourced<String>,
     pub(crate) log_format: Sourced<LogFormat>,
     pub(crate) durability: Sourced<Durability>,
-    pub(crate) endpoint: Sourced<Endpoint>,
+    pub(crate) endpoint: Sourced<ServerEndpoint>,
     pub(crate) model: Option<Sourced<String>>,
     pub(crate) engines: BTreeMap<String, EngineTable>,
     pub(crate) rpc: RpcTable,

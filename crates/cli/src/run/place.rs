@@ -4,7 +4,7 @@
 use anyhow::Context;
 use baton_protocol::Event;
 use baton_protocol::provider::{ProviderConfig, ProviderKind};
-use baton_runtime::{Endpoint, Options};
+use baton_runtime::{Options, ServerEndpoint};
 use serde_json::Value;
 
 use super::embedded::Embedded;
@@ -178,10 +178,10 @@ fn endpoint_for(server: &RunningServer, config: &Config, args: &RunArgs) -> Endp
     match own {
         // An engine brings its own model, and without any configuration the server's is better than the demo model.
         _ if args.engine.is_some() || is_default || is_same() => EndpointChoice::OfServer,
-        Endpoint::Provider { provider, .. } if provider.kind != Some(ProviderKind::Replay) => {
+        ServerEndpoint::Provider { provider, .. } if provider.kind != Some(ProviderKind::Replay) => {
             EndpointChoice::Own(provider.clone())
         }
-        Endpoint::Demo => EndpointChoice::Unavailable("it does not use the demo model"),
+        ServerEndpoint::Demo => EndpointChoice::Unavailable("it does not use the demo model"),
         _ => EndpointChoice::Unavailable("it uses another endpoint"),
     }
 }
@@ -203,7 +203,7 @@ pub(super) fn describe(model: Option<&str>, engines: &[&str], endpoint: &str) ->
     let engine = model.map(|model| model.split('/').next().unwrap_or_default());
     match (model, engine) {
         (Some(model), Some(engine)) if engines.contains(&engine) => model.to_owned(),
-        _ if endpoint == config::describe(&Endpoint::Demo) => {
+        _ if endpoint == config::describe(&ServerEndpoint::Demo) => {
             "demo model, no AI: set OPENAI_API_KEY or OPENAI_BASE_URL for a real one".to_owned()
         }
         (Some(model), _) => format!("{model} · {endpoint}"),

@@ -23,12 +23,25 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("files", &["agent", "core", "git", "history", "mcp", "private", "protocol", "store"]),
     // Counters, fed by live sessions.
     ("metrics", &["core", "protocol"]),
+    // Which model a session calls, with which credentials.
+    ("providers", &["agent", "model", "protocol"]),
     // Live sessions, without a wire.
     (
         "runtime",
         &[
-            "agent", "core", "engines", "files", "git", "history", "mcp", "metrics", "model", "process",
-            "protocol", "store",
+            "agent",
+            "core",
+            "engines",
+            "files",
+            "git",
+            "history",
+            "mcp",
+            "metrics",
+            "model",
+            "process",
+            "protocol",
+            "providers",
+            "store",
         ],
     ),
     // The doors: they see the runtime, which re-exports what they need of histories and files, and never each other.

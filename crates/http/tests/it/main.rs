@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
-use baton_runtime::{Account, Endpoint, Options, Runtime};
+use baton_runtime::{Account, Options, Runtime, ServerEndpoint};
 use baton_store::Store;
 use baton_store::faults::FaultyStore;
 use baton_testkit::http::Http;
@@ -28,7 +28,7 @@ fn options(home: &Path) -> Options {
         version: "0".into(),
         home: home.to_owned(),
         cwd: home.to_owned(),
-        endpoint: Endpoint::Demo,
+        endpoint: ServerEndpoint::Demo,
         engines: BTreeMap::new(),
         record: None,
         reveal_endpoint: false,

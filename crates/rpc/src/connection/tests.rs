@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use baton_protocol::frame;
-use baton_runtime::{Account, Endpoint, Options};
+use baton_runtime::{Account, Options, ServerEndpoint};
 use baton_store::memory::MemoryStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -30,7 +30,7 @@ impl Pair {
             version: "0".into(),
             home: home.path().to_owned(),
             cwd: home.path().to_owned(),
-            endpoint: Endpoint::Demo,
+            endpoint: ServerEndpoint::Demo,
             engines: BTreeMap::new(),
             record: None,
             reveal_endpoint: false,

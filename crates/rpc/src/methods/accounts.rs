@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::accounts::Account;
-use baton_runtime::github::{self, Identity};
+use baton_runtime::providers::accounts::Account;
+use baton_runtime::providers::github::{self, Identity};
 
 #[derive(Deserialize)]
 struct Login {

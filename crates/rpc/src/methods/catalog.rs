@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Call, Handled};
 use crate::errors::CallError;
 use baton_runtime::session::ask::ListTools;
-use baton_runtime::{engines, models};
+use baton_runtime::{engines, providers};
 
 /// Lists the models of the server.
 pub(super) fn models(call: &Call<'_>) -> Handled {
@@ -24,7 +24,7 @@ pub(super) fn session_models(call: &Call<'_>) -> Handled {
         let view = handle.inspect().await?;
         let server_models = engines::all_models(&runtime).await;
         let models =
-            models::with_client_models(&view.settings.models, server_models).map_err(CallError::failed)?;
+            providers::with_client_models(&view.settings.models, server_models).map_err(CallError::failed)?;
         Ok(json!({ "list": models }))
     })
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Call, Handled};
 use crate::errors::CallError;
 use baton_runtime::Runtime;
-use baton_runtime::github::{self, Identity};
+use baton_runtime::providers::github::{self, Identity};
 use baton_runtime::session::SettingsEdit;
 use baton_runtime::session::ask::Configure;
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::models::client_model_entry;
+use baton_runtime::providers::client_model_entry;
 use baton_runtime::session::SettingsEdit;
 use baton_runtime::session::ask::{Configure, RevealEndpoint};
 

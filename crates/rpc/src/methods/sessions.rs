@@ -16,8 +16,8 @@ use crate::connection::Connection;
 use crate::errors::CallError;
 use baton_runtime::Runtime;
 use baton_runtime::fork::{self, Fork};
-use baton_runtime::github::Identity;
 use baton_runtime::preferences::SessionDefaults;
+use baton_runtime::providers::github::Identity;
 use baton_runtime::session::ask::{self, Close, Configure};
 use baton_runtime::session::{Failure, Handle, How, Joined, Joining, SettingsEdit};
 

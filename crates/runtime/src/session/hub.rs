@@ -1,13 +1,11 @@
 //! Fan-out of a session's events to its clients. Each event is serialised once.
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use baton_protocol::rpc::RpcError;
-use baton_protocol::{AgentId, Body, ClientId, Event, EventId, Json, SessionId, Timestamp};
+use baton_protocol::{AgentId, Body, ClientId, Event, EventId, SessionId, Timestamp};
+use baton_providers::{CallFailed, Calling, Clients};
 use baton_store::{Seq, StoreError};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -109,20 +107,6 @@ pub fn joined(pieces: impl Iterator<Item = Bytes>) -> Bytes {
     let mut pieces: Vec<Bytes> = pieces.collect();
     if pieces.len() == 1 { pieces.swap_remove(0) } else { pieces.concat().into() }
 }
-
-/// Why a call to a client failed.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum CallFailed {
-    /// The client is not connected any more, or cannot be called.
-    #[error("the client has disconnected")]
-    Gone,
-    /// The client replied with an error.
-    #[error("the client answered with an error: {0}")]
-    Refused(RpcError),
-}
-
-/// A call to a client, to be awaited.
-pub type Calling = Pin<Box<dyn Future<Output = Result<Json, CallFailed>> + Send>>;
 
 /// Connection of one client to a session.
 pub trait Port: Send + Sync {
@@ -250,6 +234,15 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clients for Hub {
+    fn call(&self, client: ClientId, method: &'static str, params: serde_json::Value) -> Calling {
+        match self.port(client) {
+            Some(port) => port.call(method, params),
+            None => Box::pin(async { Err(CallFailed::Gone) }),
+        }
     }
 }
 

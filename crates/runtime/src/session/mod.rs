@@ -10,7 +10,6 @@ mod handle;
 mod hub;
 mod mail;
 pub(crate) mod panics;
-mod provider_cache;
 mod registry;
 mod respond;
 mod rewind;
@@ -19,12 +18,13 @@ mod stored_settings;
 pub mod subscription;
 mod view;
 
+pub use baton_providers::{CallFailed, Calling};
+
 pub use self::failure::Failure;
 pub use self::handle::Handle;
-pub use self::hub::{Batch, CallFailed, Calling, Encoding, Hub, Port, Published, joined};
+pub use self::hub::{Batch, Encoding, Hub, Port, Published, joined};
 pub(crate) use self::mail::{Compact, FromWork, Mail};
 pub use self::mail::{How, Joined, Joining};
-pub(crate) use self::provider_cache::ProviderCache;
 pub use self::registry::Registry;
 pub(crate) use self::respond::{Respond, Responder};
 pub use self::rewind::{RewindOutcome, Rewound};

@@ -5,12 +5,14 @@ use baton_core::ask::StartAgent;
 use baton_core::policy;
 use baton_protocol::AgentId;
 use baton_protocol::event::ShellRun;
+use baton_providers::ModelCaller;
 use tracing::Instrument;
 
 use super::user_commands::CommandRun;
-use super::{WorkScope, compact, mcp_calls, prompt, sampling, side_question, sub_agents, tool_list, window};
+use super::{
+    WorkScope, compact, mcp_calls, model_call, prompt, sampling, side_question, sub_agents, tool_list, window,
+};
 use crate::mcp::McpRequest;
-use crate::models::ModelCaller;
 use crate::session::Failure;
 use crate::session::ask::{BesideAsk, NewTask};
 use crate::session::{Respond, Responder};
@@ -164,8 +166,8 @@ async fn run_command(scope: &WorkScope, name: &str, command: String) -> Option<C
 
 fn reveal(scope: &WorkScope, model: Option<&str>) -> Result<serde_json::Value, Failure> {
     let model = model.or(scope.session.durable.facts.model.as_deref());
-    let (session, settings, hub) = (&scope.session.id, &*scope.settings, &scope.hub);
-    let revealed = scope.runtime.models.reveal(&ModelCaller { session, settings, hub, agent: None, model });
+    let caller = ModelCaller { agent: None, model, ..model_call::caller(scope) };
+    let revealed = scope.runtime.models.reveal(&caller);
     let endpoint = revealed.map_err(|error| Failure::Refused(error.to_string()))?;
     endpoint.ok_or_else(|| Failure::Refused("the demo model has no endpoint".into()))
 }

@@ -10,13 +10,13 @@ use baton_model::{Message, ModelResponse, Part, Request};
 use baton_protocol::event::{
     CompactionComplete, CompactionStart, CompactionTokens, CompactionTrigger, UsageInfo,
 };
+use baton_providers::ChosenModel;
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use super::model_call::{self, estimate_messages, token_counts};
 use super::{WorkScope, window};
-use crate::models::ChosenModel;
 use crate::session::ask::CompactionOptions;
 use crate::session::{Compact, Failure, Mail, panics};
 

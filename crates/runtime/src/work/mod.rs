@@ -5,7 +5,6 @@
 
 pub(crate) mod beside;
 mod capture;
-mod citations;
 mod compact;
 mod engine_reports;
 mod engine_turn;

@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use baton_core::{ModelReply, WorkResult};
 use baton_model::retry::ask_with_retries;
-use baton_model::{Carrier, Message, ModelResponse, Request, ToolDef, estimate};
+use baton_model::{Carrier, Message, ModelResponse, Request, ToolDef, citations, estimate};
 use baton_protocol::event::{AssistantUsage, TokenCounts, ToolRequest, UsageInfo};
 use baton_protocol::{Json, ToolCallId};
+use baton_providers::{ChosenModel, ModelCaller, interaction_type};
 use serde_json::{Value, json};
 
 use super::model_stream::ResponseStream;
-use super::{WorkScope, citations, compact, mcp_calls, model_failure, prompt, tools};
-use crate::models::{ChosenModel, ModelCaller, interaction_type};
+use super::{WorkScope, compact, mcp_calls, model_failure, prompt, tools};
 
 /// Returns the conversation that calls a model, with its choice of model.
 pub(super) fn caller(scope: &WorkScope) -> ModelCaller<'_> {
     ModelCaller {
         session: &scope.session.id,
-        settings: &scope.settings,
-        hub: &scope.hub,
+        settings: scope.settings.providers(),
+        clients: scope.hub.clone(),
         agent: scope.agent.as_ref(),
         model: match scope.delegate() {
             Some(agent) if agent.model.is_some() => agent.model.as_deref(),

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use baton_core::{FailedModelCall, FallbackModel, WorkResult};
 use baton_model::{ErrorKind, ModelError};
 use baton_protocol::event::{ModelCallFailure, SessionError};
+use baton_providers::ChosenModel;
 use serde_json::json;
 
 use super::{WorkScope, hooks, model_call};
-use crate::models::ChosenModel;
 
 /// Builds the event that shows a failed attempt.
 pub(super) fn attempt(

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
+use baton_providers::github::Identity;
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
-use crate::github::Identity;
 
 /// A change of settings that are not part of the history.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -12,12 +12,13 @@ use baton_protocol::agent::{CustomAgent, SessionLimits};
 use baton_protocol::params::{InfiniteSessions, LargeOutput, SessionParams, SystemMessageConfig};
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
+use baton_providers::SessionProviders;
+use baton_providers::github::Identity;
 use serde::{Deserialize, Serialize};
 
 pub use self::edit::{OptionsEdit, SettingsEdit};
 pub(crate) use self::filters::ToolKind;
 use self::filters::filter_matches;
-use crate::github::Identity;
 
 /// Settings of a session that are not part of its history.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -189,6 +190,21 @@ impl Settings {
         }
         self.streaming = params.streaming.unwrap_or(false);
         self.legacy = legacy;
+    }
+
+    /// Returns what the session says about its models.
+    pub(crate) fn providers(&self) -> SessionProviders<'_> {
+        SessionProviders {
+            provider: self.provider.as_ref(),
+            provider_lost: self.provider_lost,
+            providers: &self.providers,
+            models: &self.models,
+            owner: self.provider_owner,
+            github_token: self.github_token.as_deref(),
+            client_name: self.client_name.as_deref(),
+            sockets: self.sockets,
+            model_capabilities: self.model_capabilities.as_ref(),
+        }
     }
 
     /// Adds model providers and models. One with the name of an earlier one replaces it.

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::store::ScriptedStore;
-use crate::options::{Account, Endpoint, Options};
+use crate::options::{Account, Options};
 use crate::session::{Batch, CallFailed, Calling, Failure, Handle, How, Joining, Port};
-use crate::{Runtime, owner};
+use crate::{Runtime, ServerEndpoint, owner};
 
 /// Virtual time after which a test fails, instead of waiting forever.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -36,7 +36,7 @@ impl World {
             version: "test".into(),
             home: home.path().join("home"),
             cwd: home.path().into(),
-            endpoint: Endpoint::Demo,
+            endpoint: ServerEndpoint::Demo,
             engines: BTreeMap::new(),
             record: None,
             reveal_endpoint: false,

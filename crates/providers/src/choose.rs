@@ -1,24 +1,9 @@
-//! Chooses the model of a call, with its endpoint and properties.
+//! The choice of a model for a call.
 //!
 //! The first of these that a session has: a model of its provider registry, its single provider, the endpoint that the
 //! server was started with, the built-in demo model.
-//!
-//! * `fallback`: the fallback model for a rate-limited one.
-//! * `list`: lists of models for clients.
-//! * `provider`: configured providers, with their wire formats, routes and credentials.
-//! * `recordings`: replay and recording of model calls.
-//! * `reveal`: endpoint and credentials of a session, for its client.
-//! * `token`: credentials that a client supplies before each request.
-//! * `tunnel`: a client that transports model requests itself.
 
-mod fallback;
-mod list;
-mod provider;
-mod recordings;
-mod reveal;
-mod token;
-mod tunnel;
-
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_model::catalog::{Catalog, ModelInfo};
@@ -30,24 +15,14 @@ use baton_model::messages::MessagesModel;
 use baton_model::responses::ResponsesModel;
 use baton_model::retry::Retries;
 use baton_model::{Carrier, ErrorKind, Model, ModelError};
+use baton_protocol::Json;
 use baton_protocol::provider::{ProviderConfig, ProviderKind, ProviderModel};
-use baton_protocol::{AgentId, Json, SessionId};
 use serde_json::Value;
 
-pub use self::list::{client_model_entry, with_client_models};
-use self::recordings::Recordings;
-pub use self::tunnel::{ResponsePart, Tunnel};
-use crate::options::{self, Options};
-use crate::session::{Hub, Settings};
-
-/// Context window of models for which neither client nor provider states one.
-const DEFAULT_WINDOW: u64 = 128_000;
-
-/// Model for sessions when neither the session nor the endpoint names one.
-const DEFAULT_MODEL: &str = "gpt-4.1";
-
-/// Name of the demo model.
-pub(crate) const DEMO: &str = "baton-demo";
+use crate::recordings::Recordings;
+use crate::{
+    ChosenModel, DEFAULT_MODEL, DEFAULT_WINDOW, DEMO, ModelCaller, ServerEndpoint, SessionProviders, Tunnel,
+};
 
 /// Endpoint for requests through a tunnel, when none is configured.
 const COPILOT: &str = "https://api.githubcopilot.com";
@@ -60,54 +35,26 @@ const API_VERSION: &str = "2026-08-01";
 /// Models of the server: endpoints, catalogue, recordings and transport.
 pub struct Models {
     network: Arc<HttpClient>,
-    catalog: Catalog,
-    default: options::Endpoint,
+    pub(super) catalog: Catalog,
+    default: ServerEndpoint,
     version: String,
-    recordings: Recordings,
+    pub(super) recordings: Recordings,
     /// Client that transports model requests itself, if there is one.
     pub tunnel: Arc<Tunnel>,
-    pub(crate) retries: Retries,
-}
-
-/// The conversation that calls a model.
-pub(crate) struct ModelCaller<'a> {
-    pub(crate) session: &'a SessionId,
-    pub(crate) settings: &'a Settings,
-    pub(crate) hub: &'a Arc<Hub>,
-    /// Sub-agent that calls; `None` for the main conversation.
-    pub(crate) agent: Option<&'a AgentId>,
-    /// Model that the conversation has chosen.
-    pub(crate) model: Option<&'a str>,
-}
-
-/// Returns the interaction type of a model call, as SDKs name it.
-pub(crate) fn interaction_type(of_agent: bool) -> &'static str {
-    if of_agent { "conversation-subagent" } else { "conversation-agent" }
-}
-
-/// A model, ready to be called.
-pub(crate) struct ChosenModel {
-    pub(crate) model: Arc<dyn Model>,
-    /// Name on the wire.
-    pub(crate) wire_name: String,
-    /// Maximum number of tokens of a request.
-    pub(crate) token_limit: u64,
-    pub(crate) max_output_tokens: Option<u64>,
-    pub(crate) vision: bool,
-    /// Whether the endpoint is the client's own ("bring your own key").
-    pub(crate) byok: bool,
+    /// Schedule of retries.
+    pub retries: Retries,
 }
 
 /// Wire format of an endpoint, with its variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wire {
+pub(super) enum Wire {
     Chat(ChatVariant),
     Responses(Carrier),
     Messages,
 }
 
 impl Wire {
-    fn model(self, endpoint: Endpoint, transport: Arc<dyn Transport>) -> Arc<dyn Model> {
+    pub(super) fn model(self, endpoint: Endpoint, transport: Arc<dyn Transport>) -> Arc<dyn Model> {
         match self {
             Self::Chat(dialect) => Arc::new(ChatModel::new(endpoint, dialect, transport)),
             Self::Responses(carrier) => Arc::new(ResponsesModel::new(endpoint, carrier, transport)),
@@ -117,13 +64,15 @@ impl Wire {
 }
 
 impl Models {
-    pub(crate) fn new(options: &Options) -> Self {
+    /// Creates the models of a server with this endpoint and version. Model calls are recorded to `record_to`.
+    #[must_use]
+    pub fn new(endpoint: ServerEndpoint, version: &str, record_to: Option<PathBuf>) -> Self {
         Self {
             network: Arc::new(HttpClient::new()),
             catalog: Catalog::default(),
-            default: options.endpoint.clone(),
-            version: options.version.clone(),
-            recordings: Recordings::new(options),
+            recordings: Recordings::new(&endpoint, record_to),
+            default: endpoint,
+            version: version.to_owned(),
             tunnel: Arc::default(),
             retries: Retries::default(),
         }
@@ -135,7 +84,7 @@ impl Models {
     }
 
     /// Returns the transport to models: the tunnel, if a client offers one, otherwise the network.
-    fn transport(&self, caller: Option<&ModelCaller<'_>>) -> Arc<dyn Transport> {
+    pub(super) fn transport(&self, caller: Option<&ModelCaller<'_>>) -> Arc<dyn Transport> {
         match self.tunnel.transport(caller) {
             Some(tunnel) => tunnel,
             None => self.network.clone(),
@@ -143,28 +92,31 @@ impl Models {
     }
 
     /// Returns the endpoint of sessions without a provider.
-    fn default(&self) -> options::Endpoint {
+    pub(super) fn default(&self) -> ServerEndpoint {
         match &self.default {
             // A client that opens a tunnel expects model requests; the demo model sends none.
-            options::Endpoint::Demo if self.tunnel.is_open() => {
-                options::Endpoint::Copilot { url: COPILOT.to_owned(), token: None }
+            ServerEndpoint::Demo if self.tunnel.is_open() => {
+                ServerEndpoint::Copilot { url: COPILOT.to_owned(), token: None }
             }
             other => other.clone(),
         }
     }
 
     /// Chooses the model of the next call.
-    pub(crate) async fn choose(&self, caller: &ModelCaller<'_>) -> Result<ChosenModel, ModelError> {
+    ///
+    /// # Errors
+    /// When the session names a provider that cannot be used; the message says why and what to do.
+    pub async fn choose(&self, caller: &ModelCaller<'_>) -> Result<ChosenModel, ModelError> {
         let chosen = self.find(caller).await?;
         let settings = caller.settings;
-        self.recordings.record(chosen, settings.provider.iter().chain(&settings.providers)).await
+        self.recordings.record(chosen, settings.provider.into_iter().chain(settings.providers)).await
     }
 
     async fn find(&self, caller: &ModelCaller<'_>) -> Result<ChosenModel, ModelError> {
-        if let Some((provider, model)) = registered(caller.settings, caller.model)? {
+        if let Some((provider, model)) = registered(&caller.settings, caller.model)? {
             return self.provider_model(caller, provider, Some(model)).await;
         }
-        if let Some(provider) = &caller.settings.provider {
+        if let Some(provider) = caller.settings.provider {
             return self.provider_model(caller, provider, None).await;
         }
         if caller.settings.provider_lost {
@@ -176,7 +128,7 @@ impl Models {
             return Err(ModelError::new(ErrorKind::BadRequest, "", why));
         }
         match self.default() {
-            options::Endpoint::Demo => Ok(ChosenModel {
+            ServerEndpoint::Demo => Ok(ChosenModel {
                 model: Arc::new(DemoModel::default()),
                 wire_name: caller.model.unwrap_or(DEMO).to_owned(),
                 token_limit: DEFAULT_WINDOW,
@@ -184,16 +136,16 @@ impl Models {
                 vision: false,
                 byok: false,
             }),
-            options::Endpoint::Copilot { url, token } => {
+            ServerEndpoint::Copilot { url, token } => {
                 let endpoint = self.copilot(&url, token.as_deref(), caller)?;
                 self.listed_model(endpoint, Wire::Chat(ChatVariant::Copilot), caller, None).await
             }
-            options::Endpoint::Provider { provider, .. } if provider.kind == Some(ProviderKind::Replay) => {
+            ServerEndpoint::Provider { provider, .. } if provider.kind == Some(ProviderKind::Replay) => {
                 self.provider_model(caller, &provider, None).await
             }
-            options::Endpoint::Provider { provider, model } => {
+            ServerEndpoint::Provider { provider, model } => {
                 let (endpoint, wire) =
-                    self.endpoint_of(&provider, caller.settings, caller.model.or(model.as_deref()))?;
+                    self.endpoint_of(&provider, &caller.settings, caller.model.or(model.as_deref()))?;
                 self.listed_model(endpoint, wire, caller, model.as_deref()).await
             }
         }
@@ -223,7 +175,7 @@ impl Models {
         let info = known.iter().find(|info| info.id == name);
         let sockets = caller.settings.sockets.unwrap_or(true);
         let wire = info.map_or(wire, |info| listed_wire(info, wire, sockets));
-        let vision = overridden_vision(caller.settings.model_capabilities.as_ref());
+        let vision = overridden_vision(caller.settings.model_capabilities);
         Ok(ChosenModel {
             model: wire.model(endpoint, transport),
             wire_name: name,
@@ -235,14 +187,14 @@ impl Models {
     }
 
     /// Returns the Copilot endpoint for a conversation. The session's token takes precedence over the server's.
-    fn copilot(
+    pub(super) fn copilot(
         &self,
         url: &str,
         token: Option<&str>,
         caller: &ModelCaller<'_>,
     ) -> Result<Endpoint, ModelError> {
-        let token = caller.settings.github_token.as_deref().or(token);
-        let mut endpoint = self.endpoint(url, token.map_or(Auth::None, Auth::bearer), caller.settings)?;
+        let token = caller.settings.github_token.or(token);
+        let mut endpoint = self.endpoint(url, token.map_or(Auth::None, Auth::bearer), &caller.settings)?;
         let own = [
             ("Copilot-Integration-Id", INTEGRATION),
             ("X-GitHub-Api-Version", API_VERSION),
@@ -252,21 +204,26 @@ impl Models {
         Ok(endpoint)
     }
 
-    fn endpoint(&self, url: &str, auth: Auth, settings: &Settings) -> Result<Endpoint, ModelError> {
+    pub(super) fn endpoint(
+        &self,
+        url: &str,
+        auth: Auth,
+        settings: &SessionProviders<'_>,
+    ) -> Result<Endpoint, ModelError> {
         let bad = |error| {
             let why = format!("invalid model endpoint {url:?}: {error}");
             ModelError::new(ErrorKind::BadRequest, url, why)
         };
         let mut endpoint = Endpoint::new(url).map_err(bad)?.with_auth(auth);
-        let client = settings.client_name.as_deref().unwrap_or("sdk");
+        let client = settings.client_name.unwrap_or("sdk");
         endpoint.user_agent = format!("baton/{} (GitHub Copilot SDK; {client})", self.version);
         Ok(endpoint)
     }
 }
 
 /// Finds a model in the session's registry. Without a name it is the first one, unless the session has a single provider.
-fn registered<'a>(
-    settings: &'a Settings,
+pub(super) fn registered<'a>(
+    settings: &SessionProviders<'a>,
     name: Option<&str>,
 ) -> Result<Option<(&'a ProviderConfig, &'a ProviderModel)>, ModelError> {
     let model = match name {
@@ -308,7 +265,7 @@ fn limit_of(info: &ModelInfo) -> Option<u64> {
 }
 
 /// Returns the client's override of whether the model accepts images.
-fn overridden_vision(capabilities: Option<&Json>) -> Option<bool> {
+pub(super) fn overridden_vision(capabilities: Option<&Json>) -> Option<bool> {
     let overrides: Value = capabilities.and_then(|json: &Json| json.parse().ok())?;
     overrides.pointer("/supports/vision")?.as_bool()
 }

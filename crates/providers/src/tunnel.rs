@@ -18,11 +18,10 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::{ModelCaller, interaction_type};
-use crate::session::{CallFailed, Calling};
+use crate::{CallFailed, Calling, ModelCaller, interaction_type};
 
 /// Function that calls the client.
-pub(crate) type Call = Arc<dyn Fn(&'static str, Value) -> Calling + Send + Sync>;
+pub type Call = Arc<dyn Fn(&'static str, Value) -> Calling + Send + Sync>;
 
 /// Part of a response, sent by the client.
 pub enum ResponsePart {

@@ -9,15 +9,15 @@ use baton_protocol::{ClientId, SessionId};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{ModelCaller, Wire};
-use crate::session::Hub;
+use crate::choose::Wire;
+use crate::{CallFailed, Clients, ModelCaller};
 
 /// Name of a provider without a name: the session's only one.
 const UNNAMED: &str = "default";
 
 /// Source of a provider's tokens: the client that configured it.
 pub(super) struct TokenSource {
-    hub: Arc<Hub>,
+    clients: Arc<dyn Clients>,
     session: SessionId,
     owner: Option<ClientId>,
     provider: String,
@@ -31,9 +31,9 @@ struct TokenReply {
 impl TokenSource {
     pub(super) fn new(caller: &ModelCaller<'_>, provider: Option<&str>) -> Self {
         Self {
-            hub: caller.hub.clone(),
+            clients: caller.clients.clone(),
             session: caller.session.clone(),
-            owner: caller.settings.provider_owner,
+            owner: caller.settings.owner,
             provider: provider.unwrap_or(UNNAMED).to_owned(),
         }
     }
@@ -45,11 +45,14 @@ impl TokenSource {
             let message = format!("no token for provider {provider:?} at {host}: {why}");
             ModelError::new(ErrorKind::Auth, host, message)
         };
-        let port = self.owner.and_then(|owner| self.hub.port(owner));
-        let Some(port) = port else { return Err(failed("the client that configured it has disconnected")) };
+        let gone = || failed("the client that configured it has disconnected");
+        let owner = self.owner.ok_or_else(gone)?;
         let params = json!({ "sessionId": self.session, "providerName": provider });
-        let reply = port.call("providerToken.getToken", params).await;
-        let reply = reply.map_err(|error| failed(&error.to_string()))?;
+        let reply = self.clients.call(owner, "providerToken.getToken", params).await;
+        let reply = reply.map_err(|error| match error {
+            CallFailed::Gone => gone(),
+            CallFailed::Refused(_) => failed(&error.to_string()),
+        })?;
         let reply: TokenReply = reply.parse().map_err(|_| failed("malformed reply of the client"))?;
         Ok(reply.token)
     }

@@ -3,8 +3,7 @@
 use baton_model::catalog::ModelInfo;
 use baton_protocol::provider::ProviderModel;
 
-use super::{ModelCaller, Models};
-use crate::options;
+use crate::{ModelCaller, Models, ServerEndpoint};
 
 /// Id in the provider's list that leaves the choice of a model to the provider.
 const AUTO: &str = "auto";
@@ -12,21 +11,21 @@ const AUTO: &str = "auto";
 impl Models {
     /// Chooses a model other than the current one: of a different provider if the session has several, because rate limits
     /// belong to accounts; otherwise of the same endpoint. Returns `None` if there is no other model.
-    pub(crate) async fn fallback(&self, caller: &ModelCaller<'_>) -> Option<String> {
-        let settings = caller.settings;
+    pub async fn fallback(&self, caller: &ModelCaller<'_>) -> Option<String> {
+        let settings = &caller.settings;
         if !settings.models.is_empty() {
-            return from_registry(&settings.models, caller.model);
+            return from_registry(settings.models, caller.model);
         }
         // A provider without a registry has only the session's model.
         if settings.provider.is_some() {
             return None;
         }
         let (endpoint, configured) = match self.default() {
-            options::Endpoint::Demo => return None,
-            options::Endpoint::Copilot { url, token } => {
+            ServerEndpoint::Demo => return None,
+            ServerEndpoint::Copilot { url, token } => {
                 (self.copilot(&url, token.as_deref(), caller).ok()?, None)
             }
-            options::Endpoint::Provider { provider, model } => {
+            ServerEndpoint::Provider { provider, model } => {
                 (self.endpoint_of(&provider, settings, model.as_deref()).ok()?.0, model)
             }
         };

@@ -4,22 +4,25 @@ use baton_model::ModelError;
 use baton_protocol::provider::{ProviderConfig, ProviderKind};
 use serde_json::{Value, json};
 
-use super::{ModelCaller, Models, registered};
-use crate::options;
+use crate::choose::registered;
+use crate::{ModelCaller, Models, ServerEndpoint};
 
 impl Models {
     /// Returns the endpoint of the next model call; `None` for the demo model.
-    pub(crate) fn reveal(&self, caller: &ModelCaller<'_>) -> Result<Option<Value>, ModelError> {
-        let registered = registered(caller.settings, caller.model)?.map(|(provider, _)| provider);
-        if let Some(provider) = registered.or(caller.settings.provider.as_ref()) {
+    ///
+    /// # Errors
+    /// When the session names a provider that cannot be used.
+    pub fn reveal(&self, caller: &ModelCaller<'_>) -> Result<Option<Value>, ModelError> {
+        let registered = registered(&caller.settings, caller.model)?.map(|(provider, _)| provider);
+        if let Some(provider) = registered.or(caller.settings.provider) {
             return Ok(Some(endpoint_of(provider)));
         }
         match self.default() {
-            options::Endpoint::Demo => Ok(None),
-            options::Endpoint::Provider { provider, .. } => Ok(Some(endpoint_of(&provider))),
-            options::Endpoint::Copilot { url, token } => {
+            ServerEndpoint::Demo => Ok(None),
+            ServerEndpoint::Provider { provider, .. } => Ok(Some(endpoint_of(&provider))),
+            ServerEndpoint::Copilot { url, token } => {
                 let endpoint = self.copilot(&url, token.as_deref(), caller)?;
-                let token = caller.settings.github_token.as_ref().or(token.as_ref());
+                let token = caller.settings.github_token.or(token.as_deref());
                 let mut headers: serde_json::Map<String, Value> =
                     endpoint.headers.into_iter().map(|(name, value)| (name, value.into())).collect();
                 headers.insert("User-Agent".to_owned(), endpoint.user_agent.into());

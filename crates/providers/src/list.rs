@@ -6,10 +6,8 @@ use baton_model::endpoint::Auth;
 use baton_protocol::provider::{ProviderKind, ProviderModel};
 use serde_json::{Value, json};
 
-use super::recordings::REPLAY;
-use super::{DEFAULT_MODEL, DEFAULT_WINDOW, DEMO, Models};
-use crate::options;
-use crate::session::Settings;
+use crate::recordings::REPLAY;
+use crate::{DEFAULT_MODEL, DEFAULT_WINDOW, DEMO, Models, ServerEndpoint, SessionProviders};
 
 impl Models {
     /// Lists the models of the server's endpoint.
@@ -17,19 +15,19 @@ impl Models {
     /// # Errors
     /// When the endpoint cannot be reached, or has no list.
     pub async fn list(&self) -> Result<Vec<Value>, ModelError> {
-        let settings = Settings::default();
+        let settings = SessionProviders::default();
         let endpoint = match self.default() {
-            options::Endpoint::Demo => return Ok(vec![demo_entry()]),
-            options::Endpoint::Copilot { url, token } => {
+            ServerEndpoint::Demo => return Ok(vec![demo_entry()]),
+            ServerEndpoint::Copilot { url, token } => {
                 self.endpoint(&url, token.as_deref().map_or(Auth::None, Auth::bearer), &settings)?
             }
-            options::Endpoint::Provider { provider, .. } if provider.kind == Some(ProviderKind::Replay) => {
+            ServerEndpoint::Provider { provider, .. } if provider.kind == Some(ProviderKind::Replay) => {
                 let recorded = ProviderModel { id: REPLAY.to_owned(), ..ProviderModel::default() };
                 let mut entry = client_model_entry(&recorded);
                 entry["id"] = REPLAY.into();
                 return Ok(vec![entry]);
             }
-            options::Endpoint::Provider { provider, model } => {
+            ServerEndpoint::Provider { provider, model } => {
                 self.endpoint_of(&provider, &settings, model.as_deref())?.0
             }
         };
@@ -39,7 +37,7 @@ impl Models {
 
     /// Returns the id of the server's default model.
     pub async fn usual(&self) -> String {
-        if let options::Endpoint::Provider { model: Some(model), .. } = self.default() {
+        if let ServerEndpoint::Provider { model: Some(model), .. } = self.default() {
             return model;
         }
         let first =
@@ -53,14 +51,14 @@ impl Models {
 /// # Errors
 /// When the server's own models cannot be listed and the client configured none.
 pub fn with_client_models(
-    brought: &[ProviderModel],
-    ours: Result<Vec<Value>, ModelError>,
+    of_client: &[ProviderModel],
+    of_server: Result<Vec<Value>, ModelError>,
 ) -> Result<Vec<Value>, ModelError> {
-    let brought: Vec<Value> = brought.iter().map(client_model_entry).collect();
-    match ours {
-        Ok(ours) => Ok(brought.into_iter().chain(ours).collect()),
+    let of_client: Vec<Value> = of_client.iter().map(client_model_entry).collect();
+    match of_server {
+        Ok(of_server) => Ok(of_client.into_iter().chain(of_server).collect()),
         // A client that configures models does not need the server's.
-        Err(_) if !brought.is_empty() => Ok(brought),
+        Err(_) if !of_client.is_empty() => Ok(of_client),
         Err(error) => Err(error),
     }
 }

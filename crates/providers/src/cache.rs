@@ -9,23 +9,23 @@ use baton_protocol::provider::ProviderConfig;
 
 /// Providers by session, in memory only.
 #[derive(Default)]
-pub(crate) struct ProviderCache {
+pub struct ProviderCache {
     providers: Mutex<HashMap<SessionId, ProviderConfig>>,
 }
 
 impl ProviderCache {
     /// Sets the provider of a session.
-    pub(crate) fn set(&self, session: &SessionId, provider: &ProviderConfig) {
+    pub fn set(&self, session: &SessionId, provider: &ProviderConfig) {
         self.providers().insert(session.clone(), provider.clone());
     }
 
     /// Returns the provider of a session.
-    pub(crate) fn get(&self, session: &SessionId) -> Option<ProviderConfig> {
+    pub fn get(&self, session: &SessionId) -> Option<ProviderConfig> {
         self.providers().get(session).cloned()
     }
 
     /// Removes the provider of a deleted session.
-    pub(crate) fn remove(&self, session: &SessionId) {
+    pub fn remove(&self, session: &SessionId) {
         self.providers().remove(session);
     }
 

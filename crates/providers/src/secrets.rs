@@ -11,7 +11,8 @@ use baton_protocol::provider::ProviderConfig;
 use baton_protocol::tool::ToolResult;
 use serde_json::Value;
 
-use crate::options::{Endpoint, Options};
+use crate::ServerEndpoint;
+use crate::endpoint::keys_of;
 
 /// Replacement of a secret.
 const REDACTED: &str = "[REDACTED]";
@@ -29,26 +30,22 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Creates the list, with the credentials of the server itself.
-    pub(crate) fn of(options: &Options) -> Self {
-        let of_endpoint = match &options.endpoint {
-            Endpoint::Copilot { token, .. } => token.iter().cloned().collect(),
-            Endpoint::Provider { provider, .. } => keys_of(provider),
-            Endpoint::Demo => Vec::new(),
-        };
+    /// Creates the list, with the credentials of the server's endpoint, and other ones of the server.
+    #[must_use]
+    pub fn new(endpoint: &ServerEndpoint, others: &[String]) -> Self {
         let secrets = Self::default();
-        secrets.add_keys(of_endpoint.into_iter().chain(options.secrets.iter().cloned()));
+        secrets.add_keys(endpoint.keys().into_iter().chain(others.iter().cloned()));
         secrets
     }
 
     /// Adds the credentials in the parameters of a session.
-    pub(crate) fn add_client_credentials(&self, params: &SessionParams) {
+    pub fn add_client_credentials(&self, params: &SessionParams) {
         let providers = params.provider.iter().chain(params.providers.iter().flatten());
         self.add_keys(providers.flat_map(keys_of).chain(params.git_hub_token.clone()));
     }
 
     /// Adds the credentials of providers.
-    pub(crate) fn add_keys_of<'a>(&self, providers: impl Iterator<Item = &'a ProviderConfig>) {
+    pub fn add_keys_of<'a>(&self, providers: impl Iterator<Item = &'a ProviderConfig>) {
         self.add_keys(providers.flat_map(keys_of));
     }
 
@@ -69,14 +66,16 @@ impl Secrets {
     }
 
     /// Returns the text with all secrets redacted.
-    pub(crate) fn hide_in(&self, text: &str) -> String {
+    #[must_use]
+    pub fn hide_in(&self, text: &str) -> String {
         let mut text = text.to_owned();
         hide(&self.values.read().unwrap_or_else(PoisonError::into_inner), &mut text);
         text
     }
 
     /// Returns the tool result with all secrets redacted.
-    pub(crate) fn hide(&self, mut result: ToolResult) -> ToolResult {
+    #[must_use]
+    pub fn hide(&self, mut result: ToolResult) -> ToolResult {
         let known = self.values.read().unwrap_or_else(PoisonError::into_inner);
         if !known.is_empty() {
             let texts =
@@ -91,11 +90,6 @@ impl Secrets {
         }
         result
     }
-}
-
-/// Returns the credentials of a provider.
-fn keys_of(provider: &ProviderConfig) -> Vec<String> {
-    provider.api_key.iter().chain(&provider.bearer_token).cloned().collect()
 }
 
 fn hide(secrets: &[String], text: &mut String) {

@@ -7,10 +7,10 @@ use baton_model::endpoint::{Auth, Endpoint};
 use baton_model::{Carrier, ErrorKind, ModelError, messages};
 use baton_protocol::provider::{ProviderConfig, ProviderKind, ProviderModel, ProviderTransport, WireApi};
 
-use super::recordings::REPLAY;
-use super::token::{TokenModel, TokenSource};
-use super::{ChosenModel, DEFAULT_WINDOW, ModelCaller, Models, Wire, overridden_vision};
-use crate::session::Settings;
+use crate::choose::{Wire, overridden_vision};
+use crate::recordings::REPLAY;
+use crate::token::{TokenModel, TokenSource};
+use crate::{ChosenModel, DEFAULT_WINDOW, ModelCaller, Models, SessionProviders};
 
 impl Models {
     /// Returns a model of a configured provider.
@@ -24,7 +24,7 @@ impl Models {
             return self.replay_model(caller, provider).await;
         }
         let name = wire_name(provider, entry, caller.model)?;
-        let (endpoint, wire) = self.endpoint_of(provider, caller.settings, Some(name))?;
+        let (endpoint, wire) = self.endpoint_of(provider, &caller.settings, Some(name))?;
         let transport = self.transport(Some(caller));
         let model = if provider.has_bearer_token_provider == Some(true) {
             let tokens = TokenSource::new(caller, provider.name.as_deref());
@@ -34,7 +34,7 @@ impl Models {
         };
         let limit = |of: fn(&ProviderModel) -> Option<u64>| entry.and_then(of);
         let token_limit = limit(|m| m.max_prompt_tokens).or_else(|| limit(|m| m.max_context_window_tokens));
-        let vision = overridden_vision(caller.settings.model_capabilities.as_ref());
+        let vision = overridden_vision(caller.settings.model_capabilities);
         let vision =
             vision.or_else(|| overridden_vision(entry.and_then(|entry| entry.capabilities.as_ref())));
         Ok(ChosenModel {
@@ -59,7 +59,7 @@ impl Models {
             wire_name: caller.model.unwrap_or(REPLAY).to_owned(),
             token_limit: provider.max_prompt_tokens.unwrap_or(DEFAULT_WINDOW),
             max_output_tokens: provider.max_output_tokens,
-            vision: overridden_vision(caller.settings.model_capabilities.as_ref()).unwrap_or(true),
+            vision: overridden_vision(caller.settings.model_capabilities).unwrap_or(true),
             byok: true,
         })
     }
@@ -68,7 +68,7 @@ impl Models {
     pub(super) fn endpoint_of(
         &self,
         provider: &ProviderConfig,
-        settings: &Settings,
+        settings: &SessionProviders<'_>,
         model: Option<&str>,
     ) -> Result<(Endpoint, Wire), ModelError> {
         if provider.base_url.trim().is_empty() {

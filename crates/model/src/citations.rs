@@ -1,9 +1,10 @@
 //! Citations in the form for SDKs: sources, and the spans of the response that cite them.
 
-use baton_model::{Citation, SourceRange};
 use baton_protocol::Json;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
+
+use crate::{Citation, SourceRange};
 
 /// Citations of a message.
 #[derive(Serialize)]
@@ -60,7 +61,8 @@ impl From<&SourceRange> for Location {
 
 /// Returns the citations of a message; `None` if it has none. Ids of sources begin with that of the message, because they
 /// must be unique in a turn, which can have several messages.
-pub(super) fn to_json(message: &str, endpoint: &str, text: &str, citations: &[Citation]) -> Option<Json> {
+#[must_use]
+pub fn to_json(message: &str, endpoint: &str, text: &str, citations: &[Citation]) -> Option<Json> {
     let provider = if endpoint.ends_with("/messages") { "anthropic" } else { "openai" };
     let mut result = Citations { sources: Vec::new(), spans: Vec::new() };
     for citation in citations {

@@ -10,8 +10,8 @@ use baton_model::{ErrorKind, Model, ModelError};
 use baton_protocol::provider::ProviderConfig;
 use tokio::sync::OnceCell;
 
-use super::ChosenModel;
-use crate::options::{self, Options};
+use crate::endpoint::keys_of;
+use crate::{ChosenModel, ServerEndpoint};
 
 /// Default name of a replayed model.
 pub(super) const REPLAY: &str = "replay";
@@ -32,18 +32,8 @@ pub(super) struct Recordings {
 }
 
 impl Recordings {
-    pub(super) fn new(options: &Options) -> Self {
-        let secrets = match &options.endpoint {
-            options::Endpoint::Copilot { token, .. } => token.iter().cloned().collect(),
-            options::Endpoint::Provider { provider, .. } => secrets_of(provider).collect(),
-            options::Endpoint::Demo => Vec::new(),
-        };
-        Self {
-            record_to: options.record.clone(),
-            secrets,
-            recorder: OnceCell::new(),
-            replays: Mutex::default(),
-        }
+    pub(super) fn new(endpoint: &ServerEndpoint, record_to: Option<PathBuf>) -> Self {
+        Self { record_to, secrets: endpoint.keys(), recorder: OnceCell::new(), replays: Mutex::default() }
     }
 
     /// Wraps a model so that its calls are recorded, if the server records.
@@ -54,7 +44,7 @@ impl Recordings {
     ) -> Result<ChosenModel, ModelError> {
         let Some(path) = &self.record_to else { return Ok(chosen) };
         let create = || {
-            let secrets = self.secrets.iter().cloned().chain(providers.flat_map(secrets_of)).collect();
+            let secrets = self.secrets.iter().cloned().chain(providers.flat_map(keys_of)).collect();
             let path = path.clone();
             async move {
                 let created = tokio::task::spawn_blocking(move || Recorder::create(&path, secrets)).await;
@@ -102,8 +92,4 @@ fn read(path: &Path) -> Result<String, String> {
 fn unusable(path: &Path, why: &str) -> ModelError {
     let path = path.display();
     ModelError::new(ErrorKind::BadRequest, REPLAY, format!("cannot use the recording {path}: {why}"))
-}
-
-fn secrets_of(provider: &ProviderConfig) -> impl Iterator<Item = String> {
-    provider.api_key.clone().into_iter().chain(provider.bearer_token.clone())
 }
