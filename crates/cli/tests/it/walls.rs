@@ -13,6 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Crates that know nothing of a live session.
     ("core", &["protocol"]),
     ("store", &["private", "protocol"]),
+    ("postgres", &["protocol", "store"]),
     ("model", &["protocol"]),
     ("agent", &["core", "model", "private", "process", "protocol"]),
     ("engines", &["agent", "private", "process", "protocol"]),
@@ -59,8 +60,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Wire libraries that the runtime, and the crates below it, must not use.
 const WIRE: &[&str] = &["axum", "hyper", "hyper-util", "tower", "utoipa", "tokio-rustls"];
 
-/// The doors, and what they share.
-const DOORS: &[&str] = &["wire", "rpc", "http", "crush", "cli", "testkit"];
+/// The doors and what they share, and the store that is reached over a network.
+const DOORS: &[&str] = &["wire", "rpc", "http", "crush", "cli", "testkit", "postgres"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the directory of all crates").to_owned()

@@ -1,0 +1,138 @@
+//! Sessions in a PostgreSQL database, which any number of servers share.
+//!
+//! * Appends of all sessions are written in groups (`append`): one statement, one round trip, one commit. A
+//!   session that was taken over is refused by the statement's own condition, and the others are not affected.
+//! * Other writes and all reads use connections of two pools (`connect`), which reconnect by themselves.
+//! * Only unnamed statements and no session state are used, so a pooler in transaction mode (pgbouncer) may stand in
+//!   between. No extension, no advisory lock, no `LISTEN`: rows and epochs are the only truth.
+//! * Nothing is connected before the first call that needs it.
+//!
+//! Not here: who is alive, and who takes over. That is [`members`].
+
+mod append;
+mod connect;
+mod error;
+mod location;
+pub mod members;
+mod read;
+mod schema;
+mod tls;
+mod write;
+
+use std::sync::Arc;
+
+use baton_protocol::SessionId;
+use baton_store::{
+    Append, Lease, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError, Summary, Take,
+};
+
+use append::Appends;
+use connect::{Database, with_client};
+pub use location::{Location, LocationError};
+pub use schema::Report;
+
+/// A [`Store`] in a PostgreSQL database.
+pub struct PostgresStore {
+    database: Arc<Database>,
+    appends: Appends,
+    /// Place of the sessions that this store creates.
+    place: String,
+}
+
+impl PostgresStore {
+    /// Creates a store in this database. It is connected, and its tables are created, on first use. `place` names
+    /// where the working directories of new sessions are.
+    ///
+    /// # Errors
+    /// When TLS cannot be configured, for example because the file of `sslrootcert` cannot be read.
+    pub fn new(location: &Location, place: impl Into<String>) -> Result<Self, LocationError> {
+        let database = Arc::new(Database::new(location)?);
+        Ok(Self { appends: Appends::new(Arc::clone(&database)), database, place: place.into() })
+    }
+
+    /// Connects, creates or checks the tables, and reads the settings of the database that matter.
+    ///
+    /// # Errors
+    /// When the database cannot be used; the message says why and what to do.
+    pub async fn check(&self) -> Result<Report, StoreError> {
+        let report = with_client!(self.database.reading(), |client| schema::report(&client).await);
+        report.map_err(|fault| self.database.failed("open", fault))
+    }
+
+    /// Waits for queued appends, and closes all connections. Later calls fail.
+    pub async fn close(&self) {
+        self.appends.close().await;
+        self.database.close();
+    }
+
+    /// Returns the location of the database, without its password.
+    #[must_use]
+    pub fn location(&self) -> &str {
+        self.database.name()
+    }
+}
+
+impl Store for PostgresStore {
+    fn commits(&self) -> Option<u64> {
+        Some(self.appends.commits())
+    }
+
+    fn create(&self, new: NewSession) -> Reply<'_, Lease> {
+        Box::pin(write::create(&self.database, new, &self.place))
+    }
+
+    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened> {
+        let session = session.clone();
+        Box::pin(async move {
+            let lease = write::acquire(&self.database, &session, &owner, take).await?;
+            let opened =
+                with_client!(self.database.reading(), |client| read::opened(&client, lease.clone()).await);
+            opened.map_err(|fault| self.database.failed("read", fault))
+        })
+    }
+
+    fn append_shared(&self, append: Arc<Append>) -> Reply<'_, Seq> {
+        Box::pin(self.appends.append(append))
+    }
+
+    fn release(&self, lease: Lease) -> Reply<'_, ()> {
+        Box::pin(write::release(&self.database, lease))
+    }
+
+    fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>> {
+        let session = session.clone();
+        Box::pin(async move {
+            let found =
+                with_client!(self.database.reading(), |client| read::records(&client, &session, span).await);
+            found.map_err(|fault| self.database.failed("read", fault))
+        })
+    }
+
+    fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>> {
+        let session = session.clone();
+        Box::pin(async move {
+            let found =
+                with_client!(self.database.reading(), |client| read::summary(&client, &session).await);
+            found.map_err(|fault| self.database.failed("read", fault))
+        })
+    }
+
+    fn list(&self) -> Reply<'_, Vec<Summary>> {
+        Box::pin(async move {
+            let found = with_client!(self.database.reading(), |client| read::list(&client).await);
+            found.map_err(|fault| self.database.failed("read", fault))
+        })
+    }
+
+    fn delete(&self, session: &SessionId) -> Reply<'_, bool> {
+        Box::pin(write::delete(&self.database, session.clone(), None))
+    }
+
+    fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool> {
+        Box::pin(write::delete(&self.database, session.clone(), Some(take)))
+    }
+
+    fn probe(&self) -> Reply<'_, ()> {
+        Box::pin(write::probe(&self.database))
+    }
+}
