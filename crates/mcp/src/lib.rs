@@ -8,7 +8,6 @@
 //! Servers are strangers. Whatever one does (hang, flood, lie, die), the cost is the call: messages, lists, texts, logs and
 //! times are bounded, and the end of a connection is an ordinary event. Nothing here decides whether a tool may be called.
 
-mod authorization;
 mod client;
 pub mod config;
 mod expand;
@@ -27,7 +26,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use authorization::authorization;
 pub use client::{AuthReason, Client, Notice, Question};
 pub use config::{ConfigError, Local, Reach, Remote, RemoteKind, ServerConfig, ToolFilter};
 pub use host::{Host, HostOptions, Listed, OfferedTool};

@@ -7,28 +7,21 @@
 mod handler;
 mod lines;
 mod remote;
+mod request;
 mod sse;
 mod stdio;
 
 use std::os::unix::process::ExitStatusExt;
-use std::pin::pin;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rmcp::model::{
-    CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest, CustomRequest,
-    ProtocolVersion, RequestMetaObject,
-};
-use rmcp::service::{
-    ClientInitializeError, Peer, PeerRequestOptions, RequestHandle, RunningService,
-    RunningServiceCancellationToken, ServiceError,
-};
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientInitializeError, Peer, RunningService, RunningServiceCancellationToken};
 use rmcp::transport::IntoTransport;
 use rmcp::{RoleClient, serve_client};
-use serde_json::{Map, Value, json};
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::handler::Handler;
@@ -41,19 +34,12 @@ use crate::config::{Remote, RemoteKind};
 use crate::http::Http;
 use crate::lock;
 use crate::log::ServerLog;
-use crate::outcome::CallError;
 use crate::text::clean;
 
 /// How long a server may take from its start to the end of the handshake. `npx` downloads the server first.
 const HANDSHAKE: Duration = Duration::from_secs(60);
-/// How long a server may take to list something.
-const LISTING: Duration = Duration::from_secs(30);
 /// How long a connection may take to close.
 const CLOSING: Duration = Duration::from_secs(3);
-/// How long a call may take in all, however much progress it reports.
-const LONGEST_CALL: Duration = Duration::from_secs(6 * 3600);
-/// Pages of a list that are read.
-const PAGES: usize = 50;
 
 /// Problem of a handshake whose connection ended.
 const ENDED: &str = "the connection ended during the handshake";
@@ -239,127 +225,6 @@ impl Connection {
         let _ = timeout(CLOSING, self.over.cancelled()).await;
         if let Some(process) = &self.process {
             process.end().await;
-        }
-    }
-
-    /// Calls a tool and returns its `CallToolResult`.
-    pub(crate) async fn call(&self, call: Call) -> Result<Value, CallError> {
-        let Call { tool, arguments, meta, patience, cancel, progress } = call;
-        let params = CallToolRequestParams::new(tool).with_arguments(arguments);
-        let request = ClientRequest::CallToolRequest(rmcp::model::CallToolRequest::new(params));
-        self.request(request, meta, patience, &cancel, Some(progress)).await
-    }
-
-    /// Sends a request with plain parameters.
-    pub(crate) async fn send(&self, method: &str, params: Value) -> Result<Value, CallError> {
-        let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
-        self.request(request, None, LISTING, &CancellationToken::new(), None).await
-    }
-
-    /// Returns all entries of a paginated list.
-    pub(crate) async fn list(&self, method: &str, key: &str, most: usize) -> Result<Vec<Value>, CallError> {
-        let (mut entries, mut params) = (Vec::new(), json!({}));
-        for _ in 0..PAGES {
-            let mut page = self.send(method, params).await?;
-            match page.get_mut(key).map(Value::take) {
-                Some(Value::Array(more)) => entries.extend(more),
-                _ => return Err(CallError::Unusable(format!("the response to {method} has no {key}"))),
-            }
-            match page.get("nextCursor").and_then(Value::as_str).filter(|cursor| !cursor.is_empty()) {
-                Some(cursor) if entries.len() < most => params = json!({ "cursor": cursor }),
-                _ => break,
-            }
-        }
-        entries.truncate(most);
-        Ok(entries)
-    }
-
-    async fn request(
-        &self,
-        request: ClientRequest,
-        meta: Option<Map<String, Value>>,
-        patience: Duration,
-        cancel: &CancellationToken,
-        observer: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-    ) -> Result<Value, CallError> {
-        let mut options = PeerRequestOptions::no_options();
-        if let Some(meta) = meta {
-            options = options.with_meta(RequestMetaObject::from(meta));
-        }
-        let handle = self.peer.send_request_with_option(request, options).await;
-        let handle = handle.map_err(|error| self.failure(error))?;
-        let active = Arc::new(Notify::new());
-        let token = handle.progress_token.clone();
-        let note = active.clone();
-        let observe = move |progress: Progress| {
-            note.notify_one();
-            if let Some(observer) = &observer {
-                observer(progress);
-            }
-        };
-        lock(&self.handler.observers).insert(token.clone(), Arc::new(observe));
-        let outcome = self.outcome(handle, patience, cancel, &active).await;
-        lock(&self.handler.observers).remove(&token);
-        let result = outcome?;
-        serde_json::to_value(result).map_err(|error| CallError::Unusable(error.to_string()))
-    }
-
-    /// Waits for the response, up to the time limit, a cancel or the end of the connection.
-    async fn outcome(
-        &self,
-        handle: RequestHandle<RoleClient>,
-        patience: Duration,
-        cancel: &CancellationToken,
-        active: &Notify,
-    ) -> Result<rmcp::model::ServerResult, CallError> {
-        let id = handle.id.clone();
-        let mut response = pin!(handle.await_response());
-        let mut waiting = self.handler.waiting.subscribe();
-        let last = Instant::now() + LONGEST_CALL;
-        let mut deadline = Instant::now() + patience;
-        let mut ended = pin!(self.gone());
-        let problem = loop {
-            let is_asked = *waiting.borrow_and_update() > 0;
-            tokio::select! {
-                biased;
-                response = &mut response => return response.map_err(|error| self.failure(error)),
-                () = cancel.cancelled() => break CallError::Cancelled,
-                () = &mut ended => return Err(CallError::Closed),
-                () = active.notified() => deadline = Instant::now() + patience,
-                _ = waiting.changed() => deadline = Instant::now() + patience,
-                () = sleep_until(deadline.min(last)), if !is_asked => break CallError::TimedOut,
-            }
-        };
-        let params = CancelledNotificationParam::new(Some(id), Some("the call was cancelled".to_owned()));
-        let notification = CancelledNotification::new(params);
-        // A server that does not read would keep the caller waiting.
-        let _ = timeout(Duration::from_millis(200), self.peer.send_notification(notification.into())).await;
-        Err(problem)
-    }
-
-    /// Waits until the process has exited or the connection was closed.
-    async fn gone(&self) {
-        match &self.process {
-            Some(process) => tokio::select! {
-                () = process.exited.cancelled() => {}
-                () = self.closed.cancelled() => {}
-            },
-            None => self.closed.cancelled().await,
-        }
-    }
-
-    fn failure(&self, error: ServiceError) -> CallError {
-        if self.access.as_ref().is_some_and(|access| access.has_challenge()) {
-            return CallError::Unauthorized;
-        }
-        match error {
-            ServiceError::McpError(error) => {
-                CallError::Refused { code: i64::from(error.code.0), message: clean(&error.message, 10_000) }
-            }
-            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => CallError::Closed,
-            ServiceError::TransportSend(error) => CallError::NotSent(clean(&error.error.to_string(), 1000)),
-            ServiceError::Timeout { .. } => CallError::TimedOut,
-            other => CallError::Unusable(clean(&other.to_string(), 1000)),
         }
     }
 

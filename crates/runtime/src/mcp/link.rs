@@ -11,6 +11,7 @@ use baton_protocol::{Json, SessionId};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
+use super::authorization::authorization;
 use super::network::Network;
 use crate::session::{Handle, Hub, Mail};
 
@@ -156,7 +157,7 @@ impl Link {
         let mut pending = self.open()?;
         let request = pending.id.clone();
         let metadata = self.resource_metadata(&server, &challenge).await;
-        let mut asked = baton_mcp::authorization(&server, &challenge, metadata);
+        let mut asked = authorization(&server, &challenge, metadata);
         asked["requestId"] = json!(request);
         asked["reason"] = json!(reason.as_str());
         self.show("mcp.oauth_required", asked);

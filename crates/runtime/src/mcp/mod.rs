@@ -4,6 +4,7 @@
 //! started with the first turn or the first request about them, never when the session is created, and end with the
 //! session. Their tools go through the same permission policy as all others.
 
+mod authorization;
 mod link;
 mod network;
 mod request;

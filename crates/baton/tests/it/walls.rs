@@ -52,16 +52,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crush", &["core", "protocol", "runtime", "store", "wire"]),
     // Backups, services: they know the home and its store, and no live session.
     ("ops", &["agent", "private", "protocol", "store"]),
-    // The program.
+    // The command line, and the program, which tests the whole.
     ("cli", &["crush", "engines", "http", "model", "ops", "private", "protocol", "rpc", "runtime", "store"]),
+    ("baton", &["cli"]),
     ("testkit", &["protocol"]),
 ];
+
+/// Maximum number of lines in the sources of a crate, with their unit tests.
+const MAX_LINES: usize = 12_000;
 
 /// Wire libraries that the runtime, and the crates below it, must not use.
 const WIRE: &[&str] = &["axum", "hyper", "hyper-util", "tower", "utoipa", "tokio-rustls"];
 
 /// The doors and what they share, and the store that is reached over a network.
-const DOORS: &[&str] = &["wire", "rpc", "http", "crush", "cli", "testkit", "postgres"];
+const DOORS: &[&str] = &["wire", "rpc", "http", "crush", "cli", "baton", "testkit", "postgres"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the directory of all crates").to_owned()
@@ -121,4 +125,29 @@ fn code_map_names_existing_files() {
     assert!(paths.len() > 60, "the map was not read: {paths:?}");
     let missing: Vec<_> = paths.iter().filter(|path| !root.join("crates").join(path).exists()).collect();
     assert!(missing.is_empty(), "ARCHITECTURE.md names files that do not exist: {missing:#?}");
+}
+
+/// Lines of Rust in a directory, with all below it.
+fn lines_in(directory: &Path) -> usize {
+    let entries =
+        std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let lines = entries.map(|path| match path.extension() {
+        _ if path.is_dir() => lines_in(&path),
+        Some(extension) if extension == "rs" => {
+            std::fs::read_to_string(&path).expect("a text").lines().count()
+        }
+        _ => 0,
+    });
+    lines.sum()
+}
+
+#[test]
+fn no_crate_is_larger_than_the_limit() {
+    for name in all() {
+        let lines = lines_in(&crates().join(&name).join("src"));
+        assert!(
+            lines > 0 && lines <= MAX_LINES,
+            "{name} has {lines} lines in src; give a part of it a crate of its own"
+        );
+    }
 }

@@ -1,16 +1,14 @@
 //! Requests for a token, as SDK clients expect them.
 
+use baton_mcp::Challenge;
 use serde_json::{Map, Value, json};
-
-use crate::Challenge;
 
 /// Parameters of a challenge that clients are shown, with their names there.
 const PARAMETERS: [(&str, &str); 3] =
     [("resource_metadata", "resourceMetadataUrl"), ("scope", "scope"), ("error", "error")];
 
 /// Returns the data of a request for a token. Only parameters that the server sent are included.
-#[must_use]
-pub fn authorization(server: &str, challenge: &Challenge, metadata: Option<String>) -> Value {
+pub(super) fn authorization(server: &str, challenge: &Challenge, metadata: Option<String>) -> Value {
     let parameters: Map<String, Value> = PARAMETERS
         .iter()
         .filter_map(|(name, shown)| Some(((*shown).to_owned(), json!(challenge.parameter(name)?))))

@@ -1,4 +1,4 @@
-//! The program `baton`: reads flags, files and the environment, wires the crates together, and prints.
+//! The commands of the program `baton`: reads flags, files and the environment, wires the crates together, and prints.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod args;
@@ -26,7 +26,9 @@ use std::process::ExitCode;
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
 
-fn main() -> ExitCode {
+/// Runs the program with the arguments and the environment of the process. Returns its exit code.
+#[must_use]
+pub fn main() -> ExitCode {
     setup::protect_memory();
     logging::log_panics();
     let cli = match Cli::try_parse() {

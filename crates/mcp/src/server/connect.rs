@@ -1,0 +1,183 @@
+//! Connecting a server: the attempt, its authorization, its end, and the pause before the next one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{Server, Slot, Status};
+use crate::client::{AuthReason, Notice};
+use crate::lock;
+use crate::outcome::CallError;
+use crate::tool::RemoteTool;
+use crate::wire::{Challenge, ConnectError, Connection};
+
+/// Maximum number of tools of a server.
+const MAX_TOOLS: usize = 1000;
+/// Maximum pause before a server is connected again.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+impl Server {
+    /// Returns the connection, connecting if there is none. Continues if the caller goes away.
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, CallError> {
+        let server = self.clone();
+        let connecting = tokio::spawn(async move { server.connect().await });
+        connecting.await.unwrap_or_else(|_| Err(CallError::Unavailable("internal error".into())))
+    }
+
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, CallError> {
+        let mut slot = self.slot.lock().await;
+        if let Some(connection) = slot.connection.as_ref().filter(|connection| connection.is_open()) {
+            return Ok(connection.clone());
+        }
+        let status = self.status();
+        if matches!(status, Status::Disabled | Status::Stopped) {
+            return Err(CallError::Unavailable(status.as_str().to_owned()));
+        }
+        if slot.not_before.is_some_and(|time| Instant::now() < time) {
+            return Err(CallError::Unavailable(status.error().unwrap_or("failed").to_owned()));
+        }
+        let attempt = CancellationToken::new();
+        *lock(&self.attempt) = attempt.clone();
+        self.settled.send_replace(false);
+        let result = tokio::select! {
+            result = self.open() => result,
+            () = attempt.cancelled() => Err(None),
+        };
+        let result = match result {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                slot.connection = Some(connection.clone());
+                slot.not_before = None;
+                self.set_status(Status::Connected);
+                self.watch(connection.clone());
+                Ok(connection)
+            }
+            Err(status) => {
+                // Without a status, somebody else has set it.
+                if let Some(status) = status {
+                    self.note_failure(&mut slot, &status);
+                    self.set_status(status);
+                }
+                let status = self.status();
+                Err(CallError::Unavailable(status.error().unwrap_or(status.as_str()).to_owned()))
+            }
+        };
+        self.settled.send_replace(true);
+        result
+    }
+
+    /// Opens a connection and lists its tools. Asks for a token if the server requires one.
+    async fn open(self: &Arc<Self>) -> Result<Connection, Option<Status>> {
+        let config = self.config.as_ref().map_err(|problem| Some(Status::Failed(problem.clone())))?;
+        // Every attempt is reported, the first one too.
+        self.status.send_replace(Status::Pending);
+        self.options.client.notice(&self.name, Notice::Status(Status::Pending));
+        let mut asked = false;
+        loop {
+            match Connection::open(self.target(config), self.context()).await {
+                Ok(connection) => match self.list_tools(&connection).await {
+                    Ok(tools) => {
+                        *lock(&self.tools) = Arc::new(tools);
+                        return Ok(connection);
+                    }
+                    Err(error) => {
+                        connection.close().await;
+                        return Err(Some(Status::Failed(format!("tools/list failed: {error}"))));
+                    }
+                },
+                Err(ConnectError::Failed(problem)) => {
+                    self.log.add(&problem);
+                    return Err(Some(Status::Failed(problem)));
+                }
+                Err(ConnectError::Unauthorized(_)) if asked => return Err(Some(Status::NeedsAuth)),
+                Err(ConnectError::Unauthorized(challenge)) => {
+                    asked = true;
+                    self.set_status(Status::NeedsAuth);
+                    self.settled.send_replace(true);
+                    self.set_status(Status::Pending);
+                    match self.options.client.authorize(&self.name, *challenge, AuthReason::Initial).await {
+                        Some(token) => self.access.set_token(token),
+                        None => return Err(Some(Status::NeedsAuth)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gets a new token during a call, and connects again with it.
+    pub(super) async fn authorized(
+        self: &Arc<Self>,
+        challenge: Option<Challenge>,
+    ) -> Result<Arc<Connection>, CallError> {
+        let Some(challenge) = challenge else { return Err(CallError::Unauthorized) };
+        let client = &self.options.client;
+        let reason = if challenge.status == 403 { AuthReason::Upscope } else { AuthReason::Refresh };
+        let mut token = client.authorize(&self.name, challenge.clone(), reason).await;
+        if token.is_none() && reason == AuthReason::Refresh {
+            token = client.authorize(&self.name, challenge, AuthReason::Reauth).await;
+        }
+        let Some(token) = token else {
+            self.stop(Status::NeedsAuth).await;
+            return Err(CallError::Unauthorized);
+        };
+        self.access.set_token(token);
+        client.notice(&self.name, Notice::Removed);
+        self.stop(Status::NotConfigured).await;
+        self.connection().await
+    }
+
+    fn note_failure(&self, slot: &mut Slot, status: &Status) {
+        if matches!(status, Status::Failed(_)) {
+            slot.not_before = (slot.failures > 0).then(|| {
+                let pause = Duration::from_secs(1 << slot.failures.min(6).saturating_sub(1));
+                Instant::now() + pause.min(MAX_PAUSE)
+            });
+            slot.failures += 1;
+        }
+    }
+
+    /// Notices the end of a connection.
+    fn watch(self: &Arc<Self>, connection: Arc<Connection>) {
+        let server = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let reason = connection.ended().await;
+            if let Some(server) = server.upgrade() {
+                let mut slot = server.slot.lock().await;
+                if slot.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, &connection)) {
+                    slot.connection = None;
+                    *lock(&server.tools) = Arc::default();
+                    server.log.add(&reason);
+                    let status = Status::Failed(reason);
+                    server.note_failure(&mut slot, &status);
+                    server.set_status(status);
+                }
+            }
+            connection.close().await;
+        });
+    }
+
+    pub(super) async fn list_tools(
+        &self,
+        connection: &Connection,
+    ) -> Result<Vec<Arc<RemoteTool>>, CallError> {
+        let entries = match connection.list("tools/list", "tools", MAX_TOOLS).await {
+            Ok(entries) => entries,
+            // A server without tools.
+            Err(CallError::Refused { code: -32601, .. }) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let mut tools: Vec<Arc<RemoteTool>> = Vec::with_capacity(entries.len());
+        for entry in &entries {
+            match RemoteTool::parse(entry) {
+                Ok(tool) if tools.iter().any(|known| known.name == tool.name) => {
+                    self.log.add(&format!("lists the tool {} twice; the first one is used", tool.name));
+                }
+                Ok(tool) => tools.push(Arc::new(tool)),
+                Err(problem) => self.log.add(&format!("lists a tool that cannot be offered: {problem}")),
+            }
+        }
+        Ok(tools)
+    }
+}
