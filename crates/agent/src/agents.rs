@@ -17,6 +17,8 @@ pub struct AgentKind {
     pub tools: Option<Vec<String>>,
     /// Its model; `None` means the session's.
     pub model: Option<String>,
+    /// Skills that are part of its system prompt.
+    pub skills: Vec<String>,
 }
 
 impl From<&CustomAgent> for AgentKind {
@@ -29,6 +31,7 @@ impl From<&CustomAgent> for AgentKind {
             // A list with "*" is no limit.
             tools: agent.tools.clone().filter(|tools| !tools.iter().any(|tool| tool == "*")),
             model: agent.model.clone(),
+            skills: agent.skills.clone().unwrap_or_default(),
         }
     }
 }
@@ -105,6 +108,7 @@ fn kind(name: &str, description: &str, prompt: &str, tools: Option<&[&str]>) -> 
         prompt: prompt.into(),
         tools: tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect()),
         model: None,
+        skills: Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub mod agents;
 pub mod blocking;
+pub mod front_matter;
 pub mod prompt;
 pub mod tools;
 pub mod transcript;

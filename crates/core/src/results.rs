@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use baton_protocol::event::{
-    AssistantUsage, ExecutionMode, Question, SessionError, TokenCounts, ToolRequest, UserQuestion,
+    AssistantUsage, ExecutionMode, Question, SessionError, SkillInvoked, TokenCounts, ToolRequest,
+    UserQuestion,
 };
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::ToolResult;
@@ -29,6 +30,8 @@ pub enum WorkResult {
     /// Result of a call: of a built-in tool, or, for [`Work::FinishCall`](crate::Work::FinishCall), after hooks and
     /// limits.
     RunTool(ToolResult),
+    /// Result of a call that loaded a skill, and the skill. For [`Work::RunTool`](crate::Work::RunTool), too.
+    RunSkill(Box<(ToolResult, SkillInvoked)>),
     /// Whether a grant for a location was stored, or why not.
     SaveGrant(Result<(), String>),
     /// None if the turn may end; otherwise a message that makes the model continue.

@@ -125,6 +125,20 @@ fn built_in_tool_runs_and_the_next_round_starts() {
 }
 
 #[test]
+fn skill_follows_the_result_of_its_call() {
+    let mut world = acting("skill", |_| runnable(Route::BuiltIn));
+    let run = world.only(|w| matches!(w, Work::RunTool { .. }));
+    let skill = baton_protocol::event::SkillInvoked { name: "pdf".into(), ..Default::default() };
+    world.finish(run, WorkResult::RunSkill(Box::new((ToolResult::success("loaded"), skill))));
+    let kinds = world.kinds();
+    let at = |kind: &str| kinds.iter().rposition(|other| *other == kind).unwrap();
+    assert!(
+        at("tool.execution_complete") < at("skill.invoked") && at("skill.invoked") < at("assistant.turn_end")
+    );
+    world.only(is_ask);
+}
+
+#[test]
 fn first_answer_to_a_permission_request_counts() {
     let mut world = acting("view", |call| needs_permission(call, Route::BuiltIn));
     let request = the_request(&world);

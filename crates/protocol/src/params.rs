@@ -75,6 +75,16 @@ pub struct SessionParams {
     pub mcp_servers: Option<BTreeMap<String, Json>>,
     /// Names of MCP servers that the session does not use, wherever they are configured.
     pub disabled_mcp_servers: Option<Vec<String>>,
+    /// Directories whose subdirectories are skills.
+    pub skill_directories: Option<Vec<String>>,
+    /// Names of skills that the session does not use.
+    pub disabled_skills: Option<Vec<String>>,
+    /// Whether the session has skills; `None` means yes.
+    pub enable_skills: Option<bool>,
+    /// Whether skills, agents and plugins of the project and the user are looked for; `None` means no.
+    pub enable_config_discovery: Option<bool>,
+    /// Whether the client supplies skills itself, on request.
+    pub has_skill_provider: Option<bool>,
     pub working_directory: Option<String>,
     pub additional_directories: Option<Vec<String>>,
     #[serde(alias = "enableStreaming")]

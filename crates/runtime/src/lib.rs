@@ -36,6 +36,7 @@ pub mod mcp;
 pub(crate) mod options;
 mod retention;
 pub mod session;
+pub mod skills;
 pub(crate) mod web;
 pub mod work;
 

@@ -27,6 +27,7 @@ use baton_runtime::session::ask::*;
 use baton_runtime::session::{
     Failure, How, Joined, Joining, OptionsEdit, RewindOutcome, Rewound, Settings, SettingsEdit, View,
 };
+use baton_runtime::skills::SkillsRequest;
 use baton_runtime::work::{CommandRun, Window};
 
 /// Serialises a value and reads it back. Compares the debug form too, which shows fields that serialisation skips.
@@ -126,6 +127,7 @@ fn beside_asks() -> Vec<AskMessage> {
         StartTask { task: Box::new(task) }.into_message(),
         RevealEndpoint { model: Some("m".into()) }.into_message(),
         Mcp { request: Box::new(McpRequest::Stop { server: "s".into() }) }.into_message(),
+        Skills { request: Box::new(SkillsRequest::Enable { name: "s".into() }) }.into_message(),
     ]
 }
 
@@ -211,6 +213,7 @@ fn beside_replies() -> Vec<ReplyMessage> {
         StartTask::wrap("a".into()),
         RevealEndpoint::wrap(json!({ "url": "u", "headers": [] })),
         Mcp::wrap(json!({ "servers": [] })),
+        Skills::wrap(json!({ "skills": [] })),
     ]
 }
 
@@ -251,7 +254,7 @@ fn every_ask_survives_serialisation() {
     );
     assert_eq!(names(&beside), names!(BesideAsk:
         ListTools, StartCommand, RunCommand, EndCommand, ListBackground, EndBackground, ForgetBackground, ListTodos,
-        MeasureContext, AskAside, SummariseForHandoff, CompactNow, StartTask, RevealEndpoint, Mcp,
+        MeasureContext, AskAside, SummariseForHandoff, CompactNow, StartTask, RevealEndpoint, Mcp, Skills,
     ).into());
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::front_matter;
 use crate::untrusted::{Directory, Excerpt, Unreadable};
 
 /// A file of instructions.
@@ -9,8 +10,27 @@ use crate::untrusted::{Directory, Excerpt, Unreadable};
 pub struct Instruction {
     /// Path of the file.
     pub path: PathBuf,
-    /// Content.
+    /// Content, without front matter.
     pub text: String,
+    /// Where it was found.
+    pub place: Place,
+    /// Patterns of the files that it is about; empty if it is about all.
+    pub apply_to: Vec<String>,
+    /// What it is about, in its own words.
+    pub description: Option<String>,
+}
+
+/// Where a file of instructions was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The home of the server: instructions of the user for all projects.
+    User,
+    /// The root of the repository.
+    Root,
+    /// The directory of instructions for some of the files.
+    Scoped,
+    /// The working directory, below the root of the repository.
+    WorkingDirectory,
 }
 
 /// A file of instructions that is not used.
@@ -32,7 +52,19 @@ pub struct Found {
 }
 
 /// Files of instructions at the root of a repository.
-const AT_ROOT: [&str; 3] = [".github/copilot-instructions.md", "AGENTS.md", "CLAUDE.md"];
+const AT_ROOT: [&str; 4] = [".github/copilot-instructions.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"];
+/// Files of instructions in a working directory below the root.
+const NESTED: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
+/// File of the user's instructions for all projects, in the home of the server.
+pub const USER_FILE: &str = "copilot-instructions.md";
+/// Files and directories of instructions in a project, and whether each is a directory.
+pub const PROJECT_PLACES: [(&str, bool); 5] = [
+    (".github/copilot-instructions.md", false),
+    (SCOPED, true),
+    ("AGENTS.md", false),
+    ("CLAUDE.md", false),
+    ("GEMINI.md", false),
+];
 /// Directory of instructions for some of the files.
 const SCOPED: &str = ".github/instructions";
 
@@ -42,23 +74,39 @@ const MAX_BYTES: usize = 64 * 1024;
 const MAX_ENTRIES: usize = 1000;
 
 /// Reads the instructions that apply in `cwd`, a directory of the repository at `git_root`, and those in further
-/// directories that a client names (`<dir>/.github/instructions/*.instructions.md`). Unreadable files are skipped:
+/// directories that a client names (`<dir>/.github/instructions/*.instructions.md`). With a home, the user's own come first. Unreadable files are skipped:
 /// instructions are advice, and must not keep a session from starting. Blocks.
 ///
 /// The directories are [untrusted](crate::untrusted): files that are not regular, or are outside, are refused.
 #[must_use]
-pub fn find(cwd: &Path, git_root: Option<&Path>, further: &[PathBuf]) -> Found {
+pub fn find(cwd: &Path, git_root: Option<&Path>, further: &[PathBuf], home: Option<&Path>) -> Found {
     let root = git_root.unwrap_or(cwd);
     let mut reading = Reading { found: Found::default(), left: MAX_BYTES };
+    reading.read_user(home);
     if let Ok(directory) = Directory::open(root) {
-        AT_ROOT.iter().for_each(|name| reading.read(root, &directory, Path::new(name)));
+        AT_ROOT.iter().for_each(|name| reading.read(root, &directory, Path::new(name), Place::Root));
         reading.read_scoped(root, &directory);
+    }
+    if cwd != root
+        && let Ok(directory) = Directory::open(cwd)
+    {
+        NESTED
+            .iter()
+            .for_each(|name| reading.read(cwd, &directory, Path::new(name), Place::WorkingDirectory));
     }
     for path in further {
         if let Ok(directory) = Directory::open(path) {
             reading.read_scoped(path, &directory);
         }
     }
+    reading.found
+}
+
+/// Reads the user's instructions for all projects. Blocks.
+#[must_use]
+pub fn of_user(home: &Path) -> Found {
+    let mut reading = Reading { found: Found::default(), left: MAX_BYTES };
+    reading.read_user(Some(home));
     reading.found
 }
 
@@ -69,8 +117,16 @@ struct Reading {
 }
 
 impl Reading {
+    fn read_user(&mut self, home: Option<&Path>) {
+        if let Some(home) = home
+            && let Ok(directory) = Directory::open(home)
+        {
+            self.read(home, &directory, Path::new(USER_FILE), Place::User);
+        }
+    }
+
     /// Reads a file of instructions. `shown` is the path of the directory as the user knows it.
-    fn read(&mut self, shown: &Path, directory: &Directory, name: &Path) {
+    fn read(&mut self, shown: &Path, directory: &Directory, name: &Path, place: Place) {
         let path = shown.join(name);
         let read = directory.read(name, self.left);
         let is_cut = read.as_ref().is_ok_and(|excerpt| excerpt.is_cut);
@@ -78,11 +134,20 @@ impl Reading {
             Ok(text) if text.trim().is_empty() && !is_cut => {}
             Ok(text) => {
                 self.left -= text.len();
-                let mut text = text.trim().to_owned();
+                // Front matter that cannot be read stays part of the text.
+                let (matter, body) = front_matter::split(&text).unwrap_or((None, &text));
+                let matter = matter.unwrap_or_default();
+                let mut text = body.trim().to_owned();
                 if is_cut {
                     text.push_str(&format!("\n[cut: instructions are limited to {MAX_BYTES} bytes in all]"));
                 }
-                self.found.instructions.push(Instruction { path, text });
+                self.found.instructions.push(Instruction {
+                    path,
+                    text,
+                    place,
+                    apply_to: matter.list("applyTo").unwrap_or_default(),
+                    description: matter.text("description"),
+                });
             }
             Err(Unreadable::Absent) => {}
             Err(why) => self.found.refused.push(Refused { path, why }),
@@ -98,7 +163,9 @@ impl Reading {
         };
         names.retain(|name| name.to_string_lossy().ends_with(".instructions.md"));
         names.sort();
-        names.iter().for_each(|name| self.read(shown, directory, &Path::new(SCOPED).join(name)));
+        names
+            .iter()
+            .for_each(|name| self.read(shown, directory, &Path::new(SCOPED).join(name), Place::Scoped));
     }
 }
 
@@ -111,7 +178,12 @@ pub fn render(instructions: &[Instruction]) -> String {
     let blocks: Vec<String> = instructions
         .iter()
         .map(|i| {
-            format!("<custom_instruction path=\"{}\">\n{}\n</custom_instruction>", i.path.display(), i.text)
+            let scope = match &*i.apply_to {
+                [] => String::new(),
+                patterns => format!(" applies_to=\"{}\"", patterns.join(",").replace('"', "'")),
+            };
+            let path = i.path.display();
+            format!("<custom_instruction path=\"{path}\"{scope}>\n{}\n</custom_instruction>", i.text)
         })
         .collect();
     format!("# Instructions of this project\n{}", blocks.join("\n"))
@@ -134,14 +206,32 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         write("AGENTS.md", "Use tabs.\n");
-        write(".github/instructions/rust.instructions.md", "No unwrap.");
+        write(
+            ".github/instructions/rust.instructions.md",
+            "---\napplyTo: \"**/*.rs,**/*.toml\"\ndescription: Rust\n---\nNo unwrap.",
+        );
         write(".github/instructions/notes.md", "not an instruction");
         write("extra/.github/instructions/more.instructions.md", "From elsewhere.");
-        let found = find(dir.path(), None, &[dir.path().join("extra"), dir.path().join("missing")]);
+        let found = find(dir.path(), None, &[dir.path().join("extra"), dir.path().join("missing")], None);
         assert_eq!(texts(&found), ["Use tabs.", "No unwrap.", "From elsewhere."]);
         assert!(found.refused.is_empty(), "{:?}", found.refused);
-        assert!(render(&found.instructions).contains("No unwrap."));
+        assert_eq!(found.instructions[1].apply_to, ["**/*.rs", "**/*.toml"]);
+        let text = render(&found.instructions);
+        assert!(text.contains("applies_to=\"**/*.rs,**/*.toml\">\nNo unwrap."), "{text}");
         assert_eq!(render(&[]), "");
+    }
+
+    #[test]
+    fn instructions_of_the_user_come_first_and_nested_ones_last() {
+        let (root, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let cwd = root.path().join("sub");
+        std::fs::create_dir(&cwd).unwrap();
+        std::fs::write(root.path().join("AGENTS.md"), "root").unwrap();
+        std::fs::write(cwd.join("AGENTS.md"), "nested").unwrap();
+        std::fs::write(home.path().join(USER_FILE), "user").unwrap();
+        let found = find(&cwd, Some(root.path()), &[], Some(home.path()));
+        assert_eq!(texts(&found), ["user", "root", "nested"]);
+        assert_eq!(texts(&of_user(home.path())), ["user"]);
     }
 
     fn texts(found: &Found) -> Vec<&str> {
@@ -157,7 +247,7 @@ mod tests {
         std::fs::create_dir_all(dir.path().join(".github")).unwrap();
         link("/proc/self/environ", ".github/copilot-instructions.md");
         link("/etc", ".github/instructions");
-        let found = find(dir.path(), None, &[]);
+        let found = find(dir.path(), None, &[], None);
         assert_eq!(texts(&found), ["Use tabs.", "Use tabs."]);
         let refused: Vec<_> =
             found.refused.iter().map(|r| r.path.strip_prefix(dir.path()).unwrap()).collect();
@@ -170,7 +260,7 @@ mod tests {
         symlink("/dev/zero", dir.path().join("AGENTS.md")).unwrap();
         let fifo = dir.path().join("CLAUDE.md");
         rustix::fs::mknodat(rustix::fs::CWD, fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
-        let found = find(dir.path(), None, &[]);
+        let found = find(dir.path(), None, &[], None);
         assert_eq!((texts(&found), found.refused.len()), (vec![], 2));
     }
 
@@ -179,7 +269,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("AGENTS.md"), "é".repeat(MAX_BYTES)).unwrap();
         std::fs::write(dir.path().join("CLAUDE.md"), "more").unwrap();
-        let found = find(dir.path(), None, &[]);
+        let found = find(dir.path(), None, &[], None);
         let [first, second] = &*texts(&found) else { panic!("{found:?}") };
         assert!(first.len() < MAX_BYTES + 100 && first.ends_with("in all]"));
         assert!(second.contains("[cut:"), "{second}");

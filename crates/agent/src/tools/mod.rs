@@ -19,6 +19,7 @@ pub mod report_intent;
 mod schema;
 mod search;
 pub mod shell;
+pub mod skill;
 pub mod spill;
 pub mod sql;
 mod text;

@@ -10,10 +10,12 @@ mod render;
 use std::sync::Arc;
 
 use baton_model::Message;
-use baton_protocol::event::{Body, Event, Outcome};
+use baton_protocol::event::{Body, Event, Outcome, SkillTrigger};
 use baton_protocol::{PromptId, ToolCallId};
 
 use item::{Call, Item};
+
+use crate::tools::skill;
 
 /// The conversation of a session or a sub-agent up to an event.
 #[derive(Debug, Clone, Default)]
@@ -47,6 +49,10 @@ impl Transcript {
                 self.items.push(Item::user(message));
             }
             Body::ContextAdded(added) => self.items.push(Item::plain(&added.content)),
+            // A skill of an agent is part of the system prompt.
+            Body::SkillInvoked(skill) if skill.trigger != Some(SkillTrigger::ContextLoad) => {
+                self.items.push(Item::plain(&skill::context(skill)));
+            }
             Body::ShellRun(run) => self.items.push(Item::shell_run(run)),
             Body::SystemNotification(notice) => self.items.push(Item::plain(&notice.content)),
             Body::AssistantMessage(message) => self.items.push(Item::assistant(message)),

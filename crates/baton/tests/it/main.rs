@@ -49,6 +49,7 @@ mod run;
 mod secrets;
 mod sessions;
 mod shutdown;
+mod skills;
 mod walls;
 
 use std::time::Duration;

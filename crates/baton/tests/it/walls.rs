@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("engines", &["agent", "private", "process", "protocol"]),
     ("git", &["agent", "private", "protocol"]),
     ("mcp", &["private", "process", "protocol"]),
+    ("skills", &["agent", "protocol"]),
     // Sessions that are not live: their histories in the store, and their files beside it.
     ("history", &["core", "process", "protocol", "store"]),
     ("files", &["agent", "core", "git", "history", "mcp", "private", "protocol", "store"]),
@@ -42,6 +43,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "process",
             "protocol",
             "providers",
+            "skills",
             "store",
         ],
     ),

@@ -99,6 +99,10 @@ impl Step<'_> {
                 self.call_prepared(&call, prepared);
             }
             (Work::RunTool { call }, WorkResult::RunTool(result)) => self.tool_finished(&call, result),
+            (Work::RunTool { call }, WorkResult::RunSkill(loaded)) => {
+                let (result, skill) = *loaded;
+                self.skill_loaded(&call, result, skill);
+            }
             (Work::FinishCall { call, request, .. }, WorkResult::RunTool(result)) => {
                 self.call_finished(&call, request.as_ref(), result);
             }

@@ -2,8 +2,8 @@
 
 use baton_protocol::event::{
     AssistantMessage, AssistantUsage, CallAmended, ExternalToolRequested, Outcome, Reasoning, RequestOpened,
-    SessionError, ToolComplete, ToolCompleteError, ToolCompleteResult, ToolStart, TurnEnd, TurnStart,
-    UserMessage,
+    SessionError, SkillInvoked, ToolComplete, ToolCompleteError, ToolCompleteResult, ToolStart, TurnEnd,
+    TurnStart, UserMessage,
 };
 use baton_protocol::tool::{ResultType, ToolResult};
 use baton_protocol::{AgentId, RequestId, ToolCallId};
@@ -183,6 +183,16 @@ impl Step<'_> {
     /// Ends a call, and the round if it was the last one.
     pub(super) fn tool_finished(&mut self, key: &CallKey, result: ToolResult) {
         self.complete_call(key, result);
+        self.end_round_if_over(key.agent.as_ref());
+    }
+
+    /// Ends a call that loaded a skill. The skill follows the result in the same step: the next model call needs it.
+    pub(super) fn skill_loaded(&mut self, key: &CallKey, result: ToolResult, skill: SkillInvoked) {
+        let is_open = self.turn().and_then(|turn| turn.call(key)).is_some_and(|call| !call.stage.is_done());
+        self.complete_call(key, result);
+        if is_open {
+            self.record_for(key.agent.as_ref(), skill);
+        }
         self.end_round_if_over(key.agent.as_ref());
     }
 

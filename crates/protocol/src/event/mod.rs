@@ -15,6 +15,7 @@ mod parse;
 mod plan;
 mod request;
 mod session;
+mod skill;
 mod tool;
 mod turn;
 
@@ -28,6 +29,7 @@ pub use self::parse::InvalidEvent;
 pub use self::plan::*;
 pub use self::request::*;
 pub use self::session::*;
+pub use self::skill::*;
 pub use self::tool::*;
 pub use self::turn::*;
 use crate::ids::{AgentId, EventId};
@@ -186,6 +188,7 @@ vocabulary! {
         SubagentFailed = "subagent.failed",
         SubagentSelected = "subagent.selected",
         SubagentDeselected = "subagent.deselected",
+        SkillInvoked = "skill.invoked",
         HookStart = "hook.start",
         HookEnd = "hook.end",
         PromptAccepted = "baton.prompt_accepted",

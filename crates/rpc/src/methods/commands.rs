@@ -7,27 +7,49 @@ use serde_json::{Value, json};
 use super::{Call, Handled};
 use crate::errors::CallError;
 use baton_runtime::session::View;
-use baton_runtime::work::own_command::{self, NotRun, OWN};
+use baton_runtime::session::ask::Skills;
+use baton_runtime::skills::SkillsRequest;
+use baton_runtime::work::own_command::{self, NotRun, OWN, Ran};
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct List {
     include_builtins: Option<bool>,
     include_client_commands: Option<bool>,
+    include_skills: Option<bool>,
 }
 
 pub(super) fn list(call: &Call<'_>) -> Handled {
-    let options: List = call.parse()?;
-    call.inspect(move |view| {
+    let (handle, options): (_, List) = call.parse_for_session()?;
+    call.later(async move {
         let mut commands = Vec::new();
         if options.include_builtins.unwrap_or(true) {
             commands.extend(built_in_commands());
         }
-        if options.include_client_commands.unwrap_or(true) {
-            commands.extend(client_commands(view));
+        if options.include_skills.unwrap_or(true) {
+            let skills = handle.ask(Skills { request: Box::new(SkillsRequest::List) }).await?;
+            commands.extend(skill_commands(&skills));
         }
-        json!({ "commands": commands })
+        if options.include_client_commands.unwrap_or(true) {
+            commands.extend(client_commands(&handle.inspect().await?));
+        }
+        Ok(json!({ "commands": commands }))
     })
+}
+
+/// Lists the commands of skills that users can invoke.
+fn skill_commands(listed: &Value) -> Vec<Value> {
+    let skills = listed["skills"].as_array().into_iter().flatten();
+    let invocable = skills.filter(|skill| skill["userInvocable"] == true && skill["enabled"] == true);
+    let command = |skill: &Value| {
+        let text = |name: &str| skill[name].as_str().unwrap_or_default();
+        let mut command = described(text("commandName"), text("description"), "skill");
+        if let Some(hint) = skill.get("argumentHint") {
+            command["input"] = json!({ "hint": hint });
+        }
+        command
+    };
+    invocable.map(command).collect()
 }
 
 /// Lists the commands that the server executes itself.
@@ -73,8 +95,11 @@ pub(super) fn invoke(call: &Call<'_>) -> Handled {
     let (handle, Invoke { name, input }) = call.parse_for_session()?;
     call.later(async move {
         match own_command::run(&handle, &name, input.as_deref().unwrap_or_default()).await {
-            Ok(Some(text)) => Ok(json!({ "kind": "text", "text": text })),
-            Ok(None) => Ok(json!({ "kind": "completed" })),
+            Ok(Ran::Text(text)) => Ok(json!({ "kind": "text", "text": text })),
+            Ok(Ran::Done) => Ok(json!({ "kind": "completed" })),
+            Ok(Ran::Prompt { prompt, display }) => {
+                Ok(json!({ "kind": "agent-prompt", "prompt": prompt, "displayPrompt": display }))
+            }
             Err(NotRun::Wrong(reason)) => Err(CallError::invalid(reason)),
             Err(NotRun::Failed(failure)) => Err(failure.into()),
         }

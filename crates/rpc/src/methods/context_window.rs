@@ -1,12 +1,9 @@
 //! Use of the model's context window.
 
-use baton_agent::blocking;
-use baton_agent::prompt::instructions;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Call, Handled};
-use crate::errors::CallError;
 use baton_runtime::session::ask::MeasureContext;
 use baton_runtime::work::Window;
 
@@ -133,39 +130,5 @@ pub(super) fn recompute(call: &Call<'_>) -> Handled {
             "systemTokenCount": system,
             "totalTokens": messages + system,
         })
-    })
-}
-
-/// Lists the instruction files that are part of the system prompt.
-pub(super) fn instruction_sources(call: &Call<'_>) -> Handled {
-    let handle = call.session()?;
-    call.later(async move {
-        let view = handle.inspect().await?;
-        if view.settings.skip_custom_instructions {
-            return Ok(json!({ "sources": [] }));
-        }
-        let context = view.session.durable.facts.context;
-        let directories = view.settings.instruction_directories.clone();
-        let find = move || {
-            let root = context.git_root.as_deref().map(AsRef::as_ref);
-            let found = instructions::find(context.cwd.as_ref(), root, &directories);
-            found.instructions.iter().map(|found| source(found, &context.cwd)).collect::<Vec<_>>()
-        };
-        let sources = blocking::run(find).await.map_err(CallError::failed)?;
-        Ok(json!({ "sources": sources }))
-    })
-}
-
-fn source(found: &instructions::Instruction, cwd: &str) -> Value {
-    let name = found.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    let scoped = name.ends_with(".instructions.md");
-    let inside = found.path.parent().is_some_and(|parent| parent.as_os_str() == cwd);
-    json!({
-        "id": found.path,
-        "label": name,
-        "sourcePath": found.path,
-        "content": found.text,
-        "type": if scoped { "vscode" } else { "repo" },
-        "location": if inside { "working-directory" } else { "repository" },
     })
 }

@@ -18,7 +18,6 @@ const IGNORED: &[(&str, &str)] = &[
     ("enableGitHubTelemetryForwarding", "this server has no GitHub telemetry to forward"),
     ("sessionLimits", "the model is informed of the limit, but nothing enforces it"),
     ("additionalDirectories", "add them with session.permissions.paths.add"),
-    ("skillDirectories", "this server does not load skills"),
     ("pluginDirectories", "this server does not load plugins"),
     ("canvases", "this server has no canvases"),
     ("requestCanvasRenderer", "this server has no canvases"),

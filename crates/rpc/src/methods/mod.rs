@@ -20,6 +20,7 @@ mod files;
 mod identity;
 mod ignored_options;
 mod inference;
+mod instructions;
 mod interest;
 mod locations;
 mod mcp;
@@ -34,6 +35,7 @@ mod session_list;
 mod sessions;
 mod settings;
 mod shell;
+mod skills;
 mod state;
 mod tasks;
 mod unsupported;
@@ -181,7 +183,7 @@ fn route(call: &Call<'_>) -> Handled {
         "session.metadata.getContextAttribution" => context_window::attribution(call),
         "session.metadata.getContextHeaviestMessages" => context_window::heaviest_messages(call),
         "session.metadata.recomputeContextTokens" => context_window::recompute(call),
-        "session.instructions.getSources" => context_window::instruction_sources(call),
+        "session.instructions.getSources" => instructions::session_sources(call),
 
         "session.gitHubAuth.getStatus" => identity::status(call),
         "session.gitHubAuth.setCredentials" => identity::set_credentials(call),
@@ -241,6 +243,12 @@ fn route(call: &Call<'_>) -> Handled {
         "session.history.listRewindPoints" => rewind::list_points(call),
         "session.history.previewRewind" => rewind::preview(call),
         "session.history.rewind" => rewind::rewind(call),
+
+        method if method.starts_with("session.skills.") => skills::session(call),
+        method if method.starts_with("skills.") => skills::user(call),
+        "agents.discover" | "agents.getDiscoveryPaths" => skills::user(call),
+        "instructions.discover" => instructions::discover(call),
+        "instructions.getDiscoveryPaths" => instructions::discovery_paths(call),
 
         "session.ui.handlePendingSampling" => mcp::answer_sampling(call),
         "mcp.discover" => mcp::user(call),

@@ -47,6 +47,11 @@ pub(super) fn route(call: &Call<'_>) -> Handled {
             let message = "agentRegistry.spawn is not enabled on this server";
             Err(RpcError::new(code::METHOD_NOT_FOUND, message).into())
         }
+        "session.extensions.list" => if_attached(call, json!({ "extensions": [] })),
+        "session.extensions.enable" | "session.extensions.disable" | "session.extensions.reload" => {
+            call.session()?;
+            Err(CallError::failed("Extensions not available"))
+        }
         "session.extensions.sendAttachmentsToMessage" => {
             call.session()?;
             let reason = "may only be called from an extension-owned connection.";

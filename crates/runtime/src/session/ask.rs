@@ -22,6 +22,7 @@ use super::rewind::Rewound;
 use super::settings::SettingsEdit;
 use super::view::View;
 use crate::mcp::McpRequest;
+use crate::skills::SkillsRequest;
 use crate::work::{CommandRun, Window};
 
 /// An ask of any family, with the type of its reply.
@@ -216,6 +217,12 @@ family! {
     Mcp {
         /// The request.
         request: Box<McpRequest>,
+    } -> serde_json::Value;
+
+    /// Serves a request about the session's skills.
+    Skills {
+        /// The request.
+        request: Box<SkillsRequest>,
     } -> serde_json::Value;
 
     /// Lists the tools that the model is offered.

@@ -10,7 +10,8 @@ use tracing::Instrument;
 
 use super::user_commands::CommandRun;
 use super::{
-    WorkScope, compact, mcp_calls, model_call, prompt, sampling, side_question, sub_agents, tool_list, window,
+    WorkScope, compact, mcp_calls, model_call, prompt, sampling, side_question, skills, sub_agents,
+    tool_list, window,
 };
 use crate::mcp::McpRequest;
 use crate::session::Failure;
@@ -29,6 +30,7 @@ pub(crate) fn needs_conversation(ask: &BesideAsk) -> bool {
         | BesideAsk::SummariseForHandoff(_)
         | BesideAsk::CompactNow(_) => true,
         BesideAsk::Mcp(_)
+        | BesideAsk::Skills(_)
         | BesideAsk::ListTools(_)
         | BesideAsk::StartCommand(_)
         | BesideAsk::RunCommand(_)
@@ -114,6 +116,10 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
         BesideAsk::Mcp(ask) => {
             let reply = mcp(&scope, *ask.request).await;
             Respond::<asks::Mcp>::new(respond).with(reply.map_err(Failure::Refused));
+        }
+        BesideAsk::Skills(ask) => {
+            let reply = skills::serve(&scope, *ask.request).await;
+            Respond::<asks::Skills>::new(respond).with(reply.map_err(Failure::Refused));
         }
         BesideAsk::StartTask(ask) => {
             Respond::<asks::StartTask>::new(respond).with(start_task(&scope, *ask.task).await);

@@ -20,6 +20,7 @@ pub mod server_commands;
 mod session_engine;
 mod session_tools;
 mod side_question;
+mod skills;
 mod sub_agents;
 mod tool_list;
 mod tools;
@@ -153,7 +154,7 @@ async fn perform(scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
         }
         Work::Ask { .. } => model_call::call(&scope).await,
         Work::PrepareCall { call } => WorkResult::PrepareCall(tools::prepare(&scope, &call).await),
-        Work::RunTool { call } => WorkResult::RunTool(tools::run(&scope, &call).await),
+        Work::RunTool { call } => tools::run(&scope, &call).await,
         Work::FinishCall { call, result, .. } => {
             WorkResult::RunTool(tools::finish(&scope, &call, result).await)
         }

@@ -13,7 +13,7 @@ use baton_providers::{ChosenModel, ModelCaller, interaction_type};
 use serde_json::{Value, json};
 
 use super::model_stream::ResponseStream;
-use super::{WorkScope, compact, mcp_calls, model_failure, prompt, tools};
+use super::{WorkScope, compact, mcp_calls, model_failure, prompt, skills, tools};
 
 /// Returns the conversation that calls a model, with its choice of model.
 pub(super) fn caller(scope: &WorkScope) -> ModelCaller<'_> {
@@ -40,6 +40,7 @@ pub(super) async fn call(scope: &WorkScope) -> WorkResult {
         Err(error) => return model_failure::result(scope, &error, None).await,
     };
     let first = is_first_round(scope);
+    skills::ready(scope).await;
     if scope.tools.mcp().ready(&scope.settings, prompt::cwd(scope), first).await && first {
         scope.tools.mcp().show_loaded(scope.session.durable.facts.model.as_deref());
     }

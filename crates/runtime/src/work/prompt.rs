@@ -12,7 +12,7 @@ use baton_protocol::event::AgentMode;
 use baton_protocol::{PromptId, Timestamp};
 use serde_json::json;
 
-use super::{WorkScope, hooks};
+use super::{WorkScope, hooks, skills};
 
 /// Prepares a prompt for the model or engine.
 pub(super) async fn prepare(scope: &WorkScope, id: PromptId, tools_gone: &[String]) -> PreparedPrompt {
@@ -59,6 +59,7 @@ pub(super) async fn prepare(scope: &WorkScope, id: PromptId, tools_gone: &[Strin
             ..PreparedPrompt::default()
         };
     }
+    skills::ready(scope).await;
     let mode = accepted.prompt.agent_mode.unwrap_or_else(|| scope.session.durable.mode());
     let system = system_text(scope, mode).await;
     let changed = scope.conversation.system.as_deref() != Some(system.as_str());
@@ -141,12 +142,22 @@ async fn instructions_in(
 pub(super) async fn surroundings(scope: &WorkScope, tools: Vec<String>) -> Surroundings {
     let context = scope.session.durable.facts.context.clone();
     let further = scope.settings.instruction_directories.clone();
+    let home = scope.settings.config_discovery.then(|| scope.runtime.options.home.clone());
     let find = move || {
-        instructions::find(Path::new(&context.cwd), context.git_root.as_deref().map(Path::new), &further)
+        let root = context.git_root.as_deref().map(Path::new);
+        instructions::find(Path::new(&context.cwd), root, &further, home.as_deref())
     };
     let found =
         if scope.settings.skip_custom_instructions { Vec::new() } else { instructions_in(scope, find).await };
     let facts = &scope.session.durable.facts;
+    let agent = match scope.settings.agent_in_charge() {
+        None => None,
+        Some(agent) => {
+            let names = agent.skills.as_deref().unwrap_or_default();
+            let known = scope.conversation.system.as_deref();
+            Some(skills::with_skills(scope, &agent.prompt, names, known).await)
+        }
+    };
     Surroundings {
         cwd: facts.context.cwd.clone(),
         git_root: facts.context.git_root.clone(),
@@ -155,6 +166,6 @@ pub(super) async fn surroundings(scope: &WorkScope, tools: Vec<String>) -> Surro
         instructions: found,
         mode: scope.session.durable.mode(),
         session_dir: scope.tools.files().path().display().to_string(),
-        agent: scope.settings.agent_in_charge().map(|agent| agent.prompt.clone()),
+        agent,
     }
 }

@@ -1,13 +1,14 @@
 //! Slash commands that the server executes: at once for the client that invokes one, or from the queue.
 
 use baton_core::Change;
-use baton_core::ask::Amend;
+use baton_core::ask::{Amend, SendPrompt};
 use baton_protocol::PromptId;
-use baton_protocol::event::PermissionMode;
+use baton_protocol::event::{PermissionMode, Prompt};
 
 use super::WorkScope;
-use crate::session::ask::{CompactNow, CompactionOptions, StopCompaction};
+use crate::session::ask::{CompactNow, CompactionOptions, Skills, StopCompaction};
 use crate::session::{Failure, Handle, View};
+use crate::skills::SkillsRequest;
 
 /// Commands of the server: name, hint for the arguments, description.
 pub const OWN: [(&str, &str, &str); 6] = [
@@ -18,6 +19,21 @@ pub const OWN: [(&str, &str, &str); 6] = [
     ("compact", "[instructions]", "Compact the conversation"),
     ("usage", "", "Show the usage of this session"),
 ];
+
+/// Result of a command.
+pub enum Ran {
+    /// It has no output.
+    Done,
+    /// Its output.
+    Text(String),
+    /// A prompt that follows it, and the text to show to people instead.
+    Prompt {
+        /// The prompt.
+        prompt: String,
+        /// The text to show.
+        display: String,
+    },
+}
 
 /// Error of a command.
 pub enum NotRun {
@@ -33,37 +49,47 @@ impl From<Failure> for NotRun {
     }
 }
 
-/// Runs a command, and returns its output, if it has any.
+/// Runs a command.
 ///
 /// # Errors
 /// When the command is unknown, its arguments are invalid, or the session refuses it.
-pub async fn run(handle: &Handle, name: &str, input: &str) -> Result<Option<String>, NotRun> {
-    let name = name.trim().trim_start_matches('/').to_lowercase();
+pub async fn run(handle: &Handle, name: &str, input: &str) -> Result<Ran, NotRun> {
+    let given = name.trim().trim_start_matches('/');
+    let name = given.to_lowercase();
     let change = match (name.as_str(), input.trim()) {
-        ("help", _) => return Ok(Some(help(&handle.inspect().await?))),
-        ("usage", _) => return Ok(Some(usage(&handle.inspect().await?))),
-        ("model", "") => return Ok(Some(model(&handle.inspect().await?))),
+        ("help", _) => return Ok(Ran::Text(help(handle).await?)),
+        ("usage", _) => return Ok(Ran::Text(usage(&handle.inspect().await?))),
+        ("model", "") => return Ok(Ran::Text(model(&handle.inspect().await?))),
         ("model", model) => Change::Model { model: model.to_owned(), reasoning_effort: None },
         ("compact", instructions) => {
             let custom_instructions = Some(instructions.to_owned()).filter(|text| !text.is_empty());
             let options = CompactionOptions { custom_instructions, ..CompactionOptions::default() };
             handle.ask(CompactNow { options }).await?;
-            return Ok(None);
+            return Ok(Ran::Done);
         }
         ("rename", "") => return Err(NotRun::Wrong("/rename requires a name".into())),
         ("rename", name) => Change::Name { name: name.to_owned(), by_user: true },
-        ("allow-all", "show") => return Ok(Some(permissions(&handle.inspect().await?))),
+        ("allow-all", "show") => return Ok(Ran::Text(permissions(&handle.inspect().await?))),
         ("allow-all", "" | "on") => Change::Permissions(PermissionMode::AllowAll),
         ("allow-all", "off") => Change::Permissions(PermissionMode::Manual),
         ("allow-all", other) => {
             return Err(NotRun::Wrong(format!("/allow-all takes on, off or show, not {other:?}")));
         }
-        (unknown, _) => {
-            return Err(NotRun::Wrong(format!("unknown command /{unknown}; see /help")));
-        }
+        (_, input) => return skill(handle, given, input).await,
     };
     handle.ask(Amend { change: Box::new(change) }).await?;
-    Ok(None)
+    Ok(Ran::Done)
+}
+
+/// Invokes a skill by its command.
+async fn skill(handle: &Handle, name: &str, input: &str) -> Result<Ran, NotRun> {
+    let request = SkillsRequest::Invoke { name: name.to_owned(), input: input.to_owned() };
+    let reply = handle.ask(Skills { request: Box::new(request) }).await.map_err(|failure| match failure {
+        Failure::Refused(why) => NotRun::Wrong(why),
+        failure => NotRun::Failed(failure),
+    })?;
+    let text = |name: &str| reply.get(name).and_then(|text| text.as_str()).unwrap_or_default().to_owned();
+    Ok(Ran::Prompt { prompt: text("prompt"), display: text("displayPrompt") })
 }
 
 /// Runs a command from the queue. When it is cancelled, a compaction that it started is stopped.
@@ -79,14 +105,36 @@ pub(super) async fn run_queued(scope: &WorkScope, command: PromptId) -> Result<O
             }
             Err("cancelled".into())
         }
-        ran = run(&handle, name, input) => ran.map_err(|not_run| match not_run {
-            NotRun::Wrong(why) => why,
-            NotRun::Failed(failure) => failure.to_string(),
-        }),
+        ran = run(&handle, name, input) => match ran {
+            Ok(Ran::Done) => Ok(None),
+            Ok(Ran::Text(text)) => Ok(Some(text)),
+            Ok(Ran::Prompt { prompt, display }) => send(&handle, prompt, display).await,
+            Err(NotRun::Wrong(why)) => Err(why),
+            Err(NotRun::Failed(failure)) => Err(failure.to_string()),
+        },
     }
 }
 
-fn help(view: &View) -> String {
+/// Sends the prompt that follows a command.
+async fn send(handle: &Handle, text: String, display: String) -> Result<Option<String>, String> {
+    let prompt = Prompt { text, display: Some(display), ..Prompt::default() };
+    let sent = handle.ask(SendPrompt { prompt: Box::new(prompt) }).await;
+    sent.map(|_| None).map_err(|failure| failure.to_string())
+}
+
+async fn help(handle: &Handle) -> Result<String, Failure> {
+    let skills = handle.ask(Skills { request: Box::new(SkillsRequest::List) }).await?;
+    let skills = skills.get("skills").and_then(|skills| skills.as_array()).cloned().unwrap_or_default();
+    let invocable = skills.iter().filter(|skill| skill["userInvocable"] == true && skill["enabled"] == true);
+    let lines = invocable.map(|skill| {
+        let text = |name: &str| skill[name].as_str().unwrap_or_default();
+        format!("/{}: {}", text("commandName"), text("description"))
+    });
+    let own = commands(&handle.inspect().await?);
+    Ok(std::iter::once(own).chain(lines).collect::<Vec<_>>().join("\n"))
+}
+
+fn commands(view: &View) -> String {
     let ours = OWN.iter().map(|(name, hint, description)| {
         format!("/{name} {hint}").trim_end().to_owned() + ": " + description
     });

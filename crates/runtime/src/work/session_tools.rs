@@ -17,6 +17,7 @@ use super::user_commands::UserCommands;
 use crate::Runtime;
 use crate::mcp::SessionMcp;
 use crate::session::Hub;
+use crate::skills::SessionSkills;
 use crate::web::NetworkFetch;
 
 /// Tools of a session. Their services are created with the first call: a session that calls no tool needs none.
@@ -31,13 +32,20 @@ pub(crate) struct SessionTools {
     /// Tracks the tasks of commands that are not awaited.
     pub(super) tasks: TaskTracker,
     mcp: SessionMcp,
+    skills: SessionSkills,
     /// Creates the services. Blocks.
     create: Arc<dyn Fn() -> Services + Send + Sync>,
 }
 
 impl SessionTools {
     /// Creates the tools of a session.
-    pub(crate) fn new(runtime: &Arc<Runtime>, hub: &Arc<Hub>, mcp: SessionMcp, files: SessionFiles) -> Self {
+    pub(crate) fn new(
+        runtime: &Arc<Runtime>,
+        hub: &Arc<Hub>,
+        mcp: SessionMcp,
+        skills: SessionSkills,
+        files: SessionFiles,
+    ) -> Self {
         let (runtime, hub, database) = (runtime.clone(), hub.clone(), files.database());
         let (toolbox, ledger, tasks) =
             (runtime.toolbox.clone(), runtime.ledger.clone(), runtime.tasks.clone());
@@ -69,6 +77,7 @@ impl SessionTools {
             snapshots: TurnSnapshots::default(),
             tasks,
             mcp,
+            skills,
             create: Arc::new(create),
         }
     }
@@ -81,6 +90,11 @@ impl SessionTools {
     /// Returns the MCP servers.
     pub(crate) fn mcp(&self) -> &SessionMcp {
         &self.mcp
+    }
+
+    /// Returns the skills.
+    pub(crate) fn skills(&self) -> &SessionSkills {
+        &self.skills
     }
 
     /// Returns the built-in tools.

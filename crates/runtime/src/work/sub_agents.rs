@@ -9,7 +9,7 @@ use baton_protocol::tool::ToolResult;
 use baton_protocol::{Json, Timestamp};
 use serde_json::json;
 
-use super::{WorkScope, hooks, prompt};
+use super::{WorkScope, hooks, prompt, skills};
 
 /// Prepares a call of `task`.
 pub(super) async fn prepare_task(scope: &WorkScope, arguments: &Json) -> Prepared {
@@ -43,7 +43,8 @@ pub(super) async fn delegation(scope: &WorkScope, task: Task, kind: &AgentKind) 
 
 async fn system_text(scope: &WorkScope, kind: &AgentKind) -> String {
     let tools = scope.sub_agent_tools(kind).into_iter().map(|tool| tool.name).collect();
-    system::of_sub_agent(&kind.prompt, &prompt::surroundings(scope, tools).await)
+    let own = skills::with_skills(scope, &kind.prompt, &kind.skills, None).await;
+    system::of_sub_agent(&own, &prompt::surroundings(scope, tools).await)
 }
 
 /// Prepares a call of `read_agent`, which may have to wait until the sub-agent ends.

@@ -1,7 +1,7 @@
 //! The tools that a model may call: in the main conversation, and in those of sub-agents.
 
 use baton_agent::agents::AgentKind;
-use baton_agent::tools::{agents, ask_user, exit_plan_mode, report_intent};
+use baton_agent::tools::{agents, ask_user, exit_plan_mode, report_intent, skill};
 use baton_core::{Profile, Session};
 use baton_mcp::OfferedTool;
 use baton_protocol::Json;
@@ -33,6 +33,10 @@ fn tools_in_mode(
     }
     if mode == AgentMode::Plan && has_client(|client| client.plan_approval) {
         built_in.push(exit_plan_mode::exit_plan_mode_spec());
+    }
+    let skills = tools.skills().available(settings);
+    if !skills.is_empty() {
+        built_in.push(skill::skill_spec(&skills));
     }
     if settings.legacy && settings.available_tools.is_none() {
         built_in.push(report_intent::report_intent_spec());

@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use baton_agent::blocking;
 use baton_agent::tools::shell::{self, Surroundings};
-use baton_agent::tools::{self, Tool, ToolContext, agents, ask_user, exit_plan_mode, report_intent, spill};
+use baton_agent::tools::{
+    self, Tool, ToolContext, agents, ask_user, exit_plan_mode, report_intent, skill, spill,
+};
 use baton_core::policy::Advice;
-use baton_core::{Call, CallKey, Prepared, Route};
+use baton_core::{Call, CallKey, Prepared, Route, WorkResult};
 use baton_protocol::event::{ContextAdded, Question, ToolPartialResult, ToolRequest, UserQuestion};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult, ToolSpec};
 use baton_protocol::{Json, ToolCallId};
 use serde_json::json;
 
-use super::{WorkScope, capture, hooks, mcp_calls, prompt, sub_agents};
+use super::{WorkScope, capture, hooks, mcp_calls, prompt, skills, sub_agents};
 
 /// Prepares a call: invokes the `preToolUse` hook, then determines the permission request.
 pub(super) async fn prepare(scope: &WorkScope, key: &CallKey) -> Prepared {
@@ -56,6 +58,9 @@ pub(super) async fn prepare(scope: &WorkScope, key: &CallKey) -> Prepared {
 async fn plan(scope: &WorkScope, call: &Call, arguments: &Json) -> Prepared {
     let available = scope.tools_for_model();
     let Some(spec) = available.iter().find(|tool| tool.name == call.tool) else {
+        if call.tool == skill::NAME {
+            return Prepared::Finished(skills::refused(arguments));
+        }
         return Prepared::Finished(unknown_tool(&call.tool, &available));
     };
     if scope.session.live.owner_of(&call.tool).is_some() {
@@ -84,7 +89,7 @@ async fn plan(scope: &WorkScope, call: &Call, arguments: &Json) -> Prepared {
         exit_plan_mode::NAME => propose_plan(scope, arguments).await,
         agents::TASK => sub_agents::prepare_task(scope, arguments).await,
         agents::READ_AGENT => sub_agents::prepare_read(scope, arguments),
-        agents::LIST_AGENTS => runnable(None),
+        agents::LIST_AGENTS | skill::NAME => runnable(None),
         report_intent::NAME => Prepared::Finished(report_intent::result()),
         name => match scope.tools.toolbox().get(name) {
             None => Prepared::Finished(unknown_tool(name, &available)),
@@ -160,7 +165,9 @@ pub(super) fn refuse_unknown(scope: &WorkScope, calls: &[ToolRequest]) -> BTreeM
         return BTreeMap::new();
     }
     let available = scope.tools_for_model();
-    let unknown = calls.iter().filter(|call| available.iter().all(|tool| tool.name != call.name));
+    // A model that names a skill of another session is told about the skill, not about the tool.
+    let is_unknown = |name: &str| name != skill::NAME && available.iter().all(|tool| tool.name != name);
+    let unknown = calls.iter().filter(|call| is_unknown(&call.name));
     unknown.map(|call| (call.tool_call_id.clone(), unknown_tool(&call.name, &available))).collect()
 }
 
@@ -172,10 +179,18 @@ fn unknown_tool(name: &str, available: &[ToolSpec]) -> ToolResult {
 }
 
 /// Runs a built-in tool.
-pub(super) async fn run(scope: &WorkScope, key: &CallKey) -> ToolResult {
-    let Some(call) = find(scope, key) else { return tools::interrupted() };
+pub(super) async fn run(scope: &WorkScope, key: &CallKey) -> WorkResult {
+    let Some(call) = find(scope, key) else { return WorkResult::RunTool(tools::interrupted()) };
     let arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
     let result = match call.tool.as_str() {
+        skill::NAME => {
+            let (result, loaded) = skills::run(scope, &call, &arguments).await;
+            let result = conclude(scope, &call, &arguments, result).await;
+            return match loaded {
+                Some(skill) => WorkResult::RunSkill(Box::new((result, skill))),
+                None => WorkResult::RunTool(result),
+            };
+        }
         agents::READ_AGENT => sub_agents::read(scope, &arguments),
         agents::LIST_AGENTS => sub_agents::list(scope),
         name => match scope.tools.toolbox().get(name) {
@@ -186,7 +201,7 @@ pub(super) async fn run(scope: &WorkScope, key: &CallKey) -> ToolResult {
             },
         },
     };
-    conclude(scope, &call, &arguments, result).await
+    WorkResult::RunTool(conclude(scope, &call, &arguments, result).await)
 }
 
 /// Runs a tool. If the session tracks files, snapshots the files that the call may change first.

@@ -26,6 +26,7 @@ use crate::session::hub::{Hub, Port};
 use crate::session::mail::{How, Joined, Joining, Mail};
 use crate::session::settings::Settings;
 use crate::session::stored_settings;
+use crate::skills::SessionSkills;
 use crate::work::SessionTools;
 
 /// Number of records per read, where the whole history is read.
@@ -204,9 +205,10 @@ impl Loading {
         session.live.home = Some(self.runtime.options.home.as_path().into());
         session.live.workspace = Some(files.path().into());
         let mcp = SessionMcp::new(&self.runtime, &self.hub, self.mailbox.sender.clone(), self.id.clone());
+        let skills = SessionSkills::new(&self.runtime, &self.hub, self.id.clone());
         Actor {
             engine: Arc::default(),
-            tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, mcp, files.clone())),
+            tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, mcp, skills, files.clone())),
             mirror: self.runtime.mirrors.of(&self.id, &files),
             runtime: self.runtime,
             session,

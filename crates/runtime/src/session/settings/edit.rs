@@ -28,6 +28,13 @@ pub enum SettingsEdit {
     ModelCapabilities(Json),
     /// Selects a custom agent for the conversation; none selects the default one.
     SelectAgent(Option<String>),
+    /// Uses a skill, or stops using it.
+    Skill {
+        /// Its name.
+        name: String,
+        /// Whether it is used.
+        enabled: bool,
+    },
     /// Sets the models of sub-agents, and the kinds that are turned off.
     SubAgents {
         /// Models by kind, in place of the kinds' own.
@@ -89,6 +96,16 @@ impl Settings {
             }
             SettingsEdit::ModelCapabilities(capabilities) => self.model_capabilities = Some(capabilities),
             SettingsEdit::SelectAgent(agent) => self.chosen_agent = agent,
+            SettingsEdit::Skill { name, enabled } => {
+                let (from, to) = match enabled {
+                    true => (&mut self.disabled_skills, &mut self.enabled_skills),
+                    false => (&mut self.enabled_skills, &mut self.disabled_skills),
+                };
+                from.retain(|known| *known != name);
+                if !to.contains(&name) {
+                    to.push(name);
+                }
+            }
             SettingsEdit::SubAgents { models, disabled } => {
                 (self.agent_models, self.disabled_agents) = (models, disabled);
             }

@@ -44,6 +44,19 @@ pub struct Settings {
     /// Whether a client of the session shows forms.
     #[serde(skip)]
     pub(crate) elicitation: bool,
+    /// Directories whose subdirectories are skills.
+    pub(crate) skill_directories: Vec<PathBuf>,
+    /// Skills that the session does not use.
+    pub(crate) disabled_skills: Vec<String>,
+    /// Skills that the session uses although the user has disabled them for all sessions.
+    pub(crate) enabled_skills: Vec<String>,
+    /// Whether the session has no skills.
+    pub(crate) skills_disabled: bool,
+    /// Whether skills, agents and plugins of the project and the user are looked for.
+    pub(crate) config_discovery: bool,
+    /// The client that supplies skills itself.
+    #[serde(skip)]
+    pub(crate) skill_provider: Option<ClientId>,
     /// Name of the custom agent that was selected for the conversation.
     pub(crate) chosen_agent: Option<String>,
     /// Built-in agents that cannot be given tasks.
@@ -166,6 +179,7 @@ impl Settings {
         if let Some(disabled) = &params.disabled_mcp_servers {
             self.disabled_mcp_servers.clone_from(disabled);
         }
+        self.merge_skills(client, params);
         self.elicitation |= params.request_elicitation.unwrap_or(false);
         set(&mut self.chosen_agent, &params.agent);
         if let Some(excluded) = &params.excluded_builtin_agents {
@@ -207,6 +221,23 @@ impl Settings {
         }
     }
 
+    fn merge_skills(&mut self, client: ClientId, params: &SessionParams) {
+        if let Some(directories) = &params.skill_directories {
+            self.skill_directories = directories.iter().map(PathBuf::from).collect();
+        }
+        if let Some(disabled) = &params.disabled_skills {
+            self.disabled_skills.clone_from(disabled);
+            self.enabled_skills.clear();
+        }
+        if let Some(enabled) = params.enable_skills {
+            self.skills_disabled = !enabled;
+        }
+        self.config_discovery = params.enable_config_discovery.unwrap_or(self.config_discovery);
+        if params.has_skill_provider == Some(true) {
+            self.skill_provider = Some(client);
+        }
+    }
+
     /// Adds model providers and models. One with the name of an earlier one replaces it.
     fn add_providers(&mut self, providers: Option<&[ProviderConfig]>, models: Option<&[ProviderModel]>) {
         for provider in providers.unwrap_or_default() {
@@ -240,6 +271,12 @@ impl Settings {
     /// Whether an agent's definition includes a tool.
     pub(crate) fn is_for(agent: &AgentKind, name: &str, kind: ToolKind<'_>) -> bool {
         agent.tools.as_ref().is_none_or(|tools| tools.iter().any(|filter| filter_matches(filter, name, kind)))
+    }
+
+    /// Whether skills, agents, plugins and instructions of the user are looked for.
+    #[must_use]
+    pub fn config_discovery(&self) -> bool {
+        self.config_discovery
     }
 
     /// Returns the custom agent that was selected for the conversation; none means the default agent.

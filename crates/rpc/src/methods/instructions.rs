@@ -1,0 +1,104 @@
+//! Instruction files: those that a session uses, and those of projects and the user.
+
+use std::path::{Path, PathBuf};
+
+use baton_agent::blocking;
+use baton_agent::prompt::instructions::{self, Instruction, Place};
+use baton_runtime::skills::Discovery;
+use serde_json::{Value, json};
+
+use super::{Call, Handled};
+use crate::errors::CallError;
+
+/// Lists the instruction files that are part of the system prompt.
+pub(super) fn session_sources(call: &Call<'_>) -> Handled {
+    let (handle, home) = (call.session()?, call.runtime().options.home.clone());
+    call.later(async move {
+        let view = handle.inspect().await?;
+        if view.settings.skip_custom_instructions {
+            return Ok(json!({ "sources": [] }));
+        }
+        let context = view.session.durable.facts.context;
+        let directories = view.settings.instruction_directories.clone();
+        let home = view.settings.config_discovery().then_some(home);
+        let find = move || {
+            let root = context.git_root.as_deref().map(AsRef::as_ref);
+            let found = instructions::find(context.cwd.as_ref(), root, &directories, home.as_deref());
+            found.instructions.iter().map(|found| source(found, None)).collect::<Vec<_>>()
+        };
+        let sources = blocking::run(find).await.map_err(CallError::failed)?;
+        Ok(json!({ "sources": sources }))
+    })
+}
+
+/// Finds the instruction files of projects and of the user.
+pub(super) fn discover(call: &Call<'_>) -> Handled {
+    let discovery: Discovery = call.parse()?;
+    let projects = discovery.projects(call.runtime());
+    let home = discovery.includes_host().then(|| call.runtime().options.home.clone());
+    call.later(async move {
+        let find = move || {
+            let mut sources = Vec::new();
+            for project in &projects {
+                let found = instructions::find(project, None, &[], None);
+                sources.extend(found.instructions.iter().map(|found| source(found, Some(project))));
+            }
+            let own = home.map(|home| instructions::of_user(&home)).unwrap_or_default();
+            sources.extend(own.instructions.iter().map(|found| source(found, None)));
+            sources
+        };
+        let sources = blocking::run(find).await.map_err(CallError::failed)?;
+        Ok(json!({ "sources": sources }))
+    })
+}
+
+/// Lists where instruction files are looked for, whether they exist or not.
+pub(super) fn discovery_paths(call: &Call<'_>) -> Handled {
+    let discovery: Discovery = call.parse()?;
+    let mut paths = Vec::new();
+    for project in discovery.projects(call.runtime()) {
+        for (n, (name, is_directory)) in instructions::PROJECT_PLACES.iter().enumerate() {
+            let mut path = place(&project.join(name), *is_directory, "repository", n == 0);
+            path["projectPath"] = json!(project);
+            paths.push(path);
+        }
+    }
+    if discovery.includes_host() {
+        let home: PathBuf = call.runtime().options.home.join(instructions::USER_FILE);
+        paths.push(place(&home, false, "user", true));
+    }
+    call.now(json!({ "paths": paths }))
+}
+
+fn place(path: &Path, is_directory: bool, location: &str, is_preferred: bool) -> Value {
+    let kind = if is_directory { "directory" } else { "file" };
+    json!({ "path": path, "kind": kind, "location": location, "preferredForCreation": is_preferred })
+}
+
+fn source(found: &Instruction, project: Option<&Path>) -> Value {
+    let label = found.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let (kind, location) = match found.place {
+        Place::User => ("home", "user"),
+        Place::Root => ("repo", "repository"),
+        Place::Scoped => ("vscode", "repository"),
+        Place::WorkingDirectory => ("nested-agents", "working-directory"),
+    };
+    let mut source = json!({
+        "id": found.path,
+        "label": label,
+        "sourcePath": found.path,
+        "content": found.text,
+        "type": kind,
+        "location": location,
+    });
+    if !found.apply_to.is_empty() {
+        source["applyTo"] = json!(found.apply_to);
+    }
+    if let Some(description) = &found.description {
+        source["description"] = json!(description);
+    }
+    if let Some(project) = project {
+        source["projectPath"] = json!(project);
+    }
+    source
+}

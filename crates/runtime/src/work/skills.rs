@@ -1,0 +1,170 @@
+//! Skills in the work of a session: the tool `skill`, slash commands, and the skills of agents.
+
+use std::ops::ControlFlow;
+
+use baton_agent::tools::skill;
+use baton_core::ask::Amend;
+use baton_core::{Call, Change};
+use baton_history::newest_first;
+use baton_protocol::event::{Body, SkillInvoked, SkillTrigger};
+use baton_protocol::tool::ToolResult;
+use baton_protocol::{Event, Json};
+use baton_store::{Record, Seq};
+use serde_json::{Value, json};
+
+use super::WorkScope;
+use crate::session::ask::Configure;
+use crate::session::{Settings, SettingsEdit};
+use crate::skills::SkillsRequest;
+
+/// Skills that one agent can have in its prompt.
+const MOST_PRELOADED: usize = 16;
+
+/// Looks for skills, unless that was done.
+pub(super) async fn ready(scope: &WorkScope) {
+    let context = &scope.session.durable.facts.context;
+    scope.tools.skills().load(&scope.settings, context).await;
+}
+
+/// Runs a call of `skill`. Returns its result, and the skill if it was loaded.
+pub(super) async fn run(
+    scope: &WorkScope,
+    call: &Call,
+    arguments: &Json,
+) -> (ToolResult, Option<SkillInvoked>) {
+    let name = match skill::read(arguments) {
+        Ok(name) => name,
+        Err(refusal) => return (refusal, None),
+    };
+    let catalogue = scope.tools.skills().current();
+    let found = catalogue.find(&name, &scope.settings).filter(|skill| skill.model_invocable);
+    let Some(found) = found.filter(|_| !scope.settings.skills_disabled) else {
+        return (skill::not_found(&name), None);
+    };
+    match scope.tools.skills().read(found, SkillTrigger::AgentInvoked).await {
+        Err(why) => (ToolResult::failure(why), None),
+        Ok(read) => {
+            tracing::debug!(session = %scope.session.id, call = %call.id, skill = %read.name, "skill loaded");
+            let read =
+                SkillInvoked { model: scope.session.durable.facts.model.clone(), ..at_turn(scope, read) };
+            (skill::loaded(&found.name), Some(read))
+        }
+    }
+}
+
+/// Returns the result of a call of `skill` in a session that offers no skills.
+pub(super) fn refused(arguments: &Json) -> ToolResult {
+    skill::read(arguments).map_or_else(|refusal| refusal, |name| skill::not_found(&name))
+}
+
+fn at_turn(scope: &WorkScope, skill: SkillInvoked) -> SkillInvoked {
+    SkillInvoked { invoked_at_turn: Some(scope.session.durable.totals.prompts), ..skill }
+}
+
+/// Returns the prompt of an agent with the skills that it names, and records those that `known`, its prompt so far, does not
+/// have.
+pub(super) async fn with_skills(
+    scope: &WorkScope,
+    prompt: &str,
+    names: &[String],
+    known: Option<&str>,
+) -> String {
+    let mut prompt = prompt.to_owned();
+    if names.is_empty() || scope.settings.skills_disabled {
+        return prompt;
+    }
+    let catalogue = scope.tools.skills().load(&scope.settings, &scope.session.durable.facts.context).await;
+    for name in names.iter().take(MOST_PRELOADED) {
+        let Some(found) = catalogue.find(name, &scope.settings) else {
+            tracing::warn!(session = %scope.session.id, skill = name, "skill of an agent not found");
+            continue;
+        };
+        match scope.tools.skills().read(found, SkillTrigger::ContextLoad).await {
+            Err(error) => tracing::warn!(session = %scope.session.id, "{error}"),
+            Ok(read) => {
+                let context = skill::context(&read);
+                if known.is_none_or(|known| !known.contains(&context)) {
+                    scope.note(at_turn(scope, read));
+                }
+                prompt.push_str("\n\n");
+                prompt.push_str(&context);
+            }
+        }
+    }
+    prompt
+}
+
+/// Serves a request of a client.
+///
+/// # Errors
+/// With a message for the client.
+pub(super) async fn serve(scope: &WorkScope, request: SkillsRequest) -> Result<Value, String> {
+    let toggled = match &request {
+        SkillsRequest::Enable { name } => Some((name.clone(), true)),
+        SkillsRequest::Disable { name } => Some((name.clone(), false)),
+        SkillsRequest::Invoked => return invoked(scope).await,
+        SkillsRequest::Invoke { name, input } => return invoke(scope, name, input).await,
+        _ => None,
+    };
+    let mut settings = Settings::clone(&scope.settings);
+    if let Some((name, enabled)) = toggled {
+        let edit = SettingsEdit::Skill { name, enabled };
+        settings.apply(edit.clone());
+        let configured = scope.handle().ask(Configure { edit: Box::new(edit) }).await;
+        configured.map_err(|failure| failure.to_string())?;
+    }
+    scope.tools.skills().serve(&settings, &scope.session.durable.facts.context, request).await
+}
+
+/// Gives the model a skill that a user has invoked. Replies the prompt that asks for it.
+async fn invoke(scope: &WorkScope, name: &str, input: &str) -> Result<Value, String> {
+    let context = &scope.session.durable.facts.context;
+    let catalogue = scope.tools.skills().load(&scope.settings, context).await;
+    let found = catalogue.find(name, &scope.settings).filter(|skill| skill.user_invocable);
+    let found = found.ok_or_else(|| format!("unknown command /{name}; see /help"))?;
+    let read = scope.tools.skills().read(found, SkillTrigger::UserInvoked).await?;
+    let body = Body::from(at_turn(scope, read));
+    let recorded = scope.handle().ask(Amend { change: Box::new(Change::Noted(Box::new(body))) }).await;
+    recorded.map_err(|failure| failure.to_string())?;
+    let display = format!("/{} {input}", found.command).trim_end().to_owned();
+    let mut prompt = format!("Use the skill \"{}\" that was just loaded.", found.name);
+    if !input.is_empty() {
+        prompt.push_str(&format!("\n\nArguments: {input}"));
+    }
+    Ok(json!({ "prompt": prompt, "displayPrompt": display }))
+}
+
+/// Lists the skills that the model was given in the conversation, each with its newest text.
+async fn invoked(scope: &WorkScope) -> Result<Value, String> {
+    let mut skills: Vec<SkillInvoked> = Vec::new();
+    let take = |record: Record| {
+        if record.kind == "skill.invoked"
+            && let Some(skill) = parsed(&record)
+            && skills.iter().all(|known| known.name != skill.name)
+        {
+            skills.push(skill);
+        }
+        ControlFlow::Continue(())
+    };
+    let head = Seq(scope.session.durable.seq);
+    let read = newest_first(&*scope.runtime.store, &scope.session.id, head, take).await;
+    read.map_err(|error| error.to_string())?;
+    let listed = skills.iter().rev().map(|skill| {
+        json!({
+            "name": skill.name,
+            "path": skill.path,
+            "content": skill.content,
+            "allowedTools": skill.allowed_tools,
+            "invokedAtTurn": skill.invoked_at_turn.unwrap_or(0),
+        })
+    });
+    Ok(json!({ "skills": listed.collect::<Vec<_>>() }))
+}
+
+fn parsed(record: &Record) -> Option<SkillInvoked> {
+    let event = Event::parse(std::str::from_utf8(&record.body).ok()?).ok()?;
+    match event.body {
+        Body::SkillInvoked(skill) => Some(skill),
+        _ => None,
+    }
+}

@@ -1,0 +1,19 @@
+//! Skills, plugins, agents and extensions on disk: finding and parsing them.
+//!
+//! Everything here is a stranger's text: a cloned repository or a downloaded plugin decides what the files say. So files
+//! are read as [untrusted](baton_agent::untrusted) (regular files below their directory, up to a limit, no links out), a
+//! malformed file costs itself only and says why, and nothing that a file claims grants anything. This crate knows no
+//! session and starts no process. All of it blocks, and belongs on the [pool](baton_agent::blocking).
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
+
+mod agent_file;
+mod places;
+mod scan;
+mod skill;
+
+pub use baton_agent::front_matter::split;
+
+pub use self::agent_file::{AgentFile, scan_agents};
+pub use self::places::{AgentPlace, Place, SkillPlaces, agent_places, skill_places};
+pub use self::scan::{Found, Problem, Severity, scan, scan_single};
+pub use self::skill::{Content, Origin, PluginRef, Skill, SkillSource};
