@@ -114,28 +114,6 @@ impl RunningServer {
         Ok(Published(directory.join(name)))
     }
 
-    /// Returns a client of its HTTP API, with the base of all addresses and the token, if it needs one. The socket file is
-    /// preferred to the port, because it needs none.
-    pub(crate) fn connect(&self) -> anyhow::Result<(reqwest::Client, String, Option<String>)> {
-        let builder = reqwest::Client::builder()
-            .tls_backend_preconfigured(baton_model::http::tls_config()?)
-            // A proxy must not see a token for a server on this machine.
-            .no_proxy();
-        match (&self.socket, &self.url) {
-            (Some(socket), _) => {
-                Ok((builder.unix_socket(socket.clone()).build()?, "http://localhost".into(), None))
-            }
-            (None, Some(url)) => {
-                let token = self.token_file.as_ref().map(std::fs::read_to_string).transpose();
-                let token = token.context("cannot read the server's token")?;
-                Ok((builder.build()?, url.clone(), token.map(|token| token.trim().to_owned())))
-            }
-            (None, None) => {
-                anyhow::bail!("the server with process id {} has no HTTP address", self.owner.pid)
-            }
-        }
-    }
-
     /// Returns the running servers of a home, newest first.
     pub(crate) fn all(home: &Path) -> Vec<Self> {
         let files = std::fs::read_dir(directory(home)).into_iter().flatten().flatten();

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use baton_process::Ledger;
 use futures_util::future::join_all;
+use tokio_util::task::TaskTracker;
 
 use crate::client::{Client, Notice};
 use crate::config::{ConfigError, ServerConfig};
@@ -25,6 +26,8 @@ pub struct HostOptions {
     pub http: Arc<dyn Http>,
     /// Records the processes of servers.
     pub ledger: Ledger,
+    /// All tasks of servers. They end when the host is closed.
+    pub tasks: TaskTracker,
     /// Environment of local servers, also for `${NAME}` in configurations.
     pub environment: Vec<(OsString, OsString)>,
     /// Working directory of local servers.

@@ -125,7 +125,7 @@ impl Server {
             return;
         }
         let server = self.clone();
-        tokio::spawn(async move { server.connect().await.map(drop) });
+        self.options.tasks.spawn(async move { server.connect().await.map(drop) });
     }
 
     /// Waits until the attempt to connect has come to an end, or waits for a person.
@@ -237,6 +237,7 @@ impl Server {
             server: self.name.clone(),
             client: self.options.client.clone(),
             log: self.log.clone(),
+            tasks: self.options.tasks.clone(),
             tools_changed: Arc::new(move || stale.store(true, Ordering::Relaxed)),
         }
     }

@@ -67,7 +67,7 @@ use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
 use self::mcp::UserServers;
 pub use self::options::{Account, Options};
-use self::session::{Mail, Registry};
+use self::session::{ActorMessage, Registry};
 
 /// Maximum number of reads of users' files that can hang at the same time, each on a thread of tokio's blocking pool.
 pub const MAX_BLOCKED_READS: usize = baton_agent::blocking::SLOTS;
@@ -220,7 +220,7 @@ impl Runtime {
     pub async fn let_go(&self) {
         let stopped = self.registry.all().into_iter().map(|handle| async move {
             let (sender, receiver) = tokio::sync::oneshot::channel();
-            if handle.send(Mail::Stop(sender)).is_ok() {
+            if handle.send(ActorMessage::Stop(sender)).is_ok() {
                 drop(receiver.await);
             }
         });

@@ -43,6 +43,29 @@ pub struct Options {
     pub crash: Option<Arc<CrashPlan>>,
 }
 
+impl Options {
+    /// Returns options with the demo model: no provider, no engine settings, an empty environment, no secrets.
+    #[must_use]
+    pub fn new(version: &str, home: impl Into<PathBuf>, cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            version: version.to_owned(),
+            home: home.into(),
+            cwd: cwd.into(),
+            endpoint: ServerEndpoint::Demo,
+            engines: BTreeMap::new(),
+            record: None,
+            reveal_endpoint: false,
+            github_api: None,
+            account: Account::default(),
+            environment: Vec::new(),
+            engine_environment: Vec::new(),
+            secrets: Vec::new(),
+            allow_all: false,
+            crash: None,
+        }
+    }
+}
+
 /// State of the credentials for the default endpoint.
 #[derive(Debug, Clone, Default)]
 pub struct Account {

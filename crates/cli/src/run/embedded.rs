@@ -149,7 +149,7 @@ impl Door {
             }
         };
         let door = HttpDoor::new(runtime, HttpOptions::default());
-        tokio::spawn(async move { door.serve(HttpListener::Socket(listener)).await });
+        runtime.tasks.spawn(async move { door.serve(HttpListener::Socket(listener)).await });
         let published = RunningServer::of_run(socket.clone(), session.to_string()).publish(home)?;
         Ok(Self { socket, directory, published })
     }

@@ -22,7 +22,7 @@ impl Server {
     /// Returns the connection, connecting if there is none. Continues if the caller goes away.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, CallError> {
         let server = self.clone();
-        let connecting = tokio::spawn(async move { server.connect().await });
+        let connecting = self.options.tasks.spawn(async move { server.connect().await });
         connecting.await.unwrap_or_else(|_| Err(CallError::Unavailable("internal error".into())))
     }
 
@@ -141,7 +141,7 @@ impl Server {
     /// Notices the end of a connection.
     fn watch(self: &Arc<Self>, connection: Arc<Connection>) {
         let server = Arc::downgrade(self);
-        tokio::spawn(async move {
+        self.options.tasks.spawn(async move {
             let reason = connection.ended().await;
             if let Some(server) = server.upgrade() {
                 let mut slot = server.slot.lock().await;

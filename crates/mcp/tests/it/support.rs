@@ -15,8 +15,11 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub(crate) const NAME: &str = "odd";
+/// Time after which a test fails, instead of waiting forever.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// The session: records notices, and accepts every form.
 #[derive(Default)]
@@ -74,6 +77,7 @@ pub(crate) struct World {
     pub(crate) host: Host,
     pub(crate) session: Arc<Session>,
     pub(crate) ledger: Ledger,
+    pub(crate) tasks: TaskTracker,
 }
 
 impl World {
@@ -87,11 +91,12 @@ impl World {
 
     pub(crate) fn with(config: Value) -> Self {
         let session = Arc::new(Session::default());
-        let ledger = Ledger::default();
+        let (ledger, tasks) = (Ledger::default(), TaskTracker::new());
         let options = HostOptions {
             client: session.clone(),
             http: Arc::new(Network::default()),
             ledger: ledger.clone(),
+            tasks: tasks.clone(),
             environment: vec![
                 ("PATH".into(), std::env::var_os("PATH").unwrap()),
                 ("HELLO".into(), "hi".into()),
@@ -102,7 +107,7 @@ impl World {
         };
         let config = ServerConfig::parse(NAME, &config);
         let host = Host::new(options, BTreeMap::from([(NAME.to_owned(), config)]), BTreeSet::new());
-        Self { host, session, ledger }
+        Self { host, session, ledger, tasks }
     }
 
     /// Starts the server and returns its status when it has settled.

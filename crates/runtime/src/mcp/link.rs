@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::authorization::authorization;
 use super::network::Network;
-use crate::session::{Handle, Hub, Mail};
+use crate::session::{ActorMessage, Handle, Hub};
 
 /// Requests of servers that may be pending at the same time.
 const MOST_PENDING: usize = 64;
@@ -24,7 +24,7 @@ const METADATA: Duration = Duration::from_secs(10);
 pub(super) struct Link {
     id: SessionId,
     hub: Arc<Hub>,
-    mailbox: mpsc::UnboundedSender<Mail>,
+    mailbox: mpsc::UnboundedSender<ActorMessage>,
     http: Network,
     /// Metadata of protected resources, by server: later challenges may not repeat where it is.
     metadata: Mutex<HashMap<String, String>>,
@@ -53,7 +53,7 @@ impl Link {
     pub(super) fn new(
         id: SessionId,
         hub: Arc<Hub>,
-        mailbox: mpsc::UnboundedSender<Mail>,
+        mailbox: mpsc::UnboundedSender<ActorMessage>,
         http: Network,
     ) -> Self {
         Self {

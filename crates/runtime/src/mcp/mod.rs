@@ -24,7 +24,7 @@ use self::link::Link;
 use self::network::Network;
 pub use self::request::McpRequest;
 use crate::Runtime;
-use crate::session::{Hub, Mail, Settings};
+use crate::session::{ActorMessage, Hub, Settings};
 pub use baton_files::user_servers::UserServers;
 
 type Servers = BTreeMap<String, Result<ServerConfig, ConfigError>>;
@@ -50,7 +50,7 @@ impl SessionMcp {
     pub(crate) fn new(
         runtime: &Arc<Runtime>,
         hub: &Arc<Hub>,
-        mailbox: mpsc::UnboundedSender<Mail>,
+        mailbox: mpsc::UnboundedSender<ActorMessage>,
         id: SessionId,
     ) -> Self {
         Self {
@@ -149,6 +149,7 @@ impl SessionMcp {
             client: self.link.clone(),
             http: Arc::new(Network(self.runtime.models.network())),
             ledger: self.runtime.ledger.clone(),
+            tasks: self.runtime.tasks.clone(),
             environment: self.runtime.options.environment.clone(),
             cwd,
             session: self.id.to_string(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_agent::blocking;
-use baton_agent::tools::shell::{self, Surroundings};
+use baton_agent::tools::shell::{self, LineContext};
 use baton_agent::tools::{
     self, Tool, ToolContext, agents, ask_user, exit_plan_mode, report_intent, skill, spill,
 };
@@ -133,7 +133,7 @@ pub(super) async fn inspected(scope: &WorkScope, wants: PermissionRequest, cwd: 
         return wants;
     }
     let options = &scope.runtime.options;
-    let around = Surroundings {
+    let around = LineContext {
         cwd: cwd.to_owned(),
         home: options.home.clone(),
         workspace: scope.tools.files().path().to_owned(),

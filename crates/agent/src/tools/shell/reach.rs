@@ -27,7 +27,7 @@ const MOST_WORDS: usize = 512;
 
 /// The context in which a line would run.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct LineContext {
     /// The working directory.
     pub cwd: PathBuf,
     /// Baton's home, without links.
@@ -40,7 +40,7 @@ pub struct Surroundings {
 
 /// Adds the first guarded file that the line reaches to the paths of the request. Blocks.
 #[must_use]
-pub fn with_reach(mut request: PermissionRequest, around: &Surroundings) -> PermissionRequest {
+pub fn with_reach(mut request: PermissionRequest, around: &LineContext) -> PermissionRequest {
     if let PermissionRequest::Shell { full_command_text, possible_paths, input_to: None, .. } = &mut request
         && let Line::Commands(line) = Line::parse(full_command_text)
     {
@@ -62,7 +62,7 @@ pub fn with_unknown_reach(mut request: PermissionRequest, home: &Path) -> Permis
 }
 
 /// Returns the first guarded file that the commands of a line reach.
-fn reached(commands: &[Vec<&str>], around: &Surroundings) -> Option<PathBuf> {
+fn reached(commands: &[Vec<&str>], around: &LineContext) -> Option<PathBuf> {
     if commands.iter().map(Vec::len).sum::<usize>() > MOST_WORDS {
         return Some(around.home.clone());
     }
@@ -171,7 +171,7 @@ impl Search {
 
 /// Returns the paths that a word can denote: the word itself and the value of an option, as they are (in quotes), and with
 /// variables and `~` expanded.
-fn readings(word: &str, around: &Surroundings) -> Vec<String> {
+fn readings(word: &str, around: &LineContext) -> Vec<String> {
     let mut names = vec![word];
     names.extend(word.split_once('=').map(|(_, value)| value));
     if let Some(letters) = word.strip_prefix('-') {
@@ -191,7 +191,7 @@ fn readings(word: &str, around: &Surroundings) -> Vec<String> {
     paths
 }
 
-fn expanded(name: &str, around: &Surroundings) -> String {
+fn expanded(name: &str, around: &LineContext) -> String {
     let mut rest = name;
     let mut text = String::new();
     if let Some(below) = rest.strip_prefix('~').filter(|below| below.is_empty() || below.starts_with('/')) {
@@ -216,7 +216,7 @@ fn expanded(name: &str, around: &Surroundings) -> String {
     text
 }
 
-fn variable(name: &str, around: &Surroundings) -> String {
+fn variable(name: &str, around: &LineContext) -> String {
     if matches!(name, "PWD" | "OLDPWD") {
         return around.cwd.to_string_lossy().into_owned();
     }
@@ -245,7 +245,7 @@ mod tests {
             std::fs::create_dir(work.join(name)).unwrap();
             std::os::unix::fs::symlink(home.join("token"), work.join(name).join("x")).unwrap();
         }
-        let around = Surroundings {
+        let around = LineContext {
             cwd: work.clone(),
             home: home.clone(),
             workspace,
