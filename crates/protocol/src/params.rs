@@ -193,6 +193,8 @@ pub struct SendParams {
     pub agent_mode: Option<AgentMode>,
     #[serde(default)]
     pub request_headers: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    pub response_format: Option<Json>,
 }
 
 impl From<SendParams> for Prompt {
