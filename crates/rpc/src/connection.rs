@@ -144,7 +144,7 @@ impl Connection {
             Ok(Incoming::Request { id, method, params }) => self.handle_call(id, method, params).await,
             // Only calls that wait need this: the others are short, or wait for something that another method cancels.
             Ok(Incoming::Notification { method, params }) if method == "$/cancelRequest" => {
-                self.cancel_wait(&params)
+                self.cancel_wait(&params);
             }
             Ok(Incoming::Notification { .. }) => {}
             Ok(Incoming::Response { id, outcome }) => {
