@@ -10,7 +10,7 @@ use baton_protocol::tool::ToolResult;
 use baton_protocol::{Author, RequestId};
 
 use super::extract::{JsonBody, PathParams, session_id};
-use super::sessions::open;
+use super::sessions::{ask, open};
 use super::types::{
     Counted, Decision, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
     SwitchResponse,
@@ -68,10 +68,10 @@ pub(super) async fn answer(
     PathParams((id, request)): PathParams<(String, String)>,
     JsonBody(answer): JsonBody<RequestAnswer>,
 ) -> Result<Json<Counted>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
+    let session = session_id(&id)?;
     let request = RequestId(request);
     let (named, answer) = (request.clone(), Box::new(core_answer(answer)));
-    match handle.ask(AnswerRequest { request, answer }).await? {
+    match ask(&door, &session, AnswerRequest { request, answer }).await? {
         AnswerOutcome::Counted => Ok(Json(Counted { counted: true })),
         AnswerOutcome::TooLate => {
             Err(ApiError::conflict("already_answered", "the request was already answered or withdrawn"))

@@ -119,14 +119,24 @@ pub(super) async fn resume(
     PathParams(id): PathParams<String>,
 ) -> Result<Json<SessionView>, ApiError> {
     let id = session_id(&id)?;
-    let handle = open(&door, &id).await?;
+    // Again, if another server has used the session meanwhile and released it.
+    match join_and_leave(&door, &id).await? {
+        Err(Failure::Store(StoreError::Fenced(_))) => join_and_leave(&door, &id).await??,
+        joined => joined?,
+    }
+    Ok(Json(view(&door, &id).await?))
+}
+
+/// Attaches a client that continues pending work, and detaches it again.
+async fn join_and_leave(door: &Shared, id: &SessionId) -> Result<Result<(), Failure>, ApiError> {
+    let handle = open(door, id).await?;
     let params =
         SessionParams { continue_pending_work: Some(true), disable_resume: Some(true), ..client_params() };
-    let joining = temporary_client(&door, params, JoinKind::Resume);
+    let joining = temporary_client(door, params, JoinKind::Resume);
     let client = joining.client;
-    handle.join(joining, Arc::new(NoEvents)).await?;
+    let joined = handle.join(joining, Arc::new(NoEvents)).await.map(drop);
     handle.leave(client);
-    Ok(Json(view(&door, &id).await?))
+    Ok(joined)
 }
 
 /// Show a session.

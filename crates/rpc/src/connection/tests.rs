@@ -10,6 +10,8 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 
+mod waits;
+
 use super::*;
 use crate::RpcLimits;
 

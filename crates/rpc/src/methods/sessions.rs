@@ -141,11 +141,20 @@ fn described(runtime: &Arc<Runtime>, handle: &Handle, joined: &JoinReply, config
 
 /// Sends a prompt. Replies when its acceptance is durable.
 pub(super) fn send(call: &Call<'_>) -> Handled {
-    let params: SendParams = call.parse()?;
-    let handle = call.attached(&params.session_id)?;
-    let prompt = Prompt { by: Some(call.author()), ..params.into() };
+    let (handle, prompt) = prompt(call)?;
     let ask = SendPrompt { prompt: Box::new(prompt) };
     call.ask(&handle, ask, |id| json!({ "messageId": id }))
+}
+
+/// Returns the prompt that a call sends, and its session.
+pub(super) fn prompt(call: &Call<'_>) -> Result<(Handle, Prompt), CallError> {
+    let params: SendParams = call.parse()?;
+    if params.response_format.is_some() {
+        // The client would take whatever the model answers for data of its schema.
+        return Err(CallError::invalid("`responseFormat` is not supported; ask for JSON in the prompt"));
+    }
+    let handle = call.attached(&params.session_id)?;
+    Ok((handle, Prompt { by: Some(call.author()), ..params.into() }))
 }
 
 #[derive(Deserialize)]
