@@ -65,7 +65,7 @@ use tokio_util::task::TaskTracker;
 pub use self::crash::{CrashPlan, CrashPoint};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
-use self::mcp::UserServers;
+use self::mcp::{ServerCatalogue, UserServers};
 pub use self::options::{Account, Options};
 use self::session::{Mail, Registry};
 
@@ -127,6 +127,8 @@ pub struct Runtime {
     pub preferences: Preferences,
     /// MCP servers of the user.
     pub user_servers: UserServers,
+    /// MCP servers outside of sessions.
+    pub catalogue: ServerCatalogue,
     /// Accounts that are logged in.
     pub accounts: Accounts,
     /// Secrets that are redacted from all that models see.
@@ -156,6 +158,7 @@ impl Runtime {
             preferences: Preferences::new(&options.home),
             locations: Locations::new(&options.home),
             user_servers: UserServers::new(&options.home),
+            catalogue: ServerCatalogue::new(&options.home, options.mcp_servers.clone()),
             accounts: Accounts::default(),
             secrets: Secrets::new(&options.endpoint, &options.secrets),
             owner,

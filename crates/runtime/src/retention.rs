@@ -116,6 +116,7 @@ mod tests {
             cwd: home.path().into(),
             endpoint: ServerEndpoint::Demo,
             engines: BTreeMap::new(),
+            mcp_servers: Vec::new(),
             record: None,
             reveal_endpoint: false,
             github_api: None,

@@ -32,6 +32,7 @@ impl Pair {
             cwd: home.path().to_owned(),
             endpoint: ServerEndpoint::Demo,
             engines: BTreeMap::new(),
+            mcp_servers: Vec::new(),
             record: None,
             reveal_endpoint: false,
             github_api: None,

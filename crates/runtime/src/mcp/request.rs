@@ -84,7 +84,18 @@ impl SessionMcp {
             McpRequest::MoveLoadingToBackground => return Ok(self.move_to_background()),
             _ => {}
         }
-        let host = self.host(settings, cwd).await;
+        let is_fresh = matches!(
+            request,
+            McpRequest::List
+                | McpRequest::ListConfigured
+                | McpRequest::Reload
+                | McpRequest::Enable { .. }
+                | McpRequest::Start { .. }
+        );
+        let mut host = self.host(settings, cwd.clone(), is_fresh).await;
+        if host.is_none() && matches!(request, McpRequest::Start { config: Some(_), .. }) {
+            host = Some(self.create_host(cwd).await);
+        }
         match (request, host) {
             (McpRequest::Start { server, config, restart }, host) => {
                 start(host.as_deref(), &server, config.as_ref(), restart).await

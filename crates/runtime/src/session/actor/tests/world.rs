@@ -38,6 +38,7 @@ impl World {
             cwd: home.path().into(),
             endpoint: ServerEndpoint::Demo,
             engines: BTreeMap::new(),
+            mcp_servers: Vec::new(),
             record: None,
             reveal_endpoint: false,
             github_api: None,
