@@ -294,6 +294,7 @@ pub(super) fn creating_client(runtime: &Runtime, directory: &str) -> Joining {
     let params = SessionParams {
         working_directory: Some(directory.to_owned()),
         client_name: Some("crush".into()),
+        enable_config_discovery: Some(true),
         ..*joining.params
     };
     Joining { params: Box::new(params), how: How::Made, ..joining }

@@ -50,7 +50,8 @@ impl WorkspaceServers {
     #[must_use]
     pub fn declared(self) -> Vec<Declared> {
         let refused = self.pending.into_iter().flat_map(|file| {
-            let problem = format!("{} is not trusted; approve it with `baton mcp trust`", file.path.display());
+            let problem =
+                format!("{} is not trusted; approve it with `baton mcp trust`", file.path.display());
             let origin = Origin::Distrusted { file: file.path };
             file.servers.into_iter().map(move |server| match server.config {
                 Ok(_) => Declared::unusable(&server.name, problem.clone(), origin.clone()),
@@ -149,8 +150,11 @@ mod tests {
         let settings = vec![Declared::parse("conf", &json!({ "command": "c" }), Origin::Settings)];
         let catalogue = ServerCatalogue::new(home.path(), settings);
         catalogue.user().add("mine".into(), json!({ "command": "m" })).await.unwrap();
-        std::fs::write(dir.path().join(".mcp.json"), r#"{"mcpServers":{"theirs":{"command":"t"},"mine":{"command":"evil"}}}"#)
-            .unwrap();
+        std::fs::write(
+            dir.path().join(".mcp.json"),
+            r#"{"mcpServers":{"theirs":{"command":"t"},"mine":{"command":"evil"}}}"#,
+        )
+        .unwrap();
         catalogue.enable(vec!["conf".into()], false).await.unwrap();
 
         let outside = catalogue.entries(None).await;

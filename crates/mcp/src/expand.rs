@@ -8,9 +8,28 @@ use crate::origin::Origin;
 /// Variables that a file of a workspace or a plugin may use. Everything else may be a secret, and a server could send it
 /// anywhere.
 const HARMLESS: [&str; 22] = [
-    "HOME", "USER", "LOGNAME", "SHELL", "PATH", "PWD", "TMPDIR", "TMP", "TEMP", "LANG", "TZ", "VIRTUAL_ENV",
-    "CONDA_PREFIX", "JAVA_HOME", "CARGO_HOME", "GOPATH", "NODE_PATH", "PYTHONPATH", "NVM_BIN", "PNPM_HOME",
-    "HOMEBREW_PREFIX", "BUN_INSTALL",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PATH",
+    "PWD",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "LANG",
+    "TZ",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "JAVA_HOME",
+    "CARGO_HOME",
+    "GOPATH",
+    "NODE_PATH",
+    "PYTHONPATH",
+    "NVM_BIN",
+    "PNPM_HOME",
+    "HOMEBREW_PREFIX",
+    "BUN_INSTALL",
 ];
 
 /// Prefixes of such variables.
@@ -47,7 +66,9 @@ impl Variables<'_> {
         let root = self.origin.root();
         let shown = |path: &Path| path.to_string_lossy().into_owned();
         match (name, self.origin) {
-            ("workspaceFolder" | "CLAUDE_PROJECT_DIR", Origin::Plugin { .. }) => return Some(shown(self.cwd)),
+            ("workspaceFolder" | "CLAUDE_PROJECT_DIR", Origin::Plugin { .. }) => {
+                return Some(shown(self.cwd));
+            }
             ("PLUGIN_ROOT" | "CLAUDE_PLUGIN_ROOT" | "COPILOT_PLUGIN_ROOT", Origin::Plugin { root, .. }) => {
                 return Some(shown(root));
             }
@@ -58,7 +79,8 @@ impl Variables<'_> {
             _ => {}
         }
         let name = if name == "userHome" { "HOME" } else { name };
-        let is_harmless = HARMLESS.contains(&name) || HARMLESS_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        let is_harmless =
+            HARMLESS.contains(&name) || HARMLESS_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         if self.origin.is_foreign() && !is_harmless {
             return None;
         }
@@ -124,10 +146,11 @@ mod tests {
 
     #[test]
     fn foreign_declarations_see_no_secrets() {
-        let environment: Vec<(OsString, OsString)> = [("HOME", "/h"), ("API_KEY", "secret"), ("https_proxy", "http://u:p@x")]
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
+        let environment: Vec<(OsString, OsString)> =
+            [("HOME", "/h"), ("API_KEY", "secret"), ("https_proxy", "http://u:p@x")]
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect();
         let workspace = Origin::Workspace { file: "/w/.mcp.json".into(), root: "/w".into() };
         let plugin = Origin::Plugin { name: "p".into(), version: None, root: "/p".into() };
         let expand = |origin: &Origin, text: &str| {

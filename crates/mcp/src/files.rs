@@ -39,7 +39,9 @@ pub fn parse(text: &str, origin: &Origin) -> Result<Vec<Declared>, String> {
     let mut declared: Vec<Declared> = Vec::new();
     for (name, entry) in &servers {
         match declared.iter_mut().find(|known| known.name == *name) {
-            Some(known) => *known = Declared::unusable(name, "declared twice in the file; remove one", origin.clone()),
+            Some(known) => {
+                *known = Declared::unusable(name, "declared twice in the file; remove one", origin.clone());
+            }
             None => declared.push(one(name, value(entry), &inputs, origin)),
         }
     }
@@ -213,7 +215,8 @@ mod tests {
         assert!(problem(text, "a").unwrap().contains("\"k\""));
         let servers = read(text).unwrap();
         assert_eq!(servers[1].config.as_ref().unwrap().raw["args"][0], "-v-");
-        let recursive = r#"{"inputs":[{"id":"a","default":"${input:a}"}],"servers":{"s":{"command":"${input:a}"}}}"#;
+        let recursive =
+            r#"{"inputs":[{"id":"a","default":"${input:a}"}],"servers":{"s":{"command":"${input:a}"}}}"#;
         assert!(problem(recursive, "s").unwrap().contains("refers"));
     }
 

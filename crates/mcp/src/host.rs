@@ -87,11 +87,7 @@ pub struct Host {
 impl Host {
     /// Creates the servers. None is started.
     #[must_use]
-    pub fn new(
-        options: HostOptions,
-        servers: BTreeMap<String, Chosen>,
-        disabled: BTreeSet<String>,
-    ) -> Self {
+    pub fn new(options: HostOptions, servers: BTreeMap<String, Chosen>, disabled: BTreeSet<String>) -> Self {
         let host = Self {
             options: Arc::new(options),
             servers: Mutex::default(),
@@ -112,8 +108,11 @@ impl Host {
         let pinned = lock(&self.pinned).clone();
         let gone: Vec<Arc<Server>> = {
             let mut all = lock(&self.servers);
-            let names: Vec<String> =
-                all.keys().filter(|name| !servers.contains_key(*name) && !pinned.contains(*name)).cloned().collect();
+            let names: Vec<String> = all
+                .keys()
+                .filter(|name| !servers.contains_key(*name) && !pinned.contains(*name))
+                .cloned()
+                .collect();
             names.iter().filter_map(|name| all.remove(name)).collect()
         };
         for server in &gone {

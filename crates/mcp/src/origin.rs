@@ -68,7 +68,9 @@ impl Origin {
     pub fn root(&self) -> Option<&Path> {
         match self {
             Self::Workspace { root, .. } | Self::Plugin { root, .. } => Some(root),
-            Self::Agent { .. } | Self::Session | Self::User | Self::Settings | Self::Distrusted { .. } => None,
+            Self::Agent { .. } | Self::Session | Self::User | Self::Settings | Self::Distrusted { .. } => {
+                None
+            }
         }
     }
 
@@ -123,7 +125,8 @@ impl Declared {
     /// Parses a declaration.
     #[must_use]
     pub fn parse(name: &str, value: &serde_json::Value, origin: Origin) -> Self {
-        let config = ServerConfig::parse(name, value).map(|config| ServerConfig { origin: origin.clone(), ..config });
+        let config =
+            ServerConfig::parse(name, value).map(|config| ServerConfig { origin: origin.clone(), ..config });
         Self { name: name.to_owned(), origin, config }
     }
 

@@ -66,6 +66,7 @@ pub use self::crash::{CrashPlan, CrashPoint};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
 use self::mcp::{ServerCatalogue, UserServers};
+use baton_files::tool_digests::ToolDigests;
 pub use self::options::{Account, Options};
 use self::session::{Mail, Registry};
 
@@ -127,6 +128,8 @@ pub struct Runtime {
     pub preferences: Preferences,
     /// MCP servers of the user.
     pub user_servers: UserServers,
+    /// What the tools of MCP servers looked like when they were last called.
+    pub(crate) tool_digests: ToolDigests,
     /// MCP servers outside of sessions.
     pub catalogue: ServerCatalogue,
     /// Accounts that are logged in.
@@ -158,6 +161,7 @@ impl Runtime {
             preferences: Preferences::new(&options.home),
             locations: Locations::new(&options.home),
             user_servers: UserServers::new(&options.home),
+            tool_digests: ToolDigests::new(&options.home),
             catalogue: ServerCatalogue::new(&options.home, options.mcp_servers.clone()),
             accounts: Accounts::default(),
             secrets: Secrets::new(&options.endpoint, &options.secrets),

@@ -17,7 +17,8 @@ impl McpTable {
     /// Returns the declarations. One that cannot be used has a status that says why; it does not keep the server from
     /// starting.
     pub(crate) fn declared(&self) -> Vec<Declared> {
-        let declare = |(name, value): (&String, &Value)| Declared::parse(name, &renamed(value), Origin::Settings);
+        let declare =
+            |(name, value): (&String, &Value)| Declared::parse(name, &renamed(value), Origin::Settings);
         self.servers.iter().map(declare).collect()
     }
 }
@@ -63,6 +64,9 @@ mod tests {
         let all = declared("[servers.a]\nargs = [\"x\"]\n[servers.b]\ncommand = \"x\"");
         assert!(all[0].config.as_ref().unwrap_err().problem.contains("command"));
         assert!(all[1].config.is_ok());
-        assert!(toml::from_str::<McpTable>("server.a.command = \"x\"").is_err(), "a mistyped key is an error");
+        assert!(
+            toml::from_str::<McpTable>("server.a.command = \"x\"").is_err(),
+            "a mistyped key is an error"
+        );
     }
 }

@@ -38,7 +38,10 @@ fn model_is_called_after_the_answer() {
     assert!(!world.running.values().any(is_ask), "not before the answer");
     world.answer(&the_request(&world), approve());
     assert!(is_running_trust(&world));
-    world.finish(world.only(|w| matches!(w, Work::RunTool { .. })), WorkResult::RunTool(ToolResult::success("ok")));
+    world.finish(
+        world.only(|w| matches!(w, Work::RunTool { .. })),
+        WorkResult::RunTool(ToolResult::success("ok")),
+    );
     world.finish(world.only(is_ask), model_answer(1, &[]));
     assert!(world.session.durable.turn.is_none(), "the turn is over");
 }
@@ -76,7 +79,9 @@ fn allow_all_mode_does_not_ask() {
 
 #[test]
 fn model_cannot_answer_for_the_user() {
-    let mut world = acting(TRUST_TOOL, |_| WorkResult::PrepareCall(baton_core::Prepared::Finished(ToolResult::failure("no such tool"))));
+    let mut world = acting(TRUST_TOOL, |_| {
+        WorkResult::PrepareCall(baton_core::Prepared::Finished(ToolResult::failure("no such tool")))
+    });
     assert!(!is_running_trust(&world));
     world.finish(world.only(is_ask), model_answer(2, &[]));
     assert!(world.session.durable.turn.is_none());

@@ -31,7 +31,7 @@ fn options(home: &Path) -> Options {
         endpoint: ServerEndpoint::Demo,
         engines: BTreeMap::new(),
         mcp_servers: Vec::new(),
-            record: None,
+        record: None,
         reveal_endpoint: false,
         github_api: None,
         account: Account::default(),

@@ -5,7 +5,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_mcp::{AuthReason, Call, CallError, Challenge, Client, Declared, Host, HostOptions, Http, HttpError, Method, Notice, Origin, Progress, Question, Request, Response, Server, Status, Working, merge};
+use baton_mcp::{
+    AuthReason, Call, CallError, Challenge, Client, Declared, Host, HostOptions, Http, HttpError, Method,
+    Notice, Origin, Progress, Question, Request, Response, Server, Status, Working, merge,
+};
 use baton_model::http::{self, HttpClient, Transport};
 use baton_process::Ledger;
 use futures_util::StreamExt;

@@ -252,7 +252,8 @@ fn discover(call: &Call<'_>) -> Handled {
         let entries = runtime.catalogue.entries(working_directory.as_deref()).await;
         let shown = |(name, entry): (&String, &CatalogueEntry)| {
             let declared = &entry.chosen.declared;
-            let mut shown = json!({ "name": name, "source": declared.origin.source(), "enabled": entry.enabled });
+            let mut shown =
+                json!({ "name": name, "source": declared.origin.source(), "enabled": entry.enabled });
             match &declared.config {
                 Ok(config) => shown["type"] = json!(config.transport()),
                 Err(error) => shown["configWarnings"] = json!([error.problem]),

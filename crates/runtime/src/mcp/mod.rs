@@ -6,6 +6,8 @@
 mod authorization;
 mod link;
 mod network;
+mod overview;
+mod probe;
 mod request;
 mod sources;
 
@@ -22,12 +24,14 @@ use tokio_util::sync::CancellationToken;
 
 use self::link::Link;
 use self::network::Network;
+pub use self::overview::{ServerOverview, ToolOverview};
+pub use self::probe::{Probe, ProbedTool, probe};
 pub use self::request::McpRequest;
 use self::sources::Sources;
 use crate::Runtime;
 use crate::session::{Hub, Mail, Settings};
-pub use baton_files::user_servers::UserServers;
 pub use baton_files::server_catalogue::{CatalogueEntry, ServerCatalogue};
+pub use baton_files::user_servers::UserServers;
 pub use baton_mcp::{Declared, Origin, Reach, ServerConfig};
 
 /// MCP servers of a session.

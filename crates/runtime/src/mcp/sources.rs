@@ -97,7 +97,8 @@ fn of_session(settings: &Settings) -> Vec<Declared> {
         && let Some(servers) = agent.mcp_servers.as_ref().and_then(|servers| servers.parse().ok())
     {
         let servers: BTreeMap<String, Json> = servers;
-        declared.extend(servers.iter().map(|server| parse(server, Origin::Agent { name: agent.name.clone() })));
+        declared
+            .extend(servers.iter().map(|server| parse(server, Origin::Agent { name: agent.name.clone() })));
     }
     declared
 }
@@ -111,11 +112,8 @@ fn question(files: &[WorkspaceFile]) -> TrustQuestion {
     let names: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
     let lines: Vec<String> = files.iter().flat_map(starts).collect();
     let arguments = Json::from(json!({ "files": shown }));
-    let message = format!(
-        "{} declares MCP servers. Trust it, and start them?\n{}",
-        names.join(", "),
-        lines.join("\n")
-    );
+    let message =
+        format!("{} declares MCP servers. Trust it, and start them?\n{}", names.join(", "), lines.join("\n"));
     let wants = PermissionRequest::Hook {
         tool_call_id: None,
         tool_name: "trust".into(),

@@ -75,7 +75,7 @@ async fn plan(scope: &WorkScope, call: &Call, arguments: &Json) -> Prepared {
     if scope.tools.toolbox().get(&call.tool).is_none()
         && let Some(tool) = scope.tools.mcp().find(&call.tool)
     {
-        return mcp_calls::prepare(call, &tool, arguments);
+        return mcp_calls::prepare(scope, call, &tool, arguments).await;
     }
     match call.tool.as_str() {
         ask_user::NAME => match ask_user::Question::read(arguments) {
