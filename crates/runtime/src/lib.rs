@@ -66,9 +66,9 @@ pub use self::crash::{CrashPlan, CrashPoint};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
 use self::mcp::{ServerCatalogue, UserServers};
-use baton_files::tool_digests::ToolDigests;
 pub use self::options::{Account, Options};
 use self::session::{Mail, Registry};
+use baton_files::tool_digests::ToolDigests;
 
 /// Maximum number of reads of users' files that can hang at the same time, each on a thread of tokio's blocking pool.
 pub const MAX_BLOCKED_READS: usize = baton_agent::blocking::SLOTS;

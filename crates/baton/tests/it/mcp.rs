@@ -58,13 +58,17 @@ async fn servers_are_added_tested_used_and_removed() {
     assert!(again.stderr.contains("--force"), "{}", again.stderr);
     let listed = mcp(&program, &["list", "--json"]).await;
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    assert_eq!((&listed["servers"][0]["name"], &listed["servers"][0]["source"]), (&json!("first"), &json!("user")));
+    assert_eq!(
+        (&listed["servers"][0]["name"], &listed["servers"][0]["source"]),
+        (&json!("first"), &json!("user"))
+    );
     assert!(!listed.to_string().contains("GREETING"), "variables may be secrets");
 
     let tested = mcp(&program, &["test", "first", "--json"]).await;
     assert_eq!(tested.code(), Some(0), "{}{}", tested.stdout, tested.stderr);
     let tested: Value = serde_json::from_str(&tested.stdout).unwrap();
-    let names: Vec<&str> = tested["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        tested["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["echo", "look", "env"]);
     assert_eq!(tested["tools"][1]["readOnlyHint"], true);
 
@@ -102,10 +106,15 @@ async fn failed_test_says_why_and_has_an_exit_code() {
 async fn project_servers_are_written_to_the_file_of_the_repository() {
     let program = baton();
     let marker = add(&program, "shared", &["--scope", "project"]).await;
-    let file: Value = serde_json::from_str(&std::fs::read_to_string(program.work().join(".mcp.json")).unwrap()).unwrap();
+    let file: Value =
+        serde_json::from_str(&std::fs::read_to_string(program.work().join(".mcp.json")).unwrap()).unwrap();
     assert_eq!(file["mcpServers"]["shared"], config(&marker));
     let listed = mcp(&program, &["list"]).await;
-    assert!(listed.stdout.contains("not trusted") && listed.stdout.contains(".mcp.json"), "{}", listed.stdout);
+    assert!(
+        listed.stdout.contains("not trusted") && listed.stdout.contains(".mcp.json"),
+        "{}",
+        listed.stdout
+    );
     assert_eq!(mcp(&program, &["trust"]).await.code(), Some(1), "nobody can be asked");
     assert_eq!(mcp(&program, &["trust", "--yes"]).await.code(), Some(0));
     assert_eq!(mcp(&program, &["trust", "--yes"]).await.code(), Some(3), "nothing is left to trust");
@@ -120,7 +129,9 @@ async fn configuration_file_declares_servers() {
     let marker = program.work().join("conf.started");
     let args = serde_json::to_string(&server(&marker)).unwrap();
     let file = program.work().join("baton.toml");
-    let text = format!("[mcp.servers.conf]\ncommand = \"python3\"\nargs = {args}\ntools = [\"echo\"]\n[mcp.servers.bad]\nargs = []\n");
+    let text = format!(
+        "[mcp.servers.conf]\ncommand = \"python3\"\nargs = {args}\ntools = [\"echo\"]\n[mcp.servers.bad]\nargs = []\n"
+    );
     std::fs::write(&file, text).unwrap();
     let file = file.display().to_string();
     let ran = program.run(&["--config", &file, "run", "--demo", "--yes", "call conf-echo with hello"]).await;
@@ -128,7 +139,11 @@ async fn configuration_file_declares_servers() {
     assert!(ran.stderr.contains("MCP server bad: command: required"), "{}", ran.stderr);
     let refused = program.run(&["--config", &file, "mcp", "remove", "conf"]).await;
     assert_eq!(refused.code(), Some(1));
-    assert!(refused.stderr.contains("baton.toml") && refused.stderr.contains("disable"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("baton.toml") && refused.stderr.contains("disable"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[tokio::test]
@@ -138,7 +153,11 @@ async fn first_use_of_a_workspace_asks_whether_to_trust_it() {
     declare(&program, ".mcp.json", &json!({ "ws": config(&marker) }));
     let mut terminal = on_terminal(&program, &["[[text:without it]]"]);
     terminal.until("declares MCP servers").await;
-    assert!(terminal.screen().contains("mcp_server.py"), "what would be started is shown: {}", terminal.screen());
+    assert!(
+        terminal.screen().contains("mcp_server.py"),
+        "what would be started is shown: {}",
+        terminal.screen()
+    );
     terminal.press("n\r").unwrap();
     terminal.until("without it").await;
     assert!(!marker.exists(), "nothing was started");
@@ -171,7 +190,8 @@ async fn question_about_trust_is_answered_by_any_client() {
     assert_eq!(request["detail"]["kind"], "hook", "{request}");
     assert!(!marker.exists());
     let approve = json!({ "kind": "permission", "decision": "approve" });
-    let path = |request: &Value| format!("/api/sessions/s/requests/{}", request["requestId"].as_str().unwrap());
+    let path =
+        |request: &Value| format!("/api/sessions/s/requests/{}", request["requestId"].as_str().unwrap());
     http.post(&path(&request), approve.clone()).await.expect(200);
     // The call of the tool is a question of its own.
     let request = eventually("the call", async || {
@@ -195,10 +215,14 @@ async fn sdk_sessions_use_workspace_files_only_if_they_ask_for_it() {
     let cwd = program.work().display().to_string();
     let plain = Chat::create(&client, json!({ "workingDirectory": cwd })).await;
     assert_eq!(plain.ok("session.mcp.list", json!({})).await["servers"], json!([]));
-    let discovering = Chat::create(&client, json!({ "workingDirectory": cwd, "enableConfigDiscovery": true })).await;
+    let discovering =
+        Chat::create(&client, json!({ "workingDirectory": cwd, "enableConfigDiscovery": true })).await;
     let listed = discovering.ok("session.mcp.list", json!({})).await;
     assert_eq!(listed["servers"][0]["name"], "ws");
-    assert_eq!((&listed["servers"][0]["status"], &listed["servers"][0]["source"]), (&json!("connected"), &json!("workspace")));
+    assert_eq!(
+        (&listed["servers"][0]["status"], &listed["servers"][0]["source"]),
+        (&json!("connected"), &json!("workspace"))
+    );
     let found = client.call("mcp.discover", json!({ "workingDirectory": cwd })).await.unwrap();
     assert_eq!(found["servers"][0]["source"], "workspace");
     let outside = client.call("mcp.discover", json!({})).await.unwrap();
@@ -227,7 +251,10 @@ async fn malformed_workspace_files_have_a_status_and_the_session_works_on() {
         let prompt = http.prompt(&id, "hello").await;
         assert_eq!(http.outcome(&id, &prompt).await, "completed", "{content}");
         let listed = http.get(&format!("/api/sessions/{id}/mcp")).await.expect(200);
-        assert_eq!((&listed["servers"][0]["name"], &listed["servers"][0]["status"]), (&json!(name), &json!("failed")));
+        assert_eq!(
+            (&listed["servers"][0]["name"], &listed["servers"][0]["status"]),
+            (&json!(name), &json!("failed"))
+        );
         assert!(listed["servers"][0]["error"].as_str().unwrap().contains(word), "{listed}");
     }
 }
@@ -257,7 +284,11 @@ async fn servers_of_a_session_are_managed_over_http() {
     let http = Http::new(&program, &running);
     http.create("s", json!({})).await;
     let listed = http.get("/api/sessions/s/mcp").await.expect(200);
-    assert_eq!((&listed["servers"][0]["status"], marker.exists()), (&json!("pending"), false), "nothing is started");
+    assert_eq!(
+        (&listed["servers"][0]["status"], marker.exists()),
+        (&json!("pending"), false),
+        "nothing is started"
+    );
     let listed = http.get("/api/sessions/s/mcp?start=true").await.expect(200);
     let tools = &listed["servers"][0]["tools"];
     assert_eq!((&tools[0]["offeredAs"], &tools[2]["offeredAs"]), (&json!("one-echo"), &Value::Null));
@@ -270,15 +301,22 @@ async fn servers_of_a_session_are_managed_over_http() {
     assert_eq!(resource["contents"][0]["text"], "content of test://one");
     let prompts = http.get("/api/sessions/s/mcp/one/prompts").await.expect(200);
     assert_eq!(prompts["prompts"][0]["name"], "greet");
-    let filled = http.post("/api/sessions/s/mcp/one/prompts/greet", json!({ "arguments": { "who": "Ada" } })).await;
+    let filled =
+        http.post("/api/sessions/s/mcp/one/prompts/greet", json!({ "arguments": { "who": "Ada" } })).await;
     assert_eq!(filled.expect(200)["messages"][0]["content"]["text"], "Greet Ada");
 
     let shown = http.post("/api/sessions/s/mcp/one/disable", json!({})).await.expect(200);
     assert_eq!((&shown["status"], &shown["enabled"]), (&json!("disabled"), &json!(false)));
     http.get("/api/sessions/s/mcp/one/resources").await.refused(502);
     http.post("/api/sessions/s/mcp/one/restart", json!({})).await.refused(409);
-    assert_eq!(http.post("/api/sessions/s/mcp/one/enable", json!({})).await.expect(200)["status"], "connected");
-    assert_eq!(http.post("/api/sessions/s/mcp/one/restart", json!({})).await.expect(200)["status"], "connected");
+    assert_eq!(
+        http.post("/api/sessions/s/mcp/one/enable", json!({})).await.expect(200)["status"],
+        "connected"
+    );
+    assert_eq!(
+        http.post("/api/sessions/s/mcp/one/restart", json!({})).await.expect(200)["status"],
+        "connected"
+    );
     assert_eq!(std::fs::read_to_string(&marker).unwrap().lines().count(), 3, "started, enabled, restarted");
     for path in ["/api/sessions/s/mcp/two", "/api/sessions/s/mcp/two/log", "/api/sessions/none/mcp"] {
         http.get(path).await.refused(404);
@@ -316,13 +354,19 @@ async fn tool_that_changes_its_description_is_asked_about_again() {
     let marker = program.work().join("one.started");
     let running = program.serve().await;
     let client = running.connect().await;
-    let chat = Chat::create(&client, json!({ "mcpServers": { "one": config(&marker) }, "requestPermission": true })).await;
+    let chat =
+        Chat::create(&client, json!({ "mcpServers": { "one": config(&marker) }, "requestPermission": true }))
+            .await;
     let asked = async |chat: &Chat<'_>, decision: Value| {
         let from = chat.history().await.len();
         chat.send(&call("one-echo", "x")).await;
         let (_, event) = chat.event("permission.requested", from).await;
         let request = event["data"]["requestId"].clone();
-        chat.ok("session.permissions.handlePendingPermissionRequest", json!({ "requestId": request, "result": decision })).await;
+        chat.ok(
+            "session.permissions.handlePendingPermissionRequest",
+            json!({ "requestId": request, "result": decision }),
+        )
+        .await;
         chat.until_idle(from).await;
     };
     let granted = json!({ "kind": "approve-for-session", "approval": { "kind": "mcp", "serverName": "one", "toolName": "echo" } });

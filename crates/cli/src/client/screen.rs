@@ -78,7 +78,7 @@ impl Screen {
             Body::AssistantUsage(usage) => self.incomplete = incomplete(usage),
             Body::TurnEnd(_) => self.show_incomplete(),
             Body::SessionWarning(warning) => self.note(&format!("! {}", warning.message)),
-            Body::Unknown { kind, data } if kind.as_ref() == "session.mcp_servers_loaded" => {
+            Body::Unknown { kind, data } if kind == "session.mcp_servers_loaded" => {
                 show::unavailable_servers(data).iter().for_each(|line| self.note(line));
             }
             _ => {}

@@ -183,7 +183,9 @@ impl<'a> Conversation<'a> {
                 return Ok(());
             }
             if next.is_about_trust() {
-                self.screen.warn("cannot ask whether to trust the workspace without a terminal; see `baton mcp trust`");
+                self.screen.warn(
+                    "cannot ask whether to trust the workspace without a terminal; see `baton mcp trust`",
+                );
             } else {
                 self.screen.warn("cannot ask for permission without a terminal; use --yes to approve tools");
                 self.progress.is_rejected = true;
