@@ -125,7 +125,9 @@ async fn examples_of_the_operations_page_work() {
 /// Directory with programs named `npx` and `python3`, which start packages that the group `mcp` of the tests installed.
 fn installed_programs() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
-    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set; run `scripts/test mcp`"));
+    let variable = |name: &str| {
+        std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set; run `scripts/test mcp`"))
+    };
     let directory = tempfile::tempdir().unwrap();
     let npx = format!(
         "#!/bin/sh\nshift\npackage=$1\nshift\nexec node \"{}/$package/dist/index.js\" \"$@\"\n",

@@ -192,14 +192,14 @@ async fn question_about_trust_is_answered_by_any_client() {
     let approve = json!({ "kind": "permission", "decision": "approve" });
     let path =
         |request: &Value| format!("/api/sessions/s/requests/{}", request["requestId"].as_str().unwrap());
-    http.post(&path(&request), approve.clone()).await.expect(200);
+    drop(http.post(&path(&request), approve.clone()).await.expect(200));
     // The call of the tool is a question of its own.
     let request = eventually("the call", async || {
         let pending = http.get("/api/sessions/s/requests").await.json();
         pending["requests"].as_array()?.iter().find(|request| request["detail"]["kind"] == "mcp").cloned()
     })
     .await;
-    http.post(&path(&request), approve).await.expect(200);
+    drop(http.post(&path(&request), approve).await.expect(200));
     assert_eq!(http.outcome("s", &prompt).await, "completed");
     assert!(marker.exists());
 }
@@ -307,8 +307,8 @@ async fn servers_of_a_session_are_managed_over_http() {
 
     let shown = http.post("/api/sessions/s/mcp/one/disable", json!({})).await.expect(200);
     assert_eq!((&shown["status"], &shown["enabled"]), (&json!("disabled"), &json!(false)));
-    http.get("/api/sessions/s/mcp/one/resources").await.refused(502);
-    http.post("/api/sessions/s/mcp/one/restart", json!({})).await.refused(409);
+    drop(http.get("/api/sessions/s/mcp/one/resources").await.refused(502));
+    drop(http.post("/api/sessions/s/mcp/one/restart", json!({})).await.refused(409));
     assert_eq!(
         http.post("/api/sessions/s/mcp/one/enable", json!({})).await.expect(200)["status"],
         "connected"
@@ -319,7 +319,7 @@ async fn servers_of_a_session_are_managed_over_http() {
     );
     assert_eq!(std::fs::read_to_string(&marker).unwrap().lines().count(), 3, "started, enabled, restarted");
     for path in ["/api/sessions/s/mcp/two", "/api/sessions/s/mcp/two/log", "/api/sessions/none/mcp"] {
-        http.get(path).await.refused(404);
+        drop(http.get(path).await.refused(404));
     }
     let logs = mcp(&program, &["logs", "one", "--session", "s"]).await;
     assert!(logs.stdout.contains("ready"), "{}{}", logs.stdout, logs.stderr);
@@ -336,16 +336,16 @@ async fn servers_of_the_user_are_managed_over_http() {
     let marker = program.work().join("one.started");
     let new = json!({ "name": "one", "config": config(&marker) });
     assert_eq!(http.post("/api/mcp/servers", new.clone()).await.expect(201)["transport"], "stdio");
-    http.post("/api/mcp/servers", new).await.refused(409);
+    drop(http.post("/api/mcp/servers", new).await.refused(409));
     let wrong = http.post("/api/mcp/servers", json!({ "name": "two", "config": {} })).await;
     assert!(wrong.refused(422).contains("command"));
     assert_eq!(http.post("/api/mcp/servers/one/disable", json!({})).await.expect(200)["enabled"], false);
     assert_eq!(http.post("/api/mcp/servers/one/enable", json!({})).await.expect(200)["enabled"], true);
-    http.post("/api/mcp/servers/two/enable", json!({})).await.refused(404);
+    drop(http.post("/api/mcp/servers/two/enable", json!({})).await.refused(404));
     assert_eq!(http.get("/api/mcp/servers").await.expect(200)["servers"].as_array().unwrap().len(), 1);
-    http.get("/api/mcp/servers?cwd=relative").await.refused(400);
+    drop(http.get("/api/mcp/servers?cwd=relative").await.refused(400));
     assert_eq!(http.send("DELETE", "/api/mcp/servers/one", &[], None).await.status, 204);
-    http.send("DELETE", "/api/mcp/servers/one", &[], None).await.refused(404);
+    drop(http.send("DELETE", "/api/mcp/servers/one", &[], None).await.refused(404));
 }
 
 #[tokio::test]
