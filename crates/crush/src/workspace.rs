@@ -294,6 +294,7 @@ pub(super) fn creating_client(runtime: &Runtime, directory: &str) -> JoinRequest
     let params = SessionParams {
         working_directory: Some(directory.to_owned()),
         client_name: Some("crush".into()),
+        enable_config_discovery: Some(true),
         ..*joining.params
     };
     JoinRequest { params: Box::new(params), kind: JoinKind::Create, ..joining }

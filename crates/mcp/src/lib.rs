@@ -1,6 +1,7 @@
 //! The client of Model Context Protocol (MCP) servers.
 //!
-//! * [`config`] and [`files`] parse descriptions of servers: the SDK's form, and the files of other programs.
+//! * [`config`] and [`files`] parse declarations of servers: the SDK's form, and the files of other programs. [`merge`]
+//!   chooses between declarations of the same name.
 //! * [`Host`] is the set of servers of a session. It starts them when they are first needed, in parallel.
 //! * [`Server`] is one of them: its status, its tools, its log, and restarts with backoff.
 //! * [`wire`](crate) is the protocol itself. It is the only module that knows `rmcp`.
@@ -16,6 +17,7 @@ mod host;
 mod http;
 mod log;
 mod names;
+mod origin;
 mod outcome;
 mod server;
 mod text;
@@ -32,6 +34,7 @@ pub use host::{Host, HostOptions, Listed, OfferedTool};
 pub use http::{ByteStream, Http, HttpError, Method, Request, Response};
 pub use log::ServerLog;
 pub use names::offered_name;
+pub use origin::{Chosen, Declared, Origin, merge};
 pub use outcome::{CallError, Contents, contents};
 pub use server::{Server, Status};
 pub use tool::RemoteTool;

@@ -8,7 +8,6 @@ mod status;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,10 +20,11 @@ use tokio_util::sync::CancellationToken;
 pub use self::status::Status;
 use crate::client::Notice;
 use crate::config::{Local, Reach, ServerConfig};
-use crate::expand::expand;
+use crate::expand::Variables;
 use crate::host::HostOptions;
 use crate::lock;
 use crate::log::ServerLog;
+use crate::origin::Origin;
 use crate::outcome::CallError;
 use crate::tool::RemoteTool;
 use crate::wire::{Access, Call, Connection, Context, Start, Target};
@@ -99,6 +99,11 @@ impl Server {
     #[must_use]
     pub fn config(&self) -> Option<&ServerConfig> {
         self.config.as_ref().ok()
+    }
+
+    /// Whether its declaration is this one.
+    pub(crate) fn is_declared_as(&self, config: &Result<ServerConfig, String>) -> bool {
+        self.config == *config
     }
 
     /// Returns its status.
@@ -242,20 +247,24 @@ impl Server {
         }
     }
 
-    fn target(&self, config: &ServerConfig) -> Target {
+    /// Returns what to connect to, with variables replaced.
+    fn target(&self, config: &ServerConfig) -> Result<Target, String> {
+        let options = &self.options;
+        let variables =
+            Variables { environment: &options.environment, origin: &config.origin, cwd: &options.cwd };
         match &config.reach {
-            Reach::Local(local) => Target::Program(self.program(local)),
+            Reach::Local(local) => Ok(Target::Program(self.program(local, &variables)?)),
             Reach::Remote(remote) => {
                 let mut remote = remote.clone();
                 for value in remote.headers.values_mut() {
-                    *value = self.expand(value);
+                    *value = variables.expand(value)?;
                 }
-                Target::Remote { remote, http: self.options.http.clone(), access: self.access.clone() }
+                Ok(Target::Remote { remote, http: options.http.clone(), access: self.access.clone() })
             }
         }
     }
 
-    fn program(&self, local: &Local) -> Start {
+    fn program(&self, local: &Local, variables: &Variables<'_>) -> Result<Start, String> {
         let options = &self.options;
         let mut environment: Vec<(OsString, OsString)> = options.environment.clone();
         let mut set = |name: &str, value: String| {
@@ -263,24 +272,28 @@ impl Server {
             environment.push((name.into(), value.into()));
         };
         set("COPILOT_AGENT_SESSION_ID", options.session.clone());
-        for (name, value) in &local.env {
-            set(name, self.expand(value));
+        if let Origin::Plugin { root, .. } = variables.origin {
+            for name in ["COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"] {
+                set(name, root.to_string_lossy().into_owned());
+            }
         }
-        let cwd = local.cwd.as_ref().map(|cwd| options.cwd.join(self.expand(cwd)));
-        Start {
-            program: self.expand(&local.command).into(),
-            args: local.args.iter().map(|arg| self.expand(arg).into()).collect(),
+        for (name, value) in &local.env {
+            set(name, variables.expand(value)?);
+        }
+        // Programs of a workspace and of a plugin start where they are declared, wherever the session works.
+        let directory = variables.origin.root().unwrap_or(&options.cwd);
+        let cwd = match &local.cwd {
+            Some(cwd) => directory.join(variables.expand(cwd)?),
+            None => directory.to_owned(),
+        };
+        let args = local.args.iter().map(|arg| Ok(variables.expand(arg)?.into()));
+        Ok(Start {
+            program: variables.expand(&local.command)?.into(),
+            args: args.collect::<Result<_, String>>()?,
             environment,
-            cwd: cwd.unwrap_or_else(|| PathBuf::from(&options.cwd)),
+            cwd,
             tag: format!("{}{}/", options.tag, uuid::Uuid::new_v4()),
             ledger: options.ledger.clone(),
-        }
-    }
-
-    fn expand(&self, text: &str) -> String {
-        expand(text, &|name| {
-            let known = self.options.environment.iter().find(|(have, _)| have == name);
-            known.map(|(_, value)| value.to_string_lossy().into_owned())
         })
     }
 }

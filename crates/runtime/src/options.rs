@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_engines::EngineSettings;
+use baton_mcp::Declared;
 use baton_providers::ServerEndpoint;
 
 use crate::crash::CrashPlan;
@@ -23,6 +24,8 @@ pub struct Options {
     pub endpoint: ServerEndpoint,
     /// Settings of engine programs, by name.
     pub engines: BTreeMap<String, EngineSettings>,
+    /// MCP servers of the configuration file.
+    pub mcp_servers: Vec<Declared>,
     /// File to record model requests and responses in.
     pub record: Option<PathBuf>,
     /// Whether clients may read the model endpoint of their session, with its credentials.
@@ -53,6 +56,7 @@ impl Options {
             cwd: cwd.into(),
             endpoint: ServerEndpoint::Demo,
             engines: BTreeMap::new(),
+            mcp_servers: Vec::new(),
             record: None,
             reveal_endpoint: false,
             github_api: None,

@@ -78,6 +78,9 @@ impl Screen {
             Body::AssistantUsage(usage) => self.incomplete = incomplete(usage),
             Body::TurnEnd(_) => self.show_incomplete(),
             Body::SessionWarning(warning) => self.note(&format!("! {}", warning.message)),
+            Body::Unknown { kind, data } if kind == "session.mcp_servers_loaded" => {
+                show::unavailable_servers(data).iter().for_each(|line| self.note(line));
+            }
             _ => {}
         }
     }

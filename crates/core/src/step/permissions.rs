@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
-use baton_protocol::event::{ApprovalsChanged, PermissionCompleted, PermissionMode, PermissionRequested};
+use baton_protocol::event::{
+    ApprovalsChanged, PermissionCompleted, PermissionMode, PermissionRequested, ToolStart, TurnStart,
+};
 use baton_protocol::permission::{Approval, PermissionOutcome, PermissionRequest, Verdict};
-use baton_protocol::{AgentId, Author, RequestId};
+use baton_protocol::tool::{ResultType, ToolResult};
+use baton_protocol::{AgentId, Author, RequestId, ToolCallId};
 
 use super::Step;
 use crate::ask::{AnswerOutcome, AnswerRequest, ReplyTo};
 use crate::output::{Work, denial};
 use crate::policy::{self, Advice, Decision, Reason, Situation};
-use crate::results::Route;
-use crate::state::{Call, CallStage, Session};
+use crate::results::{Route, TRUST_TOOL, TrustQuestion};
+use crate::state::{Call, CallKey, CallStage, Session};
 
 impl Step<'_> {
     /// Opens a permission request.
@@ -32,6 +35,33 @@ impl Step<'_> {
         };
         self.record_for(agent, requested);
         request_id
+    }
+
+    /// Asks whether to trust the workspace, as a round of its own.
+    pub(super) fn ask_for_trust(&mut self, question: TrustQuestion) {
+        let Some(turn) = self.turn() else { return };
+        let (turn_id, interaction_id) = (turn.rounds.to_string(), Some(turn.interaction.clone()));
+        self.record(TurnStart { turn_id: turn_id.clone(), interaction_id, model: None });
+        let id = ToolCallId(self.stamp.text_id());
+        self.record(ToolStart {
+            tool_call_id: id.clone(),
+            tool_name: TRUST_TOOL.to_owned(),
+            arguments: Some(question.arguments),
+            turn_id: Some(turn_id),
+            model: None,
+            parent_tool_call_id: None,
+            mcp_server_name: None,
+            mcp_tool_name: None,
+            tool_title: None,
+        });
+        let (key, wants) = (CallKey::from(id), question.wants);
+        match self.decide(&wants, Advice::None, None) {
+            Decision::Allow(_) => self.run_call(&key, Route::BuiltIn),
+            Decision::Deny(_) => self.tool_finished(&key, distrust(&Verdict::DeniedByRules)),
+            Decision::Ask(reason) => {
+                self.ask_permission(None, wants.for_call(&key.id), &reason, None);
+            }
+        }
     }
 
     /// Completes a request with what the policy knows: whether it offers a grant, and why it is asked.
@@ -199,9 +229,16 @@ impl Step<'_> {
             Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
                 self.run_call(&call.key(), route_of(wants));
             }
+            refusal if call.tool == TRUST_TOOL => self.tool_finished(&call.key(), distrust(&refusal)),
             refusal => self.tool_finished(&call.key(), denial(&refusal)),
         }
     }
+}
+
+/// Returns the result of a question whether to trust the workspace, if the answer is no. The turn goes on without what
+/// was not trusted.
+fn distrust(refusal: &Verdict) -> ToolResult {
+    ToolResult { result_type: ResultType::Denied, ..denial(refusal) }
 }
 
 /// A grant that is part of an answer.

@@ -6,6 +6,7 @@ mod description;
 mod events;
 mod extract;
 mod grants;
+mod mcp;
 mod prompts;
 mod requests;
 mod sessions;
@@ -46,6 +47,21 @@ use super::Shared;
         grants::revoke_all,
         grants::locations,
         grants::revoke_at_location,
+        mcp::list,
+        mcp::show,
+        mcp::enable,
+        mcp::disable,
+        mcp::restart,
+        mcp::log,
+        mcp::resources,
+        mcp::resource,
+        mcp::prompts,
+        mcp::prompt,
+        mcp::catalogue,
+        mcp::add,
+        mcp::remove,
+        mcp::enable_for_all,
+        mcp::disable_for_all,
         system::health,
         system::ready,
         system::metrics,
@@ -88,6 +104,20 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/requests", get(requests::overview))
         .route("/api/sessions/{id}/requests", get(requests::list))
         .route("/api/sessions/{id}/requests/{request}", post(requests::answer))
+        .route("/api/sessions/{id}/mcp", get(mcp::list))
+        .route("/api/sessions/{id}/mcp/{server}", get(mcp::show))
+        .route("/api/sessions/{id}/mcp/{server}/enable", post(mcp::enable))
+        .route("/api/sessions/{id}/mcp/{server}/disable", post(mcp::disable))
+        .route("/api/sessions/{id}/mcp/{server}/restart", post(mcp::restart))
+        .route("/api/sessions/{id}/mcp/{server}/log", get(mcp::log))
+        .route("/api/sessions/{id}/mcp/{server}/resources", get(mcp::resources))
+        .route("/api/sessions/{id}/mcp/{server}/resource", get(mcp::resource))
+        .route("/api/sessions/{id}/mcp/{server}/prompts", get(mcp::prompts))
+        .route("/api/sessions/{id}/mcp/{server}/prompts/{prompt}", post(mcp::prompt))
+        .route("/api/mcp/servers", get(mcp::catalogue).post(mcp::add))
+        .route("/api/mcp/servers/{server}", delete(mcp::remove))
+        .route("/api/mcp/servers/{server}/enable", post(mcp::enable_for_all))
+        .route("/api/mcp/servers/{server}/disable", post(mcp::disable_for_all))
         .method_not_allowed_fallback(system::wrong_method)
 }
 

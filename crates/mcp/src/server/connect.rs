@@ -76,7 +76,8 @@ impl Server {
         self.options.client.notice(&self.name, Notice::Status(Status::Pending));
         let mut asked = false;
         loop {
-            match Connection::open(self.target(config), self.context()).await {
+            let target = self.target(config).map_err(|problem| Some(Status::Failed(problem)))?;
+            match Connection::open(target, self.context()).await {
                 Ok(connection) => match self.list_tools(&connection).await {
                     Ok(tools) => {
                         *lock(&self.tools) = Arc::new(tools);

@@ -1,13 +1,13 @@
 //! A host with one server, and the notices that it sent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_mcp::{
-    AuthReason, Call, CallError, Challenge, Client, Host, HostOptions, Http, HttpError, Method, Notice,
-    Progress, Question, Request, Response, Server, ServerConfig, Status, Working,
+    AuthReason, Call, CallError, Challenge, Client, Declared, Host, HostOptions, Http, HttpError, Method,
+    Notice, Origin, Progress, Question, Request, Response, Server, Status, Working, merge,
 };
 use baton_model::http::{self, HttpClient, Transport};
 use baton_process::Ledger;
@@ -105,8 +105,8 @@ impl World {
             session: "the-session".into(),
             tag: format!("{}/", uuid()),
         };
-        let config = ServerConfig::parse(NAME, &config);
-        let host = Host::new(options, BTreeMap::from([(NAME.to_owned(), config)]), BTreeSet::new());
+        let servers = merge([Declared::parse(NAME, &config, Origin::Session)]);
+        let host = Host::new(options, servers, BTreeSet::new());
         Self { host, session, ledger, tasks }
     }
 

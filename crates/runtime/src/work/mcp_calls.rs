@@ -28,15 +28,29 @@ pub(super) fn named(scope: &WorkScope, request: &mut ToolRequest) {
     }
 }
 
-/// Describes a call for a permission request.
-pub(super) fn prepare(call: &Call, tool: &OfferedTool, arguments: &Json) -> Prepared {
+/// Describes a call for a permission request. A tool that has changed since it was last called is asked about again: a
+/// grant was given for what it was.
+pub(super) async fn prepare(
+    scope: &WorkScope,
+    call: &Call,
+    tool: &OfferedTool,
+    arguments: &Json,
+) -> Prepared {
     let mut wants = wanted(Some(&call.id), tool.server.name(), &tool.tool.name, arguments);
     if let PermissionRequest::Mcp { tool_title, read_only, .. } = &mut wants {
         tool_title.clone_from(&tool.tool.title);
         // A hint of a stranger: shown, and believed only where the configuration says so.
         *read_only = tool.tool.read_only_hint;
     }
-    let advice = if tool.is_trusted() { Advice::Allow } else { Advice::None };
+    let has_changed = match tool.server.config() {
+        Some(config) => scope.runtime.tool_digests.has_changed(tool.server.name(), config, &tool.tool).await,
+        None => false,
+    };
+    let advice = match (has_changed, tool.is_trusted()) {
+        (true, _) => Advice::EachTime,
+        (false, true) => Advice::Allow,
+        (false, false) => Advice::None,
+    };
     Prepared::Runnable { route: Route::BuiltIn, wants: Some(wants), advice, cwd: None, arguments: None }
 }
 
@@ -60,6 +74,9 @@ pub(super) fn wanted(
 /// Calls a tool.
 pub(super) async fn run(scope: &WorkScope, call: &Call, tool: &OfferedTool, arguments: &Json) -> ToolResult {
     let (server, name) = (tool.server.name(), &tool.tool.name);
+    if let Some(config) = tool.server.config() {
+        scope.runtime.tool_digests.remember(server, config, &tool.tool).await;
+    }
     let input = json!({
         "serverName": server,
         "toolName": name,

@@ -73,6 +73,7 @@ pub(super) async fn prepare(scope: &WorkScope, id: PromptId, tools_gone: &[Strin
             .collect(),
         system: changed.then_some(system),
         engine: None,
+        trust: scope.tools.mcp().trust_question(&scope.settings, &cwd(scope)).await.map(Box::new),
     }
 }
 

@@ -75,7 +75,7 @@ async fn plan(scope: &WorkScope, call: &Call, arguments: &Json) -> Prepared {
     if scope.tools.toolbox().get(&call.tool).is_none()
         && let Some(tool) = scope.tools.mcp().find(&call.tool)
     {
-        return mcp_calls::prepare(call, &tool, arguments);
+        return mcp_calls::prepare(scope, call, &tool, arguments).await;
     }
     match call.tool.as_str() {
         ask_user::NAME => match ask_user::Question::read(arguments) {
@@ -183,6 +183,8 @@ pub(super) async fn run(scope: &WorkScope, key: &CallKey) -> WorkResult {
     let Some(call) = find(scope, key) else { return WorkResult::RunTool(tools::interrupted()) };
     let arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
     let result = match call.tool.as_str() {
+        // Not a tool for models: the call of a question that the user has answered.
+        baton_core::TRUST_TOOL => return WorkResult::RunTool(trust_workspace(scope, &arguments).await),
         skill::NAME => {
             let (result, loaded) = skills::run(scope, &call, &arguments).await;
             let result = conclude(scope, &call, &arguments, result).await;
@@ -202,6 +204,14 @@ pub(super) async fn run(scope: &WorkScope, key: &CallKey) -> WorkResult {
         },
     };
     WorkResult::RunTool(conclude(scope, &call, &arguments, result).await)
+}
+
+/// Stores that the user trusts files of the workspace.
+async fn trust_workspace(scope: &WorkScope, arguments: &Json) -> ToolResult {
+    match scope.tools.mcp().approve(arguments).await {
+        Ok(()) => ToolResult::success("Trusted"),
+        Err(error) => ToolResult::failure(format!("The approval was not stored: {error}")),
+    }
 }
 
 /// Runs a tool. If the session tracks files, snapshots the files that the call may change first.
