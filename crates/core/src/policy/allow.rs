@@ -80,7 +80,7 @@ impl<'a> Allowances<'a> {
     }
 
     /// Whether a line is covered. A rule for `shell` without an argument covers every line that is not opaque.
-    fn cover_line(&self, line: &Line) -> bool {
+    fn cover_line(&self, line: &Line<'_>) -> bool {
         let mut identifiers: Vec<&str> = Vec::new();
         for approval in self.approvals() {
             if let Approval::Commands { command_identifiers } = approval {

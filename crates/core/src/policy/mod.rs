@@ -26,6 +26,7 @@ use baton_protocol::rules::{Rule, RuleKind, Rules};
 use baton_protocol::{Author, EventId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::offer::marked;
 pub use self::offer::{NotOffered, Offer, grant_of, offers, with_offers};
 use self::territory::Territory;
 
@@ -114,7 +115,7 @@ pub struct Situation<'a> {
     /// Grants of the session.
     pub grants: &'a [Grant],
     /// Files that grants cover.
-    pub territory: &'a Territory,
+    pub territory: Territory<'a>,
     /// Advice from outside.
     pub advice: Advice,
     /// Working directory, with links as they are.
@@ -203,10 +204,13 @@ impl fmt::Display for Named<'_> {
 /// Decides about a request.
 #[must_use]
 pub fn decide(request: &PermissionRequest, situation: &Situation<'_>) -> Decision {
-    let subject = Subject::of(request);
+    Subject::of(request).decide(situation)
+}
+
+fn judge(subject: &Subject<'_>, situation: &Situation<'_>) -> Decision {
     let mut doubt = None;
     for rule in &situation.rules.denied {
-        match deny::names(rule, &subject) {
+        match deny::names(rule, subject) {
             Match::Yes => return Decision::Deny(Reason::DenyRule(rule.clone())),
             Match::Unknown => doubt = doubt.or(Some(rule)),
             Match::No => {}
@@ -226,33 +230,38 @@ pub fn decide(request: &PermissionRequest, situation: &Situation<'_>) -> Decisio
     if situation.advice == Advice::EachTime {
         return Decision::Ask(Reason::NothingCovers);
     }
-    allow::covered(&subject, situation)
+    allow::covered(subject, situation)
 }
 
 /// Whether a deny rule names a request. Not even a user's approval overrides it.
 #[must_use]
 pub fn is_denied(request: &PermissionRequest, rules: &Rules) -> bool {
+    if rules.denied.is_empty() {
+        return false;
+    }
     let subject = Subject::of(request);
     rules.denied.iter().any(|rule| deny::names(rule, &subject) == Match::Yes)
 }
 
 /// A request, with its shell line parsed once.
-struct Subject<'a> {
+pub struct Subject<'a> {
     request: &'a PermissionRequest,
     /// None for requests of other kinds.
-    line: Option<Typed>,
+    line: Option<Typed<'a>>,
 }
 
 /// Input for a shell.
-enum Typed {
+enum Typed<'a> {
     /// A command line.
-    Line(shell::Line),
+    Line(shell::Line<'a>),
     /// Text for a program that runs in the shell. Its meaning is unknown.
     Input,
 }
 
 impl<'a> Subject<'a> {
-    fn of(request: &'a PermissionRequest) -> Self {
+    /// Parses a request.
+    #[must_use]
+    pub fn of(request: &'a PermissionRequest) -> Self {
         let line = match request {
             PermissionRequest::Shell { input_to: Some(_), .. } => Some(Typed::Input),
             PermissionRequest::Shell { full_command_text, repository_runs, .. } => {
@@ -263,5 +272,23 @@ impl<'a> Subject<'a> {
             _ => None,
         };
         Self { request, line }
+    }
+
+    /// Returns the request.
+    #[must_use]
+    pub fn request(&self) -> &'a PermissionRequest {
+        self.request
+    }
+
+    /// Decides about the request.
+    #[must_use]
+    pub fn decide(&self, situation: &Situation<'_>) -> Decision {
+        judge(self, situation)
+    }
+
+    /// Whether the answer to a request can be a grant, for the kinds of requests that say so to clients.
+    #[must_use]
+    pub fn is_grantable(&self, territory: Territory<'_>) -> bool {
+        offer::is_grantable(self, territory)
     }
 }

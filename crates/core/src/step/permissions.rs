@@ -9,7 +9,7 @@ use baton_protocol::{AgentId, Author, RequestId};
 use super::Step;
 use crate::ask::{AnswerOutcome, AnswerRequest, ReplyTo};
 use crate::output::{Work, denial};
-use crate::policy::{self, Advice, Decision, Reason, Situation};
+use crate::policy::{self, Advice, Decision, Reason, Situation, Subject};
 use crate::results::Route;
 use crate::state::{Call, CallStage, Session};
 
@@ -19,10 +19,9 @@ impl Step<'_> {
         &mut self,
         agent: Option<&AgentId>,
         wants: PermissionRequest,
-        reason: &Reason,
-        cwd: Option<&Path>,
+        asked: &Asked,
     ) -> RequestId {
-        let wants = self.explained(wants, reason, cwd);
+        let wants = explained(wants, asked);
         let request_id = RequestId(self.stamp.text_id());
         let requested = PermissionRequested {
             request_id: request_id.clone(),
@@ -34,31 +33,34 @@ impl Step<'_> {
         request_id
     }
 
-    /// Completes a request with what the policy knows: whether it offers a grant, and why it is asked.
-    fn explained(&self, wants: PermissionRequest, reason: &Reason, cwd: Option<&Path>) -> PermissionRequest {
-        let territory = self.session.durable.territory(&self.session.live, cwd);
-        let mut wants = policy::with_offers(wants, &territory);
-        let is_shown = matches!(reason, Reason::MayBeDenied(_) | Reason::Repository(_) | Reason::Guarded(_));
-        if let PermissionRequest::Shell { warning, .. } = &mut wants
-            && is_shown
-        {
-            *warning = Some(reason.to_string());
-        }
-        wants
-    }
-
     /// Decides about a permission request, by the current rules, grants and mode.
-    pub(super) fn decide(&self, wants: &PermissionRequest, advice: Advice, cwd: Option<&Path>) -> Decision {
+    ///
+    /// # Errors
+    /// If a user has to decide.
+    pub(super) fn decide(
+        &self,
+        wants: &PermissionRequest,
+        advice: Advice,
+        cwd: Option<&Path>,
+    ) -> Result<Permitted, Asked> {
         let Session { durable, live, .. } = &*self.session;
         let mode = if live.allow_all { PermissionMode::AllowAll } else { durable.facts.permissions };
-        self.decide_in(mode, wants, advice, cwd)
+        let subject = Subject::of(wants);
+        match self.decide_in(mode, &subject, advice, cwd) {
+            Decision::Allow(_) => Ok(Permitted::Yes),
+            Decision::Deny(_) => Ok(Permitted::No),
+            Decision::Ask(reason) => {
+                let grantable = subject.is_grantable(durable.territory(live, cwd));
+                Err(Asked { reason, grantable })
+            }
+        }
     }
 
     /// Decides about a permission request as if the session were in `mode`.
     pub(super) fn decide_in(
         &self,
         mode: PermissionMode,
-        wants: &PermissionRequest,
+        subject: &Subject<'_>,
         advice: Advice,
         cwd: Option<&Path>,
     ) -> Decision {
@@ -67,11 +69,11 @@ impl Step<'_> {
             mode,
             rules: &durable.rules,
             grants: &durable.grants,
-            territory: &durable.territory(live, cwd),
+            territory: durable.territory(live, cwd),
             advice,
             cwd: &durable.facts.context.cwd,
         };
-        policy::decide(wants, &situation)
+        subject.decide(&situation)
     }
 
     /// Handles an answer to a permission request. A grant that was not offered is refused, and the request stays open.
@@ -86,9 +88,8 @@ impl Step<'_> {
         by: Author,
     ) {
         let Session { durable, live, .. } = &*self.session;
-        let offered = |named: &Option<Approval>| {
-            policy::grant_of(wants, &durable.territory(live, None), named.as_ref())
-        };
+        let offered =
+            |named: &Option<Approval>| policy::grant_of(wants, durable.territory(live, None), named.as_ref());
         let given = match &verdict {
             Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. }
                 if policy::is_denied(wants, &durable.rules) =>
@@ -159,7 +160,7 @@ impl Step<'_> {
         call: &Call,
         wants: &PermissionRequest,
     ) {
-        match self.decide_in(PermissionMode::AllowAll, wants, Advice::None, None) {
+        match self.decide_in(PermissionMode::AllowAll, &Subject::of(wants), Advice::None, None) {
             Decision::Allow(_) => {
                 let by = Some(Author::unattended());
                 self.apply_verdict(request, call, wants, Verdict::ApproveOnce, None, by);
@@ -202,6 +203,32 @@ impl Step<'_> {
             refusal => self.tool_finished(&call.key(), denial(&refusal)),
         }
     }
+}
+
+/// A decision that needs no user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Permitted {
+    Yes,
+    No,
+}
+
+/// A decision that a user has to make.
+pub(super) struct Asked {
+    reason: Reason,
+    /// Whether the answer can be a grant.
+    grantable: bool,
+}
+
+/// Completes a request with what the policy knows: whether it offers a grant, and why it is asked.
+fn explained(wants: PermissionRequest, Asked { reason, grantable }: &Asked) -> PermissionRequest {
+    let mut wants = policy::marked(wants, *grantable);
+    let is_shown = matches!(reason, Reason::MayBeDenied(_) | Reason::Repository(_) | Reason::Guarded(_));
+    if let PermissionRequest::Shell { warning, .. } = &mut wants
+        && is_shown
+    {
+        *warning = Some(reason.to_string());
+    }
+    wants
 }
 
 /// A grant that is part of an answer.

@@ -9,8 +9,8 @@ use baton_protocol::tool::{ResultType, ToolResult};
 use baton_protocol::{AgentId, RequestId, ToolCallId};
 
 use super::Step;
+use super::permissions::Permitted;
 use crate::output::Work;
-use crate::policy::Decision;
 use crate::results::{ModelReply, Prepared, Route};
 use crate::state::{Call, CallKey, CallStage};
 
@@ -144,10 +144,10 @@ impl Step<'_> {
                 }
                 let Some(wants) = wants else { return self.run_call(key, route) };
                 match self.decide(&wants, advice, cwd.as_deref()) {
-                    Decision::Allow(_) => self.run_call(key, route),
-                    Decision::Deny(_) => self.tool_finished(key, denied_by_rule()),
-                    Decision::Ask(reason) => {
-                        self.ask_permission(agent.as_ref(), wants.for_call(id), &reason, cwd.as_deref());
+                    Ok(Permitted::Yes) => self.run_call(key, route),
+                    Ok(Permitted::No) => self.tool_finished(key, denied_by_rule()),
+                    Err(asked) => {
+                        self.ask_permission(agent.as_ref(), wants.for_call(id), &asked);
                     }
                 }
             }

@@ -66,11 +66,8 @@ fn reached(commands: &[Vec<&str>], around: &Surroundings) -> Option<PathBuf> {
     if commands.iter().map(Vec::len).sum::<usize>() > MOST_WORDS {
         return Some(around.home.clone());
     }
-    let territory = Territory {
-        cwd: around.cwd.clone(),
-        home: Some(around.home.clone()),
-        workspace: Some(beneath::resolve(&around.workspace)),
-    };
+    let workspace = beneath::resolve(&around.workspace);
+    let territory = Territory { cwd: &around.cwd, home: Some(&around.home), workspace: Some(&workspace) };
     let mut directories = vec![absolute(&around.cwd, "")];
     for words in commands {
         let search = Search::of(words);
@@ -257,11 +254,7 @@ mod tests {
             let PermissionRequest::Shell { possible_paths, .. } = with_reach(request, &around) else {
                 panic!("{line}")
             };
-            let territory = Territory {
-                cwd: work.clone(),
-                home: Some(home.clone()),
-                workspace: Some(around.workspace.clone()),
-            };
+            let territory = Territory { cwd: &work, home: Some(&home), workspace: Some(&around.workspace) };
             let is_guarded = |path: &String| matches!(territory.read(Path::new(path)), Standing::EachTime(_));
             possible_paths.iter().any(|path| is_guarded(path) && path != "/dev/null")
         };

@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn territory(cwd: &str) -> Territory {
+fn territory(cwd: &str) -> Territory<'_> {
     Territory {
-        cwd: cwd.into(),
-        home: Some("/home/ann/.baton".into()),
-        workspace: Some("/home/ann/.baton/session-state/s1".into()),
+        cwd: Path::new(cwd),
+        home: Some(Path::new("/home/ann/.baton")),
+        workspace: Some(Path::new("/home/ann/.baton/session-state/s1")),
     }
 }
 
@@ -32,7 +32,7 @@ fn write_grant_covers_the_working_directory() {
         assert_eq!(at.write(Path::new(path)), expected, "{path}");
         assert_eq!(at.read(Path::new(path)), expected, "{path}");
     }
-    assert_eq!(Territory { cwd: PathBuf::new(), ..at }.write(Path::new("/etc/passwd")), Standing::Outside);
+    assert_eq!(Territory { cwd: Path::new(""), ..at }.write(Path::new("/etc/passwd")), Standing::Outside);
 }
 
 #[test]
@@ -130,7 +130,7 @@ proptest! {
             "session-state", "s1", "files", "\u{200b}", "/",
         ]), 0..8),
     ) {
-        let path = PathBuf::from(format!("/{}", parts.join("/")));
+        let path = std::path::PathBuf::from(format!("/{}", parts.join("/")));
         let at = territory("/work");
         if at.write(&path) == Standing::Covered {
             prop_assert!(path.starts_with("/work") || path.starts_with("/home/ann/.baton/session-state/s1"));
