@@ -31,6 +31,7 @@ fn main() {
         by: None,
         at: None,
         cwd: Some("/work".into()),
+        binding: None,
     });
     let denied = ["rm", "git push"].map(|name| Rule::new(RuleKind::Shell, Some(name))).to_vec();
     let rules = Rules { denied, ..Rules::default() };

@@ -128,6 +128,7 @@ fn request() -> impl Strategy<Value = PermissionRequest> {
             tool_name,
             args: None,
             read_only: true,
+            binding: None,
         }),
         1 => pick(NAMES).prop_map(|tool_name| PermissionRequest::CustomTool {
             tool_call_id: None,
@@ -178,7 +179,7 @@ fn territory() -> Territory<'static> {
 }
 
 fn grant(approval: Approval) -> Grant {
-    Grant { approval, id: None, by: None, at: None, cwd: Some("/w".into()) }
+    Grant { approval, id: None, by: None, at: None, cwd: Some("/w".into()), binding: None }
 }
 
 #[test]
@@ -439,4 +440,32 @@ fn unresolved_paths_are_never_allowed_by_grants_or_past_deny_rules() {
     );
     assert!(matches!(with(&hook, &rules, PermissionMode::AllowAll), Decision::Ask(_)));
     assert!(matches!(with(&read("/w/a"), &rules, PermissionMode::AllowAll), Decision::Allow(_)));
+}
+
+#[test]
+fn grant_for_an_mcp_tool_ends_when_server_or_tool_change() {
+    let request = |tool: &str, binding: &str| PermissionRequest::Mcp {
+        tool_call_id: None,
+        server_name: "s".into(),
+        tool_name: tool.into(),
+        tool_title: tool.into(),
+        args: None,
+        read_only: false,
+        binding: Some(binding.into()),
+    };
+    let covers = |tool_name: Option<&str>, binding: Option<&str>, request: &PermissionRequest| {
+        let approval = Approval::Mcp { server_name: "s".into(), tool_name: tool_name.map(str::to_owned) };
+        let grants = [Grant { binding: binding.map(str::to_owned), ..grant(approval) }];
+        let (mode, advice, rules) = (PermissionMode::Manual, Advice::None, Rules::default());
+        let situation =
+            Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w" };
+        matches!(decide(request, &situation), Decision::Allow(_))
+    };
+    assert!(covers(Some("t"), Some("c:d"), &request("t", "c:d")));
+    assert!(!covers(Some("t"), Some("c:d"), &request("t", "c:other")), "another description");
+    assert!(!covers(Some("t"), Some("c:d"), &request("t", "other:d")), "another program");
+    assert!(!covers(Some("t"), Some("c:d"), &request("u", "c:d")));
+    assert!(covers(None, Some("c:d"), &request("u", "c:other")), "a tool that was added later");
+    assert!(!covers(None, Some("c:d"), &request("u", "other:other")), "another program");
+    assert!(covers(Some("t"), None, &request("t", "c:d")), "given by an older version");
 }

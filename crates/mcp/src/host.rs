@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use baton_process::Ledger;
 use futures_util::future::join_all;
 
+use crate::binding::binding;
 use crate::client::{Client, Notice};
 use crate::config::{ConfigError, ServerConfig};
 use crate::http::Http;
@@ -62,6 +63,13 @@ pub struct OfferedTool {
 }
 
 impl OfferedTool {
+    /// Returns a digest of the server's configuration and of the tool as the server describes it. An approval of a call is
+    /// for exactly these.
+    #[must_use]
+    pub fn binding(&self) -> Option<String> {
+        Some(binding(self.server.name(), self.server.config()?, &self.tool))
+    }
+
     /// Whether calls need no permission: the tool is said to change nothing, and the configuration trusts the server.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
@@ -113,6 +121,7 @@ impl Host {
             let is_disabled = lock(&self.disabled).contains(&name);
             let status = if is_disabled { Status::Disabled } else { Status::Pending };
             let server = Server::new(name.clone(), config, self.options.clone(), status);
+            self.options.client.keep_secret(server.credentials());
             replaced.extend(all.insert(name, server));
         }
         replaced

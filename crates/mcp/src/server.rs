@@ -23,11 +23,11 @@ use crate::client::Notice;
 use crate::config::{Local, Reach, ServerConfig};
 use crate::expand::expand;
 use crate::host::HostOptions;
-use crate::lock;
 use crate::log::ServerLog;
 use crate::outcome::CallError;
 use crate::tool::RemoteTool;
 use crate::wire::{Access, Call, Connection, Context, Start, Target};
+use crate::{credentials, lock};
 
 /// How long a call may be silent, unless the configuration says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
@@ -273,6 +273,20 @@ impl Server {
             cwd: cwd.unwrap_or_else(|| PathBuf::from(&options.cwd)),
             tag: format!("{}{}/", options.tag, uuid::Uuid::new_v4()),
             ledger: options.ledger.clone(),
+        }
+    }
+
+    /// Returns the credentials in the server's configuration, which must not appear in results, logs and events.
+    pub(crate) fn credentials(&self) -> Vec<String> {
+        let expanded = |(name, value): (&String, &String)| (name.clone(), self.expand(value));
+        match self.config.as_ref().map(|config| &config.reach) {
+            Ok(Reach::Local(local)) => credentials::named(local.env.iter().map(expanded)),
+            Ok(Reach::Remote(remote)) => {
+                let mut found = credentials::in_headers(remote.headers.iter().map(expanded));
+                found.extend(credentials::in_url(&remote.url));
+                found
+            }
+            Err(_) => Vec::new(),
         }
     }
 

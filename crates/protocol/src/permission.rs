@@ -57,6 +57,8 @@ pub enum PermissionRequest {
         args: Option<Json>,
         #[serde(default)]
         read_only: bool,
+        /// Digest of the server's configuration and of the tool as the server describes it. An approval is for exactly these.
+        binding: Option<String>,
     },
     /// Store a fact in memory.
     Memory { tool_call_id: Option<ToolCallId>, fact: Option<String> },

@@ -119,7 +119,7 @@ mod tests {
     fn text_is_that_of_the_general_formatter() {
         let day = 86_400_000;
         // Days of all years, each at a time of its own, and both sides of the range that is written by hand.
-        let days = (-2..2_932_900).step_by(11).map(|at| at * day + at.rem_euclid(day));
+        let days = (-2_i64..2_932_900).step_by(11).map(|at| at * day + at.rem_euclid(day));
         for millis in days.chain([i64::MIN, -1, 0, 253_402_207_200_999, 253_402_300_800_000, i64::MAX]) {
             let expected = format!("{:.3}", jiff::Timestamp::from_millisecond(millis).unwrap_or_default());
             assert_eq!(Timestamp(millis).to_string(), expected, "{millis}");

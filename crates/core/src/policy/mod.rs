@@ -72,9 +72,27 @@ pub struct Grant {
     /// Working directory in which it was given. A shell line or a write means something else in another directory.
     #[serde(default)]
     pub cwd: Option<String>,
+    /// Digest of the MCP server and tool that the user was shown ([`PermissionRequest::Mcp`]). None for other grants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<String>,
 }
 
 impl Grant {
+    /// Whether the grant holds for a call of this tool. A server whose configuration has changed, or a tool that describes
+    /// itself in another way, is not what the user was shown.
+    fn covers_mcp(&self, server: &str, tool: &str, binding: Option<&str>) -> bool {
+        let Approval::Mcp { server_name, tool_name } = &self.approval else { return false };
+        let is_named = server_name == server && tool_name.as_ref().is_none_or(|name| name == tool);
+        let is_shown = match (self.binding.as_deref(), binding) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(shown), Some(now)) if tool_name.is_some() => shown == now,
+            // Tools that the server adds later are covered: only its configuration counts.
+            (Some(shown), Some(now)) => configuration(shown) == configuration(now),
+        };
+        is_named && is_shown
+    }
+
     /// Whether the grant holds in a working directory. Grants of older versions have no directory; those for shell lines and
     /// writes hold nowhere.
     #[must_use]
@@ -88,6 +106,11 @@ impl Grant {
             | Approval::CustomTool { .. } => true,
         }
     }
+}
+
+/// Returns the part of a binding that is about the server's configuration: `CONFIGURATION:TOOL`.
+fn configuration(binding: &str) -> &str {
+    binding.split(':').next().unwrap_or(binding)
 }
 
 /// Advice about a request from outside the policy: from a hook, the declaration of a client tool, or a built-in tool that

@@ -28,6 +28,7 @@ impl Step<'_> {
             prompt_request: Some(wants.as_prompt()),
             permission_request: wants,
             resolved_by_hook: None,
+            requires_user: (asked.reason == Reason::Advice).then_some(true),
         };
         self.record_for(agent, requested);
         request_id
@@ -159,8 +160,9 @@ impl Step<'_> {
         request: &RequestId,
         call: &Call,
         wants: &PermissionRequest,
+        advice: Advice,
     ) {
-        match self.decide_in(PermissionMode::AllowAll, &Subject::of(wants), Advice::None, None) {
+        match self.decide_in(PermissionMode::AllowAll, &Subject::of(wants), advice, None) {
             Decision::Allow(_) => {
                 let by = Some(Author::unattended());
                 self.apply_verdict(request, call, wants, Verdict::ApproveOnce, None, by);
@@ -191,14 +193,15 @@ impl Step<'_> {
         self.remember_closed(request);
         if let Some(Given { approval, location_key, by }) = given {
             let approval = Some(approval);
-            self.record(ApprovalsChanged { approval, location_key, revoked: None, by: Some(by) });
+            let binding = binding_of(wants);
+            self.record(ApprovalsChanged { approval, location_key, revoked: None, by: Some(by), binding });
         }
         if self.is_driven() {
             return self.tell_decision(request, &call.id, verdict);
         }
         match verdict {
             Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
-                self.run_call(&call.key(), route_of(wants));
+                self.run_call(&call.key(), route_of(wants), binding_of(wants));
             }
             refusal => self.tool_finished(&call.key(), denial(&refusal)),
         }
@@ -257,6 +260,14 @@ fn outcome_of(verdict: &Verdict, given: Option<&Given>) -> PermissionOutcome {
         (_, Some(Given { approval, location_key: Some(key), .. })) => {
             PermissionOutcome::ApprovedForLocation { approval: approval.clone(), location_key: key.clone() }
         }
+    }
+}
+
+/// Returns what an approval is bound to, besides the request itself.
+fn binding_of(wants: &PermissionRequest) -> Option<String> {
+    match wants {
+        PermissionRequest::Mcp { binding, .. } => binding.clone(),
+        _ => None,
     }
 }
 
