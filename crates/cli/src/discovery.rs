@@ -3,6 +3,7 @@
 //! ignored and removed; the process is identified by its start time too, because a process id can be reused.
 #![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -127,8 +128,14 @@ fn directory(home: &Path) -> PathBuf {
     home.join("servers")
 }
 
-/// Reads a file, and removes it if its server is dead.
+/// Reads a file, and removes it if its server is dead. Ignores files that another user could have written: the token goes
+/// wherever the file says.
 fn read(path: &Path) -> Option<RunningServer> {
+    let metadata = path.symlink_metadata().ok()?;
+    let is_ours = metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw();
+    if !is_ours || baton_private::is_open_to_others(&metadata) {
+        return None;
+    }
     let server: RunningServer = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     if owner::is_alive(&server.owner) {
         return Some(server);
@@ -156,6 +163,27 @@ pub(crate) fn socket_of_run(home: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_others_could_have_written_are_ignored() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let home = tempfile::tempdir().unwrap();
+        let server = RunningServer::new(Some("http://127.0.0.1:1".into()), None, None);
+        let published = server.publish(home.path()).unwrap();
+        let found = || RunningServer::all(home.path()).len();
+        assert_eq!(found(), 1);
+        let open = |mode: u32| {
+            std::fs::set_permissions(&published.0, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        open(0o602);
+        assert_eq!(found(), 0);
+        open(0o600);
+        let elsewhere = home.path().join("planted.json");
+        std::fs::rename(&published.0, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &published.0).unwrap();
+        assert_eq!(found(), 0, "a link");
+    }
 
     #[test]
     fn running_servers_are_found_and_files_of_dead_ones_are_removed() {

@@ -32,6 +32,8 @@ pub enum WorkResult {
     RunTool(ToolResult),
     /// Result of a call that loaded a skill, and the skill. For [`Work::RunTool`](crate::Work::RunTool), too.
     RunSkill(Box<(ToolResult, SkillInvoked)>),
+    /// The tool is not the one that was approved. Nothing has run; the call is prepared again, as it is now.
+    Changed,
     /// Whether a grant for a location was stored, or why not.
     SaveGrant(Result<(), String>),
     /// None if the turn may end; otherwise a message that makes the model continue.

@@ -66,6 +66,9 @@ pub trait Client: Send + Sync {
     /// Receives a notice. Must not block.
     fn notice(&self, server: &str, notice: Notice);
 
+    /// Receives credentials that a server is configured with, before it is started. They must not be shown.
+    fn keep_secret(&self, _credentials: Vec<String>) {}
+
     /// Answers a server's request. Dropped when the server cancels it, or when its connection ends.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use baton_process::Ledger;
 use futures_util::future::join_all;
 use tokio_util::task::TaskTracker;
 
+use crate::binding::binding;
 use crate::client::{Client, Notice};
 use crate::config::{ConfigError, ServerConfig};
 use crate::http::Http;
@@ -66,6 +67,13 @@ pub struct OfferedTool {
 }
 
 impl OfferedTool {
+    /// Returns a digest of the server's configuration and of the tool as the server describes it. An approval of a call is
+    /// for exactly these.
+    #[must_use]
+    pub fn binding(&self) -> Option<String> {
+        Some(binding(self.server.name(), self.server.config()?, &self.tool))
+    }
+
     /// Whether calls need no permission: the tool is said to change nothing, and the configuration trusts the server.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
@@ -139,6 +147,7 @@ impl Host {
         let is_disabled = lock(&self.disabled).contains(&name);
         let status = if is_disabled { Status::Disabled } else { Status::Pending };
         let server = Server::new(name.clone(), config, self.options.clone(), status);
+        self.options.client.keep_secret(server.credentials());
         for shadowed in &chosen.shadowed {
             let (origin, used) = (shadowed, &chosen.declared.origin);
             server.log().add(&format!("also declared by {origin}; the declaration of {used} is used"));

@@ -9,8 +9,10 @@
 //! Servers are strangers. Whatever one does (hang, flood, lie, die), the cost is the call: messages, lists, texts, logs and
 //! times are bounded, and the end of a connection is an ordinary event. Nothing here decides whether a tool may be called.
 
+mod binding;
 mod client;
 pub mod config;
+mod credentials;
 mod expand;
 pub mod files;
 mod host;

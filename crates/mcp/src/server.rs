@@ -22,12 +22,12 @@ use crate::client::Notice;
 use crate::config::{Local, Reach, ServerConfig};
 use crate::expand::Variables;
 use crate::host::HostOptions;
-use crate::lock;
 use crate::log::ServerLog;
 use crate::origin::Origin;
 use crate::outcome::CallError;
 use crate::tool::RemoteTool;
 use crate::wire::{Access, Call, Connection, Context, Start, Target};
+use crate::{credentials, lock};
 
 /// How long a call may be silent, unless the configuration says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
@@ -295,5 +295,24 @@ impl Server {
             tag: format!("{}{}/", options.tag, uuid::Uuid::new_v4()),
             ledger: options.ledger.clone(),
         })
+    }
+
+    /// Returns the credentials in the server's configuration, which must not appear in results, logs and events.
+    pub(crate) fn credentials(&self) -> Vec<String> {
+        let Ok(config) = &self.config else { return Vec::new() };
+        let options = &self.options;
+        let variables =
+            Variables { environment: &options.environment, origin: &config.origin, cwd: &options.cwd };
+        let expanded = |(name, value): (&String, &String)| {
+            (name.clone(), variables.expand(value).unwrap_or_else(|_| value.clone()))
+        };
+        match &config.reach {
+            Reach::Local(local) => credentials::named(local.env.iter().map(expanded)),
+            Reach::Remote(remote) => {
+                let mut found = credentials::in_headers(remote.headers.iter().map(expanded));
+                found.extend(credentials::in_url(&remote.url));
+                found
+            }
+        }
     }
 }

@@ -65,7 +65,7 @@ fn first_word(command: &str) -> &str {
 }
 
 /// Returns the law that a line violated, if any.
-fn violation(line: &Line, record: &Record) -> Option<String> {
+fn violation(line: &Line<'_>, record: &Record) -> Option<String> {
     let Line::Commands(commands) = line else { return None };
     let programs: Vec<&str> = commands.programs().collect();
     if line.is_covered_by(&grants()) {
@@ -84,8 +84,8 @@ fn violation(line: &Line, record: &Record) -> Option<String> {
 
 /// Runs the lines that the policy can parse, and returns how many are covered by grants.
 fn check(lines: &[String]) -> usize {
-    let parsed: Vec<(&str, Line)> = lines.iter().map(|line| (line.as_str(), Line::parse(line))).collect();
-    let parseable: Vec<&(&str, Line)> =
+    let parsed: Vec<(&str, Line<'_>)> = lines.iter().map(|line| (line.as_str(), Line::parse(line))).collect();
+    let parseable: Vec<&(&str, Line<'_>)> =
         parsed.iter().filter(|(_, line)| matches!(line, Line::Commands(_))).collect();
     let (readers, others): (Vec<_>, Vec<_>) =
         parseable.into_iter().partition(|(_, line)| line.is_read_only());

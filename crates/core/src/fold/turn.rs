@@ -72,11 +72,12 @@ impl Turn {
             Body::PermissionRequested(requested) => {
                 let Some(id) = requested.permission_request.tool_call_id() else { return };
                 let wants = Box::new(requested.permission_request.clone());
-                self.set_stage(
-                    agent,
-                    id,
-                    CallStage::AwaitingPermission { request: requested.request_id.clone(), wants },
-                );
+                let stage = CallStage::AwaitingPermission {
+                    request: requested.request_id.clone(),
+                    wants,
+                    requires_user: requested.requires_user == Some(true),
+                };
+                self.set_stage(agent, id, stage);
             }
             Body::PermissionCompleted(completed) => {
                 self.leave_request(&completed.request_id);

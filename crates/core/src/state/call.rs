@@ -67,6 +67,9 @@ pub enum CallStage {
         request: RequestId,
         /// What permission is asked for.
         wants: Box<PermissionRequest>,
+        /// Whether a hook requires a user to decide.
+        #[serde(default)]
+        requires_user: bool,
     },
     /// Waits for a client to run its tool.
     AwaitingClient {

@@ -113,10 +113,15 @@ fn core_answer(answer: RequestAnswer) -> core::RequestAnswer {
             SwitchResponse::YesAlways => SwitchAnswer::YesAlways,
             SwitchResponse::No => SwitchAnswer::No,
         }),
-        RequestAnswer::Plan { response, feedback } => core::RequestAnswer::Plan(match response.action() {
-            Some(action) => PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback },
-            None => PlanAnswer::Refused { feedback },
-        }),
+        RequestAnswer::Plan { response, feedback } => {
+            let answer = match response.action() {
+                Some(action) => {
+                    PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback }
+                }
+                None => PlanAnswer::Refused { feedback },
+            };
+            core::RequestAnswer::Plan(answer, Author::http())
+        }
         RequestAnswer::Question { answer, chosen } => {
             core::RequestAnswer::UserInput { answer, was_freeform: !chosen }
         }

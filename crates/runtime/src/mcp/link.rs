@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::authorization::authorization;
 use super::network::Network;
+use crate::Runtime;
 use crate::session::{ActorMessage, Handle, Hub};
 
 /// Requests of servers that may be pending at the same time.
@@ -26,6 +27,7 @@ pub(super) struct Link {
     hub: Arc<Hub>,
     mailbox: mpsc::UnboundedSender<ActorMessage>,
     http: Network,
+    runtime: Arc<Runtime>,
     /// Metadata of protected resources, by server: later challenges may not repeat where it is.
     metadata: Mutex<HashMap<String, String>>,
     /// Whether a client of the session shows forms.
@@ -54,13 +56,14 @@ impl Link {
         id: SessionId,
         hub: Arc<Hub>,
         mailbox: mpsc::UnboundedSender<ActorMessage>,
-        http: Network,
+        runtime: Arc<Runtime>,
     ) -> Self {
         Self {
             id,
             hub,
             mailbox,
-            http,
+            http: Network(runtime.models.network()),
+            runtime,
             metadata: Mutex::default(),
             elicits: AtomicBool::new(false),
             authorizes: AtomicBool::new(false),
@@ -69,7 +72,8 @@ impl Link {
     }
 
     /// Shows an ephemeral event to all clients.
-    pub(super) fn show(&self, kind: &str, data: Value) {
+    pub(super) fn show(&self, kind: &str, mut data: Value) {
+        self.runtime.secrets.hide_in_value(&mut data);
         super::show(&self.hub, kind, data);
     }
 
@@ -98,7 +102,8 @@ impl Link {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn elicit(&self, server: String, params: Value) -> Result<Value, String> {
+    async fn elicit(&self, server: String, mut params: Value) -> Result<Value, String> {
+        self.runtime.secrets.hide_in_value(&mut params);
         let text = |name: &str| params.get(name).and_then(Value::as_str).map(str::to_owned);
         let ask = Elicit {
             message: text("message").unwrap_or_default(),
@@ -163,6 +168,7 @@ impl Link {
         self.show("mcp.oauth_required", asked);
         let answer = (&mut pending.answer).await.unwrap_or(Value::Null);
         let token = answer.get("accessToken").and_then(Value::as_str).map(str::to_owned);
+        self.runtime.secrets.add_keys(token.clone().into_iter());
         let outcome = if token.is_some() { "token" } else { "cancelled" };
         self.show("mcp.oauth_completed", json!({ "requestId": request, "outcome": outcome }));
         token
@@ -179,6 +185,10 @@ impl Client for Link {
             Notice::PromptsChanged => ("mcp.prompts.list_changed", json!({ "serverName": server })),
         };
         self.show(kind, data);
+    }
+
+    fn keep_secret(&self, credentials: Vec<String>) {
+        self.runtime.secrets.add_keys(credentials.into_iter());
     }
 
     fn answer(&self, server: &str, question: Question) -> Working<'_, Result<Value, String>> {

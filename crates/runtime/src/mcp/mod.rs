@@ -62,7 +62,7 @@ impl SessionMcp {
         id: SessionId,
     ) -> Self {
         Self {
-            link: Arc::new(Link::new(id.clone(), hub.clone(), mailbox, Network(runtime.models.network()))),
+            link: Arc::new(Link::new(id.clone(), hub.clone(), mailbox, runtime.clone())),
             runtime: runtime.clone(),
             id,
             sources: Sources::default(),

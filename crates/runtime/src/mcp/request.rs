@@ -100,12 +100,21 @@ impl SessionMcp {
         if host.is_none() && matches!(request, McpRequest::Start { config: Some(_), .. }) {
             host = Some(self.create_host(cwd).await);
         }
-        match (request, host) {
+        let served = match (request, host) {
             (McpRequest::Start { server, config, restart }, host) => {
                 start(host.as_deref(), &server, config.as_ref(), restart).await
             }
             (request, Some(host)) => self.serve_with(&host, request).await,
             (request, None) => without_host(&request),
+        };
+        // What servers say may contain what they were configured with.
+        let secrets = &self.runtime.secrets;
+        match served {
+            Ok(mut reply) => {
+                secrets.hide_in_value(&mut reply);
+                Ok(reply)
+            }
+            Err(message) => Err(secrets.hide_in(&message)),
         }
     }
 

@@ -12,7 +12,7 @@ use baton_protocol::tool::{BinaryResult, ToolResult};
 use baton_protocol::{Json, ToolCallId};
 use serde_json::{Map, Value, json};
 
-use super::{WorkScope, hooks};
+use super::{WorkScope, hooks, prompt};
 
 /// Bytes of parts that the history records as the server sent them.
 const RECORDED: usize = 1024 * 1024;
@@ -37,7 +37,8 @@ pub(super) async fn prepare(
     arguments: &Json,
 ) -> Prepared {
     let mut wants = wanted(Some(&call.id), tool.server.name(), &tool.tool.name, arguments);
-    if let PermissionRequest::Mcp { tool_title, read_only, .. } = &mut wants {
+    if let PermissionRequest::Mcp { tool_title, read_only, binding, .. } = &mut wants {
+        *binding = tool.binding();
         tool_title.clone_from(&tool.tool.title);
         // A hint of a stranger: shown, and believed only where the configuration says so.
         *read_only = tool.tool.read_only_hint;
@@ -68,7 +69,18 @@ pub(super) fn wanted(
         tool_title: tool.to_owned(),
         args: Some(arguments.clone()),
         read_only: false,
+        binding: None,
     }
+}
+
+/// Finds the tool of a call. Starts the servers if a call that was approved before a restart needs them. `None` if it is
+/// not the tool that the binding names.
+pub(super) async fn approved(scope: &WorkScope, name: &str, binding: &str) -> Option<OfferedTool> {
+    let mcp = scope.tools.mcp();
+    if mcp.find(name).is_none() {
+        mcp.ready(&scope.settings, prompt::cwd(scope), true).await;
+    }
+    mcp.find(name).filter(|tool| tool.binding().as_deref() == Some(binding))
 }
 
 /// Calls a tool.
@@ -90,8 +102,10 @@ pub(super) async fn run(scope: &WorkScope, call: &Call, tool: &OfferedTool, argu
     };
     let (hub, cancel, id, agent) =
         (scope.hub.clone(), scope.cancel.clone(), call.id.clone(), scope.agent.clone());
+    let runtime = scope.runtime.clone();
     let show = move |progress: Progress| {
-        let shown = ToolProgress { tool_call_id: id.clone(), progress_message: described(&progress) };
+        let progress_message = runtime.secrets.hide_in(&described(&progress));
+        let shown = ToolProgress { tool_call_id: id.clone(), progress_message };
         hub.show_for(agent.as_ref(), [shown.into()], &cancel);
     };
     let request = baton_mcp::Call {

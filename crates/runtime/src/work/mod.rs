@@ -154,7 +154,7 @@ async fn perform(scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
         }
         Work::Ask { .. } => model_call::call(&scope).await,
         Work::PrepareCall { call } => WorkResult::PrepareCall(tools::prepare(&scope, &call).await),
-        Work::RunTool { call } => tools::run(&scope, &call).await,
+        Work::RunTool { call, binding } => tools::run(&scope, &call, binding.as_deref()).await,
         Work::FinishCall { call, result, .. } => {
             WorkResult::RunTool(tools::finish(&scope, &call, result).await)
         }

@@ -178,10 +178,17 @@ fn unknown_tool(name: &str, available: &[ToolSpec]) -> ToolResult {
     ToolResult { error: Some(format!("Tool '{name}' does not exist.")), ..ToolResult::failure(text) }
 }
 
-/// Runs a built-in tool.
-pub(super) async fn run(scope: &WorkScope, key: &CallKey) -> WorkResult {
+/// Runs a built-in tool, or a tool of an MCP server that is bound to what was approved.
+pub(super) async fn run(scope: &WorkScope, key: &CallKey, binding: Option<&str>) -> WorkResult {
     let Some(call) = find(scope, key) else { return WorkResult::RunTool(tools::interrupted()) };
     let arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
+    if let Some(binding) = binding {
+        let Some(tool) = mcp_calls::approved(scope, &call.tool, binding).await else {
+            return WorkResult::Changed;
+        };
+        let result = mcp_calls::run(scope, &call, &tool, &arguments).await;
+        return WorkResult::RunTool(conclude(scope, &call, &arguments, result).await);
+    }
     let result = match call.tool.as_str() {
         // Not a tool for models: the call of a question that the user has answered.
         baton_core::TRUST_TOOL => return WorkResult::RunTool(trust_workspace(scope, &arguments).await),
