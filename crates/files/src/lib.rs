@@ -28,6 +28,7 @@ pub mod mirror;
 pub mod preferences;
 pub mod rewind;
 mod session;
+pub mod tokens;
 pub mod user_servers;
 pub mod workspace;
 

@@ -1,8 +1,10 @@
 //! What servers tell and ask the session that uses them.
 
 use serde_json::Value;
+use url::Url;
 
 use crate::Working;
+use crate::oauth::OAuthConfig;
 use crate::server::Status;
 use crate::wire::Challenge;
 
@@ -61,6 +63,17 @@ impl AuthReason {
     }
 }
 
+/// A remote server, as far as its authorization is concerned.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Protected {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub url: Url,
+    /// The client of its configuration.
+    pub oauth: OAuthConfig,
+}
+
 /// The session that uses a set of servers.
 pub trait Client: Send + Sync {
     /// Receives a notice. Must not block.
@@ -72,10 +85,13 @@ pub trait Client: Send + Sync {
     /// With a message for the server, when there is no answer.
     fn answer(&self, server: &str, question: Question) -> Working<'_, Result<Value, String>>;
 
+    /// Returns a token from an earlier login, before the first connection.
+    fn token(&self, server: &Protected) -> Working<'_, Option<String>>;
+
     /// Returns a token for a remote server that requires authorization; `None` if there is none.
     fn authorize(
         &self,
-        server: &str,
+        server: &Protected,
         challenge: Challenge,
         reason: AuthReason,
     ) -> Working<'_, Option<String>>;

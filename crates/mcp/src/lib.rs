@@ -16,6 +16,7 @@ mod host;
 mod http;
 mod log;
 mod names;
+pub mod oauth;
 mod outcome;
 mod server;
 mod text;
@@ -26,7 +27,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use client::{AuthReason, Client, Notice, Question};
+pub use client::{AuthReason, Client, Notice, Protected, Question};
 pub use config::{ConfigError, Local, Reach, Remote, RemoteKind, ServerConfig, ToolFilter};
 pub use host::{Host, HostOptions, Listed, OfferedTool};
 pub use http::{ByteStream, Http, HttpError, Method, Request, Response};

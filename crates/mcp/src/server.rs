@@ -19,12 +19,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::status::Status;
-use crate::client::Notice;
+use crate::client::{Notice, Protected};
 use crate::config::{Local, Reach, ServerConfig};
 use crate::expand::expand;
 use crate::host::HostOptions;
 use crate::lock;
 use crate::log::ServerLog;
+use crate::oauth::OAuthConfig;
 use crate::outcome::CallError;
 use crate::tool::RemoteTool;
 use crate::wire::{Access, Call, Connection, Context, Start, Target};
@@ -237,6 +238,7 @@ impl Server {
             server: self.name.clone(),
             client: self.options.client.clone(),
             log: self.log.clone(),
+            root: self.options.cwd.clone(),
             tools_changed: Arc::new(move || stale.store(true, Ordering::Relaxed)),
         }
     }
@@ -252,6 +254,29 @@ impl Server {
                 Target::Remote { remote, http: self.options.http.clone(), access: self.access.clone() }
             }
         }
+    }
+
+    /// Returns what the authorization of a remote server needs.
+    #[must_use]
+    pub fn protected(&self) -> Option<Protected> {
+        let config = self.config()?;
+        let Reach::Remote(remote) = &config.reach else { return None };
+        let mut oauth = OAuthConfig::of(config);
+        for value in [&mut oauth.client, &mut oauth.secret].into_iter().flatten() {
+            *value = self.expand(value);
+        }
+        Some(Protected { name: self.name.clone(), url: remote.url.clone(), oauth })
+    }
+
+    /// Forgets the token: the next connection asks for one.
+    pub fn forget_token(&self) {
+        self.access.forget_token();
+    }
+
+    /// Ends the connection, and forgets the token.
+    pub async fn log_out(&self) {
+        self.forget_token();
+        self.stop(Status::NeedsAuth).await;
     }
 
     fn program(&self, local: &Local) -> Start {

@@ -66,6 +66,7 @@ pub use self::crash::{CrashPlan, CrashPoint};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
 use self::mcp::UserServers;
+use self::mcp::logins::Logins;
 pub use self::options::{Account, Options};
 use self::session::{Mail, Registry};
 
@@ -127,6 +128,8 @@ pub struct Runtime {
     pub preferences: Preferences,
     /// MCP servers of the user.
     pub user_servers: UserServers,
+    /// Logins and tokens of MCP servers.
+    pub logins: Arc<Logins>,
     /// Accounts that are logged in.
     pub accounts: Accounts,
     /// Secrets that are redacted from all that models see.
@@ -148,8 +151,10 @@ impl Runtime {
         // Without links, like the paths in tool requests: Baton's own files are recognised by comparing the two.
         options.home = beneath::resolve(&options.home);
         let owner = owner::this_process();
+        let models = models(&options);
         Arc::new(Self {
-            models: models(&options),
+            logins: Arc::new(Logins::new(&options.home, models.network())),
+            models,
             engines: engines::registry(&options),
             provider_cache: ProviderCache::default(),
             ledger: Ledger::new(&options.home, owner::instance(&owner)),

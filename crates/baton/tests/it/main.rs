@@ -32,6 +32,8 @@ mod invalid_params;
 mod load;
 mod log;
 mod lost_events;
+mod mcp_login;
+mod mcp_requests;
 mod methods;
 mod model;
 mod model_switch;

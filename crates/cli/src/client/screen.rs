@@ -77,6 +77,10 @@ impl Screen {
             // Arrives before the end of the answer, and is shown after it.
             Body::AssistantUsage(usage) => self.incomplete = incomplete(usage),
             Body::TurnEnd(_) => self.show_incomplete(),
+            Body::LoginRequested(login) => self.note(&format!(
+                "! MCP server {} needs a login: baton mcp login {}",
+                login.server_name, login.server_name
+            )),
             Body::SessionWarning(warning) => self.note(&format!("! {}", warning.message)),
             _ => {}
         }

@@ -41,6 +41,10 @@ pub enum RequestAnswer {
     NoUser,
     /// Answers a form.
     Elicitation(Elicited),
+    /// Answers an MCP server's request for an answer of the model; none declines it.
+    Sampling(Option<Json>),
+    /// Declines a login.
+    NoLogin,
     /// Answers a plan.
     Plan(PlanAnswer),
     /// Answers the offer of a fallback model.

@@ -41,6 +41,7 @@ use super::Shared;
         requests::list,
         requests::overview,
         requests::answer,
+        requests::link,
         grants::list,
         grants::revoke,
         grants::revoke_all,
@@ -84,6 +85,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/requests", get(requests::overview))
         .route("/api/sessions/{id}/requests", get(requests::list))
         .route("/api/sessions/{id}/requests/{request}", post(requests::answer))
+        .route("/api/sessions/{id}/requests/{request}/link", post(requests::link))
         .method_not_allowed_fallback(system::wrong_method)
 }
 

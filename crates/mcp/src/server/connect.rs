@@ -74,6 +74,13 @@ impl Server {
         // Every attempt is reported, the first one too.
         self.status.send_replace(Status::Pending);
         self.options.client.notice(&self.name, Notice::Status(Status::Pending));
+        let protected = self.protected();
+        if let Some(protected) = &protected
+            && !self.access.has_token()
+            && let Some(token) = self.options.client.token(protected).await
+        {
+            self.access.set_token(token);
+        }
         let mut asked = false;
         loop {
             match Connection::open(self.target(config), self.context()).await {
@@ -97,7 +104,11 @@ impl Server {
                     self.set_status(Status::NeedsAuth);
                     self.settled.send_replace(true);
                     self.set_status(Status::Pending);
-                    match self.options.client.authorize(&self.name, *challenge, AuthReason::Initial).await {
+                    // A token that is not accepted must not hide one that a later login brings.
+                    let reason =
+                        if self.access.forget_token() { AuthReason::Refresh } else { AuthReason::Initial };
+                    let Some(protected) = &protected else { return Err(Some(Status::NeedsAuth)) };
+                    match self.options.client.authorize(protected, *challenge, reason).await {
                         Some(token) => self.access.set_token(token),
                         None => return Err(Some(Status::NeedsAuth)),
                     }
@@ -114,11 +125,17 @@ impl Server {
         let Some(challenge) = challenge else { return Err(CallError::Unauthorized) };
         let client = &self.options.client;
         let reason = if challenge.status == 403 { AuthReason::Upscope } else { AuthReason::Refresh };
-        let mut token = client.authorize(&self.name, challenge.clone(), reason).await;
+        let Some(protected) = self.protected() else { return Err(CallError::Unauthorized) };
+        let mut token = client.authorize(&protected, challenge.clone(), reason).await;
         if token.is_none() && reason == AuthReason::Refresh {
-            token = client.authorize(&self.name, challenge, AuthReason::Reauth).await;
+            token = client.authorize(&protected, challenge, AuthReason::Reauth).await;
         }
         let Some(token) = token else {
+            // The token still opens the rest of the server.
+            if reason == AuthReason::Upscope {
+                return Err(CallError::Unauthorized);
+            }
+            self.access.forget_token();
             self.stop(Status::NeedsAuth).await;
             return Err(CallError::Unauthorized);
         };

@@ -5,12 +5,13 @@
 )]
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ErrorData, Implementation, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ProgressToken, ProtocolVersion,
+    ElicitResult, ErrorData, Implementation, ListRootsResult, LoggingMessageNotificationParam,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, Root,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -18,6 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
+use url::Url;
 
 use super::Progress;
 use crate::client::{Client, Notice, Question};
@@ -35,6 +37,8 @@ pub(super) struct Handler {
     pub(super) server: String,
     pub(super) client: Arc<dyn Client>,
     pub(super) log: ServerLog,
+    /// The directory that the server may work in.
+    pub(super) root: PathBuf,
     /// Receivers of progress, by token.
     pub(super) observers: Mutex<HashMap<ProgressToken, Observer>>,
     pub(super) slots: Semaphore,
@@ -49,12 +53,14 @@ impl Handler {
         server: String,
         client: Arc<dyn Client>,
         log: ServerLog,
+        root: PathBuf,
         tools_changed: Arc<dyn Fn() + Send + Sync>,
     ) -> Self {
         Self {
             server,
             client,
             log,
+            root,
             observers: Mutex::default(),
             slots: Semaphore::new(QUESTIONS),
             waiting: watch::Sender::new(0),
@@ -100,7 +106,7 @@ fn value(params: &impl Serialize) -> Value {
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
-        let mut capabilities = json!({});
+        let mut capabilities = json!({ "roots": {} });
         if self.client.samples() {
             capabilities["sampling"] = json!({});
         }
@@ -110,6 +116,11 @@ impl ClientHandler for Handler {
         let capabilities: ClientCapabilities = serde_json::from_value(capabilities).unwrap_or_default();
         let info = Implementation::new("baton", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(capabilities, info).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        let root = Url::from_file_path(&self.root).ok().map(|uri| Root::new(uri.as_str()));
+        Ok(ListRootsResult::new(root.into_iter().collect()))
     }
 
     async fn create_elicitation(

@@ -12,6 +12,7 @@ mod sse;
 mod stdio;
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use self::handler::Handler;
 pub(crate) use self::remote::Access;
 pub use self::remote::{Challenge, fetch_text};
+pub(crate) use self::remote::read;
 use self::stdio::Process;
 pub(crate) use self::stdio::Start;
 use crate::client::Client;
@@ -92,6 +94,7 @@ pub(crate) struct Context {
     pub(crate) server: String,
     pub(crate) client: Arc<dyn Client>,
     pub(crate) log: ServerLog,
+    pub(crate) root: PathBuf,
     pub(crate) tools_changed: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -112,8 +115,8 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects to a server and completes the handshake.
     pub(crate) async fn open(target: Target, context: Context) -> Result<Self, ConnectError> {
-        let Context { server, client, log, tools_changed } = context;
-        let handler = Arc::new(Handler::new(server, client, log.clone(), tools_changed));
+        let Context { server, client, log, root, tools_changed } = context;
+        let handler = Arc::new(Handler::new(server, client, log.clone(), root, tools_changed));
         match target {
             Target::Program(start) => {
                 let (process, pipes) = Process::start(start, &log).map_err(|error| {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_mcp::{
-    AuthReason, Call, CallError, Challenge, Client, Host, HostOptions, Http, HttpError, Method, Notice,
+    AuthReason, Call, CallError, Challenge, Client, Host, HostOptions, Http, HttpError, Method, Notice, Protected,
     Progress, Question, Request, Response, Server, ServerConfig, Status, Working,
 };
 use baton_model::http::{self, HttpClient, Transport};
@@ -36,7 +36,11 @@ impl Client for Session {
         Box::pin(async { Ok(json!({ "action": "accept", "content": { "name": "Ada" } })) })
     }
 
-    fn authorize(&self, _: &str, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
+    fn token(&self, _: &Protected) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
+    fn authorize(&self, _: &Protected, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
         Box::pin(async { None })
     }
 

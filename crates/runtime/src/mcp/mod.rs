@@ -6,6 +6,7 @@
 
 mod authorization;
 mod link;
+pub mod logins;
 mod network;
 mod request;
 
@@ -53,8 +54,9 @@ impl SessionMcp {
         mailbox: mpsc::UnboundedSender<Mail>,
         id: SessionId,
     ) -> Self {
+        let network = Network(runtime.models.network());
         Self {
-            link: Arc::new(Link::new(id.clone(), hub.clone(), mailbox, Network(runtime.models.network()))),
+            link: Arc::new(Link::new(id.clone(), hub.clone(), mailbox, network, runtime.logins.clone())),
             runtime: runtime.clone(),
             id,
             host: AsyncMutex::default(),
@@ -114,7 +116,8 @@ impl SessionMcp {
     /// Returns the servers that the session uses now, with those of its settings. None if there are none.
     async fn host(&self, settings: &Settings, cwd: PathBuf) -> Option<Arc<Host>> {
         let mut slot = self.host.lock().await;
-        self.link.elicits.store(settings.elicitation, Ordering::Relaxed);
+        // A client of any door may answer a form, where questions may wait.
+        self.link.elicits.store(settings.elicitation || settings.questions, Ordering::Relaxed);
         let mut wanted = wanted(settings);
         match &*slot {
             Some(host) => {
