@@ -18,8 +18,12 @@ pub(crate) async fn callback(State(door): State<Shared>, RawQuery(query): RawQue
     let done = door.runtime.finish_login(query.as_deref().unwrap_or_default()).await;
     match done {
         Ok(done) => {
-            tracing::info!(session = %done.session, server = done.server, "logged in to an MCP server");
-            page(StatusCode::OK, "You are logged in", "The session can use the server now. You can close this page.")
+            tracing::info!(session = ?done.session, server = done.server, "logged in to an MCP server");
+            page(
+                StatusCode::OK,
+                "You are logged in",
+                "The session can use the server now. You can close this page.",
+            )
         }
         Err(why) => {
             tracing::warn!(why, "a login at an MCP server failed");

@@ -4,6 +4,8 @@ use serde_json::Value;
 use url::Url;
 
 use crate::Working;
+use crate::config::{Reach, ServerConfig};
+use crate::expand::expand;
 use crate::oauth::OAuthConfig;
 use crate::server::Status;
 use crate::wire::Challenge;
@@ -72,6 +74,19 @@ pub struct Protected {
     pub url: Url,
     /// The client of its configuration.
     pub oauth: OAuthConfig,
+}
+
+impl Protected {
+    /// Returns what the authorization of a remote server needs; none for a local one. `lookup` expands `${NAME}`.
+    #[must_use]
+    pub fn of(name: &str, config: &ServerConfig, lookup: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
+        let Reach::Remote(remote) = &config.reach else { return None };
+        let mut oauth = OAuthConfig::of(config);
+        for value in [&mut oauth.client, &mut oauth.secret].into_iter().flatten() {
+            *value = expand(value, lookup);
+        }
+        Some(Self { name: name.to_owned(), url: remote.url.clone(), oauth })
+    }
 }
 
 /// The session that uses a set of servers.

@@ -15,6 +15,7 @@ use crate::http::Http;
 use crate::lock;
 use crate::names::Names;
 use crate::server::{Server, Status};
+use crate::shared::Pool;
 use crate::tool::RemoteTool;
 
 /// What servers need from the session and the program.
@@ -31,6 +32,8 @@ pub struct HostOptions {
     pub cwd: PathBuf,
     /// Id of the session.
     pub session: String,
+    /// Connections that sessions share.
+    pub pool: Arc<Pool>,
     /// Prefix of the tags of processes.
     pub tag: String,
 }

@@ -19,6 +19,7 @@ mod names;
 pub mod oauth;
 mod outcome;
 mod server;
+mod shared;
 mod text;
 mod tool;
 mod wire;
@@ -35,6 +36,7 @@ pub use log::ServerLog;
 pub use names::offered_name;
 pub use outcome::{CallError, Contents, contents};
 pub use server::{Server, Status};
+pub use shared::Pool;
 pub use tool::RemoteTool;
 pub use wire::{Call, Challenge, Progress, fetch_text};
 

@@ -25,13 +25,16 @@ use crate::expand::expand;
 use crate::host::HostOptions;
 use crate::lock;
 use crate::log::ServerLog;
-use crate::oauth::OAuthConfig;
 use crate::outcome::CallError;
+use crate::shared::{Lease, Place};
 use crate::tool::RemoteTool;
-use crate::wire::{Access, Call, Connection, Context, Start, Target};
+use crate::wire::{Access, Call, Context, Start, Target};
 
 /// How long a call may be silent, unless the configuration says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// Variable with the id of the session.
+const SESSION_VARIABLE: &str = "COPILOT_AGENT_SESSION_ID";
 
 /// A server of a session.
 pub struct Server {
@@ -39,6 +42,8 @@ pub struct Server {
     config: Result<ServerConfig, String>,
     options: Arc<HostOptions>,
     log: ServerLog,
+    /// The connection that it shares with other sessions, if it does.
+    place: Option<Arc<Place>>,
     access: Arc<Access>,
     status: watch::Sender<Status>,
     /// Whether the latest attempt to connect has come to an end, or waits for a person.
@@ -54,7 +59,7 @@ pub struct Server {
 /// The connection of a server, if there is one.
 #[derive(Default)]
 struct Slot {
-    connection: Option<Arc<Connection>>,
+    connection: Option<Lease>,
     failures: u32,
     not_before: Option<Instant>,
 }
@@ -75,11 +80,13 @@ impl Server {
         options: Arc<HostOptions>,
         status: Status,
     ) -> Arc<Self> {
+        let place = config.as_ref().ok().and_then(|config| shared_place(config, &options));
         Arc::new(Self {
             name,
             config,
             options,
-            log: ServerLog::default(),
+            log: place.as_ref().map_or_else(ServerLog::default, |place| place.log.clone()),
+            place,
             access: Arc::default(),
             settled: watch::Sender::new(status != Status::Pending),
             status: watch::Sender::new(status),
@@ -259,13 +266,7 @@ impl Server {
     /// Returns what the authorization of a remote server needs.
     #[must_use]
     pub fn protected(&self) -> Option<Protected> {
-        let config = self.config()?;
-        let Reach::Remote(remote) = &config.reach else { return None };
-        let mut oauth = OAuthConfig::of(config);
-        for value in [&mut oauth.client, &mut oauth.secret].into_iter().flatten() {
-            *value = self.expand(value);
-        }
-        Some(Protected { name: self.name.clone(), url: remote.url.clone(), oauth })
+        Protected::of(&self.name, self.config()?, &|name| self.variable(name))
     }
 
     /// Forgets the token: the next connection asks for one.
@@ -279,6 +280,18 @@ impl Server {
         self.stop(Status::NeedsAuth).await;
     }
 
+    /// Returns the program of a shared server, which belongs to no session.
+    fn shared_target(&self, config: &ServerConfig, tag: &str) -> Target {
+        match self.target(config) {
+            Target::Program(mut start) => {
+                start.environment.retain(|(name, _)| name != SESSION_VARIABLE);
+                start.tag = format!("{tag}{}/", uuid::Uuid::new_v4());
+                Target::Program(start)
+            }
+            remote => remote,
+        }
+    }
+
     fn program(&self, local: &Local) -> Start {
         let options = &self.options;
         let mut environment: Vec<(OsString, OsString)> = options.environment.clone();
@@ -286,7 +299,7 @@ impl Server {
             environment.retain(|(have, _)| have != name);
             environment.push((name.into(), value.into()));
         };
-        set("COPILOT_AGENT_SESSION_ID", options.session.clone());
+        set(SESSION_VARIABLE, options.session.clone());
         for (name, value) in &local.env {
             set(name, self.expand(value));
         }
@@ -302,9 +315,18 @@ impl Server {
     }
 
     fn expand(&self, text: &str) -> String {
-        expand(text, &|name| {
-            let known = self.options.environment.iter().find(|(have, _)| have == name);
-            known.map(|(_, value)| value.to_string_lossy().into_owned())
-        })
+        expand(text, &|name| self.variable(name))
     }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        let known = self.options.environment.iter().find(|(have, _)| have == name);
+        known.map(|(_, value)| value.to_string_lossy().into_owned())
+    }
+}
+
+/// Returns the place of a shared server. Two sessions share it if they would start the same program in the same directory.
+fn shared_place(config: &ServerConfig, options: &HostOptions) -> Option<Arc<Place>> {
+    let Reach::Local(local) = &config.reach else { return None };
+    let key = format!("{local:?} {:?} {:?}", options.cwd, options.environment);
+    config.is_shared().then(|| options.pool.place(key))
 }

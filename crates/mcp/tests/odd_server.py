@@ -41,6 +41,7 @@ TOOLS = [
     {"name": "page", "inputSchema": schema()},
     {"name": "sample", "inputSchema": schema()},
     {"name": "roots", "inputSchema": schema()},
+    {"name": "count", "inputSchema": schema(path={"type": "string"})},
 ]
 NOT_TOOLS = [7, {}, {"name": ""}, {"name": "list", "inputSchema": []},
              {"name": "big", "inputSchema": {"description": "x" * 5_000_000}},
@@ -58,6 +59,10 @@ def call(request):
     token = (params.get("_meta") or {}).get("progressToken")
     if name == "echo":
         return text(arguments.get("text", ""))
+    if name == "count":
+        with open(arguments["path"], "a") as file:
+            file.write("ran\n")
+        return text("counted")
     if name == "env":
         return text(os.environ.get(arguments["name"], "(unset)"))
     if name == "slow":

@@ -130,6 +130,8 @@ pub struct Runtime {
     pub user_servers: UserServers,
     /// Logins and tokens of MCP servers.
     pub logins: Arc<Logins>,
+    /// MCP servers that sessions share.
+    pub(crate) shared_servers: Arc<baton_mcp::Pool>,
     /// Accounts that are logged in.
     pub accounts: Accounts,
     /// Secrets that are redacted from all that models see.
@@ -153,6 +155,7 @@ impl Runtime {
         let owner = owner::this_process();
         let models = models(&options);
         Arc::new(Self {
+            shared_servers: Arc::default(),
             logins: Arc::new(Logins::new(&options.home, models.network())),
             models,
             engines: engines::registry(&options),

@@ -32,7 +32,7 @@ impl Locked {
     }
 
     /// Configures the server for all sessions of a home.
-    fn configure(&self, program: &Program, more: Value) {
+    fn configure(&self, program: &Program, more: &Value) {
         let mut config = json!({ "type": "http", "url": self.url() });
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let file = json!({ "mcpServers": { "locked": config } });
@@ -104,9 +104,9 @@ async fn link(http: &Http, request: &Value) -> Response {
 
 /// A server with a session in allow-all mode that has met the locked server.
 async fn met(program: &Program) -> (Running, Http) {
-    let server = program.serve_http(&["--allow-all"]).await;
+    let server = program.serve_http(&[]).await;
     let http = Http::new(program, &server);
-    http.create("s", json!({ "questions": true })).await;
+    http.create("s", json!({ "questions": true, "allowAllTools": true })).await;
     settled(&http, "hello").await;
     (server, http)
 }
@@ -115,19 +115,23 @@ async fn met(program: &Program) -> (Running, Http) {
 async fn login_is_a_durable_request_that_any_browser_finishes() {
     let (program, _model) = scripted().await;
     let locked = Locked::start("well").await;
-    locked.configure(&program, json!({}));
+    locked.configure(&program, &json!({}));
     let (mut server, http) = met(&program).await;
     let pending = requests(&http).await;
     assert_eq!(pending.len(), 1, "{pending:?}");
-    assert_eq!((&pending[0]["kind"], &pending[0]["detail"]["serverName"]), (&json!("login"), &json!("locked")));
+    assert_eq!(
+        (&pending[0]["kind"], &pending[0]["detail"]["serverName"]),
+        (&json!("login"), &json!("locked"))
+    );
     let old = link(&http, &pending[0]).await.expect(200)["authorizationUrl"].as_str().unwrap().to_owned();
     server.kill().await;
 
-    let server = program.serve_http(&["--allow-all"]).await;
+    let server = program.serve_http(&[]).await;
     let http = Http::new(&program, &server);
     let again = requests(&http).await;
     assert_eq!(again[0]["requestId"], pending[0]["requestId"], "the same request after a crash");
-    let stale = browse(&consent(&old).await.replace(&port_of(&old_redirect(&old)), &http_port(&server))).await;
+    let stale =
+        browse(&consent(&old).await.replace(&port_of(&old_redirect(&old)), &http_port(&server))).await;
     assert_eq!(stale.status, 400, "the link of the killed server");
     let fresh = link(&http, &again[0]).await.expect(200);
     let returned = consent(fresh["authorizationUrl"].as_str().unwrap()).await;
@@ -156,7 +160,11 @@ async fn login_is_a_durable_request_that_any_browser_finishes() {
     assert_eq!(done["result"]["content"], "scopes admin tools", "{done}");
 
     let state = locked.state().await;
-    assert_eq!((&state["problems"], &state["registrations"]), (&json!([]), &json!(2)), "one for each redirect");
+    assert_eq!(
+        (&state["problems"], &state["registrations"]),
+        (&json!([]), &json!(2)),
+        "one for each redirect"
+    );
     let tokens: Vec<String> = serde_json::from_value(state["tokens"].clone()).unwrap();
     assert!(tokens.len() >= 2);
     let log = server.stderr();
@@ -210,7 +218,7 @@ fn files(directory: &std::path::Path) -> Vec<(String, Vec<u8>)> {
 async fn login_is_finished_with_a_pasted_address_or_declined() {
     let (program, _model) = scripted().await;
     let locked = Locked::start("well").await;
-    locked.configure(&program, json!({}));
+    locked.configure(&program, &json!({}));
     let (_server, http) = met(&program).await;
     let pending = requests(&http).await.remove(0);
     let path = format!("/api/sessions/s/requests/{}", pending["requestId"].as_str().unwrap());
@@ -236,7 +244,7 @@ async fn client_logs_in_by_itself_if_the_configuration_says_so() {
     let (program, _model) = scripted().await;
     let locked = Locked::start("well").await;
     let robot = json!({ "oauthGrantType": "client_credentials", "oauthClientId": "robot", "oauthClientSecret": "s3cret" });
-    locked.configure(&program, robot);
+    locked.configure(&program, &robot);
     let (_server, http) = met(&program).await;
     assert_eq!(requests(&http).await, Vec::<Value>::new());
     assert_eq!(call(&http, "whoami").await["success"], true);
@@ -256,7 +264,7 @@ async fn authorization_servers_that_misbehave_get_no_login() {
     ] {
         let (program, _model) = scripted().await;
         let locked = Locked::start(mode).await;
-        locked.configure(&program, json!({}));
+        locked.configure(&program, &json!({}));
         let (_server, http) = met(&program).await;
         let pending = requests(&http).await.remove(0);
         let refused = link(&http, &pending).await;
@@ -271,7 +279,7 @@ async fn response_of_another_server_or_a_refusal_is_no_login() {
     for mode in ["wrong-iss", "denies"] {
         let (program, _model) = scripted().await;
         let locked = Locked::start(mode).await;
-        locked.configure(&program, json!({}));
+        locked.configure(&program, &json!({}));
         let (_server, http) = met(&program).await;
         let pending = requests(&http).await.remove(0);
         let url = link(&http, &pending).await.expect(200)["authorizationUrl"].as_str().unwrap().to_owned();
@@ -287,7 +295,8 @@ async fn callback_without_a_known_state_does_nothing() {
     let (program, _model) = scripted().await;
     let server = program.serve_http(&[]).await;
     let base = format!("http://127.0.0.1:{}/oauth/callback", http_port(&server));
-    for query in ["", "?code=c", "?code=c&state=guess", "?state=a&state=b&code=c", "?code=<script>&state=%00"] {
+    for query in ["", "?code=c", "?code=c&state=guess", "?state=a&state=b&code=c", "?code=<script>&state=%00"]
+    {
         let page = browse(&format!("{base}{query}")).await;
         assert_eq!(page.status, 400, "{query}");
         assert!(!page.body.contains("script") && !page.body.contains("guess"), "{}", page.body);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{eventually, scripted};
 
 /// Configures the server that misbehaves on request (`odd_server.py`) for all sessions of a home.
-fn configure(program: &Program, mode: &str, env: Value) {
+fn configure(program: &Program, mode: &str, env: &Value) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/odd_server.py");
     let odd = json!({ "command": "python3", "args": [script, mode], "env": env });
     std::fs::create_dir_all(program.home()).unwrap();
@@ -17,9 +17,9 @@ fn configure(program: &Program, mode: &str, env: Value) {
 }
 
 async fn session(program: &Program) -> (Running, Http) {
-    let server = program.serve_http(&["--allow-all"]).await;
+    let server = program.serve_http(&[]).await;
     let http = Http::new(program, &server);
-    http.create("s", json!({ "questions": true })).await;
+    http.create("s", json!({ "questions": true, "allowAllTools": true })).await;
     (server, http)
 }
 
@@ -49,7 +49,7 @@ async fn answered(http: &Http, tool: &str, kind: &str, answer: Value) -> Value {
 #[tokio::test]
 async fn forms_pages_and_samples_are_answered_over_http() {
     let (program, _model) = scripted().await;
-    configure(&program, "well", json!({}));
+    configure(&program, "well", &json!({}));
     let (_server, http) = session(&program).await;
     let form = json!({ "kind": "elicitation", "action": "accept", "content": { "name": "Ada" } });
     let done = answered(&http, "ask", "elicitation", form).await;
@@ -67,7 +67,7 @@ async fn forms_pages_and_samples_are_answered_over_http() {
 #[tokio::test]
 async fn request_of_a_server_ends_with_its_call() {
     let (program, _model) = scripted().await;
-    configure(&program, "well", json!({}));
+    configure(&program, "well", &json!({}));
     let (mut server, http) = session(&program).await;
     for end in ["cancel", "kill"] {
         let prompt = http.prompt("s", "[[tool:odd-ask {}]]").await;
@@ -85,7 +85,7 @@ async fn request_of_a_server_ends_with_its_call() {
             server.kill().await;
         }
     }
-    let server = program.serve_http(&["--allow-all"]).await;
+    let server = program.serve_http(&[]).await;
     let http = Http::new(&program, &server);
     assert_eq!(http.get("/api/requests").await.expect(200)["requests"], json!([]), "withdrawn with its call");
     let prompt = http.prompt("s", "hello").await;
@@ -103,7 +103,7 @@ async fn processes_of_mcp_servers_end_with_their_session_and_with_baton() {
         let marker = Marker::new();
         // The server ignores SIGTERM, or has a child in a session of its own.
         let mode = if end == "delete" { "ignores-eof" } else { "child" };
-        configure(&program, mode, json!({ "MARK": marker.word() }));
+        configure(&program, mode, &json!({ "MARK": marker.word() }));
         let (mut server, http) = session(&program).await;
         let prompt = http.prompt("s", "hello").await;
         assert_eq!(http.outcome("s", &prompt).await, "completed");

@@ -78,8 +78,8 @@ impl Screen {
             Body::AssistantUsage(usage) => self.incomplete = incomplete(usage),
             Body::TurnEnd(_) => self.show_incomplete(),
             Body::LoginRequested(login) => self.note(&format!(
-                "! MCP server {} needs a login: baton mcp login {}",
-                login.server_name, login.server_name
+                "! MCP server {} needs a login: open the link of request {}",
+                login.server_name, login.request_id
             )),
             Body::SessionWarning(warning) => self.note(&format!("! {}", warning.message)),
             _ => {}

@@ -71,7 +71,11 @@ fn fields(detail: &Value) -> String {
     let line = |(name, schema): (&String, &Value)| {
         let about = schema["description"].as_str().or(schema["title"].as_str()).unwrap_or_default();
         let choices = schema["enum"].as_array().map(|_| format!(" one of {}", schema["enum"]));
-        format!("{name} ({}){} {about}", schema["type"].as_str().unwrap_or("any"), choices.unwrap_or_default())
+        format!(
+            "{name} ({}){} {about}",
+            schema["type"].as_str().unwrap_or("any"),
+            choices.unwrap_or_default()
+        )
     };
     properties(detail).into_iter().flatten().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -96,9 +100,11 @@ mod tests {
 
     #[test]
     fn forms_are_answered_with_a_value_or_an_object() {
-        let form = |properties: Value| json!({ "message": "m", "requestedSchema": { "properties": properties } });
+        let form =
+            |properties: Value| json!({ "message": "m", "requestedSchema": { "properties": properties } });
         let one = form(json!({ "age": { "type": "integer" } }));
-        let accept = |content: Value| Some(json!({ "kind": "elicitation", "action": "accept", "content": content }));
+        let accept =
+            |content: Value| Some(json!({ "kind": "elicitation", "action": "accept", "content": content }));
         assert_eq!(answer("elicitation", &one, "7"), accept(json!({ "age": 7 })));
         assert_eq!(answer("elicitation", &one, "seven"), None);
         assert_eq!(answer("elicitation", &one, r#"{"age":8}"#), accept(json!({ "age": 8 })));
@@ -113,8 +119,14 @@ mod tests {
         let page = json!({ "message": "m", "url": "https://x.example/" });
         assert_eq!(answer("elicitation", &page, "y").unwrap()["action"], "accept");
         assert_eq!(answer("elicitation", &page, "perhaps"), None);
-        assert_eq!(answer("sampling", &json!({}), "yes"), Some(json!({ "kind": "sampling", "approve": true })));
-        assert_eq!(answer("sampling", &json!({}), "n"), Some(json!({ "kind": "sampling", "approve": false })));
+        assert_eq!(
+            answer("sampling", &json!({}), "yes"),
+            Some(json!({ "kind": "sampling", "approve": true }))
+        );
+        assert_eq!(
+            answer("sampling", &json!({}), "n"),
+            Some(json!({ "kind": "sampling", "approve": false }))
+        );
         assert_eq!(answer("sampling", &json!({}), "hm"), None);
     }
 }

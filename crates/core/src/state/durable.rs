@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_protocol::event::{AgentMode, Hold, LoginRequested, PermissionMode, Prompt, TokenCounts, WorkContext};
+use baton_protocol::event::{
+    AgentMode, Hold, LoginRequested, PermissionMode, Prompt, TokenCounts, WorkContext,
+};
 use baton_protocol::rules::Rules;
 use baton_protocol::{EventId, Json, PromptId, Timestamp};
 use rpds::QueueSync;

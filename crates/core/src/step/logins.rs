@@ -5,9 +5,7 @@ use baton_protocol::event::{LoginRequested, RequestClosed};
 use baton_protocol::{Json, RequestId};
 
 use super::Step;
-use crate::ask::{
-    AnswerOutcome, AnswerRequest, CloseLogin, Handle, ReplyTo, RequestAnswer, RequestLogin,
-};
+use crate::ask::{AnswerOutcome, AnswerRequest, CloseLogin, Handle, ReplyTo, RequestAnswer, RequestLogin};
 
 /// Logins that may be pending at the same time.
 const MOST_LOGINS: usize = 64;

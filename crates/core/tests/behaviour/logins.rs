@@ -61,7 +61,8 @@ fn login_is_declined_once() {
 #[test]
 fn logins_are_limited() {
     let mut world = World::new();
-    let wanted = |n: usize| RequestLogin { server: n.to_string(), url: "https://x/".into(), reason: "initial".into() };
+    let wanted =
+        |n: usize| RequestLogin { server: n.to_string(), url: "https://x/".into(), reason: "initial".into() };
     assert!((0..64).all(|n| world.ask(wanted(n)).is_ok()));
     assert!(world.ask(wanted(64)).is_err());
     assert!(world.ask(wanted(63)).is_ok());

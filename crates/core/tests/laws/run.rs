@@ -45,7 +45,13 @@ impl Run {
             Op::Suspend => self.world.ask(Suspend {}).unwrap(),
             Op::Elicit => {
                 let key = None;
-                self.world.send(Elicit { message: "form".into(), schema: None, source: None, url: None, key });
+                self.world.send(Elicit {
+                    message: "form".into(),
+                    schema: None,
+                    source: None,
+                    url: None,
+                    key,
+                });
             }
             Op::Invoke => {
                 self.world.invoke("deploy");

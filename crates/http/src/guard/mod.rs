@@ -179,7 +179,10 @@ mod tests {
     #[test]
     fn only_a_navigation_returns_from_a_login() {
         let returns = |headers: &[(&str, &str)], path: &str| is_return_from_login(&request(headers, path));
-        assert!(returns(&[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], "/oauth/callback?x=y"));
+        assert!(returns(
+            &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")],
+            "/oauth/callback?x=y"
+        ));
         assert!(returns(&[], "/oauth/callback"), "an older browser");
         assert!(!returns(&[("sec-fetch-mode", "no-cors")], "/oauth/callback"));
         assert!(!returns(&[("origin", "https://evil.example")], "/oauth/callback"));

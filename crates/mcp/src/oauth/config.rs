@@ -63,7 +63,8 @@ mod tests {
     #[test]
     fn public_client_has_no_secret() {
         let read = |extra: Value| {
-            let mut value = json!({ "url": "https://x.example/", "oauthClientId": "me", "oauthClientSecret": "s" });
+            let mut value =
+                json!({ "url": "https://x.example/", "oauthClientId": "me", "oauthClientSecret": "s" });
             value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
             OAuthConfig::of(&ServerConfig::parse("s", &value).unwrap())
         };

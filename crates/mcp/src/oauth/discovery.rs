@@ -118,16 +118,11 @@ fn described(server: &Url, body: &Value) -> Result<Resource, OAuthError> {
 fn covers(resource: &Url, server: &Url) -> bool {
     let above = resource.path().trim_end_matches('/');
     let below = server.path().strip_prefix(above);
-    resource.origin() == server.origin()
-        && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    resource.origin() == server.origin() && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Reads the metadata of an authorization server (RFC 8414), under any of the addresses that are in use.
-async fn authorization_server(
-    fetch: &Fetch<'_>,
-    issuer: &str,
-    is_guess: bool,
-) -> Result<Found, OAuthError> {
+async fn authorization_server(fetch: &Fetch<'_>, issuer: &str, is_guess: bool) -> Result<Found, OAuthError> {
     let url = fetch.address("the authorization server", issuer)?;
     let path = url.path().trim_end_matches('/');
     let mut places = vec![

@@ -75,8 +75,7 @@ impl<'a> Fetch<'a> {
         authorization: Option<String>,
     ) -> Result<Fetched, OAuthError> {
         let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        let mut headers =
-            vec![("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned())];
+        let mut headers = vec![("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned())];
         headers.extend(authorization.map(|value| ("authorization".to_owned(), value)));
         self.send(Method::Post, url, headers, form.into()).await
     }

@@ -65,7 +65,8 @@ impl Identity {
     pub(super) fn proof(&self) -> (Vec<(&str, &str)>, Option<String>) {
         match (self.authentication, &self.secret) {
             (Authentication::ClientSecretBasic, Some(secret)) => {
-                let encode = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+                let encode =
+                    |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
                 let pair = format!("{}:{}", encode(&self.id), encode(secret));
                 let basic = base64::engine::general_purpose::STANDARD.encode(pair);
                 (Vec::new(), Some(format!("Basic {basic}")))
@@ -122,9 +123,8 @@ pub(super) fn refused(status: u16, body: &Value) -> OAuthError {
     let text = |name: &str| body.get(name).and_then(Value::as_str).unwrap_or_default();
     match text("error") {
         "" => OAuthError::Unusable(format!("the authorization server answered HTTP {status}")),
-        code => OAuthError::Refused {
-            code: clean(code, 100),
-            description: clean(text("error_description"), 300),
-        },
+        code => {
+            OAuthError::Refused { code: clean(code, 100), description: clean(text("error_description"), 300) }
+        }
     }
 }

@@ -89,8 +89,7 @@ pub async fn refresh(
     used: &Tokens,
 ) -> Result<Tokens, OAuthError> {
     let token = used.refresh.as_deref().ok_or(OAuthError::Mismatch("there is no refresh token"))?;
-    let fields =
-        [("grant_type", "refresh_token"), ("refresh_token", token), ("resource", &*source.resource)];
+    let fields = [("grant_type", "refresh_token"), ("refresh_token", token), ("resource", &*source.resource)];
     let endpoint = Url::parse(&source.token_endpoint)
         .map_err(|error| OAuthError::Address { what: "token_endpoint", why: error.to_string() })?;
     let mut tokens = request(http, server, &endpoint, identity, &fields, &used.scopes).await?;

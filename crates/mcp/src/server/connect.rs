@@ -8,8 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Server, Slot, Status};
 use crate::client::{AuthReason, Notice};
+use crate::config::ServerConfig;
 use crate::lock;
 use crate::outcome::CallError;
+use crate::shared::Lease;
 use crate::tool::RemoteTool;
 use crate::wire::{Challenge, ConnectError, Connection};
 
@@ -20,13 +22,13 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 impl Server {
     /// Returns the connection, connecting if there is none. Continues if the caller goes away.
-    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, CallError> {
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Lease, CallError> {
         let server = self.clone();
         let connecting = tokio::spawn(async move { server.connect().await });
         connecting.await.unwrap_or_else(|_| Err(CallError::Unavailable("internal error".into())))
     }
 
-    pub(super) async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, CallError> {
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<Lease, CallError> {
         let mut slot = self.slot.lock().await;
         if let Some(connection) = slot.connection.as_ref().filter(|connection| connection.is_open()) {
             return Ok(connection.clone());
@@ -47,7 +49,6 @@ impl Server {
         };
         let result = match result {
             Ok(connection) => {
-                let connection = Arc::new(connection);
                 slot.connection = Some(connection.clone());
                 slot.not_before = None;
                 self.set_status(Status::Connected);
@@ -69,7 +70,7 @@ impl Server {
     }
 
     /// Opens a connection and lists its tools. Asks for a token if the server requires one.
-    async fn open(self: &Arc<Self>) -> Result<Connection, Option<Status>> {
+    async fn open(self: &Arc<Self>) -> Result<Lease, Option<Status>> {
         let config = self.config.as_ref().map_err(|problem| Some(Status::Failed(problem.clone())))?;
         // Every attempt is reported, the first one too.
         self.status.send_replace(Status::Pending);
@@ -83,7 +84,7 @@ impl Server {
         }
         let mut asked = false;
         loop {
-            match Connection::open(self.target(config), self.context()).await {
+            match self.open_or_join(config).await {
                 Ok(connection) => match self.list_tools(&connection).await {
                     Ok(tools) => {
                         *lock(&self.tools) = Arc::new(tools);
@@ -117,11 +118,23 @@ impl Server {
         }
     }
 
+    /// Opens a connection, or joins a shared one.
+    async fn open_or_join(&self, config: &ServerConfig) -> Result<Lease, ConnectError> {
+        match &self.place {
+            None => Connection::open(self.target(config), self.context()).await.map(Lease::own),
+            Some(place) => {
+                let tag = self.options.pool.tag(&self.options.ledger).await;
+                let target = self.shared_target(config, tag);
+                place.join(self.context(), |context| Connection::open(target, context)).await
+            }
+        }
+    }
+
     /// Gets a new token during a call, and connects again with it.
     pub(super) async fn authorized(
         self: &Arc<Self>,
         challenge: Option<Challenge>,
-    ) -> Result<Arc<Connection>, CallError> {
+    ) -> Result<Lease, CallError> {
         let Some(challenge) = challenge else { return Err(CallError::Unauthorized) };
         let client = &self.options.client;
         let reason = if challenge.status == 403 { AuthReason::Upscope } else { AuthReason::Refresh };
@@ -156,13 +169,13 @@ impl Server {
     }
 
     /// Notices the end of a connection.
-    fn watch(self: &Arc<Self>, connection: Arc<Connection>) {
+    fn watch(self: &Arc<Self>, connection: Lease) {
         let server = Arc::downgrade(self);
         tokio::spawn(async move {
             let reason = connection.ended().await;
             if let Some(server) = server.upgrade() {
                 let mut slot = server.slot.lock().await;
-                if slot.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, &connection)) {
+                if slot.connection.as_ref().is_some_and(|current| current.is(&connection)) {
                     slot.connection = None;
                     *lock(&server.tools) = Arc::default();
                     server.log.add(&reason);

@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::handler::Handler;
 pub(crate) use self::remote::Access;
-pub use self::remote::{Challenge, fetch_text};
 pub(crate) use self::remote::read;
+pub use self::remote::{Challenge, fetch_text};
 use self::stdio::Process;
 pub(crate) use self::stdio::Start;
 use crate::client::Client;

@@ -42,14 +42,14 @@ async fn tools_are_offered_with_prefixed_names() {
     let tool = world.host.find("odd-echo").unwrap();
     assert!(tool.tool.read_only_hint && !tool.is_trusted());
     let names: Vec<_> = world.host.offered().into_iter().map(|tool| tool.name).collect();
-    assert!(names.is_sorted() && names.len() == 15, "{names:?}");
+    assert!(names.is_sorted() && names.len() == 16, "{names:?}");
 }
 
 #[tokio::test]
 async fn unusable_entries_do_not_hide_the_other_tools() {
     let world = World::odd("lies");
     assert_eq!(world.started().await, Status::Connected);
-    assert_eq!(world.host.offered().len(), 15);
+    assert_eq!(world.host.offered().len(), 16);
     let log = world.server().log().lines().join("\n");
     assert!(log.contains("cannot be offered") && log.len() < 10_000, "{log}");
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_mcp::{
-    AuthReason, Call, CallError, Challenge, Client, Host, HostOptions, Http, HttpError, Method, Notice, Protected,
-    Progress, Question, Request, Response, Server, ServerConfig, Status, Working,
+    AuthReason, Call, CallError, Challenge, Client, Host, HostOptions, Http, HttpError, Method, Notice, Pool,
+    Progress, Protected, Question, Request, Response, Server, ServerConfig, Status, Working,
 };
 use baton_model::http::{self, HttpClient, Transport};
 use baton_process::Ledger;
@@ -90,8 +90,12 @@ impl World {
     }
 
     pub(crate) fn with(config: Value) -> Self {
+        Self::sharing(config, Arc::default(), Ledger::default())
+    }
+
+    /// Creates a host that shares servers with others.
+    pub(crate) fn sharing(config: Value, pool: Arc<Pool>, ledger: Ledger) -> Self {
         let session = Arc::new(Session::default());
-        let ledger = Ledger::default();
         let options = HostOptions {
             client: session.clone(),
             http: Arc::new(Network::default()),
@@ -102,6 +106,7 @@ impl World {
             ],
             cwd: std::env::temp_dir(),
             session: "the-session".into(),
+            pool,
             tag: format!("{}/", uuid()),
         };
         let config = ServerConfig::parse(NAME, &config);

@@ -130,6 +130,10 @@ impl Link {
         Some(token)
     }
 
+    fn has_token(&self, server: &str) -> bool {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).contains_key(server)
+    }
+
     fn give(&self, server: &str, token: &str) {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.insert(server.to_owned(), token.to_owned());
@@ -165,7 +169,8 @@ impl Link {
         let ask = Sample { server, id, request: Json::from(params), key: asked.key.clone() };
         let answer = asked.handle.ask(ask).await.map_err(|failure| failure.to_string())?;
         asked.is_answered = true;
-        let answer = answer.and_then(|answer| answer.parse::<Value>().ok()).filter(|answer| !answer.is_null());
+        let answer =
+            answer.and_then(|answer| answer.parse::<Value>().ok()).filter(|answer| !answer.is_null());
         answer.ok_or_else(|| "the user declined the request".into())
     }
 
@@ -189,7 +194,12 @@ impl Link {
 
     /// Gets a token for a server that requires one: from an earlier login, for the client itself, or from a client of the
     /// session. Without any, the request for a login stays pending.
-    async fn authorized(&self, server: Protected, challenge: Challenge, reason: AuthReason) -> Option<String> {
+    async fn authorized(
+        &self,
+        server: Protected,
+        challenge: Challenge,
+        reason: AuthReason,
+    ) -> Option<String> {
         let name = server.name.clone();
         self.challenges
             .lock()
@@ -262,6 +272,10 @@ impl Link {
 
 impl Client for Link {
     fn notice(&self, server: &str, notice: Notice) {
+        // A token of another session, or of `baton mcp login`, has ended the wait for a login.
+        if notice == Notice::Status(Status::Connected) && self.has_token(server) {
+            drop(self.handle().tell(CloseLogin { server: server.to_owned(), outcome: "token".into() }));
+        }
         let (kind, data) = match notice {
             Notice::Status(status) => ("session.mcp_server_status_changed", changed(server, &status)),
             Notice::Removed => ("session.mcp_server_removed", json!({ "serverName": server })),

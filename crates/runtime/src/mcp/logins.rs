@@ -14,7 +14,7 @@ use baton_mcp::oauth::{self, Found, Grant, Identity, Login, OAuthError, Returned
 use baton_mcp::{Challenge, Http, Method, Protected, Request};
 use baton_model::http::HttpClient;
 use baton_protocol::{SessionId, Timestamp};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, broadcast};
 
 use super::McpRequest;
 use super::network::Network;
@@ -42,11 +42,14 @@ pub struct Logins {
     landing: Mutex<Option<Landing>>,
     /// A refresh token is used once.
     refreshing: AsyncMutex<()>,
+    /// Logins that came to their end, with the reason of those that failed.
+    ended: broadcast::Sender<Result<LoggedIn, String>>,
 }
 
 /// A link that waits for its browser.
 struct Waiting {
-    session: SessionId,
+    /// The session that asked; none for a command of the user.
+    session: Option<SessionId>,
     server: Protected,
     login: Login,
     was_registered: bool,
@@ -65,8 +68,8 @@ pub struct Link {
 /// A login that came to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIn {
-    /// The session that it was for.
-    pub session: SessionId,
+    /// The session that it was for; none for a command of the user.
+    pub session: Option<SessionId>,
     /// Name of the server.
     pub server: String,
 }
@@ -80,6 +83,7 @@ impl Logins {
             waiting: Mutex::default(),
             landing: Mutex::default(),
             refreshing: AsyncMutex::default(),
+            ended: broadcast::channel(16).0,
         }
     }
 
@@ -149,10 +153,13 @@ impl Logins {
         }
     }
 
-    /// Prepares a login and returns its link.
-    pub(super) async fn prepare(
+    /// Prepares a login and returns its link, for a session or for a command of the user.
+    ///
+    /// # Errors
+    /// With a message for people, when the authorization server cannot be used.
+    pub async fn prepare(
         &self,
-        session: &SessionId,
+        session: Option<&SessionId>,
         server: &Protected,
         challenge: Option<Challenge>,
         redirect: Option<String>,
@@ -168,13 +175,14 @@ impl Logins {
             None => probe(&http, server).await,
         };
         let found = oauth::discover(&http, &server.url, challenge.as_ref()).await.map_err(text)?;
-        let (identity, was_registered) = self.identity(&http, server, &found, &redirect).await.map_err(text)?;
+        let (identity, was_registered) =
+            self.identity(&http, server, &found, &redirect).await.map_err(text)?;
         let scopes = self.scopes(server, &found, challenge.as_ref()).await;
         let login = Login::new(found, identity, &redirect, &scopes).map_err(text)?;
         let link = Link { url: login.url.to_string(), redirect };
         let state = login.state.clone();
         let waiting = Waiting {
-            session: session.clone(),
+            session: session.cloned(),
             server: server.clone(),
             login,
             was_registered,
@@ -280,8 +288,32 @@ impl Logins {
         all.remove(&state?)
     }
 
+    /// Waits for logins that come to their end.
+    #[must_use]
+    pub fn ended(&self) -> broadcast::Receiver<Result<LoggedIn, String>> {
+        self.ended.subscribe()
+    }
+
+    /// Finishes a login of a command with what a person pasted: the address that the browser ended at, or the code.
+    ///
+    /// # Errors
+    /// With a message for people, when there is no token.
+    pub async fn finish_pasted(
+        &self,
+        session: Option<&SessionId>,
+        server: &str,
+        pasted: &str,
+    ) -> Result<(), String> {
+        let returned = oauth::parse_returned(pasted).ok_or("neither an address with a code nor a code")?;
+        let only = LoggedIn { session: session.cloned(), server: server.to_owned() };
+        self.finish(&returned, Some(&only)).await.map(drop)
+    }
+
     /// Forgets the tokens of a server. Returns whether there were any.
-    pub(super) async fn forget(&self, server: &Protected) -> Result<bool, String> {
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub async fn forget(&self, server: &Protected) -> Result<bool, String> {
         self.vault.remove(server.url.as_str()).await
     }
 
@@ -357,30 +389,22 @@ impl Runtime {
     pub async fn finish_login(self: &Arc<Self>, query: &str) -> Result<LoggedIn, String> {
         let returned = Returned::parse(query).filter(|returned| returned.state.is_some());
         let returned = returned.ok_or("the address is not that of a login")?;
-        let done = self.logins.finish(&returned, None).await?;
-        self.connect_after(&done).await;
-        Ok(done)
-    }
-
-    /// Finishes a login with what a person pasted: the address that the browser ended at, or the code.
-    pub(super) async fn finish_pasted(
-        self: &Arc<Self>,
-        session: &SessionId,
-        server: &str,
-        pasted: &str,
-    ) -> Result<(), String> {
-        let returned = oauth::parse_returned(pasted).ok_or("neither an address with a code nor a code")?;
-        let only = LoggedIn { session: session.clone(), server: server.to_owned() };
-        self.logins.finish(&returned, Some(&only)).await.map(drop)
+        let done = self.logins.finish(&returned, None).await;
+        if let Ok(LoggedIn { session: Some(session), server }) = &done {
+            self.connect_after(session, server).await;
+        }
+        // Nobody waits, unless a command does.
+        drop(self.logins.ended.send(done.clone()));
+        done
     }
 
     /// Lets the session use its server.
-    async fn connect_after(self: &Arc<Self>, done: &LoggedIn) {
-        let handle = self.registry.open(self, &done.session);
-        let request = Box::new(McpRequest::LoggedIn { server: done.server.clone() });
+    async fn connect_after(self: &Arc<Self>, session: &SessionId, server: &str) {
+        let handle = self.registry.open(self, session);
+        let request = Box::new(McpRequest::LoggedIn { server: server.to_owned() });
         if let Err(error) = handle.ask(Mcp { request }).await {
             // The token is stored: the next use of the server has it.
-            tracing::warn!(session = %done.session, %error, "failed to connect a server after a login");
+            tracing::warn!(%session, %error, "failed to connect a server after a login");
         }
     }
 }

@@ -155,6 +155,7 @@ impl SessionMcp {
             environment: self.runtime.options.environment.clone(),
             cwd,
             session: self.id.to_string(),
+            pool: self.runtime.shared_servers.clone(),
             tag: self.tag.clone(),
         }
     }

@@ -150,7 +150,7 @@ impl SessionMcp {
             McpRequest::Login { server, redirect, again } => self.login(host, &server, redirect, again).await,
             McpRequest::FinishLogin { server, pasted } => {
                 protected(host, &server)?;
-                self.runtime.finish_pasted(&self.id, &server, &pasted).await?;
+                self.runtime.logins.finish_pasted(Some(&self.id), &server, &pasted).await?;
                 self.logged_in(host, &server).await
             }
             McpRequest::LoggedIn { server } => self.logged_in(host, &server).await,
@@ -188,7 +188,7 @@ impl SessionMcp {
         }
         let challenge = self.link.challenge(server);
         let request = self.link.request_login(&protected, AuthReason::Initial).await?;
-        let link = self.runtime.logins.prepare(&self.id, &protected, challenge, redirect).await?;
+        let link = self.runtime.logins.prepare(Some(&self.id), &protected, challenge, redirect).await?;
         Ok(json!({ "authorizationUrl": link.url, "redirectUri": link.redirect, "requestId": request }))
     }
 

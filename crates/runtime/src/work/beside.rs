@@ -3,8 +3,8 @@
 use baton_agent::tools::agents::{Task, TaskMode};
 use baton_core::ask::{AnswerRequest, StartAgent};
 use baton_core::{AnswerOutcome, ClientRequest, RequestAnswer, policy};
-use baton_protocol::{AgentId, Json, RequestId};
 use baton_protocol::event::ShellRun;
+use baton_protocol::{AgentId, Json, RequestId};
 use baton_providers::ModelCaller;
 use tracing::Instrument;
 

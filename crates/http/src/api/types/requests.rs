@@ -2,8 +2,8 @@
 
 use baton_core::{Call, CallStage, ClientRequest, Session, policy};
 use baton_protocol::event::{LoginRequested, PlanAction, Question, SwitchOffered};
-use baton_protocol::{PromptId, RequestId};
 use baton_protocol::permission::Approval;
+use baton_protocol::{PromptId, RequestId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
