@@ -103,7 +103,16 @@ pub trait Client: Send + Sync {
     /// Returns a token from an earlier login, before the first connection.
     fn token(&self, server: &Protected) -> Working<'_, Option<String>>;
 
-    /// Returns a token for a remote server that requires authorization; `None` if there is none.
+    /// Returns another token for a remote server that requires authorization, without asking a person; `None` if that is
+    /// not possible.
+    fn renew(
+        &self,
+        server: &Protected,
+        challenge: &Challenge,
+        reason: AuthReason,
+    ) -> Working<'_, Option<String>>;
+
+    /// Asks for a token for a remote server that requires authorization; `None` if there is none.
     fn authorize(
         &self,
         server: &Protected,

@@ -102,13 +102,18 @@ impl Server {
                 Err(ConnectError::Unauthorized(_)) if asked => return Err(Some(Status::NeedsAuth)),
                 Err(ConnectError::Unauthorized(challenge)) => {
                     asked = true;
-                    self.set_status(Status::NeedsAuth);
-                    self.settled.send_replace(true);
-                    self.set_status(Status::Pending);
                     // A token that is not accepted must not hide one that a later login brings.
                     let reason =
                         if self.access.forget_token() { AuthReason::Refresh } else { AuthReason::Initial };
                     let Some(protected) = &protected else { return Err(Some(Status::NeedsAuth)) };
+                    if let Some(token) = self.options.client.renew(protected, &challenge, reason).await {
+                        self.access.set_token(token);
+                        continue;
+                    }
+                    // From here on a person is waited for, and nobody else waits.
+                    self.set_status(Status::NeedsAuth);
+                    self.settled.send_replace(true);
+                    self.set_status(Status::Pending);
                     match self.options.client.authorize(protected, *challenge, reason).await {
                         Some(token) => self.access.set_token(token),
                         None => return Err(Some(Status::NeedsAuth)),
@@ -139,7 +144,10 @@ impl Server {
         let client = &self.options.client;
         let reason = if challenge.status == 403 { AuthReason::Upscope } else { AuthReason::Refresh };
         let Some(protected) = self.protected() else { return Err(CallError::Unauthorized) };
-        let mut token = client.authorize(&protected, challenge.clone(), reason).await;
+        let mut token = client.renew(&protected, &challenge, reason).await;
+        if token.is_none() {
+            token = client.authorize(&protected, challenge.clone(), reason).await;
+        }
         if token.is_none() && reason == AuthReason::Refresh {
             token = client.authorize(&protected, challenge, AuthReason::Reauth).await;
         }

@@ -44,6 +44,8 @@ pub(super) struct Handler {
     pub(super) slots: Semaphore,
     /// How many questions wait for an answer. The clock of calls stands still meanwhile.
     pub(super) waiting: watch::Sender<usize>,
+    /// How many calls are running. A question belongs to one of them, and ends when none is left.
+    pub(super) running: watch::Sender<usize>,
     /// Called when the server's tools changed.
     pub(super) tools_changed: Arc<dyn Fn() + Send + Sync>,
 }
@@ -64,6 +66,7 @@ impl Handler {
             observers: Mutex::default(),
             slots: Semaphore::new(QUESTIONS),
             waiting: watch::Sender::new(0),
+            running: watch::Sender::new(0),
             tools_changed,
         }
     }
@@ -76,14 +79,24 @@ impl Handler {
         let Ok(_slot) = self.slots.try_acquire() else {
             return Err(ErrorData::internal_error("too many requests wait for an answer", None));
         };
-        self.waiting.send_modify(|waiting| *waiting += 1);
-        let _waiting = Waiting(&self.waiting);
+        let _waiting = Counted::new(&self.waiting);
         let answer = tokio::select! {
             answer = self.client.answer(&self.server, question) => answer,
             () = context.ct.cancelled() => Err("cancelled".to_owned()),
+            () = self.calls_ended() => Err("the call has ended".to_owned()),
         };
         let answer = answer.map_err(|problem| ErrorData::internal_error(problem, None))?;
         serde_json::from_value(answer).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+    }
+
+    /// Waits until no call is running any more; forever, if none is running now.
+    async fn calls_ended(&self) {
+        let mut running = self.running.subscribe();
+        if *running.borrow_and_update() == 0 {
+            return std::future::pending().await;
+        }
+        // The sender lives as long as this.
+        let _ = running.wait_for(|running| *running == 0).await;
     }
 
     fn notice(&self, notice: Notice) {
@@ -91,12 +104,19 @@ impl Handler {
     }
 }
 
-/// A question that waits for its answer.
-struct Waiting<'a>(&'a watch::Sender<usize>);
+/// A question that waits for its answer, or a call that is running, as long as it lives.
+pub(super) struct Counted<'a>(&'a watch::Sender<usize>);
 
-impl Drop for Waiting<'_> {
+impl<'a> Counted<'a> {
+    pub(super) fn new(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|waiting| *waiting -= 1);
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 

@@ -40,6 +40,10 @@ impl Client for Session {
         Box::pin(async { None })
     }
 
+    fn renew(&self, _: &Protected, _: &Challenge, _: AuthReason) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
     fn authorize(&self, _: &Protected, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
         Box::pin(async { None })
     }

@@ -192,14 +192,8 @@ impl Link {
         Some(text)
     }
 
-    /// Gets a token for a server that requires one: from an earlier login, for the client itself, or from a client of the
-    /// session. Without any, the request for a login stays pending.
-    async fn authorized(
-        &self,
-        server: Protected,
-        challenge: Challenge,
-        reason: AuthReason,
-    ) -> Option<String> {
+    /// Gets another token for a server without a person: from an earlier login, or for the client itself.
+    async fn renewed(&self, server: Protected, challenge: Challenge, reason: AuthReason) -> Option<String> {
         let name = server.name.clone();
         self.challenges
             .lock()
@@ -215,11 +209,18 @@ impl Link {
             Some(token) => Some(token),
             None => self.logins.for_client(&server, &challenge).await,
         };
-        let token = match token {
-            Some(token) => Some(token),
-            None => self.requested(&server, &challenge, reason).await,
-        };
         token.inspect(|token| self.give(&name, token))
+    }
+
+    /// Asks clients of the session for a token. Without one, the request for a login stays pending.
+    async fn authorized(
+        &self,
+        server: Protected,
+        challenge: Challenge,
+        reason: AuthReason,
+    ) -> Option<String> {
+        let token = self.requested(&server, &challenge, reason).await;
+        token.inspect(|token| self.give(&server.name, token))
     }
 
     /// Requests a login, and returns the id of the request.
@@ -297,6 +298,15 @@ impl Client for Link {
     fn token(&self, server: &Protected) -> Working<'_, Option<String>> {
         let server = server.clone();
         Box::pin(async move { self.known(&server).await })
+    }
+
+    fn renew(
+        &self,
+        server: &Protected,
+        challenge: &Challenge,
+        reason: AuthReason,
+    ) -> Working<'_, Option<String>> {
+        Box::pin(self.renewed(server.clone(), challenge.clone(), reason))
     }
 
     fn authorize(
