@@ -144,6 +144,10 @@ impl Link {
     }
 
     async fn elicit(&self, server: String, params: Value) -> Result<Value, String> {
+        // It was not offered: nobody could answer, and the call would wait for that.
+        if !self.elicits.load(Ordering::Relaxed) {
+            return Err("elicitation is not supported: no client can show a form".into());
+        }
         let text = |name: &str| params.get(name).and_then(Value::as_str).map(str::to_owned);
         let mut asked = self.asked();
         let ask = Elicit {
