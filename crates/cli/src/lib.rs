@@ -8,6 +8,7 @@ mod config;
 mod discovery;
 mod doctor;
 mod file_limit;
+mod landing;
 mod logging;
 mod mcp;
 mod operate;

@@ -12,6 +12,7 @@ use baton_store::sqlite::{Migration, SqliteStore};
 use tokio::time::timeout;
 
 use crate::config::{Config, Environment};
+use crate::landing;
 use crate::signals::{FirstSignal, Interrupts};
 use crate::tool_environment::Filter;
 
@@ -75,6 +76,7 @@ fn secure_home(home: &Path) {
 pub(crate) fn server(options: Options, store: &Arc<SqliteStore>) -> Arc<Runtime> {
     let server = Runtime::new(options, store.clone());
     server.secure_sessions();
+    landing::offer(&server);
     server
 }
 

@@ -5,6 +5,8 @@
 mod agents;
 #[path = "behaviour/engine.rs"]
 mod engine;
+#[path = "behaviour/logins.rs"]
+mod logins;
 #[path = "behaviour/permissions.rs"]
 mod permissions;
 #[path = "behaviour/plan.rs"]

@@ -30,6 +30,7 @@ pub mod preferences;
 pub mod rewind;
 pub mod server_catalogue;
 mod session;
+pub mod tokens;
 pub mod tool_digests;
 pub mod user_servers;
 pub mod workspace;

@@ -18,6 +18,7 @@ use crate::lock;
 use crate::names::Names;
 use crate::origin::{Chosen, Declared, Origin};
 use crate::server::{Server, Status};
+use crate::shared::Pool;
 use crate::tool::RemoteTool;
 
 /// What servers need from the session and the program.
@@ -36,6 +37,8 @@ pub struct HostOptions {
     pub cwd: PathBuf,
     /// Id of the session.
     pub session: String,
+    /// Connections that sessions share.
+    pub pool: Arc<Pool>,
     /// Prefix of the tags of processes.
     pub tag: String,
 }

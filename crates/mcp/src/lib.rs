@@ -19,9 +19,11 @@ mod host;
 mod http;
 mod log;
 mod names;
+pub mod oauth;
 mod origin;
 mod outcome;
 mod server;
+mod shared;
 mod text;
 mod tool;
 mod wire;
@@ -30,7 +32,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use client::{AuthReason, Client, Notice, Question};
+pub use client::{AuthReason, Client, Notice, Protected, Question};
 pub use config::{ConfigError, Local, Reach, Remote, RemoteKind, ServerConfig, ToolFilter};
 pub use host::{Host, HostOptions, Listed, OfferedTool};
 pub use http::{ByteStream, Http, HttpError, Method, Request, Response};
@@ -39,6 +41,7 @@ pub use names::offered_name;
 pub use origin::{Chosen, Declared, Origin, merge};
 pub use outcome::{CallError, Contents, contents};
 pub use server::{Server, Status};
+pub use shared::Pool;
 pub use tool::RemoteTool;
 pub use wire::{Call, Challenge, Progress, fetch_text};
 

@@ -65,6 +65,7 @@ use tokio_util::task::TaskTracker;
 pub use self::crash::{CrashPlan, CrashPoint};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
+use self::mcp::logins::Logins;
 use self::mcp::{ServerCatalogue, UserServers};
 pub use self::options::{Account, Options};
 use self::session::{ActorMessage, Registry};
@@ -132,6 +133,10 @@ pub struct Runtime {
     pub(crate) tool_digests: ToolDigests,
     /// MCP servers outside of sessions.
     pub catalogue: ServerCatalogue,
+    /// Logins and tokens of MCP servers.
+    pub logins: Arc<Logins>,
+    /// MCP servers that sessions share.
+    pub(crate) shared_servers: Arc<baton_mcp::Pool>,
     /// Accounts that are logged in.
     pub accounts: Accounts,
     /// Secrets that are redacted from all that models see.
@@ -153,8 +158,11 @@ impl Runtime {
         // Without links, like the paths in tool requests: Baton's own files are recognised by comparing the two.
         options.home = beneath::resolve(&options.home);
         let owner = owner::this_process();
+        let models = models(&options);
         Arc::new(Self {
-            models: models(&options),
+            shared_servers: Arc::default(),
+            logins: Arc::new(Logins::new(&options.home, models.network())),
+            models,
             engines: engines::registry(&options),
             provider_cache: ProviderCache::default(),
             ledger: Ledger::new(&options.home, owner::instance(&owner)),

@@ -33,6 +33,8 @@ mod load;
 mod log;
 mod lost_events;
 mod mcp;
+mod mcp_login;
+mod mcp_requests;
 mod methods;
 mod model;
 mod model_switch;

@@ -151,6 +151,15 @@ impl Durable {
                     self.end_turn();
                 }
             }
+            Body::LoginRequested(login) => {
+                self.logins.retain(|known| known.server_name != login.server_name);
+                self.logins.push(Arc::new(login.clone()));
+            }
+            Body::RequestClosed(closed)
+                if self.logins.iter().any(|login| login.request_id == closed.request_id) =>
+            {
+                self.logins.retain(|login| login.request_id != closed.request_id);
+            }
             Body::AssistantMessage(message) => {
                 if let (Some(model), Some(tokens)) = (&message.model, message.tokens) {
                     self.totals.count(model, tokens);

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_protocol::event::{AgentMode, Hold, PermissionMode, Prompt, TokenCounts, WorkContext};
+use baton_protocol::event::{
+    AgentMode, Hold, LoginRequested, PermissionMode, Prompt, TokenCounts, WorkContext,
+};
 use baton_protocol::rules::Rules;
 use baton_protocol::{EventId, Json, PromptId, Timestamp};
 use rpds::QueueSync;
@@ -46,6 +48,9 @@ pub struct Durable {
     pub grants: Vec<Grant>,
     /// Standing rules. Durable, because a crash must not drop a deny rule.
     pub rules: Arc<Rules>,
+    /// Pending logins at MCP servers. They belong to no turn: a turn goes on without the server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logins: Vec<Arc<LoginRequested>>,
     /// Usage so far.
     pub totals: Totals,
     /// Parts of the history removed by rewinds.

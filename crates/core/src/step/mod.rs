@@ -11,6 +11,7 @@ pub mod clients;
 pub mod commands;
 pub mod engine;
 pub mod history;
+pub mod logins;
 pub mod permissions;
 pub mod plan;
 pub mod prompt;

@@ -28,6 +28,9 @@ impl Step<'_> {
         if let Some(pending) = self.session.live.asks.get(request).cloned() {
             return self.answer_ask(to, request, pending, answer);
         }
+        if self.session.durable.logins.iter().any(|login| login.request_id == *request) {
+            return self.answer_login(to, request, &answer);
+        }
         if self.session.live.client_command.is_some_and(|command| request_of(command) == *request) {
             return self.answer_command(to, &answer);
         }

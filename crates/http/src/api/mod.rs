@@ -42,6 +42,7 @@ use super::Shared;
         requests::list,
         requests::overview,
         requests::answer,
+        requests::link,
         grants::list,
         grants::revoke,
         grants::revoke_all,
@@ -118,6 +119,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/mcp/servers/{server}", delete(mcp::remove))
         .route("/api/mcp/servers/{server}/enable", post(mcp::enable_for_all))
         .route("/api/mcp/servers/{server}/disable", post(mcp::disable_for_all))
+        .route("/api/sessions/{id}/requests/{request}/link", post(requests::link))
         .method_not_allowed_fallback(system::wrong_method)
 }
 

@@ -12,6 +12,7 @@ mod sse;
 mod stdio;
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -28,6 +29,7 @@ use tokio_util::task::TaskTracker;
 
 use self::handler::Handler;
 pub(crate) use self::remote::Access;
+pub(crate) use self::remote::read;
 pub use self::remote::{Challenge, fetch_text};
 use self::stdio::Process;
 use crate::client::Client;
@@ -94,6 +96,7 @@ pub(crate) struct Context {
     pub(crate) client: Arc<dyn Client>,
     pub(crate) log: ServerLog,
     pub(crate) tasks: TaskTracker,
+    pub(crate) root: PathBuf,
     pub(crate) tools_changed: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -114,8 +117,8 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects to a server and completes the handshake.
     pub(crate) async fn open(target: Target, context: Context) -> Result<Self, ConnectError> {
-        let Context { server, client, log, tasks, tools_changed } = context;
-        let handler = Arc::new(Handler::new(server, client, log.clone(), tools_changed));
+        let Context { server, client, log, tasks, root, tools_changed } = context;
+        let handler = Arc::new(Handler::new(server, client, log.clone(), root, tools_changed));
         match target {
             Target::Program(start) => {
                 let (process, pipes) = Process::start(start, &log, &tasks).map_err(|error| {

@@ -42,14 +42,14 @@ async fn tools_are_offered_with_prefixed_names() {
     let tool = world.host.find("odd-echo").unwrap();
     assert!(tool.tool.read_only_hint && !tool.is_trusted());
     let names: Vec<_> = world.host.offered().into_iter().map(|tool| tool.name).collect();
-    assert!(names.is_sorted() && names.len() == 12, "{names:?}");
+    assert!(names.is_sorted() && names.len() == 16, "{names:?}");
 }
 
 #[tokio::test]
 async fn unusable_entries_do_not_hide_the_other_tools() {
     let world = World::odd("lies");
     assert_eq!(world.started().await, Status::Connected);
-    assert_eq!(world.host.offered().len(), 12);
+    assert_eq!(world.host.offered().len(), 16);
     let log = world.server().log().lines().join("\n");
     assert!(log.contains("cannot be offered") && log.len() < 10_000, "{log}");
 }
@@ -199,6 +199,13 @@ async fn form_of_a_server_is_answered() {
     let result = world.call("ask", json!({})).await.unwrap();
     assert_eq!(text(&result), r#"{"action":"accept","content":{"name":"Ada"}}"#);
     assert_eq!(world.session.questions.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn directory_of_the_session_is_the_root() {
+    let world = World::odd("well");
+    let roots = text(&world.call("roots", json!({})).await.unwrap());
+    assert!(roots.contains("file:///"), "{roots}");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_mcp::{
     AuthReason, Call, CallError, Challenge, Client, Declared, Host, HostOptions, Http, HttpError, Method,
-    Notice, Origin, Progress, Question, Request, Response, Server, Status, Working, merge,
+    Notice, Origin, Pool, Progress, Protected, Question, Request, Response, Server, Status, Working, merge,
 };
 use baton_model::http::{self, HttpClient, Transport};
 use baton_process::Ledger;
@@ -39,7 +39,15 @@ impl Client for Session {
         Box::pin(async { Ok(json!({ "action": "accept", "content": { "name": "Ada" } })) })
     }
 
-    fn authorize(&self, _: &str, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
+    fn token(&self, _: &Protected) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
+    fn renew(&self, _: &Protected, _: &Challenge, _: AuthReason) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
+    fn authorize(&self, _: &Protected, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
         Box::pin(async { None })
     }
 
@@ -90,8 +98,13 @@ impl World {
     }
 
     pub(crate) fn with(config: Value) -> Self {
+        Self::sharing(config, Arc::default(), Ledger::default())
+    }
+
+    /// Creates a host that shares servers with others.
+    pub(crate) fn sharing(config: Value, pool: Arc<Pool>, ledger: Ledger) -> Self {
         let session = Arc::new(Session::default());
-        let (ledger, tasks) = (Ledger::default(), TaskTracker::new());
+        let tasks = TaskTracker::new();
         let options = HostOptions {
             client: session.clone(),
             http: Arc::new(Network::default()),
@@ -103,6 +116,7 @@ impl World {
             ],
             cwd: std::env::temp_dir(),
             session: "the-session".into(),
+            pool,
             tag: format!("{}/", uuid()),
         };
         let servers = merge([Declared::parse(NAME, &config, Origin::Session)]);

@@ -104,6 +104,23 @@ pub struct ElicitationCompleted {
     pub content: Option<Json>,
 }
 
+/// An MCP server asks for an answer of the session's model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SamplingRequested {
+    pub request_id: RequestId,
+    pub server_name: String,
+    pub mcp_request_id: String,
+    pub request: Json,
+}
+
+/// The request was answered or dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SamplingCompleted {
+    pub request_id: RequestId,
+}
+
 /// The model is rate limited: the user is asked whether to continue with the fallback model.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -151,7 +151,8 @@ struct Elicitation {
 /// Makes a client show a form, and replies with the user's answer.
 pub(super) fn elicit(call: &Call<'_>) -> Handled {
     let (handle, params): (_, Elicitation) = call.parse_for_session()?;
-    let ask = Elicit { message: params.message, schema: params.requested_schema, source: None, url: None };
+    let (message, schema) = (params.message, params.requested_schema);
+    let ask = Elicit { message, schema, source: None, url: None, key: None };
     call.try_ask(&handle, ask, |elicited| {
         let Elicited { action, content } = elicited.map_err(CallError::verbatim)?;
         let mut result = json!({ "action": action });

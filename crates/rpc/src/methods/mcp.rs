@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use baton_protocol::Json;
+use baton_core::RequestAnswer;
+use baton_protocol::{Json, RequestId};
 use baton_runtime::mcp::{CatalogueEntry, McpRequest};
 use baton_runtime::session::ask::Mcp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Call, Handled, void};
+use super::{Call, Handled, answers, void};
 use crate::errors::CallError;
 
 /// Error for methods of apps, which this server does not offer.
@@ -61,7 +62,7 @@ pub(super) fn session(call: &Call<'_>) -> Handled {
             call.session()?;
             call.now(json!({ "cancelled": false }))
         }
-        "session.mcp.oauth.login" => ask_about(call, |server| McpRequest::Login { server }),
+        "session.mcp.oauth.login" => login(call),
         "session.mcp.oauth.handlePendingRequest" => answer_authorization(call),
         "session.mcp.oauth.respond" => answer_authorization(call),
         "session.mcp.apps.setHostContext" => set_app_context(call),
@@ -134,7 +135,8 @@ struct SamplingAnswer {
 /// Answers a server's request for a model's answer; no response declines it.
 pub(super) fn answer_sampling(call: &Call<'_>) -> Handled {
     let SamplingAnswer { request_id, response } = call.parse()?;
-    ask(call, McpRequest::Answer { request: request_id, answer: response.unwrap_or_else(Json::null) })
+    let answer = RequestAnswer::Sampling(response.filter(|response| *response != Json::null()));
+    answers::answer(call, &call.session()?, RequestId(request_id), answer)
 }
 
 #[derive(Deserialize)]
@@ -148,6 +150,20 @@ struct AuthorizationAnswer {
 fn answer_authorization(call: &Call<'_>) -> Handled {
     let AuthorizationAnswer { request_id, result } = call.parse()?;
     ask(call, McpRequest::Answer { request: request_id, answer: result.unwrap_or_else(Json::null) })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Login {
+    server_name: String,
+    force_reauth: Option<bool>,
+    redirect_uri: Option<String>,
+}
+
+/// Prepares a login at a server, and replies with its link.
+fn login(call: &Call<'_>) -> Handled {
+    let Login { server_name: server, force_reauth, redirect_uri: redirect } = call.parse()?;
+    ask(call, McpRequest::Login { server, redirect, again: force_reauth.unwrap_or(false) })
 }
 
 #[derive(Deserialize)]

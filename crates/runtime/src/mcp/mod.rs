@@ -5,6 +5,7 @@
 
 mod authorization;
 mod link;
+pub mod logins;
 mod network;
 mod overview;
 mod probe;
@@ -134,7 +135,8 @@ impl SessionMcp {
     /// workspace are read again if they have to be `fresh`, or have not been read yet.
     async fn host(&self, settings: &Settings, cwd: PathBuf, fresh: bool) -> Option<Arc<Host>> {
         let mut slot = self.host.lock().await;
-        self.link.elicits.store(settings.elicitation, Ordering::Relaxed);
+        // A client of any door may answer a form, where questions may wait.
+        self.link.elicits.store(settings.elicitation || settings.questions, Ordering::Relaxed);
         if fresh || slot.is_none() {
             let ambient = self.sources.ambient(&self.runtime, settings, &cwd).await;
             self.sources.set_ambient(ambient);
@@ -191,6 +193,7 @@ impl SessionMcp {
             environment: self.runtime.options.environment.clone(),
             cwd,
             session: self.id.to_string(),
+            pool: self.runtime.shared_servers.clone(),
             tag: self.tag.clone(),
         }
     }

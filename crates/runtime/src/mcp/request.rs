@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use baton_mcp::{Call, CallError, Host, Listed, Server, ServerConfig, Status, contents};
+use baton_mcp::{
+    AuthReason, Call, CallError, Host, Listed, Protected, Server, ServerConfig, Status, contents,
+};
 use baton_protocol::{Json, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -59,8 +61,16 @@ pub enum McpRequest {
     /// Has the session's model answer a server's request, which a client approves by this. Served by the work of the
     /// session.
     Sample { request: Json },
-    /// Checks whether a server can be logged in to.
-    Login { server: String },
+    /// Has the session's model answer a pending request of a server. Served by the work of the session.
+    ApproveSampling { request: String },
+    /// Prepares a login at a server and returns its link; without one if a token works. The browser returns to `redirect`.
+    Login { server: String, redirect: Option<String>, again: bool },
+    /// Finishes a login with what a person pasted.
+    FinishLogin { server: String, pasted: String },
+    /// A login at a server has ended with a token.
+    LoggedIn { server: String },
+    /// Forgets the token of a server.
+    Logout { server: String },
 }
 
 impl SessionMcp {
@@ -168,15 +178,60 @@ impl SessionMcp {
                 self.call_for_app(host, &server, &tool, &arguments).await
             }
             McpRequest::Diagnose { server } => Ok(diagnosis(host.server(&server).as_deref())),
-            McpRequest::Login { server } => login(host, &server),
+            McpRequest::Login { server, redirect, again } => self.login(host, &server, redirect, again).await,
+            McpRequest::FinishLogin { server, pasted } => {
+                protected(host, &server)?;
+                self.runtime.logins.finish_pasted(Some(&self.id), &server, &pasted).await?;
+                self.logged_in(host, &server).await
+            }
+            McpRequest::LoggedIn { server } => self.logged_in(host, &server).await,
+            McpRequest::Logout { server } => {
+                let known = host.server(&server).ok_or_else(|| not_configured(&server))?;
+                let forgotten = self.runtime.logins.forget(&protected(host, &server)?).await?;
+                known.log_out().await;
+                Ok(json!({ "loggedOut": forgotten }))
+            }
             // Served without a host.
             McpRequest::Start { .. }
             | McpRequest::MoveLoadingToBackground
             | McpRequest::AppContext { .. }
             | McpRequest::Authorizes { .. }
             | McpRequest::Sample { .. }
+            | McpRequest::ApproveSampling { .. }
             | McpRequest::Answer { .. } => Ok(Value::Null),
         }
+    }
+
+    /// Prepares a login. One that is not needed connects the server instead.
+    async fn login(
+        &self,
+        host: &Host,
+        server: &str,
+        redirect: Option<String>,
+        again: bool,
+    ) -> Result<Value, String> {
+        let protected = protected(host, server)?;
+        if !again && self.runtime.logins.known(&protected).await.is_some() {
+            host.start_one(server, None, false).await;
+            if host.server(server).is_some_and(|server| server.status() == Status::Connected) {
+                return Ok(json!({}));
+            }
+        }
+        let challenge = self.link.challenge(server);
+        let request = self.link.request_login(&protected, AuthReason::Initial).await?;
+        let link = self.runtime.logins.prepare(Some(&self.id), &protected, challenge, redirect).await?;
+        Ok(json!({ "authorizationUrl": link.url, "redirectUri": link.redirect, "requestId": request }))
+    }
+
+    /// Connects a server after a login, and closes the request for it.
+    async fn logged_in(&self, host: &Host, server: &str) -> Result<Value, String> {
+        self.link.logged_in(&protected(host, server)?).await;
+        if let Some(known) = host.server(server) {
+            known.forget_token();
+        }
+        host.start_one(server, None, true).await;
+        let status = host.server(server).map(|server| server.status());
+        Ok(json!({ "status": status.as_ref().map(Status::as_str) }))
     }
 
     async fn call_for_app(
@@ -249,7 +304,9 @@ fn without_host(request: &McpRequest) -> Result<Value, String> {
             Err(format!("MCP server not connected: {server}"))
         }
         McpRequest::Diagnose { .. } => Ok(diagnosis(None)),
-        McpRequest::Login { .. } => Err("MCP host is not available".into()),
+        McpRequest::Login { .. } | McpRequest::FinishLogin { .. } | McpRequest::Logout { .. } => {
+            Err("MCP host is not available".into())
+        }
         _ => Ok(Value::Null),
     }
 }
@@ -272,16 +329,14 @@ async fn start(
     }
 }
 
-fn login(host: &Host, server: &str) -> Result<Value, String> {
+/// Returns a remote server, as far as its authorization is concerned.
+fn protected(host: &Host, server: &str) -> Result<Protected, String> {
     let known = host.server(server).ok_or_else(|| not_configured(server))?;
-    match known.config().map(ServerConfig::transport) {
-        Some("http" | "sse") => {
-            Err("This server has no login of its own yet; supply a token through the client".into())
-        }
-        _ => Err(format!(
+    known.protected().ok_or_else(|| {
+        format!(
             "MCP server '{server}' is not a remote server — OAuth login is only supported for HTTP/SSE transports"
-        )),
-    }
+        )
+    })
 }
 
 fn not_configured(server: &str) -> String {

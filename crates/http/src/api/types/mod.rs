@@ -20,7 +20,7 @@ pub(super) use self::mcp::{
 };
 pub(super) use self::prompts::{AcceptedPrompt, Cancelled, NewPrompt, PromptView, WaitQuery};
 pub(super) use self::requests::{
-    Counted, Decision, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
+    Counted, Decision, LoginLink, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
     SwitchResponse,
 };
 pub(super) use self::sessions::{ListQuery, NewSession, SessionChange, SessionList, SessionView};
