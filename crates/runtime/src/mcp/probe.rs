@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_mcp::{
-    AuthReason, Challenge, Client, Declared, Host, HostOptions, Notice, Question, Server, Status, Working,
-    merge,
+    AuthReason, Challenge, Client, Declared, Host, HostOptions, Notice, Protected, Question, Server, Status,
+    Working, merge,
 };
 use baton_model::http::HttpClient;
 use baton_process::Ledger;
@@ -58,6 +58,7 @@ pub async fn probe(options: &Options, declared: Declared, cwd: PathBuf, limit: D
         environment: options.environment.clone(),
         cwd,
         session: String::new(),
+        pool: Arc::default(),
         tag: tag.clone(),
         tasks: TaskTracker::new(),
     };
@@ -112,7 +113,15 @@ impl Client for Nobody {
         Box::pin(async { Err("nobody can answer".to_owned()) })
     }
 
-    fn authorize(&self, _: &str, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
+    fn token(&self, _: &Protected) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
+    fn renew(&self, _: &Protected, _: &Challenge, _: AuthReason) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
+    fn authorize(&self, _: &Protected, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
         Box::pin(async { None })
     }
 
