@@ -16,7 +16,7 @@ Examples:
 A line that you type is a prompt, or the answer if you are asked something; during a turn it steers the turn. Ctrl-C
 cancels the running turn; a second Ctrl-C leaves. When the server restarts, the client reconnects without missing events.
 
-Set SSL_CERT_FILE to trust other certificates than the system's.";
+Name a self-signed certificate of the server with --ca; SSL_CERT_FILE replaces the certificates of the system.";
 
 /// Flags of `baton attach`.
 #[derive(Debug, Args)]
@@ -41,6 +41,9 @@ pub(crate) struct AttachArgs {
     /// Connect to the server's HTTP API on this socket file
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     pub(crate) socket: Option<PathBuf>,
+    /// Trust this certificate too (PEM): the server's own, if it is self-signed, or its authority's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
     /// Read the server's token from this file [env: BATON_TOKEN holds the token itself]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,

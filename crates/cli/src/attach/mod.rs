@@ -23,6 +23,7 @@ pub(crate) fn attach(cli: &Cli, args: &AttachArgs) -> anyhow::Result<ExitCode> {
         url: args.url.as_deref(),
         socket: args.socket.as_deref(),
         token_file: args.token_file.as_deref(),
+        ca: args.ca.as_deref(),
         home: &config.home.value,
         token: environment.get("BATON_TOKEN"),
     };

@@ -27,6 +27,12 @@ pub(crate) enum Failure {
     /// Nothing listens, or the connection broke; can be retried.
     #[error("cannot reach the server: {0}")]
     Unreachable(String),
+    /// The server's certificate is not trusted, or does not name the server.
+    #[error(
+        "the server's certificate is not accepted ({0}): if it is self-signed, name the file with --ca; it has to \
+         name the host of --url, e.g. `openssl req -x509 … -addext subjectAltName=DNS:localhost`"
+    )]
+    Untrusted(String),
     /// The server refused the request.
     #[error("{message}")]
     Refused { code: String, message: String },
@@ -48,9 +54,18 @@ pub(crate) struct StreamedEvent {
 }
 
 impl Client {
-    pub(crate) fn new(address: Address, token: Option<String>) -> anyhow::Result<Self> {
+    /// Creates a client. `certificates` are trusted in addition to the system's (PEM).
+    pub(crate) fn new(
+        address: Address,
+        token: Option<String>,
+        certificates: Option<&[u8]>,
+    ) -> anyhow::Result<Self> {
+        let tls = match certificates {
+            Some(pem) => baton_model::http::tls_config_trusting(pem)?,
+            None => baton_model::http::tls_config()?,
+        };
         let builder = reqwest::Client::builder()
-            .tls_backend_preconfigured(baton_model::http::tls_config()?)
+            .tls_backend_preconfigured(tls)
             // A proxy must not see a token for a server on this machine.
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -146,7 +161,11 @@ async fn parse<T: DeserializeOwned>(response: reqwest::Response) -> Result<T, Fa
 fn unreachable(error: reqwest::Error) -> Failure {
     let error = error.without_url();
     let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-    Failure::Unreachable(causes.last().map(ToString::to_string).unwrap_or_default())
+    let cause = causes.last().map(ToString::to_string).unwrap_or_default();
+    match cause.strip_prefix("invalid peer certificate: ") {
+        Some(reason) => Failure::Untrusted(reason.to_owned()),
+        None => Failure::Unreachable(cause),
+    }
 }
 
 /// An open event stream.

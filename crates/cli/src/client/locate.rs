@@ -17,6 +17,8 @@ pub(crate) struct ServerLocator<'a> {
     /// File with the token, given by the user.
     pub(crate) token_file: Option<&'a Path>,
     pub(crate) home: &'a Path,
+    /// File with certificates to trust, given by the user.
+    pub(crate) ca: Option<&'a Path>,
     /// The token itself.
     pub(crate) token: Option<&'a str>,
 }
@@ -96,7 +98,7 @@ impl ServerLocator<'_> {
             (None, Some(socket)) => Address::Socket(socket.to_owned()),
             (None, None) => return None,
         };
-        Some(self.token(None).and_then(|token| Client::new(address, token)))
+        Some(self.token(None).and_then(|token| self.new_client(address, token)))
     }
 
     /// Connects to a server. Its socket file is preferred to its port, because it needs no token.
@@ -106,7 +108,17 @@ impl ServerLocator<'_> {
             (None, Some(url)) => (Address::Url(url.clone()), server.token_file.as_deref()),
             (None, None) => anyhow::bail!("process {} has no HTTP address", server.pid()),
         };
-        Client::new(address, self.token(token_file)?)
+        self.new_client(address, self.token(token_file)?)
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a client has no other sessions that file access could block"
+    )]
+    fn new_client(&self, address: Address, token: Option<String>) -> anyhow::Result<Client> {
+        let Some(file) = self.ca else { return Client::new(address, token, None) };
+        let read = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        Client::new(address, token, Some(&read)).with_context(|| format!("cannot use {}", file.display()))
     }
 
     #[expect(

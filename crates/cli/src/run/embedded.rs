@@ -107,7 +107,7 @@ impl Embedded {
             let door = opening.await.context("cannot open a socket file")??;
             let socket = door.socket.clone();
             self.door = Some(tokio::task::spawn(async { Ok(door) }));
-            let client = Client::new(Address::Socket(socket), None)?;
+            let client = Client::new(Address::Socket(socket), None, None)?;
             let session: SessionInfo = client.get(&format!("/api/sessions/{}", self.id())).await?;
             self.remote = Some(Remote::new(client, &session, String::new(), false));
         }

@@ -54,6 +54,7 @@ impl Place {
             url: None,
             socket: None,
             token_file: None,
+            ca: None,
             home: &config.home.value,
             token: environment.get("BATON_TOKEN"),
         };

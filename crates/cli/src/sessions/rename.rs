@@ -53,7 +53,7 @@ fn name(words: &[String]) -> anyhow::Result<String> {
 fn server_of(config: &Config, environment: &Environment, session: &str) -> anyhow::Result<Option<Client>> {
     let home = &config.home.value;
     let token = environment.get("BATON_TOKEN");
-    let locator = ServerLocator { url: None, socket: None, token_file: None, home, token };
+    let locator = ServerLocator { url: None, socket: None, token_file: None, ca: None, home, token };
     let running = RunningServer::all(home);
     let holds = |server: &&RunningServer| server.session.as_deref() == Some(session);
     let is_server = |server: &&RunningServer| server.role == Role::Server && server.is_reachable();

@@ -21,7 +21,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 
 pub use client::HttpClient;
-pub use tls::config as tls_config;
+pub use tls::{config as tls_config, config_trusting as tls_config_trusting};
 pub use url::{BadUrl, Url};
 
 /// Sends requests.

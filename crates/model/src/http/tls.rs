@@ -11,8 +11,11 @@
 use std::sync::{Arc, OnceLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
+use rustls::client::verify_server_name;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
@@ -25,13 +28,30 @@ pub(super) const HTTP_2: &str = "h2";
 /// # Errors
 /// When the cryptography library supports no TLS version, which does not happen.
 pub fn config() -> Result<ClientConfig, Error> {
-    offering(&[HTTP_2, HTTP_1])
+    offering(&[HTTP_2, HTTP_1], Vec::new())
 }
 
-/// Creates a configuration that offers these HTTP versions.
-pub(super) fn offering(versions: &[&str]) -> Result<ClientConfig, Error> {
+/// Like [`config`], and trusts the certificates of a PEM text too: as those of authorities, and each as the certificate of the
+/// server itself, which a self-signed one is.
+///
+/// # Errors
+/// When the text contains no certificate.
+pub fn config_trusting(pem: &[u8]) -> Result<ClientConfig, Error> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match certificates {
+        Ok(named) if !named.is_empty() => offering(&[HTTP_2, HTTP_1], named),
+        Ok(_) => Err(Error::General("the file contains no certificate in PEM format".to_owned())),
+        Err(error) => Err(Error::General(format!("the file is not in PEM format: {error}"))),
+    }
+}
+
+/// Creates a configuration that offers these HTTP versions, and trusts these certificates too.
+pub(super) fn offering(
+    versions: &[&str],
+    named: Vec<CertificateDer<'static>>,
+) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = LazyVerifier { provider: Arc::clone(&provider), loaded: OnceLock::new() };
+    let verifier = LazyVerifier { provider: Arc::clone(&provider), named, loaded: OnceLock::new() };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         // `dangerous` is the name of the API for custom verifiers; this one leaves all checks to the system's
@@ -47,12 +67,21 @@ pub(super) fn offering(versions: &[&str]) -> Result<ClientConfig, Error> {
 #[derive(Debug)]
 struct LazyVerifier {
     provider: Arc<CryptoProvider>,
+    /// Certificates that the user named.
+    named: Vec<CertificateDer<'static>>,
     loaded: OnceLock<Result<Verifier, Error>>,
 }
 
 impl LazyVerifier {
     fn system(&self) -> Result<&Verifier, Error> {
-        self.loaded.get_or_init(|| Verifier::new(Arc::clone(&self.provider))).as_ref().map_err(Clone::clone)
+        let load = || {
+            let provider = Arc::clone(&self.provider);
+            if self.named.is_empty() {
+                return Verifier::new(provider);
+            }
+            Verifier::new_with_extra_roots(self.named.iter().cloned(), provider)
+        };
+        self.loaded.get_or_init(load).as_ref().map_err(Clone::clone)
     }
 }
 
@@ -65,6 +94,12 @@ impl ServerCertVerifier for LazyVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        // Exactly the certificate that the user named. The system's verifier refuses it if it says that it is an authority, as
+        // certificates of `openssl req -x509` do.
+        if self.named.iter().any(|named| named.as_ref() == end_entity.as_ref()) {
+            verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+            return Ok(ServerCertVerified::assertion());
+        }
         self.system()?.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
@@ -74,7 +109,8 @@ impl ServerCertVerifier for LazyVerifier {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.system()?.verify_tls12_signature(message, cert, signature)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, signature, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -83,7 +119,8 @@ impl ServerCertVerifier for LazyVerifier {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.system()?.verify_tls13_signature(message, cert, signature)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -68,3 +68,39 @@ async fn tls_serves_requests_and_streams() {
         assert!(refused.stderr.contains(expected), "{refused:?}");
     }
 }
+
+/// Makes a certificate as people do: signed by itself, and marked as an authority, which verifiers refuse as a server's own.
+async fn openssl_certificate(directory: &std::path::Path, name: &str) -> (String, String) {
+    let file = |ending: &str| directory.join(format!("{name}.{ending}")).to_str().unwrap().to_owned();
+    let (cert, key) = (file("pem"), file("key"));
+    let mut openssl = tokio::process::Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
+    openssl.args(["-addext", "subjectAltName=DNS:localhost", "-keyout", &key, "-out", &cert]);
+    let made = openssl.stdin(Stdio::null()).output().await.expect("openssl is installed");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    (cert, key)
+}
+
+#[tokio::test]
+async fn attach_accepts_a_self_signed_certificate_that_is_named() {
+    let program = baton();
+    let (cert, key) = openssl_certificate(&program.work(), "server").await;
+    let (other, _) = openssl_certificate(&program.work(), "other").await;
+    let server = program.serve_http(&["--demo", "--tls-cert", &cert, "--tls-key", &key]).await;
+    let port = server.http.unwrap().port();
+    let token = program.home().join("token");
+    let attach = async |host: &str, ca: Option<&str>| {
+        let url = format!("https://{host}:{port}");
+        let mut arguments = vec!["attach", "--new", "--json", "--token-file", token.to_str().unwrap(), "--url"];
+        arguments.push(&url);
+        arguments.extend(ca.into_iter().flat_map(|ca| ["--ca", ca]));
+        program.run(&arguments).await
+    };
+    let fine = attach("localhost", Some(&cert)).await;
+    assert_eq!(fine.code(), Some(0), "{fine:?}");
+    for (host, ca) in [("localhost", None), ("localhost", Some(&*other)), ("127.0.0.1", Some(&*cert))] {
+        let refused = attach(host, ca).await;
+        assert_eq!(refused.code(), Some(1), "{refused:?}");
+        assert!(refused.stderr.contains("--ca"), "says what to do: {refused:?}");
+    }
+}
