@@ -241,10 +241,11 @@ impl Settings {
         }
     }
 
-    /// Whether files of the workspace, such as `.mcp.json`, declare MCP servers for the session. SDK applications have to ask for it;
-    /// people who use Baton's own doors expect it.
+    /// Whether files of the workspace, such as `.mcp.json`, declare MCP servers for the session. SDK applications have to
+    /// ask for it; people who use Baton's own doors expect it.
     pub(crate) fn discovers(&self) -> bool {
-        self.workspace_servers.unwrap_or(self.keep)
+        let is_own = self.keep || self.client_name.as_deref() == Some("baton-run");
+        self.workspace_servers.unwrap_or(is_own)
     }
 
     /// Adds model providers and models. One with the name of an earlier one replaces it.
