@@ -17,6 +17,8 @@ mod queue;
 mod resume;
 #[path = "behaviour/switch.rs"]
 mod switch;
+#[path = "behaviour/trust.rs"]
+mod trust;
 mod world;
 
 use baton_core::ask::SendPrompt;

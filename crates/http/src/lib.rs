@@ -29,7 +29,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use tokio::sync::Semaphore;
 
-pub use self::api::openapi;
+pub use self::api::describe_api;
 use self::guard::RateLimit;
 pub use self::listen::HttpListener;
 use self::metrics::Metrics;

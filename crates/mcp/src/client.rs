@@ -5,7 +5,7 @@ use url::Url;
 
 use crate::Working;
 use crate::config::{Reach, ServerConfig};
-use crate::expand::expand;
+use crate::expand::Variables;
 use crate::oauth::OAuthConfig;
 use crate::server::Status;
 use crate::wire::Challenge;
@@ -77,13 +77,13 @@ pub struct Protected {
 }
 
 impl Protected {
-    /// Returns what the authorization of a remote server needs; none for a local one. `lookup` expands `${NAME}`.
-    #[must_use]
-    pub fn of(name: &str, config: &ServerConfig, lookup: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
+    /// Returns what the authorization of a remote server needs; none for a local one. A value with a
+    /// variable that the declaration may not see stays as it is written.
+    pub(crate) fn of(name: &str, config: &ServerConfig, variables: &Variables<'_>) -> Option<Self> {
         let Reach::Remote(remote) = &config.reach else { return None };
         let mut oauth = OAuthConfig::of(config);
         for value in [&mut oauth.client, &mut oauth.secret].into_iter().flatten() {
-            *value = expand(value, lookup);
+            *value = variables.expand(value).unwrap_or_else(|_| value.clone());
         }
         Some(Self { name: name.to_owned(), url: remote.url.clone(), oauth })
     }
@@ -93,6 +93,9 @@ impl Protected {
 pub trait Client: Send + Sync {
     /// Receives a notice. Must not block.
     fn notice(&self, server: &str, notice: Notice);
+
+    /// Receives credentials that a server is configured with, before it is started. They must not be shown.
+    fn keep_secret(&self, _credentials: Vec<String>) {}
 
     /// Answers a server's request. Dropped when the server cancels it, or when its connection ends.
     ///

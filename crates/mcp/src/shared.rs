@@ -102,7 +102,7 @@ impl Place {
         F: Future<Output = Result<Connection, ConnectError>>,
     {
         let mut slot = self.connection.lock().await;
-        let Context { server: name, client, root, tools_changed, .. } = context;
+        let Context { server: name, client, root, tasks, tools_changed, .. } = context;
         let server = name.clone();
         let member = self.add(Member { name, client, tools_changed, calls: 0 });
         let share = Arc::new(Share { place: self.clone(), member, left: CancellationToken::new() });
@@ -114,6 +114,7 @@ impl Place {
             server,
             client: self.clone(),
             log: self.log.clone(),
+            tasks,
             root,
             tools_changed: Arc::new(move || place.tools_changed()),
         };

@@ -32,6 +32,7 @@ mod invalid_params;
 mod load;
 mod log;
 mod lost_events;
+mod mcp;
 mod mcp_login;
 mod mcp_requests;
 mod methods;

@@ -58,6 +58,11 @@ impl PendingRequest {
         self.kind == "permission"
     }
 
+    /// Whether it asks to trust the workspace. A turn goes on without what is not trusted.
+    pub(crate) fn is_about_trust(&self) -> bool {
+        self.tool_name.as_deref() == Some("trust_workspace")
+    }
+
     /// Whether the user can answer it with a line. Client tools and queued commands are for programs, logins for a browser.
     pub(crate) fn is_for_user(&self) -> bool {
         !matches!(self.kind.as_str(), "tool" | "command" | "login")

@@ -82,6 +82,9 @@ impl Screen {
                 login.server_name, login.request_id
             )),
             Body::SessionWarning(warning) => self.note(&format!("! {}", warning.message)),
+            Body::Unknown { kind, data } if kind == "session.mcp_servers_loaded" => {
+                show::unavailable_servers(data).iter().for_each(|line| self.note(line));
+            }
             _ => {}
         }
     }

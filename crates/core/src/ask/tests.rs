@@ -57,13 +57,16 @@ fn answers() -> Vec<RequestAnswer> {
         RequestAnswer::Sampling(Some(json())),
         RequestAnswer::NoLogin,
         RequestAnswer::Elicitation(Elicited { action: "accept".into(), content: Some(json()) }),
-        RequestAnswer::Plan(PlanAnswer::Refused { feedback: None }),
-        RequestAnswer::Plan(PlanAnswer::Approved {
-            action: PlanAction::ExitOnly,
-            approves_edits: true,
-            defers: true,
-            feedback: Some("good".into()),
-        }),
+        RequestAnswer::Plan(PlanAnswer::Refused { feedback: None }, Author::http()),
+        RequestAnswer::Plan(
+            PlanAnswer::Approved {
+                action: PlanAction::ExitOnly,
+                approves_edits: true,
+                defers: true,
+                feedback: Some("good".into()),
+            },
+            Author::http(),
+        ),
         RequestAnswer::Switch(SwitchAnswer::YesAlways),
         RequestAnswer::Command { by: ClientId(3), error: Some("no".into()) },
         RequestAnswer::QueuedCommand { handled: true, stop: false },

@@ -68,6 +68,7 @@ impl Durable {
                 by: change.by.clone(),
                 at: Some(event.timestamp),
                 cwd: Some(self.facts.context.cwd.clone()),
+                binding: change.binding.clone(),
             }),
             (None, Some(revoked)) => self.grants.retain(|grant| grant.id != Some(revoked)),
             (None, None) => self.grants.clear(),

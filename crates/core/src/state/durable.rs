@@ -67,10 +67,9 @@ impl Durable {
     /// Returns the files that grants cover. `resolved` is the working directory with its links resolved; without it,
     /// the directory is taken as it is named.
     #[must_use]
-    pub fn territory(&self, live: &Live, resolved: Option<&Path>) -> Territory {
-        let cwd = resolved.unwrap_or_else(|| Path::new(&self.facts.context.cwd)).to_owned();
-        let owned = |path: &Option<Arc<Path>>| path.as_deref().map(Path::to_owned);
-        Territory { cwd, home: owned(&live.home), workspace: owned(&live.workspace) }
+    pub fn territory<'a>(&'a self, live: &'a Live, resolved: Option<&'a Path>) -> Territory<'a> {
+        let cwd = resolved.unwrap_or_else(|| Path::new(&self.facts.context.cwd));
+        Territory { cwd, home: live.home.as_deref(), workspace: live.workspace.as_deref() }
     }
 
     /// Returns the agent mode in effect: that of the running turn, or the session's.

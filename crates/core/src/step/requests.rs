@@ -12,6 +12,7 @@ use super::Step;
 use super::commands::request_of;
 use crate::ask::{AnswerOutcome, AnswerRequest, Asking, Handle, ReplyTo, RequestAnswer};
 use crate::output::Work;
+use crate::policy::Advice;
 use crate::state::{Call, CallKey, CallStage};
 
 impl Handle<AnswerRequest> for Step<'_> {
@@ -47,8 +48,12 @@ impl Step<'_> {
             (CallStage::AwaitingPermission { wants, .. }, RequestAnswer::Permission(verdict, by)) => {
                 self.answer_permission(to, request, &call, &wants, verdict, by);
             }
-            (CallStage::AwaitingPermission { wants, .. }, RequestAnswer::ApproveUnattended) => {
-                self.approve_unattended(to, request, &call, &wants);
+            (
+                CallStage::AwaitingPermission { wants, requires_user, .. },
+                RequestAnswer::ApproveUnattended,
+            ) => {
+                let advice = if requires_user { Advice::Ask } else { Advice::None };
+                self.approve_unattended(to, request, &call, &wants, advice);
             }
             (CallStage::AwaitingClient { .. }, RequestAnswer::Tool(result)) => {
                 // The answer counts once it is durable, which is after hooks and limits.

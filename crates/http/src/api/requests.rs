@@ -15,7 +15,7 @@ use baton_runtime::session::{Failure, Handle};
 use http::HeaderMap;
 
 use super::extract::{JsonBody, PathParams, session_id};
-use super::sessions::open;
+use super::sessions::{ask, open};
 use super::types::{
     Counted, Decision, LoginLink, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
     SwitchResponse,
@@ -77,17 +77,19 @@ pub(super) async fn answer(
     PathParams((id, request)): PathParams<(String, String)>,
     JsonBody(answer): JsonBody<RequestAnswer>,
 ) -> Result<Json<Counted>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
+    let session = session_id(&id)?;
     let request = RequestId(request);
     match &answer {
         RequestAnswer::Login { pasted: Some(pasted), decline: false } => {
-            return finish_login(&handle, &request, pasted.clone()).await;
+            return finish_login(&open(&door, &session).await?, &request, pasted.clone()).await;
         }
-        RequestAnswer::Sampling { approve: true } => return sample(&handle, request).await,
+        RequestAnswer::Sampling { approve: true } => {
+            return sample(&open(&door, &session).await?, request).await;
+        }
         _ => {}
     }
     let (named, answer) = (request.clone(), Box::new(core_answer(answer)));
-    match handle.ask(AnswerRequest { request, answer }).await? {
+    match ask(&door, &session, AnswerRequest { request, answer }).await? {
         AnswerOutcome::Counted => Ok(Json(Counted { counted: true })),
         AnswerOutcome::TooLate => {
             Err(ApiError::conflict("already_answered", "the request was already answered or withdrawn"))
@@ -188,10 +190,15 @@ fn core_answer(answer: RequestAnswer) -> core::RequestAnswer {
             SwitchResponse::YesAlways => SwitchAnswer::YesAlways,
             SwitchResponse::No => SwitchAnswer::No,
         }),
-        RequestAnswer::Plan { response, feedback } => core::RequestAnswer::Plan(match response.action() {
-            Some(action) => PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback },
-            None => PlanAnswer::Refused { feedback },
-        }),
+        RequestAnswer::Plan { response, feedback } => {
+            let answer = match response.action() {
+                Some(action) => {
+                    PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback }
+                }
+                None => PlanAnswer::Refused { feedback },
+            };
+            core::RequestAnswer::Plan(answer, Author::http())
+        }
         RequestAnswer::Login { .. } => core::RequestAnswer::NoLogin,
         RequestAnswer::Elicitation { action, content } => core::RequestAnswer::Elicitation(Elicited {
             action: action.as_str().to_owned(),

@@ -133,6 +133,10 @@ fn check_origin(options: &HttpOptions, headers: &HeaderMap) -> Result<(), ApiErr
             "requests from web pages of foreign origins are refused; add --allow-origin ORIGIN to allow one";
         ApiError::new(StatusCode::FORBIDDEN, "cross_origin", message)
     };
+    // Which of several counts is a matter of opinion; browsers send one.
+    if headers.get_all(header::ORIGIN).iter().nth(1).is_some() {
+        return Err(refused());
+    }
     let Some(origin) = headers.get(header::ORIGIN) else {
         // Requests for images, scripts and links have no `Origin`, but they have this header. `same-site` is refused too: a
         // page on a different port of this machine is of the same site, and may belong to a different user.
@@ -199,6 +203,8 @@ mod tests {
         assert!(check(&[("host", "localhost:1"), ("origin", "https://app.example")]));
         assert!(!check(&[("host", "localhost:1"), ("origin", "http://localhost:2")]));
         assert!(!check(&[("host", "localhost:1"), ("origin", "null")]));
+        let own = ("origin", "http://localhost:1");
+        assert!(!check(&[("host", "localhost:1"), own, ("origin", "http://evil.example")]));
         assert!(!check(&[("host", "localhost:1"), ("sec-fetch-site", "cross-site")]));
         assert!(!check(&[("host", "localhost:1"), ("sec-fetch-site", "same-site")]));
         assert!(check(&[("host", "localhost:1"), ("sec-fetch-site", "none")]), "typed into the address bar");

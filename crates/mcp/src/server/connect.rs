@@ -24,7 +24,7 @@ impl Server {
     /// Returns the connection, connecting if there is none. Continues if the caller goes away.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Lease, CallError> {
         let server = self.clone();
-        let connecting = tokio::spawn(async move { server.connect().await });
+        let connecting = self.options.tasks.spawn(async move { server.connect().await });
         connecting.await.unwrap_or_else(|_| Err(CallError::Unavailable("internal error".into())))
     }
 
@@ -130,10 +130,13 @@ impl Server {
     /// Opens a connection, or joins a shared one.
     async fn open_or_join(&self, config: &ServerConfig) -> Result<Lease, ConnectError> {
         match &self.place {
-            None => Connection::open(self.target(config), self.context()).await.map(Lease::own),
+            None => {
+                let target = self.target(config).map_err(ConnectError::Failed)?;
+                Connection::open(target, self.context()).await.map(Lease::own)
+            }
             Some(place) => {
                 let tag = self.options.pool.tag(&self.options.ledger).await;
-                let target = self.shared_target(config, tag);
+                let target = self.shared_target(config, tag).map_err(ConnectError::Failed)?;
                 place.join(self.context(), |context| Connection::open(target, context)).await
             }
         }
@@ -183,7 +186,7 @@ impl Server {
     /// Notices the end of a connection.
     fn watch(self: &Arc<Self>, connection: Lease) {
         let server = Arc::downgrade(self);
-        tokio::spawn(async move {
+        self.options.tasks.spawn(async move {
             let reason = connection.ended().await;
             if let Some(server) = server.upgrade() {
                 let mut slot = server.slot.lock().await;

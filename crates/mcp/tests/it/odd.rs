@@ -4,7 +4,7 @@ use std::time::Duration;
 use baton_mcp::{CallError, Notice, Status, contents};
 use serde_json::json;
 
-use super::support::{World, call};
+use super::support::{LIMIT, World, call};
 
 fn text(result: &serde_json::Value) -> String {
     contents(result).text
@@ -91,6 +91,8 @@ async fn noise_floods_and_endless_lists_do_no_harm() {
         assert_eq!(text(&result), mode);
         world.host.close().await;
         assert_eq!(world.ledger.running(), [], "{mode}");
+        world.tasks.close();
+        tokio::time::timeout(LIMIT, world.tasks.wait()).await.expect("all tasks end");
     }
 }
 
@@ -216,18 +218,24 @@ async fn hanging_start_is_ended_by_stopping_the_server() {
     assert_eq!(world.server().status(), Status::Stopped);
     world.host.start();
     assert_eq!(world.server().status(), Status::Stopped);
-    while !world.ledger.running().is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    // The end of a process sends no event.
+    let all_ended = async {
+        while !world.ledger.running().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, all_ended).await.expect("the server's processes end");
 }
 
 #[tokio::test]
-async fn all_processes_of_a_server_end_with_it() {
+async fn all_processes_and_tasks_of_a_server_end_with_it() {
     for mode in ["child", "ignores-eof"] {
         let world = World::odd(mode);
         assert_eq!(world.started().await, Status::Connected);
         world.host.close().await;
         assert_eq!(world.ledger.running(), [], "{mode}");
+        world.tasks.close();
+        tokio::time::timeout(LIMIT, world.tasks.wait()).await.expect("all tasks end");
     }
 }
 

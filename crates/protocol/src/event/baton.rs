@@ -263,6 +263,8 @@ pub struct ApprovalsChanged {
     /// The event that added the revoked grant.
     pub revoked: Option<EventId>,
     pub by: Option<Author>,
+    /// For a tool of an MCP server: the digest of the server and tool that the user was shown.
+    pub binding: Option<String>,
 }
 
 /// The session's rules changed; these replace the previous ones.

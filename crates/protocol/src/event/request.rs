@@ -19,6 +19,8 @@ pub struct PermissionRequested {
     /// The request in the vocabulary of prompts, from [`PermissionRequest::as_prompt`].
     pub prompt_request: Option<Json>,
     pub resolved_by_hook: Option<bool>,
+    /// Whether a hook requires a user to decide: no client may approve it on its own.
+    pub requires_user: Option<bool>,
 }
 
 /// A permission request was decided, by a client or by a rule.

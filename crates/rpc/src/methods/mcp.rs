@@ -1,8 +1,10 @@
 //! MCP servers: those of a session, and those of the user.
 
+use std::path::PathBuf;
+
 use baton_core::RequestAnswer;
 use baton_protocol::{Json, RequestId};
-use baton_runtime::mcp::McpRequest;
+use baton_runtime::mcp::{CatalogueEntry, McpRequest};
 use baton_runtime::session::ask::Mcp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -248,18 +250,36 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
         }
         // The file is read whenever it is needed.
         "mcp.config.reload" => call.now(void()),
-        _ => call.later(async move {
-            let servers = runtime.user_servers.list().await.map_err(text)?;
-            let disabled = runtime.user_servers.disabled(&runtime.preferences).await.map_err(text)?;
-            let shown = |(name, config): (&String, &Value)| {
-                let kind = match config.get("type").and_then(Value::as_str) {
-                    Some(kind @ ("http" | "sse")) => kind,
-                    None if config.get("url").is_some() => "http",
-                    _ => "stdio",
-                };
-                json!({ "name": name, "type": kind, "source": "user", "enabled": !disabled.contains(name) })
-            };
-            Ok(json!({ "servers": servers.iter().map(shown).collect::<Vec<_>>() }))
-        }),
+        _ => discover(call),
     }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Discover {
+    working_directory: Option<PathBuf>,
+}
+
+/// Lists the servers outside of sessions. Files of a workspace that the user has not approved are not listed.
+fn discover(call: &Call<'_>) -> Handled {
+    let Discover { working_directory } = call.parse()?;
+    let runtime = call.connection.runtime.clone();
+    call.later(async move {
+        let entries = runtime.catalogue.entries(working_directory.as_deref()).await;
+        let shown = |(name, entry): (&String, &CatalogueEntry)| {
+            let declared = &entry.chosen.declared;
+            let mut shown =
+                json!({ "name": name, "source": declared.origin.source(), "enabled": entry.enabled });
+            match &declared.config {
+                Ok(config) => shown["type"] = json!(config.transport()),
+                Err(error) => shown["configWarnings"] = json!([error.problem]),
+            }
+            if let Some(file) = declared.origin.file() {
+                shown["sourcePath"] = json!(file);
+            }
+            shown
+        };
+        let usable = entries.iter().filter(|(_, entry)| !entry.is_pending());
+        Ok(json!({ "servers": usable.map(shown).collect::<Vec<_>>() }))
+    })
 }

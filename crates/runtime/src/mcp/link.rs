@@ -16,7 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::authorization::authorization;
 use super::logins::Logins;
 use super::network::Network;
-use crate::session::{Handle, Hub, Mail};
+use crate::Runtime;
+use crate::session::{ActorMessage, Handle, Hub};
 
 /// How long the metadata of a protected resource may take.
 const METADATA: Duration = Duration::from_secs(10);
@@ -25,8 +26,9 @@ const METADATA: Duration = Duration::from_secs(10);
 pub(super) struct Link {
     id: SessionId,
     hub: Arc<Hub>,
-    mailbox: mpsc::UnboundedSender<Mail>,
+    mailbox: mpsc::UnboundedSender<ActorMessage>,
     http: Network,
+    runtime: Arc<Runtime>,
     /// Metadata of protected resources, by server: later challenges may not repeat where it is.
     metadata: Mutex<HashMap<String, String>>,
     logins: Arc<Logins>,
@@ -63,17 +65,17 @@ impl Link {
     pub(super) fn new(
         id: SessionId,
         hub: Arc<Hub>,
-        mailbox: mpsc::UnboundedSender<Mail>,
-        http: Network,
-        logins: Arc<Logins>,
+        mailbox: mpsc::UnboundedSender<ActorMessage>,
+        runtime: Arc<Runtime>,
     ) -> Self {
         Self {
             id,
             hub,
             mailbox,
-            http,
+            http: Network(runtime.models.network()),
+            logins: runtime.logins.clone(),
+            runtime,
             metadata: Mutex::default(),
-            logins,
             challenges: Mutex::default(),
             given: Mutex::default(),
             requests: Mutex::default(),
@@ -84,7 +86,8 @@ impl Link {
     }
 
     /// Shows an ephemeral event to all clients.
-    pub(super) fn show(&self, kind: &str, data: Value) {
+    pub(super) fn show(&self, kind: &str, mut data: Value) {
+        self.runtime.secrets.hide_in_value(&mut data);
         super::show(&self.hub, kind, data);
     }
 
@@ -143,11 +146,12 @@ impl Link {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn elicit(&self, server: String, params: Value) -> Result<Value, String> {
+    async fn elicit(&self, server: String, mut params: Value) -> Result<Value, String> {
         // It was not offered: nobody could answer, and the call would wait for that.
         if !self.elicits.load(Ordering::Relaxed) {
             return Err("elicitation is not supported: no client can show a form".into());
         }
+        self.runtime.secrets.hide_in_value(&mut params);
         let text = |name: &str| params.get(name).and_then(Value::as_str).map(str::to_owned);
         let mut asked = self.asked();
         let ask = Elicit {
@@ -267,6 +271,7 @@ impl Link {
         let answer = answer.await.unwrap_or(Value::Null);
         self.lock().remove(&request);
         let token = answer.get("accessToken").and_then(Value::as_str).map(str::to_owned);
+        self.runtime.secrets.add_keys(token.clone().into_iter());
         let outcome = if token.is_some() { "token" } else { "cancelled" };
         let closed = CloseLogin { server: server.name.clone(), outcome: outcome.into() };
         drop(self.handle().ask(closed).await);
@@ -289,6 +294,10 @@ impl Client for Link {
             Notice::PromptsChanged => ("mcp.prompts.list_changed", json!({ "serverName": server })),
         };
         self.show(kind, data);
+    }
+
+    fn keep_secret(&self, credentials: Vec<String>) {
+        self.runtime.secrets.add_keys(credentials.into_iter());
     }
 
     fn answer(&self, server: &str, question: Question) -> Working<'_, Result<Value, String>> {

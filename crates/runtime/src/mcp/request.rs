@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::SessionMcp;
+use super::overview::overview;
 use crate::session::Settings;
 
 /// A request about the MCP servers of a session.
@@ -25,6 +26,8 @@ pub enum McpRequest {
     List,
     /// Lists the servers without starting any.
     ListConfigured,
+    /// Describes the servers with their tools, as [`ServerOverview`](super::ServerOverview)s. Starts them and waits for them if asked to.
+    Overview { start: bool },
     /// Lists the tools of a connected server, as it describes them.
     ListTools { server: String },
     /// Uses a server again.
@@ -94,13 +97,34 @@ impl SessionMcp {
             McpRequest::MoveLoadingToBackground => return Ok(self.move_to_background()),
             _ => {}
         }
-        let host = self.host(settings, cwd).await;
-        match (request, host) {
+        let is_fresh = matches!(
+            request,
+            McpRequest::List
+                | McpRequest::ListConfigured
+                | McpRequest::Overview { .. }
+                | McpRequest::Reload
+                | McpRequest::Enable { .. }
+                | McpRequest::Start { .. }
+        );
+        let mut host = self.host(settings, cwd.clone(), is_fresh).await;
+        if host.is_none() && matches!(request, McpRequest::Start { config: Some(_), .. }) {
+            host = Some(self.create_host(cwd).await);
+        }
+        let served = match (request, host) {
             (McpRequest::Start { server, config, restart }, host) => {
                 start(host.as_deref(), &server, config.as_ref(), restart).await
             }
             (request, Some(host)) => self.serve_with(&host, request).await,
             (request, None) => without_host(&request),
+        };
+        // What servers say may contain what they were configured with.
+        let secrets = &self.runtime.secrets;
+        match served {
+            Ok(mut reply) => {
+                secrets.hide_in_value(&mut reply);
+                Ok(reply)
+            }
+            Err(message) => Err(secrets.hide_in(&message)),
         }
     }
 
@@ -112,6 +136,13 @@ impl SessionMcp {
                 Ok(list(host))
             }
             McpRequest::ListConfigured => Ok(configured(host)),
+            McpRequest::Overview { start } => {
+                if start {
+                    host.start();
+                    host.settle().await;
+                }
+                Ok(json!(overview(host)))
+            }
             McpRequest::ListTools { server } => {
                 let tools = connected(host, &server)?.tools();
                 Ok(json!({ "tools": tools.iter().map(|tool| &tool.raw).collect::<Vec<_>>() }))
@@ -263,6 +294,7 @@ fn without_host(request: &McpRequest) -> Result<Value, String> {
     match request {
         McpRequest::List => Ok(json!({ "servers": [], "host": host_view(&[]) })),
         McpRequest::ListConfigured => Ok(json!({ "servers": [] })),
+        McpRequest::Overview { .. } => Ok(json!([])),
         McpRequest::ListTools { server } => Err(format!("MCP server \"{server}\" is not connected")),
         McpRequest::Enable { .. } | McpRequest::Disable { .. } => Err("No MCP host initialized".into()),
         McpRequest::Reload => Err("MCP config reload not available".into()),

@@ -2,6 +2,7 @@
 
 mod events;
 mod grants;
+mod mcp;
 mod prompts;
 mod provider;
 mod requests;
@@ -12,6 +13,10 @@ use serde::Deserialize;
 pub(super) use self::events::{EventPage, EventsQuery, NumberedEvent};
 pub(super) use self::grants::{
     GrantView, LocationGrantView, LocationList, LocationView, RevokeQuery, SessionGrants,
+};
+pub(super) use self::mcp::{
+    McpCatalogue, McpCatalogueQuery, McpEntryView, McpListQuery, McpLog, McpPageQuery, McpPromptArguments,
+    McpResourceQuery, McpServerList, McpServerView, NewMcpServer,
 };
 pub(super) use self::prompts::{AcceptedPrompt, Cancelled, NewPrompt, PromptView, WaitQuery};
 pub(super) use self::requests::{

@@ -130,7 +130,7 @@ impl RequestView {
 fn offers_of(session: &Session, call: &Call) -> Vec<OfferView> {
     let CallStage::AwaitingPermission { wants, .. } = &call.stage else { return Vec::new() };
     let territory = session.durable.territory(&session.live, None);
-    let offers = policy::offers(wants, &territory).into_iter();
+    let offers = policy::offers(wants, territory).into_iter();
     offers.map(|offer| OfferView { grant: offer.approval, meaning: offer.meaning }).collect()
 }
 
