@@ -2,18 +2,19 @@
 //! alternating, each with a process of its own. Prints both medians in microseconds. Started by `bench/run mcp`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot continue fails")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_mcp::{
-    AuthReason, Call, Challenge, Client, Host, HostOptions, Http, HttpError, Notice, Protected, Question,
-    Request, Response, Server, ServerConfig, Working,
+    AuthReason, Call, Challenge, Client, Declared, Host, HostOptions, Http, HttpError, Notice, Origin,
+    Protected, Question, Request, Response, Server, Working, merge,
 };
 use rmcp::model::CallToolRequestParams;
 use rmcp::serve_client;
 use serde_json::{Map, Value, json};
+use tokio_util::task::TaskTracker;
 
 const WARM_UP: usize = 200;
 const CALLS: usize = 3000;
@@ -67,14 +68,16 @@ async fn main() {
         client: Arc::new(Nobody),
         http: Arc::new(Nobody),
         ledger: Default::default(),
+        tasks: TaskTracker::new(),
         environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
         cwd: std::env::temp_dir(),
         session: "bench".into(),
         pool: Arc::default(),
         tag: "bench/".into(),
     };
-    let config = ServerConfig::parse("odd", &json!({ "command": "python3", "args": [script, "well"] }));
-    let host = Host::new(options, BTreeMap::from([("odd".to_owned(), config)]), BTreeSet::new());
+    let config = json!({ "command": "python3", "args": [script, "well"] });
+    let servers = merge([Declared::parse("odd", &config, Origin::Session)]);
+    let host = Host::new(options, servers, BTreeSet::new());
     let server = host.server("odd").unwrap();
 
     let (mut alone, mut through) = (Vec::new(), Vec::new());

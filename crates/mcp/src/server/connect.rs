@@ -82,7 +82,7 @@ impl Server {
         {
             self.access.set_token(token);
         }
-        let mut asked = false;
+        let (mut is_renewed, mut is_asked) = (false, false);
         loop {
             match self.open_or_join(config).await {
                 Ok(connection) => match self.list_tools(&connection).await {
@@ -99,17 +99,21 @@ impl Server {
                     self.log.add(&problem);
                     return Err(Some(Status::Failed(problem)));
                 }
-                Err(ConnectError::Unauthorized(_)) if asked => return Err(Some(Status::NeedsAuth)),
+                Err(ConnectError::Unauthorized(_)) if is_asked => return Err(Some(Status::NeedsAuth)),
                 Err(ConnectError::Unauthorized(challenge)) => {
-                    asked = true;
                     // A token that is not accepted must not hide one that a later login brings.
                     let reason =
                         if self.access.forget_token() { AuthReason::Refresh } else { AuthReason::Initial };
                     let Some(protected) = &protected else { return Err(Some(Status::NeedsAuth)) };
-                    if let Some(token) = self.options.client.renew(protected, &challenge, reason).await {
-                        self.access.set_token(token);
-                        continue;
+                    // Once: a token that was renewed and is rejected again needs a person.
+                    if !is_renewed {
+                        is_renewed = true;
+                        if let Some(token) = self.options.client.renew(protected, &challenge, reason).await {
+                            self.access.set_token(token);
+                            continue;
+                        }
                     }
+                    is_asked = true;
                     // From here on a person is waited for, and nobody else waits.
                     self.set_status(Status::NeedsAuth);
                     self.settled.send_replace(true);
