@@ -83,6 +83,8 @@ pub struct SessionParams {
     pub enable_skills: Option<bool>,
     /// Whether skills, agents and plugins of the project and the user are looked for; `None` means no.
     pub enable_config_discovery: Option<bool>,
+    /// Directories of plugins.
+    pub plugin_directories: Option<Vec<String>>,
     /// Whether the client supplies skills itself, on request.
     pub has_skill_provider: Option<bool>,
     pub working_directory: Option<String>,

@@ -34,6 +34,7 @@ pub mod lifecycle;
 pub(crate) mod local;
 pub mod mcp;
 pub(crate) mod options;
+pub mod plugins;
 mod retention;
 pub mod session;
 pub mod skills;
@@ -137,6 +138,8 @@ pub struct Runtime {
     pub logins: Arc<Logins>,
     /// MCP servers that sessions share.
     pub(crate) shared_servers: Arc<baton_mcp::Pool>,
+    /// Plugins of the user.
+    pub plugins: plugins::Plugins,
     /// Accounts that are logged in.
     pub accounts: Accounts,
     /// Secrets that are redacted from all that models see.
@@ -171,6 +174,7 @@ impl Runtime {
             user_servers: UserServers::new(&options.home),
             tool_digests: ToolDigests::new(&options.home),
             catalogue: ServerCatalogue::new(&options.home, options.mcp_servers.clone()),
+            plugins: plugins::Plugins::new(&options.home),
             accounts: Accounts::default(),
             secrets: Secrets::new(&options.endpoint, &options.secrets),
             owner,

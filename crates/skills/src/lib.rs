@@ -7,13 +7,17 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 mod agent_file;
+mod copy;
 mod places;
+mod plugin;
 mod scan;
 mod skill;
 
 pub use baton_agent::front_matter::split;
 
 pub use self::agent_file::{AgentFile, scan_agents};
+pub use self::copy::{copy_plugin, source_id};
 pub use self::places::{AgentPlace, Place, SkillPlaces, agent_places, skill_places};
+pub use self::plugin::{Listing, Marketplace, Plugin};
 pub use self::scan::{Found, Problem, Severity, scan, scan_single};
 pub use self::skill::{Content, Origin, PluginRef, Skill, SkillSource};

@@ -229,7 +229,7 @@ fn hint(matter: &FrontMatter) -> Option<String> {
 }
 
 /// Checks a name. It is shown on terminals, and is an attribute of the text that the model is given.
-fn check_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let is_odd = |c: char| c.is_control() || matches!(c, '<' | '>' | '"' | '&' | '/' | '\\');
     if name.is_empty() || name.chars().count() > LONGEST_NAME || name.contains(is_odd) {
         return Err(format!(

@@ -18,7 +18,7 @@ const IGNORED: &[(&str, &str)] = &[
     ("enableGitHubTelemetryForwarding", "this server has no GitHub telemetry to forward"),
     ("sessionLimits", "the model is informed of the limit, but nothing enforces it"),
     ("additionalDirectories", "add them with session.permissions.paths.add"),
-    ("pluginDirectories", "this server does not load plugins"),
+    ("pluginDirectories", "only skills of plugins are used; not their hooks, agents and MCP servers"),
     ("canvases", "this server has no canvases"),
     ("requestCanvasRenderer", "this server has no canvases"),
     ("requestMcpApps", "this server does not show MCP apps"),

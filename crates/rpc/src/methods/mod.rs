@@ -27,6 +27,7 @@ mod mcp;
 mod open;
 mod permission_paths;
 mod permissions;
+mod plugins;
 mod providers;
 mod queue;
 mod rewind;
@@ -246,6 +247,8 @@ fn route(call: &Call<'_>) -> Handled {
         "session.history.previewRewind" => rewind::preview(call),
         "session.history.rewind" => rewind::rewind(call),
 
+        method if method.starts_with("plugins.") => plugins::user(call),
+        "session.plugins.list" | "session.plugins.reload" => skills::session(call),
         method if method.starts_with("session.skills.") => skills::session(call),
         method if method.starts_with("skills.") => skills::user(call),
         "agents.discover" | "agents.getDiscoveryPaths" => skills::user(call),

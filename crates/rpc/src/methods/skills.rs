@@ -25,6 +25,8 @@ pub(super) fn session(call: &Call<'_>) -> Handled {
         "session.skills.enable" => ask(call, SkillsRequest::Enable { name: named()? }, |_| void()),
         "session.skills.disable" => ask(call, SkillsRequest::Disable { name: named()? }, |_| void()),
         "session.skills.reload" => ask(call, SkillsRequest::Reload, |reply| reply),
+        "session.plugins.list" => ask(call, SkillsRequest::Plugins, |reply| reply),
+        "session.plugins.reload" => ask(call, SkillsRequest::Reload, |_| void()),
         "session.skills.getInvoked" => ask(call, SkillsRequest::Invoked, |reply| reply),
         unknown => Err(RpcError::unknown_method(unknown).into()),
     }

@@ -38,8 +38,6 @@ pub(super) fn route(call: &Call<'_>) -> Handled {
         "sessions.connect" => connect(call),
         "sessions.findByTaskId" => call.now(json!({})),
 
-        "session.plugins.list" => if_attached(call, json!({ "plugins": [] })),
-        "session.plugins.reload" => if_attached(call, void()),
         "sessions.setAdditionalPlugins" => additional_plugins(call),
         "sessions.reloadPluginHooks" => call.now(json!({})),
         "sessions.loadDeferredRepoHooks" => call.now(json!({ "startupPrompts": [], "hookCount": 0 })),

@@ -18,7 +18,7 @@ use baton_agent::blocking;
 use baton_agent::tools::skill::AvailableSkill;
 use baton_protocol::event::{SkillInvoked, SkillTrigger, WorkContext};
 use baton_protocol::{Body, ClientId, Json, SessionId};
-use baton_skills::{Content, Found, Problem, Severity, Skill, SkillPlaces, scan, skill_places};
+use baton_skills::{Content, Found, Plugin, Problem, Severity, Skill, SkillPlaces, scan, skill_places};
 use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
@@ -48,6 +48,8 @@ pub(crate) struct SessionSkills {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Wanted {
     places: SkillPlaces,
+    /// Directories of plugins.
+    plugins: Vec<PathBuf>,
     provider: Option<ClientId>,
 }
 
@@ -58,6 +60,8 @@ pub(crate) struct Catalogue {
     wanted: Option<Wanted>,
     pub(crate) skills: Vec<Skill>,
     pub(crate) problems: Vec<Problem>,
+    /// Plugins of the session.
+    pub(crate) plugins: Vec<Plugin>,
     /// Skills that the user has disabled for all sessions.
     disabled: BTreeSet<String>,
 }
@@ -113,7 +117,7 @@ impl SessionSkills {
 
     /// Returns the skills, looking for them if that was not done yet, or with other settings.
     pub(crate) async fn load(&self, settings: &Settings, context: &WorkContext) -> Arc<Catalogue> {
-        let wanted = self.wanted(settings, context);
+        let wanted = self.wanted(settings, context).await;
         if self.current().wanted.as_ref() == Some(&wanted) {
             return self.current();
         }
@@ -130,36 +134,44 @@ impl SessionSkills {
     async fn reload(&self, settings: &Settings, context: &WorkContext) -> Arc<Catalogue> {
         let _loading = self.loading.lock().await;
         self.show(&[]);
-        let loaded = self.look(self.wanted(settings, context)).await;
+        let loaded = self.look(self.wanted(settings, context).await).await;
         self.show(&loaded.listed(settings));
         loaded
     }
 
-    fn wanted(&self, settings: &Settings, context: &WorkContext) -> Wanted {
+    async fn wanted(&self, settings: &Settings, context: &WorkContext) -> Wanted {
         if settings.skills_disabled {
             return Wanted::default();
         }
         let cwd = PathBuf::from(&context.cwd);
+        let mut plugins: Vec<PathBuf> =
+            settings.plugin_directories.iter().map(|directory| cwd.join(directory)).collect();
         let mut places = SkillPlaces {
             custom: settings.skill_directories.iter().map(|directory| cwd.join(directory)).collect(),
             ..SkillPlaces::default()
         };
         if settings.config_discovery {
+            plugins.extend(self.runtime.plugins.enabled().await);
             places.home = Some(self.runtime.options.home.clone());
             places.user = user_home(&self.runtime.options);
             places.projects = vec![(cwd, context.git_root.as_ref().map(PathBuf::from))];
         }
-        Wanted { places, provider: settings.skill_provider }
+        Wanted { places, plugins, provider: settings.skill_provider }
     }
 
     async fn look(&self, wanted: Wanted) -> Arc<Catalogue> {
-        let places = wanted.places.clone();
-        let scanned = blocking::run(move || scan_all(&places)).await;
+        let (places, directories) = (wanted.places.clone(), wanted.plugins.clone());
+        let scanned = blocking::run(move || {
+            let mut found = scan_all(&places);
+            let plugins = add_plugins(&directories, &mut found);
+            (found, plugins)
+        })
+        .await;
         let hung = scanned.is_err();
-        let mut found = scanned.unwrap_or_else(|error| {
+        let (mut found, plugins) = scanned.unwrap_or_else(|error| {
             let path = PathBuf::from("skills");
             let problem = Problem { path, why: error.to_string(), severity: Severity::Error };
-            Found { skills: Vec::new(), problems: vec![problem] }
+            (Found { skills: Vec::new(), problems: vec![problem] }, Vec::new())
         });
         if let Some(client) = wanted.provider {
             found.add(provider::list(&self.hub, client, &self.id).await);
@@ -173,6 +185,7 @@ impl SessionSkills {
             wanted: Some(wanted).filter(|_| !hung),
             skills: found.skills,
             problems: found.problems,
+            plugins,
             disabled,
         });
         *self.lock() = catalogue.clone();
@@ -226,6 +239,24 @@ impl SessionSkills {
     fn lock(&self) -> MutexGuard<'_, Arc<Catalogue>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Adds the skills of plugins, and returns the plugins. A directory that does not exist is ignored. Blocks.
+fn add_plugins(directories: &[PathBuf], found: &mut Found) -> Vec<Plugin> {
+    let mut plugins: Vec<Plugin> = Vec::new();
+    for directory in directories {
+        match Plugin::load(directory) {
+            Ok(plugin) if plugins.iter().any(|known| known.name == plugin.name) => {}
+            Ok(plugin) => {
+                found.add(plugin.skills());
+                plugins.push(plugin);
+            }
+            Err(why) => {
+                found.problems.push(Problem { path: directory.clone(), why, severity: Severity::Error })
+            }
+        }
+    }
+    plugins
 }
 
 /// Scans all places. Blocks.

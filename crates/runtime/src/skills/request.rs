@@ -23,6 +23,8 @@ pub enum SkillsRequest {
     Disable { name: String },
     /// Looks for skills again.
     Reload,
+    /// Lists the plugins.
+    Plugins,
     /// Lists the skills that the model was given.
     Invoked,
     /// Gives the model a skill, for its slash command. Replies the prompt that follows.
@@ -48,6 +50,13 @@ impl SessionSkills {
                     problems.map(ToString::to_string).collect()
                 };
                 Ok(json!({ "warnings": of(Severity::Warning), "errors": of(Severity::Error) }))
+            }
+            SkillsRequest::Plugins => {
+                let catalogue = self.load(settings, context).await;
+                let listed = catalogue.plugins.iter().map(|plugin| {
+                    json!({ "name": plugin.name, "marketplace": "", "version": plugin.version, "enabled": true })
+                });
+                Ok(json!({ "plugins": listed.collect::<Vec<_>>() }))
             }
             SkillsRequest::Show { name } => self.describe(settings, context, &name).await,
             SkillsRequest::Enable { .. } | SkillsRequest::Disable { .. } => {

@@ -48,6 +48,8 @@ pub struct Settings {
     pub(crate) elicitation: bool,
     /// Directories whose subdirectories are skills.
     pub(crate) skill_directories: Vec<PathBuf>,
+    /// Directories of plugins.
+    pub(crate) plugin_directories: Vec<PathBuf>,
     /// Skills that the session does not use.
     pub(crate) disabled_skills: Vec<String>,
     /// Skills that the session uses although the user has disabled them for all sessions.
@@ -227,6 +229,9 @@ impl Settings {
     fn merge_skills(&mut self, client: ClientId, params: &SessionParams) {
         if let Some(directories) = &params.skill_directories {
             self.skill_directories = directories.iter().map(PathBuf::from).collect();
+        }
+        if let Some(directories) = &params.plugin_directories {
+            self.plugin_directories = directories.iter().map(PathBuf::from).collect();
         }
         if let Some(disabled) = &params.disabled_skills {
             self.disabled_skills.clone_from(disabled);

@@ -1,0 +1,77 @@
+//! Plugins of the user, and the marketplaces that they come from.
+
+use std::path::PathBuf;
+
+use baton_protocol::rpc::RpcError;
+use serde::Deserialize;
+
+use super::{Call, Handled, void};
+use crate::errors::CallError;
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Params {
+    name: Option<String>,
+    names: Vec<String>,
+    source: String,
+    working_directory: Option<PathBuf>,
+    direct_source_id: Option<String>,
+    force: Option<bool>,
+}
+
+/// Calls the handler of a method about plugins of the user.
+pub(super) fn user(call: &Call<'_>) -> Handled {
+    const METHODS: [&str; 13] = [
+        "plugins.list",
+        "plugins.install",
+        "plugins.uninstall",
+        "plugins.update",
+        "plugins.updateAll",
+        "plugins.enable",
+        "plugins.disable",
+        "plugins.marketplaces.list",
+        "plugins.marketplaces.add",
+        "plugins.marketplaces.remove",
+        "plugins.marketplaces.browse",
+        "plugins.marketplaces.refresh",
+        "plugins.builtin.set",
+    ];
+    let Some(method) = METHODS.into_iter().find(|method| *method == call.method) else {
+        return Err(RpcError::unknown_method(call.method).into());
+    };
+    if method == "plugins.builtin.set" {
+        return Err(CallError::failed(
+            "This server has no built-in plugins; pass them in pluginDirectories.",
+        ));
+    }
+    let params: Params = if method.ends_with("list") || method == "plugins.updateAll" {
+        Params::default()
+    } else {
+        call.parse()?
+    };
+    let runtime = call.runtime().clone();
+    call.later(async move {
+        let plugins = &runtime.plugins;
+        let base = params.working_directory.unwrap_or_else(|| runtime.options.cwd.clone());
+        let named = || params.name.clone().ok_or_else(|| CallError::invalid("`name` is required"));
+        let reply = match method {
+            "plugins.list" => plugins.list().await,
+            "plugins.install" => plugins.install(&params.source, &base).await,
+            "plugins.uninstall" => {
+                plugins.uninstall(named()?, params.direct_source_id).await.map(|()| void())
+            }
+            "plugins.update" => plugins.update(&named()?).await,
+            "plugins.updateAll" => plugins.update_all().await,
+            "plugins.enable" => plugins.set_enabled(params.names, true).await.map(|()| void()),
+            "plugins.disable" => plugins.set_enabled(params.names, false).await.map(|()| void()),
+            "plugins.marketplaces.list" => plugins.marketplaces().await,
+            "plugins.marketplaces.add" => plugins.add_marketplace(&params.source, &base).await,
+            "plugins.marketplaces.remove" => {
+                plugins.remove_marketplace(named()?, params.force.unwrap_or(false)).await
+            }
+            "plugins.marketplaces.browse" => plugins.browse(&named()?).await,
+            _ => plugins.refresh(params.name).await,
+        };
+        Ok(reply.map_err(CallError::failed)?)
+    })
+}

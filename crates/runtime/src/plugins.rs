@@ -1,0 +1,388 @@
+//! Plugins of the user: what is installed, and the local marketplaces that are known (`plugins.json` in the home).
+//!
+//! A plugin of a marketplace is used where it is. One that is installed from a directory is copied into the home, regular
+//! files only. Sessions with discovery use the skills of enabled plugins. Nothing is downloaded.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use baton_agent::blocking;
+use baton_files::json_file::JsonFile;
+use baton_skills::{Marketplace, Plugin, copy_plugin, source_id};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The marketplace that SDKs expect to be listed. It is on GitHub, so it cannot be used here.
+const DEFAULT: (&str, &str) = ("copilot-plugins", "github/copilot-plugins");
+/// Warning for plugins that were not installed from a marketplace.
+const DIRECT: &str =
+    "Installing a plugin from a directory is deprecated; add its marketplace, and install it from there.";
+
+/// Plugins of the user.
+pub struct Plugins {
+    file: JsonFile,
+    copies: PathBuf,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Content {
+    marketplaces: BTreeMap<String, PathBuf>,
+    installed: Vec<Installed>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Installed {
+    name: String,
+    /// Empty if it was installed from a directory.
+    marketplace: String,
+    version: Option<String>,
+    enabled: bool,
+    /// Where it is used.
+    path: PathBuf,
+    #[serde(default)]
+    direct_source_id: Option<String>,
+    /// Where it was copied from.
+    #[serde(default)]
+    installed_from: Option<PathBuf>,
+}
+
+impl Installed {
+    fn is_named(&self, name: &str) -> bool {
+        name == self.name || name == self.full_name()
+    }
+
+    fn full_name(&self) -> String {
+        format!("{}@{}", self.name, self.marketplace)
+    }
+
+    fn described(&self) -> Value {
+        let mut described =
+            json!({ "name": self.name, "marketplace": self.marketplace, "enabled": self.enabled });
+        let more = [
+            ("version", json!(self.version)),
+            ("directSourceId", json!(self.direct_source_id)),
+            ("installedFrom", json!(self.installed_from)),
+        ];
+        for (name, value) in more.into_iter().filter(|(_, value)| !value.is_null()) {
+            described[name] = value;
+        }
+        described
+    }
+}
+
+/// Where a plugin is installed from.
+enum Source {
+    Marketplace { plugin: String, marketplace: String },
+    Directory(PathBuf),
+}
+
+impl Plugins {
+    /// Names the file in a home; nothing is read yet.
+    #[must_use]
+    pub fn new(home: &Path) -> Self {
+        Self { file: JsonFile::new(home, "plugins.json"), copies: home.join("installed-plugins") }
+    }
+
+    /// Returns the directories of the plugins that sessions use. A file that cannot be read has none.
+    pub(crate) async fn enabled(&self) -> Vec<PathBuf> {
+        let content: Content = self.file.read().await.unwrap_or_else(|error| {
+            tracing::warn!("{error}");
+            Content::default()
+        });
+        content.installed.into_iter().filter(|plugin| plugin.enabled).map(|plugin| plugin.path).collect()
+    }
+
+    /// Lists the installed plugins.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub async fn list(&self) -> Result<Value, String> {
+        let content: Content = self.file.read().await?;
+        Ok(json!({ "plugins": content.installed.iter().map(Installed::described).collect::<Vec<_>>() }))
+    }
+
+    /// Installs a plugin: `plugin@marketplace`, or a directory.
+    ///
+    /// # Errors
+    /// When there is no such plugin, it cannot be used, or it would have to be downloaded.
+    pub async fn install(&self, source: &str, base: &Path) -> Result<Value, String> {
+        let content: Content = self.file.read().await?;
+        let installed = match parse_source(source, base, &content)? {
+            Source::Marketplace { plugin, marketplace } => {
+                let root = root_of(&content, &marketplace)?;
+                let found = reading(move || Marketplace::load(&root)?.plugin(&plugin)).await?;
+                let enabled = true;
+                Installed {
+                    name: found.name,
+                    marketplace,
+                    version: found.version,
+                    enabled,
+                    path: found.root,
+                    direct_source_id: None,
+                    installed_from: None,
+                }
+            }
+            Source::Directory(directory) => self.copy(directory).await?,
+        };
+        let skills = count_skills(installed.path.clone()).await?;
+        let mut reply = json!({ "plugin": installed.described(), "skillsInstalled": skills });
+        if installed.marketplace.is_empty() {
+            reply["deprecationWarning"] = json!(DIRECT);
+        }
+        let edit = move |content: &mut Content| {
+            content.installed.retain(|known| known.full_name() != installed.full_name());
+            content.installed.push(installed);
+        };
+        self.file.edit(edit).await?;
+        Ok(reply)
+    }
+
+    /// Copies a plugin into the home.
+    async fn copy(&self, directory: PathBuf) -> Result<Installed, String> {
+        let from = directory.clone();
+        let plugin = reading(move || Plugin::load(&from)).await?;
+        let id = source_id(&directory);
+        let target = self.copies.join(&id);
+        let (from, to) = (directory.clone(), target.clone());
+        let copied = tokio::task::spawn_blocking(move || copy_plugin(&from, &to)).await;
+        copied.map_err(|_| "the copy was aborted; see the server log".to_owned()).flatten()?;
+        Ok(Installed {
+            name: plugin.name,
+            marketplace: String::new(),
+            version: plugin.version,
+            enabled: true,
+            path: target,
+            direct_source_id: Some(id),
+            installed_from: Some(directory),
+        })
+    }
+
+    /// Removes a plugin from the list.
+    ///
+    /// # Errors
+    /// When it is not installed.
+    pub async fn uninstall(&self, name: String, direct_source_id: Option<String>) -> Result<(), String> {
+        let missing = format!("Plugin \"{name}\" is not installed");
+        let is_it = move |plugin: &Installed| {
+            plugin.is_named(&name)
+                && (direct_source_id.is_none() || plugin.direct_source_id == direct_source_id)
+        };
+        let edit = move |content: &mut Content| {
+            let before = content.installed.len();
+            content.installed.retain(|plugin| !is_it(plugin));
+            before != content.installed.len()
+        };
+        let removed = self.file.edit(edit).await?;
+        if removed { Ok(()) } else { Err(missing) }
+    }
+
+    /// Uses plugins, or stops using them. Unknown names change nothing.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub async fn set_enabled(&self, names: Vec<String>, enabled: bool) -> Result<(), String> {
+        let edit = move |content: &mut Content| {
+            for plugin in &mut content.installed {
+                if names.iter().any(|name| plugin.is_named(name)) {
+                    plugin.enabled = enabled;
+                }
+            }
+        };
+        self.file.edit(edit).await
+    }
+
+    /// Reads a plugin again from where it was installed.
+    ///
+    /// # Errors
+    /// When it is not installed, or cannot be read any more.
+    pub async fn update(&self, name: &str) -> Result<Value, String> {
+        let content: Content = self.file.read().await?;
+        let known = content.installed.iter().find(|plugin| plugin.is_named(name)).cloned();
+        let known = known.ok_or_else(|| format!("Plugin \"{name}\" is not installed"))?;
+        let source = match &known.installed_from {
+            Some(directory) => directory.display().to_string(),
+            None => known.full_name(),
+        };
+        let reply = self.install(&source, Path::new("/")).await?;
+        if !known.enabled {
+            self.set_enabled(vec![known.full_name()], false).await?;
+        }
+        let mut updated = json!({ "skillsInstalled": reply["skillsInstalled"] });
+        let versions =
+            [("previousVersion", json!(known.version)), ("newVersion", reply["plugin"]["version"].clone())];
+        for (name, version) in versions.into_iter().filter(|(_, version)| !version.is_null()) {
+            updated[name] = version;
+        }
+        Ok(updated)
+    }
+
+    /// Updates all plugins. One that fails does not affect the others.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub async fn update_all(&self) -> Result<Value, String> {
+        let content: Content = self.file.read().await?;
+        let mut results = Vec::new();
+        for plugin in content.installed {
+            let mut result = match self.update(&plugin.full_name()).await {
+                Ok(mut updated) => {
+                    updated["success"] = json!(true);
+                    updated
+                }
+                Err(error) => json!({ "success": false, "error": error }),
+            };
+            (result["name"], result["marketplace"]) = (json!(plugin.name), json!(plugin.marketplace));
+            results.push(result);
+        }
+        Ok(json!({ "results": results }))
+    }
+
+    /// Lists the marketplaces.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub async fn marketplaces(&self) -> Result<Value, String> {
+        let content: Content = self.file.read().await?;
+        let default =
+            json!({ "name": DEFAULT.0, "source": format!("GitHub: {}", DEFAULT.1), "isDefault": true });
+        let local = content.marketplaces.iter().map(|(name, path)| {
+            json!({ "name": name, "source": format!("Local: {}", path.display()), "isDefault": false })
+        });
+        Ok(json!({ "marketplaces": std::iter::once(default).chain(local).collect::<Vec<_>>() }))
+    }
+
+    /// Adds a marketplace in a directory. Replies its name.
+    ///
+    /// # Errors
+    /// When it cannot be read, or one of that name is known.
+    pub async fn add_marketplace(&self, source: &str, base: &Path) -> Result<Value, String> {
+        if is_remote(source) {
+            return Err(format!("{source} is not on this machine; clone it, and add its directory"));
+        }
+        let path = base.join(source);
+        let root = path.clone();
+        let found = reading(move || Marketplace::load(&root)).await?;
+        let name = found.name.clone();
+        let edit = move |content: &mut Content| {
+            if found.name == DEFAULT.0 || content.marketplaces.contains_key(&found.name) {
+                return Err(format!("Marketplace \"{}\" already registered", found.name));
+            }
+            content.marketplaces.insert(found.name, path);
+            Ok(())
+        };
+        self.file.edit(edit).await??;
+        Ok(json!({ "name": name }))
+    }
+
+    /// Removes a marketplace. Without force, one whose plugins are installed stays.
+    ///
+    /// # Errors
+    /// When it is not known, or is the default one.
+    pub async fn remove_marketplace(&self, name: String, force: bool) -> Result<Value, String> {
+        if name == DEFAULT.0 {
+            return Err(format!("Marketplace \"{name}\" is the default one and cannot be removed"));
+        }
+        let edit = move |content: &mut Content| {
+            if !content.marketplaces.contains_key(&name) {
+                return Err(format!("Marketplace \"{name}\" not found"));
+            }
+            let dependent = content.installed.iter().filter(|plugin| plugin.marketplace == name);
+            let dependent: Vec<String> = dependent.map(|plugin| plugin.name.clone()).collect();
+            if !dependent.is_empty() && !force {
+                return Ok(json!({ "removed": false, "dependentPlugins": dependent }));
+            }
+            content.marketplaces.remove(&name);
+            content.installed.retain(|plugin| plugin.marketplace != name);
+            Ok(json!({ "removed": true }))
+        };
+        self.file.edit(edit).await?
+    }
+
+    /// Lists the plugins of a marketplace.
+    ///
+    /// # Errors
+    /// When it is not known, or cannot be read.
+    pub async fn browse(&self, name: &str) -> Result<Value, String> {
+        let root = root_of(&self.file.read().await?, name)?;
+        let found = reading(move || Marketplace::load(&root)).await?;
+        let listed = found.plugins.iter().map(|plugin| {
+            let mut listed = json!({ "name": plugin.name });
+            for (name, text) in [("description", &plugin.description), ("version", &plugin.version)] {
+                if let Some(text) = text {
+                    listed[name] = json!(text);
+                }
+            }
+            listed
+        });
+        Ok(json!({ "plugins": listed.collect::<Vec<_>>() }))
+    }
+
+    /// Reads marketplaces again: one, or all.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub async fn refresh(&self, name: Option<String>) -> Result<Value, String> {
+        let content: Content = self.file.read().await?;
+        let names = match name {
+            Some(name) => vec![name],
+            None => content.marketplaces.keys().cloned().collect(),
+        };
+        let mut results = Vec::new();
+        for name in names {
+            results.push(match self.browse(&name).await {
+                Ok(_) => json!({ "name": name, "success": true }),
+                Err(error) => json!({ "name": name, "success": false, "error": error }),
+            });
+        }
+        Ok(json!({ "results": results }))
+    }
+}
+
+async fn reading<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    blocking::run(work).await.map_err(|error| error.to_string())?
+}
+
+async fn count_skills(root: PathBuf) -> Result<usize, String> {
+    reading(move || Ok(Plugin::load(&root)?.skills().skills.len())).await
+}
+
+fn root_of(content: &Content, marketplace: &str) -> Result<PathBuf, String> {
+    if marketplace == DEFAULT.0 {
+        return Err(format!(
+            "Marketplace \"{marketplace}\" is on GitHub; this server uses local marketplaces only. Clone {} and add its \
+             directory.",
+            DEFAULT.1
+        ));
+    }
+    let root = content.marketplaces.get(marketplace).cloned();
+    root.ok_or_else(|| format!("Marketplace \"{marketplace}\" not found"))
+}
+
+fn is_remote(source: &str) -> bool {
+    let is_repository = !source.starts_with(['/', '.', '~']) && source.split('/').count() == 2;
+    source.contains("://") || source.starts_with("git@") || is_repository
+}
+
+fn parse_source(source: &str, base: &Path, content: &Content) -> Result<Source, String> {
+    if let Some((plugin, marketplace)) = source.rsplit_once('@')
+        && !source.contains('/')
+    {
+        let (plugin, marketplace) = (plugin.to_owned(), marketplace.to_owned());
+        return Ok(match marketplace.is_empty() {
+            // An installed plugin without a marketplace.
+            true => match content.installed.iter().find(|known| known.name == plugin) {
+                Some(Installed { installed_from: Some(from), .. }) => Source::Directory(from.clone()),
+                _ => return Err(format!("Plugin \"{plugin}\" is not installed")),
+            },
+            false => Source::Marketplace { plugin, marketplace },
+        });
+    }
+    if is_remote(source) {
+        return Err(format!("{source} is not on this machine; clone it, and install its directory"));
+    }
+    Ok(Source::Directory(base.join(source)))
+}
