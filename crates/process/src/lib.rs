@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use instance::Instance;
 pub use ledger::Ledger;
-pub use reaper::reap;
+pub use reaper::{reap, reap_server};
 pub use supervised::{Supervised, TreeHandle};
 pub use table::Identity;
 pub use tree::{TAG_VARIABLE, end_tagged};
