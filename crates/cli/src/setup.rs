@@ -14,6 +14,7 @@ use baton_store::{Store, StoreError};
 use tokio::time::timeout;
 
 use crate::config::{Config, Environment, StoreChoice};
+use crate::landing;
 use crate::signals::{FirstSignal, Interrupts};
 use crate::tool_environment::Filter;
 
@@ -119,6 +120,7 @@ fn secure_home(home: &Path) {
 pub(crate) fn server(options: Options, store: &SessionStore) -> Arc<Runtime> {
     let server = Runtime::new(options, store.shared());
     server.secure_sessions();
+    landing::offer(&server);
     server
 }
 
@@ -147,6 +149,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         cwd: std::env::current_dir().context("cannot read the current directory")?,
         endpoint: config.endpoint.value.clone(),
         engines: config.engines.clone().into_iter().map(|(name, table)| (name, table.into())).collect(),
+        mcp_servers: config.mcp_servers.clone(),
         record: environment.get(crate::record::RECORD).map(Into::into),
         reveal_endpoint: environment.get("COPILOT_ALLOW_GET_PROVIDER_ENDPOINT") == Some("true"),
         account,

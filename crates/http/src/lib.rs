@@ -13,12 +13,15 @@ mod guard;
 mod linger;
 mod listen;
 mod metrics;
+mod oauth;
 mod readiness;
 mod replay;
 mod sse;
 mod tls;
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -26,7 +29,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use tokio::sync::Semaphore;
 
-pub use self::api::openapi;
+pub use self::api::describe_api;
 use self::guard::RateLimit;
 pub use self::listen::HttpListener;
 use self::metrics::Metrics;
@@ -87,6 +90,14 @@ pub(crate) struct Door {
     pub(crate) streams: Arc<Semaphore>,
     readiness: Readiness,
     rate: RateLimit,
+    /// Whether a listener has TLS.
+    has_tls: AtomicBool,
+}
+
+impl Door {
+    pub(crate) fn has_tls(&self) -> bool {
+        self.has_tls.load(Ordering::Relaxed)
+    }
 }
 
 type Shared = Arc<Door>;
@@ -108,6 +119,7 @@ impl HttpDoor {
             streams: Arc::new(Semaphore::new(options.max_streams)),
             readiness: Readiness::default(),
             rate: RateLimit::new(options.requests_per_second),
+            has_tls: AtomicBool::new(false),
             options,
         });
         Self { door, mounted: Router::new() }
@@ -131,12 +143,38 @@ impl HttpDoor {
     /// When the listener fails permanently.
     pub async fn serve(&self, listener: HttpListener) -> std::io::Result<()> {
         self.door.runtime.reap();
+        self.land(&listener);
         listen::serve(&self.door, self.routes(), listener).await
+    }
+
+    /// Lets browsers return to this door after logins.
+    fn land(&self, listener: &HttpListener) {
+        let (scheme, listener) = match listener {
+            HttpListener::Tcp(listener) => ("http", listener),
+            HttpListener::Tls(listener, _) => {
+                self.door.has_tls.store(true, Ordering::Relaxed);
+                ("https", listener)
+            }
+            HttpListener::Socket(_) => return,
+        };
+        let Ok(address) = listener.local_addr() else { return };
+        // A wildcard address is reached by its loopback address as well.
+        let host = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() || ip.is_loopback() => "127.0.0.1".to_owned(),
+            IpAddr::V6(ip) if ip.is_unspecified() || ip.is_loopback() => "[::1]".to_owned(),
+            _ => return,
+        };
+        let landing = format!("{scheme}://{host}:{}{}", address.port(), oauth::CALLBACK);
+        self.door.runtime.logins.set_landing(Arc::new(move || {
+            let landing = Some(landing.clone());
+            Box::pin(async move { landing })
+        }));
     }
 
     fn routes(&self) -> Router {
         Router::new()
             .merge(api::routes())
+            .route(oauth::CALLBACK, axum::routing::get(oauth::callback))
             .with_state(self.door.clone())
             .merge(self.mounted.clone())
             .fallback(error::unknown_path)

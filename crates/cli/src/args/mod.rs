@@ -1,6 +1,7 @@
 //! The command line.
 
 mod attach;
+mod mcp;
 mod operate;
 mod record;
 mod run;
@@ -15,6 +16,7 @@ use clap_complete::Shell;
 use crate::logging::LogFormat;
 
 pub(crate) use self::attach::AttachArgs;
+pub(crate) use self::mcp::{AddArgs, McpCommand, Scope as McpScope, Transport as McpTransport};
 pub(crate) use self::operate::{
     AuditArgs, BackupArgs, CopyArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServersArgs,
     ServiceCommand, StopArgs, StoreCommand,
@@ -131,6 +133,9 @@ pub(crate) enum Command {
     /// Copy sessions between stores
     #[command(subcommand)]
     Store(StoreCommand),
+    /// List, add, remove, test and trust MCP servers, whose tools sessions use
+    #[command(subcommand, after_help = mcp::EXAMPLES)]
+    Mcp(McpCommand),
     /// Stop the running server of this home, and wait until it has stopped
     #[command(after_help = operate::STOP_NOTES)]
     Stop(StopArgs),

@@ -21,7 +21,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::Runtime;
 use crate::owner;
-use crate::session::{Handle, Mail, Peers};
+use crate::session::{ActorMessage, Handle, Peers};
 
 /// Time between two looks at one's own pulse.
 const LOOK: Duration = Duration::from_millis(100);
@@ -228,7 +228,7 @@ impl Runtime {
             let stop = cluster.must_stop();
             if stop && !was_stopped {
                 tracing::error!("no contact with the store; stopping all work until there is");
-                self.registry.all().iter().for_each(|handle| drop(handle.send(Mail::StepDown)));
+                self.registry.all().iter().for_each(|handle| drop(handle.send(ActorMessage::StepDown)));
             }
             if was_stopped && !stop {
                 tracing::info!("in contact with the store again");

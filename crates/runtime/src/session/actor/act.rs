@@ -14,7 +14,7 @@ use crate::crash::CrashPoint;
 use crate::session::ask::ReplyMessage;
 use crate::session::failure::Failure;
 use crate::session::hub::Published;
-use crate::session::mail::{FromWork, Mail};
+use crate::session::message::{ActorMessage, FromWork};
 use crate::work;
 
 impl Actor {
@@ -98,7 +98,7 @@ impl Actor {
     async fn start(&mut self, id: WorkId, work: Work) {
         if self.runtime.cluster.as_ref().is_some_and(Cluster::is_fenced) {
             // Another server may soon have the session: what it would run must not run here, too.
-            return drop(self.mailbox.send(Mail::StepDown));
+            return drop(self.mailbox.send(ActorMessage::StepDown));
         }
         if let Work::PreparePrompt { prompt, .. } = &work {
             self.conversation.take_headers(&self.session, *prompt);
@@ -112,7 +112,7 @@ impl Actor {
                 Work::Ask { .. } => WorkResult::AskFailed(Box::new(error.into())),
                 _ => WorkResult::Drive(Err(error)),
             };
-            return drop(self.mailbox.send(Mail::Work(FromWork::Finished(id, Box::new(failed)))));
+            return drop(self.mailbox.send(ActorMessage::Work(FromWork::Finished(id, Box::new(failed)))));
         }
         let span = self.work_span(&work);
         let token = CancellationToken::new();

@@ -27,7 +27,7 @@ use crate::crash::CrashPoint;
 use crate::mcp::SessionMcp;
 use crate::session::failure::Failure;
 use crate::session::hub::{Batch, Hub, Port, Published, Residence};
-use crate::session::mail::{How, Joined, Joining, Mail};
+use crate::session::message::{ActorMessage, JoinKind, JoinReply, JoinRequest};
 use crate::session::remote::{FromOwner, Link, edge};
 use crate::session::settings::Settings;
 use crate::session::stored_settings;
@@ -44,12 +44,12 @@ const PAGE: usize = 512;
 
 /// Both ends of a session's mailbox.
 pub(crate) struct Mailbox {
-    pub(crate) sender: mpsc::UnboundedSender<Mail>,
-    pub(crate) receiver: mpsc::UnboundedReceiver<Mail>,
+    pub(crate) sender: mpsc::UnboundedSender<ActorMessage>,
+    pub(crate) receiver: mpsc::UnboundedReceiver<ActorMessage>,
 }
 
 /// Clients of a session by their ids, with what they brought and their ports.
-pub(crate) type Attached = BTreeMap<ClientId, (Joining, Arc<dyn Port>)>;
+pub(crate) type Attached = BTreeMap<ClientId, (JoinRequest, Arc<dyn Port>)>;
 
 /// A session that this server has lost, with the clients for which it is to be found again.
 pub(crate) struct Survivors {
@@ -79,10 +79,10 @@ fn again_if_held(taken: Result<Opened, StoreError>) -> Result<Result<Located, St
 }
 
 /// Returns what a client brought, for attaching it again: its work continues, and the history does not grow.
-pub(crate) fn rejoining(mut joining: Joining) -> Joining {
+pub(crate) fn rejoining(mut joining: JoinRequest) -> JoinRequest {
     joining.params.continue_pending_work = Some(true);
     joining.params.disable_resume = Some(true);
-    joining.how = How::Resumed;
+    joining.kind = JoinKind::Resume;
     joining
 }
 
@@ -100,7 +100,7 @@ struct Created {
     port: Arc<dyn Port>,
     outputs: Vec<Output>,
     bodies: Vec<Bytes>,
-    reply: oneshot::Sender<Result<Joined, Failure>>,
+    reply: oneshot::Sender<Result<JoinReply, Failure>>,
     attached: Attached,
 }
 
@@ -108,9 +108,9 @@ impl Loading {
     /// Creates the session with its first client, in one write, and runs its actor.
     pub(crate) async fn create(
         self,
-        joining: Joining,
+        joining: JoinRequest,
         port: Arc<dyn Port>,
-        reply: oneshot::Sender<Result<Joined, Failure>>,
+        reply: oneshot::Sender<Result<JoinReply, Failure>>,
     ) {
         let mut session = Session::new(self.id.clone());
         let mut settings = Settings::default();
@@ -459,8 +459,8 @@ impl Actor {
             let returned = !attached.is_empty();
             for (_, (joining, port)) in attached {
                 let reply = oneshot::channel().0;
-                let mail = Mail::Join(Box::new(rejoining(joining)), port, reply);
-                if self.take_mail(mail).await.is_break() {
+                let mail = ActorMessage::Join(Box::new(rejoining(joining)), port, reply);
+                if self.take_message(mail).await.is_break() {
                     return;
                 }
             }
@@ -490,12 +490,12 @@ impl Actor {
     /// Attaches a client, unless the store cannot record it.
     pub(super) async fn join(
         &mut self,
-        joining: &Joining,
+        joining: &JoinRequest,
         port: Arc<dyn Port>,
-    ) -> Result<Joined, StoreError> {
-        let arrival = match joining.how {
-            How::Made => Arrival::Made,
-            How::Resumed => self.resumed(&joining.params).await,
+    ) -> Result<JoinReply, StoreError> {
+        let arrival = match joining.kind {
+            JoinKind::Create => Arrival::Made,
+            JoinKind::Resume => self.resumed(&joining.params).await,
         };
         let before = (self.session.clone(), self.settings.clone());
         Arc::make_mut(&mut self.settings).merge(joining.client, &joining.params, joining.legacy);
@@ -550,8 +550,8 @@ impl Actor {
         }
     }
 
-    pub(super) fn joined(&self) -> Joined {
-        Joined { elicitation: self.session.live.clients.values().any(|client| client.elicitation) }
+    pub(super) fn joined(&self) -> JoinReply {
+        JoinReply { elicitation: self.session.live.clients.values().any(|client| client.elicitation) }
     }
 }
 

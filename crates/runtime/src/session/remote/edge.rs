@@ -21,7 +21,7 @@ use crate::session::actor::{Attached, LINGER, Loading, Survivors, rejoining};
 use crate::session::ask::{AskMessage, Inspect};
 use crate::session::failure::Failure;
 use crate::session::hub::{Batch, Port, Residence};
-use crate::session::mail::{Joined, Joining, Mail};
+use crate::session::message::{ActorMessage, JoinReply, JoinRequest};
 use crate::session::respond::Responder;
 
 /// Why an edge ends.
@@ -53,10 +53,10 @@ struct InFlight {
 
 /// A client that is being attached.
 struct JoinInFlight {
-    joining: Box<Joining>,
+    joining: Box<JoinRequest>,
     port: Arc<dyn Port>,
     /// Receives the result; none for a client that was attached before.
-    reply: Option<oneshot::Sender<Result<Joined, Failure>>>,
+    reply: Option<oneshot::Sender<Result<JoinReply, Failure>>>,
     is_attached: bool,
 }
 
@@ -142,42 +142,45 @@ impl Edge {
     }
 
     /// Sends a message of this server on. Returns `false` if the session ends here.
-    fn take(&mut self, mail: Mail) -> bool {
+    fn take(&mut self, mail: ActorMessage) -> bool {
         match mail {
-            Mail::Ask(ask, responder) => {
+            ActorMessage::Ask(ask, responder) => {
                 let id = self.next();
                 let ask = Box::new(ask);
                 let again = ask.is_repeatable().then(|| ask.clone());
                 self.asks.insert(id, InFlight { responder, ask: again });
                 drop(self.to_owner.send(ToOwner::Ask { id, ask }));
             }
-            Mail::Join(joining, port, reply) => self.join(joining, port, Some(reply)),
-            Mail::Leave(client) => {
+            ActorMessage::Join(joining, port, reply) => self.join(joining, port, Some(reply)),
+            ActorMessage::Leave(client) => {
                 self.loading.hub.detach(client);
                 self.attached.remove(&client);
                 self.joins.retain(|_, join| join.joining.client != client);
                 drop(self.to_owner.send(ToOwner::Leave { client }));
             }
-            Mail::Vanish(done) => {
+            ActorMessage::Vanish(done) => {
                 let id = self.next();
                 self.vanishing.insert(id, done);
                 drop(self.to_owner.send(ToOwner::Vanish { id }));
             }
-            Mail::Stop(done) => {
+            ActorMessage::Stop(done) => {
                 let _ = done.send(());
                 return false;
             }
             // Only an actor has work, and only its own tasks send these.
-            Mail::Work(_) | Mail::Compact(_) | Mail::Compacted(_) | Mail::StepDown => {}
+            ActorMessage::Work(_)
+            | ActorMessage::Compact(_)
+            | ActorMessage::Compacted(_)
+            | ActorMessage::StepDown => {}
         }
         true
     }
 
     fn join(
         &mut self,
-        joining: Box<Joining>,
+        joining: Box<JoinRequest>,
         port: Arc<dyn Port>,
-        reply: Option<oneshot::Sender<Result<Joined, Failure>>>,
+        reply: Option<oneshot::Sender<Result<JoinReply, Failure>>>,
     ) {
         let id = self.next();
         // A client that was attached before kept its port in the hub.
@@ -217,7 +220,7 @@ impl Edge {
         }
     }
 
-    fn joined(&mut self, id: u64, result: Result<Joined, Failure>) {
+    fn joined(&mut self, id: u64, result: Result<JoinReply, Failure>) {
         let Some(JoinInFlight { joining, port, reply, is_attached }) = self.joins.remove(&id) else { return };
         let client = joining.client;
         match &result {
@@ -285,14 +288,18 @@ impl Edge {
         );
         for (_, InFlight { responder, ask }) in std::mem::take(&mut self.asks) {
             match ask {
-                Some(ask) => drop(self.loading.mailbox.sender.send(Mail::Ask(*ask, responder))),
+                Some(ask) => drop(self.loading.mailbox.sender.send(ActorMessage::Ask(*ask, responder))),
                 None => responder.reply(Err(lost_ask())),
             }
         }
         for (_, join) in std::mem::take(&mut self.joins) {
             match join.reply {
                 Some(reply) => {
-                    drop(self.loading.mailbox.sender.send(Mail::Join(join.joining, join.port, reply)));
+                    drop(self.loading.mailbox.sender.send(ActorMessage::Join(
+                        join.joining,
+                        join.port,
+                        reply,
+                    )));
                 }
                 None => drop(self.attached.insert(join.joining.client, (*join.joining, join.port))),
             }

@@ -25,7 +25,7 @@ pub use self::owner::serve;
 use super::ask::{ActorAsk, AskMessage, BesideAsk, ReplyMessage};
 use super::failure::Failure;
 use super::hub::{Batch, Published};
-use super::mail::{Joined, Joining};
+use super::message::{JoinReply, JoinRequest};
 
 /// Message of an edge to the owner of a session.
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub enum ToOwner {
         /// Number of the join, for its reply.
         id: u64,
         /// The client.
-        joining: Box<Joining>,
+        joining: Box<JoinRequest>,
     },
     /// Detaches a client of the edge.
     Leave {
@@ -101,7 +101,7 @@ pub enum FromOwner {
         /// Number of the join.
         id: u64,
         /// The result.
-        result: Result<Joined, Failure>,
+        result: Result<JoinReply, Failure>,
     },
     /// Calls a client of the edge.
     Call {

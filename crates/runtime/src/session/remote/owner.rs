@@ -17,7 +17,7 @@ use super::{CallRefused, EdgeLink, FromOwner, RemoteEvent, ToOwner};
 use crate::Runtime;
 use crate::session::Handle;
 use crate::session::hub::{Batch, Port, Residence};
-use crate::session::mail::Mail;
+use crate::session::message::ActorMessage;
 use crate::session::respond::Responder;
 
 type ToEdge = mpsc::UnboundedSender<FromOwner>;
@@ -89,7 +89,7 @@ impl Edge {
                     drop(to_edge.send(FromOwner::Reply { id, result: reply.map(Box::new) }));
                 });
                 // A responder that is dropped replies, too.
-                drop(self.handle.send(Mail::Ask(*ask, responder)));
+                drop(self.handle.send(ActorMessage::Ask(*ask, responder)));
             }
             ToOwner::Join { id, joining } => {
                 let client = joining.client;
