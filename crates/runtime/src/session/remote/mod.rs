@@ -177,6 +177,8 @@ const METHODS: &[&str] = &[
     "systemMessage.transform",
     "providerToken.getToken",
     "userInput.request",
+    "skillProvider.list",
+    "skillProvider.read",
     "exitPlanMode.request",
     "autoModeSwitch.request",
 ];
