@@ -89,6 +89,11 @@ class Home:
             "COPILOT_API_URL": model.url,
             "NO_PROXY": "127.0.0.1,localhost",
         }
+        if base := os.environ.get("BATON_CRASH_POSTGRES"):
+            name = self.path.name.replace("-", "_")
+            create = ["psql", "-qX", f"{base}&dbname=postgres", "-c", f'CREATE DATABASE "{name}"']
+            subprocess.run(create, check=True)
+            self.env["BATON_STORE"] = f"{base}&dbname={name}"
         #: While this file exists, the stubborn command ends like any other.
         self.well_behaved = self.path / "well_behaved"
         self.witness = Witness()

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use baton_model::catalog;
 use baton_model::http::{HttpClient, Patience};
+use baton_postgres::PostgresStore;
 use baton_runtime::ServerEndpoint;
 use baton_runtime::mcp::ServerCatalogue;
-use baton_store::Store;
 use serde::Serialize;
 
 use crate::args::{Cli, DoctorArgs, ModelArgs};
 use crate::config::{self, Config, Environment};
+use crate::setup::SessionStore;
 use crate::{mcp, setup, terminal};
 
 /// The result of one check.
@@ -39,14 +40,14 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
     let findings = setup::run(async {
-        let mut findings = vec![
-            home(&config.home.value),
-            store(&config).await,
+        let mut findings = vec![home(&config.home.value)];
+        findings.extend(store(&config).await);
+        findings.extend([
             model(&config, &environment).await,
             local(&LOCAL_SERVERS).await,
             program("bash", "the shell tool falls back to sh", &environment),
             program("git", "sessions work without it, but models often use it", &environment),
-        ];
+        ]);
         if let Ok(options) = setup::options(&config, &environment) {
             findings.extend(baton_runtime::probe_engines(&options).await.into_iter().map(engine));
         }
@@ -90,25 +91,66 @@ fn home(path: &Path) -> Finding {
     }
 }
 
-async fn store(config: &Config) -> Finding {
+/// Checks a database, and the settings on which the promises depend.
+async fn database(store: &PostgresStore) -> Finding {
+    let what = "store";
+    let report = match store.check().await {
+        Ok(report) => report,
+        Err(error) => return Finding { what, state: State::Bad, detail: error.to_string(), advice: None },
+    };
+    let detail = format!("PostgreSQL {} at {}", report.version, store.location());
+    let finding =
+        |state, advice: &str| Finding { what, state, detail: detail.clone(), advice: Some(advice.into()) };
+    if report.fsync == "off" || report.full_page_writes == "off" {
+        return finding(
+            State::Bad,
+            "fsync or full_page_writes is off: a crash of its machine can destroy the database; turn them on",
+        );
+    }
+    match report.synchronous_commit.as_str() {
+        "off" => finding(
+            State::Bad,
+            "synchronous_commit is off: acknowledged prompts can be lost when the database crashes; set it to on",
+        ),
+        "local" if report.standbys > 0 => {
+            finding(State::Note, "synchronous_commit is local: a failover can lose acknowledged prompts")
+        }
+        _ if report.standbys > 0 && report.synchronous_standbys == 0 => finding(
+            State::Note,
+            "no standby is synchronous: a failover can lose acknowledged prompts; set synchronous_standby_names",
+        ),
+        _ => Finding { what, state: State::Good, detail: detail.clone(), advice: None },
+    }
+}
+
+async fn store(config: &Config) -> Vec<Finding> {
     let what = "sessions";
-    let store = setup::store(config, None);
+    let bad = |detail, advice| Finding { what, state: State::Bad, detail, advice };
+    let store = match setup::store(config, None) {
+        Ok(store) => store,
+        Err(error) => return vec![bad(format!("{error:#}"), None)],
+    };
+    let mut findings = Vec::new();
+    if let SessionStore::Database(store) = &store {
+        findings.push(database(store).await);
+        if findings.iter().any(|found| found.state == State::Bad && found.advice.is_none()) {
+            return findings;
+        }
+    }
     let listed = store.list().await;
     // Nothing was written, so a failed close loses nothing.
     let _ = store.close().await;
-    match listed {
+    findings.push(match listed {
         Ok(sessions) => {
             let bytes: u64 = sessions.iter().map(|session| session.size).sum();
             let detail = format!("{} stored, {} KB of events", sessions.len(), bytes / 1024);
             Finding { what, state: State::Good, detail, advice: None }
         }
-        Err(error) => Finding {
-            what,
-            state: State::Bad,
-            detail: error.to_string(),
-            advice: Some("nothing was changed; the message above says what to do".into()),
-        },
-    }
+        Err(error) => {
+            bad(error.to_string(), Some("nothing was changed; the message above says what to do".into()))
+        }
+    });
+    findings
 }
 
 async fn model(config: &Config, environment: &Environment) -> Finding {

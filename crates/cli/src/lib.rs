@@ -4,6 +4,7 @@
 mod args;
 mod attach;
 mod client;
+mod cluster;
 mod config;
 mod discovery;
 mod doctor;
@@ -62,6 +63,8 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Mcp(command)) => mcp::mcp(cli, command),
         Some(Command::Stop(args)) => operate::stop(cli, args),
         Some(Command::Backup(args)) => operate::backup(cli, args),
+        Some(Command::Servers(args)) => cluster::servers(cli, args),
+        Some(Command::Store(command)) => operate::store(cli, command),
         Some(Command::Restore(args)) => operate::restore(cli, args),
         Some(Command::Grants(command)) => operate::grants(cli, command),
         Some(Command::Audit(args)) => operate::audit(cli, args),

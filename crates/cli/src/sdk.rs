@@ -7,9 +7,9 @@ use anyhow::Context;
 use baton_rpc::RpcDoor;
 use tokio::net::TcpListener;
 
-use crate::args::{Cli, ModelArgs};
+use crate::args::{Cli, ModelArgs, PeerArgs};
 use crate::config::{self, Config, Environment};
-use crate::{file_limit, logging, setup, terminal};
+use crate::{cluster, file_limit, logging, setup, terminal};
 
 /// Serves until the SDK closes standard input or sends a signal.
 pub(crate) fn serve(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -34,8 +34,9 @@ fn serve_sdk(cli: &Cli, config: &Config, environment: &Environment) -> anyhow::R
     options.secrets.extend(rpc.token.clone());
     file_limit::share(&mut rpc.limits, None);
     setup::run(async {
-        let store = setup::store(config, options.crash.clone());
+        let store = setup::store(config, options.crash.clone())?;
         let server = setup::server(options, &store);
+        cluster::enter(&server, config, environment, &PeerArgs::default()).await?;
         let door = RpcDoor::new(&server, rpc);
         let serving = async {
             if stdio {

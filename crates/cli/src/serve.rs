@@ -20,7 +20,7 @@ use crate::args::{Cli, ServeArgs};
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
 use crate::logging::LogFormat;
-use crate::{file_limit, logging, setup, terminal};
+use crate::{cluster, file_limit, logging, setup, terminal};
 
 pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
@@ -46,9 +46,10 @@ fn serve_configured(
     file_limit::share(&mut rpc.limits, Some(&mut http));
     let doors = DoorOptions { rpc, http, tls, workspaces: config.workspaces.value.clone() };
     setup::run(async {
-        let store = setup::store(config, options.crash.clone());
+        let store = setup::store(config, options.crash.clone())?;
         let server = setup::server(options, &store);
         let stop_signal = setup::stop_signal();
+        cluster::enter(&server, config, environment, &args.peer).await?;
         let listeners = Listeners::open(args, config, &server, doors).await?;
         let running = listeners.running_server(token_file).with_endpoint(&config.endpoint.value);
         let published = running.publish(&config.home.value)?;

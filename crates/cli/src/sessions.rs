@@ -29,8 +29,8 @@ pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<E
     logging::start(&config);
     let crash = setup::crash_plan(&environment)?;
     setup::run(async {
-        let sqlite = setup::store(&config, crash.clone());
-        let store: Arc<dyn Store> = sqlite.clone();
+        let opened = setup::store(&config, crash.clone())?;
+        let store = opened.shared();
         let done = match command {
             SessionsCommand::List { here, limit, json } => list::list(&*store, *here, *limit, *json).await,
             SessionsCommand::Search { text, limit, json } => {
@@ -38,7 +38,7 @@ pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<E
             }
             SessionsCommand::Show { id, json } => show_session(&*store, id, *json).await,
             SessionsCommand::Rename { id, name } => {
-                rename::rename(&sqlite, &config, &environment, id, name).await
+                rename::rename(&opened, &config, &environment, id, name).await
             }
             SessionsCommand::Export { id, output, html } => {
                 export(&*store, id, output.as_deref(), *html).await
@@ -48,7 +48,7 @@ pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<E
             }
             SessionsCommand::Delete { ids, yes } => delete(&*store, &config.home.value, ids, *yes).await,
         };
-        sqlite.close().await?;
+        opened.close().await?;
         done
     })
 }

@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
+use baton_postgres::PostgresStore;
 use baton_rpc::RpcOptions;
 use baton_runtime::{Account, CrashPlan, CrashPoint, Options, Runtime, ServerEndpoint};
 use baton_store::sqlite::{Migration, SqliteStore};
+use baton_store::{Store, StoreError};
 use tokio::time::timeout;
 
-use crate::config::{Config, Environment};
+use crate::config::{Config, Environment, StoreChoice};
 use crate::landing;
 use crate::signals::{FirstSignal, Interrupts};
 use crate::tool_environment::Filter;
@@ -42,19 +44,61 @@ pub(crate) fn protect_memory() {
     let _ = is_dumpable;
 }
 
-/// Creates the store, in a home that is closed to other users. Opens no file yet.
-pub(crate) fn store(config: &Config, crash: Option<Arc<CrashPlan>>) -> Arc<SqliteStore> {
+/// The store of sessions that the configuration names.
+#[derive(Clone)]
+pub(crate) enum SessionStore {
+    File(Arc<SqliteStore>),
+    Database(Arc<PostgresStore>),
+}
+
+impl SessionStore {
+    pub(crate) fn shared(&self) -> Arc<dyn Store> {
+        match self {
+            Self::File(store) => store.clone(),
+            Self::Database(store) => store.clone(),
+        }
+    }
+
+    /// Finishes queued writes and closes the store.
+    pub(crate) async fn close(&self) -> Result<(), StoreError> {
+        match self {
+            Self::File(store) => store.close().await,
+            Self::Database(store) => {
+                store.close().await;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::ops::Deref for SessionStore {
+    type Target = dyn Store;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::File(store) => &**store,
+            Self::Database(store) => &**store,
+        }
+    }
+}
+
+/// Creates the store, with a home that is closed to other users. Opens no file and no connection yet.
+pub(crate) fn store(config: &Config, crash: Option<Arc<CrashPlan>>) -> anyhow::Result<SessionStore> {
     if let Err(error) = baton_ops::restore::finish(&config.home.value) {
         tracing::error!(%error, "cannot complete an interrupted restore; sessions may be missing until it is");
     }
     secure_home(&config.home.value);
+    if let StoreChoice::Database(location) = &config.store.value {
+        return Ok(SessionStore::Database(Arc::new(PostgresStore::new(location, &config.place.value)?)));
+    }
     let (path, durability) = (config.home.value.join("baton.db"), config.durability.value);
-    Arc::new(match crash {
+    let store = match crash {
         None => SqliteStore::new(path, durability),
         Some(plan) => {
             SqliteStore::watched(path, durability, Box::new(move |stage| plan.pass(migration_point(stage))))
         }
-    })
+    };
+    Ok(SessionStore::File(Arc::new(store)))
 }
 
 /// Closes the home to other users. A failure is only logged: each file has a private mode of its own.
@@ -73,8 +117,8 @@ fn secure_home(home: &Path) {
 }
 
 /// Creates a server on this store.
-pub(crate) fn server(options: Options, store: &Arc<SqliteStore>) -> Arc<Runtime> {
-    let server = Runtime::new(options, store.clone());
+pub(crate) fn server(options: Options, store: &SessionStore) -> Arc<Runtime> {
+    let server = Runtime::new(options, store.shared());
     server.secure_sessions();
     landing::offer(&server);
     server
@@ -147,7 +191,15 @@ fn secrets<'a>(config: &'a Config, environment: &'a Environment) -> Vec<&'a str>
         ServerEndpoint::Provider { provider, .. } => provider.api_key.as_deref(),
         ServerEndpoint::Demo => None,
     };
-    let given = ["BATON_TOKEN", "COPILOT_CONNECTION_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"];
+    let given = [
+        "BATON_TOKEN",
+        "COPILOT_CONNECTION_TOKEN",
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "BATON_STORE",
+        "PGPASSWORD",
+        "BATON_PEER_SECRET",
+    ];
     of_endpoint.into_iter().chain(given.into_iter().filter_map(|name| environment.get(name))).collect()
 }
 
@@ -197,7 +249,7 @@ pub(crate) fn stop_signal() -> impl Future<Output = ()> {
 }
 
 /// Stops a server and closes its store, within time limits.
-pub(crate) async fn stop(server: &Runtime, store: &SqliteStore) {
+pub(crate) async fn stop(server: &Runtime, store: &SessionStore) {
     if timeout(STOP_LIMIT, server.stop()).await.is_err() {
         tracing::warn!("work did not stop within {STOP_LIMIT:?}; the next server ends its processes");
     }
@@ -240,11 +292,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn stuck_store_does_not_keep_the_server_from_stopping() {
         let home = tempfile::tempdir().unwrap();
-        let (log_level, log_format) = (None, None);
-        let global = Global { home: Some(home.path().to_owned()), config: None, log_level, log_format };
+        let global = Global { home: Some(home.path().to_owned()), ..Global::default() };
         let environment = Environment::from_iter([]);
         let config = config::load(&global, &ModelArgs::default(), None, &environment).unwrap();
-        let store = store(&config, None);
+        let store = store(&config, None).unwrap();
         let server = server(options(&config, &environment).unwrap(), &store);
         let session = server.join(Join::Create(SessionParams::default())).await.unwrap();
         let lock = rusqlite::Connection::open(home.path().join("baton.db")).unwrap();

@@ -63,8 +63,11 @@ const PASSED: &[&str] = &[
 ];
 
 /// Tokens that Baton reads itself. Neither commands nor engines ever see them.
-const TOKENS: [&str; 6] = [
+const TOKENS: [&str; 9] = [
     "BATON_TOKEN",
+    "BATON_STORE",
+    "BATON_PEER_SECRET",
+    "PGPASSWORD",
     "COPILOT_SDK_AUTH_TOKEN",
     "COPILOT_CONNECTION_TOKEN",
     "COPILOT_GITHUB_TOKEN",

@@ -49,7 +49,10 @@ impl From<StoreError> for CrushError {
     fn from(error: StoreError) -> Self {
         let status = match &error {
             StoreError::NotFound(_) => StatusCode::NOT_FOUND,
-            StoreError::Exists(_) | StoreError::Held { .. } | StoreError::Fenced(_) => StatusCode::CONFLICT,
+            StoreError::Exists(_)
+            | StoreError::Held { .. }
+            | StoreError::Fenced(_)
+            | StoreError::Elsewhere { .. } => StatusCode::CONFLICT,
             StoreError::OutOfStep { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             StoreError::Medium { .. } => StatusCode::INSUFFICIENT_STORAGE,
         };

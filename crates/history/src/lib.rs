@@ -2,7 +2,7 @@
 //!
 //! * [`metadata`]: the part of a session that lists show, stored beside its history.
 //! * [`owner`]: server processes that hold sessions, and whether they are alive.
-//! * [`fork`]: copies of a session, whole or up to an event.
+//! * [`copy`]: copies of sessions to another store; [`fork`]: copies of a session, whole or up to an event.
 //! * [`transfer`]: exports to a file, and imports from files that are not trusted.
 //! * [`grants`]: grants and rules of all sessions; [`audit`]: who did what in them.
 //! * [`stored`]: sessions that are held for a moment to look at them or to change them.
@@ -13,6 +13,7 @@
 
 pub mod audit;
 pub(crate) mod backwards;
+pub mod copy;
 pub mod fork;
 pub mod grants;
 pub mod metadata;

@@ -44,10 +44,24 @@ pub async fn stop(owner: &Owner, limit: Duration) -> bool {
 /// Returns the condition for acquiring a session from its holder: always from a dead process, only while idle from a live
 /// one. `us` is the calling server, if it is one: a lease that it holds for a session that is not live is one that it
 /// failed to release, for example because the disk was full.
-#[must_use]
-pub fn take_from(holder: &Holder, us: Option<&Owner>) -> Take {
+///
+/// # Errors
+/// When the store knows its servers and cannot be asked.
+pub async fn take_from(store: &dyn Store, holder: &Holder, us: Option<&Owner>) -> Result<Take, StoreError> {
     let ours = us.is_some_and(|us| us.server == holder.owner.server);
-    if !ours && is_alive(&holder.owner) { Take::FromIdle(holder.epoch) } else { Take::From(holder.epoch) }
+    let lives = !ours && lives(store, &holder.owner).await?;
+    Ok(if lives { Take::FromIdle(holder.epoch) } else { Take::From(holder.epoch) })
+}
+
+/// Whether a holder of sessions may still be alive. The store says so if it knows its servers; otherwise the process does.
+///
+/// # Errors
+/// When the store knows its servers and cannot be asked.
+pub async fn lives(store: &dyn Store, owner: &Owner) -> Result<bool, StoreError> {
+    match store.members() {
+        Some(members) => Ok(members.member(&owner.server).await?.is_some_and(|member| member.is_alive())),
+        None => Ok(is_alive(owner)),
+    }
 }
 
 /// Deletes a session, unless another server holds it and is busy. Returns `false` if it does not exist.
@@ -60,7 +74,9 @@ pub async fn delete_session(
     us: Option<&Owner>,
 ) -> Result<bool, StoreError> {
     match store.delete_if(session, Take::IfFree).await {
-        Err(StoreError::Held { holder, .. }) => store.delete_if(session, take_from(&holder, us)).await,
+        Err(StoreError::Held { holder, .. }) => {
+            store.delete_if(session, take_from(store, &holder, us).await?).await
+        }
         other => other,
     }
 }

@@ -24,7 +24,7 @@ impl Held {
     /// [`StoreError::Held`] if another server has it open, even if it is idle there: its clients would lose it.
     pub async fn acquire(store: &dyn Store, id: &SessionId, us: &Owner) -> Result<Self, StoreError> {
         let opened = match store.acquire(id, us.clone(), Take::IfFree).await {
-            Err(StoreError::Held { holder, .. }) if !owner::is_alive(&holder.owner) => {
+            Err(StoreError::Held { holder, .. }) if !owner::lives(store, &holder.owner).await? => {
                 store.acquire(id, us.clone(), Take::From(holder.epoch)).await?
             }
             other => other?,

@@ -78,6 +78,7 @@ impl From<StoreError> for ApiError {
             StoreError::Exists(_) => Self::conflict("exists", message),
             StoreError::Held { .. } => Self::conflict("in_use", message),
             StoreError::Fenced(_) => Self::conflict("taken_over", message),
+            StoreError::Elsewhere { .. } => Self::conflict("elsewhere", message),
             StoreError::OutOfStep { .. } => Self::internal(message),
             StoreError::Medium { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, "storage", message),
         }

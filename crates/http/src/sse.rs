@@ -120,8 +120,11 @@ async fn follow(door: &Shared, subscription: &Subscription, outbox: &Arc<Outbox>
         // Before the lookup: a session that is loaded after it counts as a change.
         arrivals.mark_unchanged();
         // Attached before the store is read, so that no event between the two is missed.
-        let attachment =
-            runtime.registry.get(session).map(|handle| Attachment::new(handle, door, &subscriber));
+        let live = match runtime.registry.get(session) {
+            Some(handle) => Some(handle),
+            None => runtime.relay(session).await,
+        };
+        let attachment = live.map(|handle| Attachment::new(handle, door, &subscriber));
         subscriber.catch_up(session).await?;
         match attachment {
             Some(mut attachment) => {

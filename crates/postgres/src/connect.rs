@@ -31,6 +31,8 @@ pub(crate) type Client = Object;
 pub(crate) struct Database {
     readers: Pool,
     writers: Pool,
+    /// One connection for heartbeats, which must not wait for anything else.
+    heartbeats: Pool,
     name: String,
     /// Set when the tables are known to be current.
     ready: OnceCell<()>,
@@ -53,6 +55,7 @@ impl Database {
         Ok(Self {
             readers: pool(READERS)?,
             writers: pool(WRITERS)?,
+            heartbeats: pool(1)?,
             name: location.to_string(),
             ready: OnceCell::new(),
         })
@@ -66,6 +69,7 @@ impl Database {
     pub(crate) fn close(&self) {
         self.readers.close();
         self.writers.close();
+        self.heartbeats.close();
     }
 
     /// Converts a failure to the error that callers see.
@@ -91,6 +95,11 @@ impl Database {
     /// Prepares one attempt of a write. The caller judges its failure.
     pub(crate) fn trying(&self) -> Attempts<'_> {
         self.attempts(&self.writers, Repeat::Never, Duration::ZERO)
+    }
+
+    /// Prepares one attempt of a heartbeat.
+    pub(crate) fn beating(&self) -> Attempts<'_> {
+        self.attempts(&self.heartbeats, Repeat::Never, Duration::ZERO)
     }
 
     fn attempts<'a>(&'a self, pool: &'a Pool, repeat: Repeat, patience: Duration) -> Attempts<'a> {

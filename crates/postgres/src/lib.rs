@@ -7,13 +7,13 @@
 //!   between. No extension, no advisory lock, no `LISTEN`: rows and epochs are the only truth.
 //! * Nothing is connected before the first call that needs it.
 //!
-//! Not here: who is alive, and who takes over. That is [`members`].
+//! Not here: who is alive, and who takes over. [`Store::members`] only knows the servers; the runtime decides.
 
 mod append;
 mod connect;
 mod error;
 mod location;
-pub mod members;
+mod members;
 mod read;
 mod schema;
 mod tls;
@@ -77,6 +77,10 @@ impl Store for PostgresStore {
         Some(self.appends.commits())
     }
 
+    fn members(&self) -> Option<&dyn baton_store::members::Members> {
+        Some(self)
+    }
+
     fn create(&self, new: NewSession) -> Reply<'_, Lease> {
         Box::pin(write::create(&self.database, new, &self.place))
     }
@@ -84,7 +88,7 @@ impl Store for PostgresStore {
     fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened> {
         let session = session.clone();
         Box::pin(async move {
-            let lease = write::acquire(&self.database, &session, &owner, take).await?;
+            let lease = write::acquire(&self.database, &session, &owner, take, &self.place).await?;
             let opened =
                 with_client!(self.database.reading(), |client| read::opened(&client, lease.clone()).await);
             opened.map_err(|fault| self.database.failed("read", fault))

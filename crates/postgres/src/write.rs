@@ -21,10 +21,10 @@ const CREATE: &str = "
     )
     SELECT epoch FROM made";
 
-/// Acquires a session if it is free, or if its holder has epoch `$4`, and `$5` or it is idle.
+/// Acquires a session of place `$6` if it is free, or if its holder has epoch `$4`, and `$5` or it is idle.
 const ACQUIRE: &str = "
     UPDATE baton_sessions SET epoch = nextval('baton_epochs'), owner = $2, server = $3, busy = false
-    WHERE id = $1 AND (owner IS NULL OR (epoch = $4 AND ($5 OR NOT busy)))
+    WHERE id = $1 AND place = $6 AND (owner IS NULL OR (epoch = $4 AND ($5 OR NOT busy)))
     RETURNING epoch";
 
 pub(crate) fn owner_json(owner: &Owner) -> Result<String, Fault> {
@@ -68,12 +68,21 @@ pub(crate) async fn acquire(
     session: &SessionId,
     owner: &Owner,
     take: Take,
+    place: &str,
 ) -> Result<Lease, StoreError> {
-    let taken = with_client!(database.writing_once(), |client| take_row(&client, session, owner, take).await);
+    let taken = with_client!(database.writing_once(), |client| {
+        take_row(&client, session, owner, take, place).await
+    });
     taken.map_err(|fault| database.failed("write to", fault))
 }
 
-async fn take_row(client: &Client, session: &SessionId, owner: &Owner, take: Take) -> Result<Lease, Fault> {
+async fn take_row(
+    client: &Client,
+    session: &SessionId,
+    owner: &Owner,
+    take: Take,
+    place: &str,
+) -> Result<Lease, Fault> {
     let (from, also_busy) = condition(take);
     let json = owner_json(owner)?;
     loop {
@@ -86,6 +95,7 @@ async fn take_row(client: &Client, session: &SessionId, owner: &Owner, take: Tak
                     (&owner.server, Type::TEXT),
                     (&from, Type::INT8),
                     (&also_busy, Type::BOOL),
+                    (&place, Type::TEXT),
                 ],
             )
             .await?;
@@ -94,6 +104,9 @@ async fn take_row(client: &Client, session: &SessionId, owner: &Owner, take: Tak
         }
         if let Some(refusal) = refusal(client, session, take).await? {
             return Err(refusal.into());
+        }
+        if let Some(place) = other_place(client, session, place).await? {
+            return Err(StoreError::Elsewhere { session: session.clone(), place }.into());
         }
         // The holder has changed since: the session may be acquired now.
     }
@@ -118,6 +131,13 @@ async fn refusal(client: &Client, session: &SessionId, take: Take) -> Result<Opt
     }
     let held = |holder| StoreError::Held { session: session.clone(), holder: Box::new(holder) };
     Ok(found.holder.filter(|holder| !take.allows(Some(holder))).map(held))
+}
+
+/// Returns the place of a session, if it is not this one.
+async fn other_place(client: &Client, session: &SessionId, place: &str) -> Result<Option<String>, Fault> {
+    let sql = "SELECT place FROM baton_sessions WHERE id = $1 AND place <> $2";
+    let rows = client.query_typed(sql, &[(&session.as_str(), Type::TEXT), (&place, Type::TEXT)]).await?;
+    Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
 }
 
 pub(crate) async fn release(database: &Database, lease: Lease) -> Result<(), StoreError> {

@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use instance::Instance;
 pub use ledger::Ledger;
-pub use reaper::reap;
+pub use reaper::{reap, reap_server};
 pub use start::{Pipes, Start};
 pub use supervised::{Supervised, TreeHandle};
 pub use table::Identity;

@@ -23,6 +23,23 @@ pub fn reap(home: &Path) -> usize {
     paths.map(|path| reap_ledger(&path)).sum()
 }
 
+/// Ends the processes of one server on this host that others have declared dead. Blocks. Returns how many processes there
+/// were. The server itself may only be paused: it is left alone, and so is its ledger.
+pub fn reap_server(home: &Path, server: &str) -> usize {
+    let path = ledger::directory(home).join(format!("{server}.running"));
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let Some((owner, entries)) = Entries::parse(&text) else { return 0 };
+    if owner.server != server || !owner.is_of_this_boot() {
+        return 0;
+    }
+    let tags: Vec<String> = entries.tags.iter().cloned().collect();
+    let ended = end_leftovers(&tags, &entries.leftovers());
+    if !owner.is_alive() {
+        let _ = fs::remove_file(path);
+    }
+    ended
+}
+
 fn reap_ledger(path: &Path) -> usize {
     let text = fs::read_to_string(path).unwrap_or_default();
     let Some((owner, entries)) = Entries::parse(&text) else { return 0 };
@@ -72,6 +89,21 @@ mod tests {
         stranger.kill().unwrap();
         stranger.wait().unwrap();
         assert_eq!(reap(home.path()), 0, "the ledger was removed");
+    }
+
+    #[test]
+    fn processes_of_a_server_that_was_declared_dead_are_ended() {
+        let home = tempfile::tempdir().unwrap();
+        let (tag, owner) = (format!("{}/", uuid::Uuid::new_v4()), Instance::current());
+        let ledger = Ledger::new(home.path(), owner.clone());
+        ledger.note(&tag);
+        let mut child = tagged(&tag);
+        assert_eq!(reap_server(home.path(), "another"), 0);
+        assert!(child.try_wait().unwrap().is_none());
+        assert_eq!(reap_server(home.path(), &owner.server), 1);
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(fs::read_dir(home.path().join("running")).unwrap().count(), 1, "it may only be paused");
+        ledger.close();
     }
 
     #[test]

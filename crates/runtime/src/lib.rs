@@ -27,6 +27,7 @@
 //! ([`metadata`], [`owner`], [`fork`], [`transfer`], [`repairs`]).
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
+pub mod cluster;
 pub(crate) mod crash;
 pub(crate) mod delete;
 pub mod engines;
@@ -51,7 +52,7 @@ use baton_files::locations::Locations;
 use baton_files::mirror::Mirrors;
 use baton_files::preferences::Preferences;
 pub use baton_files::{checkpoints, context, home, locations, preferences, rewind, workspace};
-pub use baton_history::{audit, fork, grants, metadata, owner, repairs, transfer};
+pub use baton_history::{audit, copy, fork, grants, metadata, owner, repairs, transfer};
 pub use baton_metrics as metrics;
 use baton_metrics::Metrics;
 use baton_process::Ledger;
@@ -63,6 +64,7 @@ use baton_store::{Owner, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::cluster::Cluster;
 pub use self::crash::{CrashPlan, CrashPoint};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
@@ -150,6 +152,8 @@ pub struct Runtime {
     pub tasks: TaskTracker,
     /// Cancelled when the runtime stops.
     pub stopping: CancellationToken,
+    /// This server among those that share the store; none if the store does not know its servers.
+    pub(crate) cluster: Option<Cluster>,
     last_client: AtomicU64,
     reaped: AtomicBool,
 }
@@ -180,6 +184,7 @@ impl Runtime {
             owner,
             options,
             mirrors: Mirrors::new(store.clone()),
+            cluster: store.members().is_some().then(Cluster::default),
             store,
             registry: Registry::default(),
             lifecycle: Lifecycle::default(),

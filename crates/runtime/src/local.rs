@@ -156,6 +156,11 @@ impl LocalSession {
         self.ask(Abort { reason: AbortReason::UserInitiated, by: Some(Author::terminal()) }).await.map(drop)
     }
 
+    /// Detaches from the session, which continues.
+    pub fn leave(self) {
+        self.handle.leave(self.client);
+    }
+
     /// Detaches from the session, and closes it if no other client is attached.
     ///
     /// # Errors

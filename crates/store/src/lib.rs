@@ -17,7 +17,9 @@
 
 pub mod contract;
 pub mod faults;
+pub mod members;
 pub mod memory;
+pub mod pulse;
 pub mod sqlite;
 
 use std::borrow::Cow;
@@ -270,6 +272,16 @@ pub enum StoreError {
         /// The stored head.
         actual: Seq,
     },
+    /// The session's working directory is on other machines.
+    #[error(
+        "session {session} belongs to the place {place:?}, and no server of it runs; start one with --place {place}"
+    )]
+    Elsewhere {
+        /// The session.
+        session: SessionId,
+        /// The place.
+        place: String,
+    },
     /// The storage medium failed: disk full, read-only, damaged.
     #[error("cannot {doing} the session store at {path}: {cause}")]
     Medium {
@@ -296,6 +308,12 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the number of transactions committed through this store, if it counts them. Under load from
     /// many sessions far smaller than the number of writes.
     fn commits(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns the servers of the store, if it knows them. A store of one machine does not: there, a holder is alive as
+    /// long as its process is.
+    fn members(&self) -> Option<&dyn members::Members> {
         None
     }
 

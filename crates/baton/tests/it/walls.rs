@@ -53,10 +53,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("rpc", &["agent", "core", "git", "protocol", "runtime", "store", "wire"]),
     ("http", &["core", "model", "protocol", "runtime", "store", "wire"]),
     ("crush", &["core", "protocol", "runtime", "store", "wire"]),
+    // Links between servers: sessions of one at another.
+    ("peer", &["protocol", "runtime", "store"]),
     // Backups, services: they know the home and its store, and no live session.
     ("ops", &["agent", "private", "protocol", "store"]),
     // The command line, and the program, which tests the whole.
-    ("cli", &["crush", "engines", "http", "model", "ops", "private", "protocol", "rpc", "runtime", "store"]),
+    (
+        "cli",
+        &[
+            "crush", "engines", "http", "model", "ops", "peer", "postgres", "private", "protocol", "rpc",
+            "runtime", "store",
+        ],
+    ),
     ("baton", &["cli"]),
     ("testkit", &["protocol"]),
 ];

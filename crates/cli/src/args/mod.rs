@@ -18,11 +18,12 @@ use crate::logging::LogFormat;
 pub(crate) use self::attach::AttachArgs;
 pub(crate) use self::mcp::{AddArgs, McpCommand, Scope as McpScope, Transport as McpTransport};
 pub(crate) use self::operate::{
-    AuditArgs, BackupArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServiceCommand, StopArgs,
+    AuditArgs, BackupArgs, CopyArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServersArgs,
+    ServiceCommand, StopArgs, StoreCommand,
 };
 pub(crate) use self::record::{RecordArgs, ReplayArgs};
 pub(crate) use self::run::{ModelArgs, RunArgs};
-pub(crate) use self::serve::ServeArgs;
+pub(crate) use self::serve::{PeerArgs, ServeArgs};
 pub(crate) use self::sessions::SessionsCommand;
 
 const EXAMPLES: &str = "\
@@ -49,12 +50,18 @@ pub(crate) struct Cli {
 }
 
 /// Flags of all commands.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// Store sessions and other state in this directory [env: COPILOT_HOME or BATON_HOME; default: ~/.local/state/baton]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
+    /// Store sessions in this PostgreSQL database, without a password in the URL [env: BATON_STORE; default: a file in the home]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// Name of the machines that have the same working directories [env: BATON_PLACE; default: the host name]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) place: Option<String>,
     /// Read the configuration from this file [default: ~/.config/baton/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -121,6 +128,11 @@ pub(crate) enum Command {
     /// List, search, show, rename, export, import and delete stored sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    /// List the servers that share a database
+    Servers(ServersArgs),
+    /// Copy sessions between stores
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// List, add, remove, test and trust MCP servers, whose tools sessions use
     #[command(subcommand, after_help = mcp::EXAMPLES)]
     Mcp(McpCommand),

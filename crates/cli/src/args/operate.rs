@@ -20,6 +20,44 @@ pub(crate) struct StopArgs {
     pub(crate) json: bool,
 }
 
+/// Flags of `baton servers`.
+#[derive(Debug, Args)]
+pub(crate) struct ServersArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `baton store`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Copy all sessions from one store to another; a repeated copy appends what is new
+    #[command(after_help = COPY_NOTES)]
+    Copy(CopyArgs),
+}
+
+pub(super) const COPY_NOTES: &str = "\
+Examples:
+  baton store copy ~/.local/state/baton postgres://baton@db.example/baton
+  baton store copy postgres://baton@db.example/baton /srv/baton      the other way round
+
+Servers may run meanwhile; copy again for what they have added. A session that has continued in the target is not
+overwritten. Files beside the histories (plans, snapshots of files, grants of locations) are not copied.
+
+Exit codes: 0 everything is copied, 1 some sessions were left out, and each is named.";
+
+/// Flags of `baton store copy`.
+#[derive(Debug, Args)]
+pub(crate) struct CopyArgs {
+    /// Home directory, or URL of a database, to copy from
+    pub(crate) from: String,
+    /// Home directory, or URL of a database, to copy to
+    pub(crate) to: String,
+    /// Print JSON, and no progress
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 pub(super) const BACKUP_NOTES: &str = "\
 Examples:
   baton backup ~/baton.tar                      back up while the server runs

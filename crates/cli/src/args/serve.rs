@@ -53,5 +53,19 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
     #[command(flatten)]
+    pub(crate) peer: PeerArgs,
+    #[command(flatten)]
     pub(crate) model: ModelArgs,
+}
+
+/// Flags of a server that shares a database with others.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PeerArgs {
+    /// Listen for other servers of the database on this address, which they must reach [default: a free port of 127.0.0.1]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) peer: Option<SocketAddr>,
+    /// Read the secret that all servers of the database share from this file [env: BATON_PEER_SECRET; default: a file of this
+    /// user]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) peer_secret_file: Option<PathBuf>,
 }

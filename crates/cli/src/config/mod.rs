@@ -8,6 +8,7 @@ mod environment;
 mod listeners;
 mod mcp;
 mod show;
+mod store;
 mod workspaces;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use anyhow::Context;
 use baton_crush::WorkspaceOptions;
 use baton_runtime::ServerEndpoint;
+use baton_runtime::cluster::Recovery;
 use baton_runtime::mcp::Declared;
 use baton_store::sqlite::Durability;
 use serde::Deserialize;
@@ -25,6 +27,7 @@ use self::endpoint::ModelTable;
 use self::engines::EngineTable;
 use self::listeners::{HttpTable, RpcTable};
 use self::mcp::McpTable;
+use self::store::{RecoveryTable, StoreTable};
 use self::workspaces::WorkspaceTable;
 use crate::args::{Global, ModelArgs};
 use crate::logging::LogFormat;
@@ -33,6 +36,7 @@ use crate::tool_environment::ToolsTable;
 pub(crate) use self::endpoint::{describe, fingerprint};
 pub(crate) use self::environment::Environment;
 pub(crate) use self::show::show;
+pub(crate) use self::store::StoreChoice;
 
 /// The configuration file.
 #[derive(Debug, Default, Deserialize)]
@@ -50,14 +54,7 @@ struct File {
     workspaces: WorkspaceTable,
     tools: ToolsTable,
     store: StoreTable,
-}
-
-/// The `[store]` table of the configuration file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct StoreTable {
-    /// How long unused sessions are kept, such as `90d`.
-    keep: Option<String>,
+    recovery: RecoveryTable,
 }
 
 /// A value and its source.
@@ -86,6 +83,12 @@ pub(crate) struct Config {
     pub(crate) tool_environment: Sourced<Vec<String>>,
     /// Variables that may hold keys and tokens for models.
     pub(crate) key_variables: Vec<String>,
+    /// Where sessions are stored.
+    pub(crate) store: Sourced<StoreChoice>,
+    /// Name of the machines that have the same working directories.
+    pub(crate) place: Sourced<String>,
+    /// What becomes of work that a dead server left in sessions without clients.
+    pub(crate) recovery: Sourced<Recovery>,
     /// How long unused sessions are kept; none means forever.
     pub(crate) keep: Option<Duration>,
     pub(crate) file: PathBuf,
@@ -129,6 +132,10 @@ pub(crate) fn load(
         file.log_format.clone(),
         LogFormat::Text.name(),
     );
+    let url = pick(global.store.clone(), &["BATON_STORE"], file.store.url.clone(), "");
+    let chosen = store::choose(&url, environment.get("PGPASSWORD"))?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let place = pick(global.place.clone(), &["BATON_PLACE"], file.store.place.clone(), &host);
     let name = pick(model.model.clone(), &["OPENAI_MODEL"], file.model.name.clone(), "");
     Ok(Config {
         home: Sourced { value: PathBuf::from(home.value), source: home.source },
@@ -142,6 +149,9 @@ pub(crate) fn load(
             source: if file.tools == ToolsTable::default() { "default".into() } else { file_source.clone() },
             value: file.tools.patterns()?,
         },
+        store: Sourced { value: chosen, source: url.source },
+        place: store::place(place)?,
+        recovery: file.recovery.choose(&file_source)?,
         keep: file.store.keep.as_deref().map(parse_keep).transpose()?,
         engines: file.engines,
         mcp_servers: file.mcp.declared(),
@@ -195,7 +205,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.toml");
         std::fs::write(&path, file).unwrap();
-        let global = Global { home: None, config: Some(path), log_level: None, log_format: None };
+        let global = Global { config: Some(path), ..Global::default() };
         let environment = variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         load(&global, &ModelArgs::default(), Some("TOKEN"), &environment)
     }

@@ -24,6 +24,8 @@ pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
         ("log_level", config.log_level.value, config.log_level.source),
         ("log_format", config.log_format.value.name().to_owned(), config.log_format.source),
         ("durability", durability.to_owned(), config.durability.source),
+        ("store.url", config.store.value.to_string(), config.store.source),
+        ("store.place", config.place.value, config.place.source),
         ("model.base_url", describe(&config.endpoint.value), config.endpoint.source),
         ("model.name", model.value, model.source),
         ("tools.environment", config.tool_environment.value.join(" "), config.tool_environment.source),

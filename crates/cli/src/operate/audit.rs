@@ -14,7 +14,7 @@ pub(crate) fn audit(cli: &Cli, args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;
     let since = args.since.as_deref().map(|text| parse(text, Timestamp::now())).transpose()?;
     setup::run(async {
-        let store = setup::store(&config, None);
+        let store = setup::store(&config, None)?;
         let entries = audit::audit(&*store, since).await;
         store.close().await?;
         for entry in entries? {

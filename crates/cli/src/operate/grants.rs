@@ -23,7 +23,7 @@ pub(crate) fn grants(cli: &Cli, command: &GrantsCommand) -> anyhow::Result<ExitC
     let config = load(cli)?;
     let home = &config.home.value;
     setup::run(async {
-        let store = setup::store(&config, None);
+        let store = setup::store(&config, None)?;
         let done = match command {
             GrantsCommand::List { session, json } => list(&*store, home, session.as_deref(), *json).await,
             GrantsCommand::Revoke(args) => revoke(&*store, home, args).await,

@@ -1,6 +1,7 @@
 //! Commands for operators: `stop`, `backup`, `restore`, `grants`, `audit`, `service`.
 
 mod audit;
+mod copy;
 mod grants;
 mod service;
 
@@ -18,6 +19,7 @@ use crate::discovery::RunningServer;
 use crate::{logging, setup, terminal};
 
 pub(crate) use self::audit::audit;
+pub(crate) use self::copy::store;
 pub(crate) use self::grants::grants;
 pub(crate) use self::service::service;
 

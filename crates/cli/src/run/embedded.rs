@@ -12,22 +12,21 @@ use baton_protocol::SessionId;
 use baton_protocol::event::Prompt;
 use baton_protocol::params::SessionParams;
 use baton_runtime::{Join, LocalSession, Options, Runtime};
-use baton_store::sqlite::SqliteStore;
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
 use super::place::{Arrived, Leaving, Place, current_directory, describe, model_of};
 use super::remote::Remote;
-use crate::args::RunArgs;
+use crate::args::{PeerArgs, RunArgs};
 use crate::client::{Address, Client, ServerLocator, SessionInfo};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Environment};
 use crate::discovery::{Published, RunningServer, socket_of_run};
-use crate::{sessions, setup, terminal};
+use crate::{cluster, sessions, setup, terminal};
 
 /// A session in this process.
 pub(super) struct Embedded {
     runtime: Arc<Runtime>,
-    store: Arc<SqliteStore>,
+    store: setup::SessionStore,
     session: LocalSession,
     pub(super) description: String,
     /// Whether this command created the session.
@@ -47,7 +46,7 @@ impl Embedded {
         note: Option<String>,
     ) -> anyhow::Result<Place> {
         let engines = baton_runtime::engine_names(&options);
-        let store = setup::store(config, options.crash.clone());
+        let store = setup::store(config, options.crash.clone())?;
         let id = find(&store, args).await?;
         if let Some(id) = id.as_ref().filter(|id| locator.is_run(id.as_str())) {
             let client = locator.connect_for(id.as_str())?;
@@ -62,6 +61,7 @@ impl Embedded {
             terminal::note(&note);
         }
         let runtime = setup::server(options, &store);
+        cluster::enter(&runtime, config, &Environment::of_process(), &PeerArgs::default()).await?;
         let is_new = id.is_none();
         let session = match runtime.join(join_of(id, config, args)?).await {
             Ok(session) => session,
@@ -178,7 +178,7 @@ fn private_socket(path: &Path) -> anyhow::Result<UnixListener> {
 }
 
 /// The stored session that the arguments name.
-async fn find(store: &Arc<SqliteStore>, args: &RunArgs) -> anyhow::Result<Option<SessionId>> {
+async fn find(store: &setup::SessionStore, args: &RunArgs) -> anyhow::Result<Option<SessionId>> {
     match (&args.session, args.continue_last) {
         (Some(prefix), _) => sessions::find(&**store, prefix).await.map(Some),
         (None, true) => {

@@ -1,9 +1,7 @@
 //! Renaming a session, wherever it lives.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use baton_store::sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use super::find;
@@ -16,7 +14,7 @@ use crate::{setup, terminal};
 const MAX_NAME: usize = 200;
 
 pub(super) async fn rename(
-    store: &Arc<SqliteStore>,
+    store: &setup::SessionStore,
     config: &Config,
     environment: &Environment,
     id: &str,

@@ -49,6 +49,7 @@ CREATE TABLE baton_servers (
     address text NOT NULL,          -- of its peer link; empty while it has none
     place   text COLLATE "C" NOT NULL,
     version text NOT NULL,
+    home    text NOT NULL,          -- with the list of its processes, on its own host
     draining boolean NOT NULL DEFAULT false,
     started timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen    timestamptz NOT NULL DEFAULT clock_timestamp()

@@ -8,6 +8,7 @@ use baton_protocol::{AgentId, Body, ClientId, Event, EventId, SessionId, Timesta
 use baton_providers::{CallFailed, Calling, Clients};
 use baton_store::{Seq, StoreError};
 use bytes::Bytes;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -66,6 +67,11 @@ impl Published {
         Arc::new(Self { of_agent, ..Self::unshared(seq, event.body.kind(), json) })
     }
 
+    /// Creates one for an event that was received from the server that holds the session.
+    pub(crate) fn received(seq: Option<Seq>, kind: &str, of_agent: bool, json: Bytes) -> Arc<Self> {
+        Arc::new(Self { of_agent, ..Self::unshared(seq, kind, json) })
+    }
+
     fn unshared(seq: Option<Seq>, kind: &str, json: Bytes) -> Self {
         Self { seq, kind: kind.to_owned(), of_agent: false, json, encodings: Encodings::default() }
     }
@@ -84,7 +90,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    fn new(events: impl IntoIterator<Item = Arc<Published>>) -> Arc<Self> {
+    pub(crate) fn new(events: impl IntoIterator<Item = Arc<Published>>) -> Arc<Self> {
         Arc::new(Self { events: events.into_iter().collect(), encodings: Encodings::default() })
     }
 
@@ -126,6 +132,22 @@ pub struct Hub {
     head: AtomicU64,
     /// Why the session was unloaded, if it failed.
     failure: OnceLock<Failure>,
+    residence: watch::Sender<Residence>,
+}
+
+/// Where the actor of a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Residence {
+    /// It is being looked for.
+    Unknown,
+    /// In this server.
+    Here,
+    /// In another server.
+    Elsewhere,
+    /// Nowhere: the session was closed for all clients, or is being deleted.
+    Closed,
+    /// Nowhere: the session was unloaded.
+    Gone,
 }
 
 #[derive(Default)]
@@ -137,7 +159,8 @@ struct State {
 
 impl Hub {
     pub(crate) fn new(session: SessionId) -> Self {
-        Self { session, state: Mutex::default(), head: AtomicU64::new(0), failure: OnceLock::new() }
+        let (state, head, failure) = Default::default();
+        Self { session, state, head, failure, residence: watch::Sender::new(Residence::Unknown) }
     }
 
     /// Adds a port, or replaces the client's earlier one. Its events start with the next one.
@@ -148,6 +171,51 @@ impl Hub {
     /// Removes the port of a client.
     pub fn detach(&self, client: ClientId) {
         self.lock().ports.remove(&client);
+    }
+
+    /// Adds the port of another server that relays all events. `begin` is called with the head and the last public event
+    /// before the first event is delivered.
+    pub(crate) fn attach_tap(
+        &self,
+        client: ClientId,
+        port: Arc<dyn Port>,
+        begin: impl FnOnce(Seq, Option<EventId>),
+    ) {
+        let mut state = self.lock();
+        begin(self.head(), state.last_public);
+        state.ports.insert(client, port);
+    }
+
+    /// Subscribes to where the actor of the session is.
+    pub(crate) fn residence(&self) -> watch::Receiver<Residence> {
+        self.residence.subscribe()
+    }
+
+    /// Notes where the actor of the session is. A closed session stays closed.
+    pub(crate) fn reside(&self, now: Residence) {
+        self.residence.send_if_modified(|residence| {
+            let changes = *residence != now && *residence != Residence::Closed;
+            *residence = if changes { now } else { *residence };
+            changes
+        });
+    }
+
+    /// Delivers events that the server that holds the session has published. Those that were read from the store before
+    /// are left out.
+    pub(crate) fn publish_received(&self, batch: Arc<Batch>) {
+        let state = self.lock();
+        let head = self.head();
+        let is_new = |event: &&Arc<Published>| event.seq.is_none_or(|seq| seq > head);
+        let batch = match batch.events.iter().all(|event| is_new(&event)) {
+            true => batch,
+            false => Batch::new(batch.events.iter().filter(is_new).cloned()),
+        };
+        if let Some(seq) = batch.events.iter().filter_map(|event| event.seq).max() {
+            self.head.store(seq.0, Ordering::Release);
+        }
+        if !batch.events.is_empty() {
+            state.deliver(&self.session, &batch);
+        }
     }
 
     /// Whether clients other than these are attached.

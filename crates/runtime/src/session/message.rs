@@ -83,6 +83,8 @@ pub(crate) enum ActorMessage {
     Compacted(Box<CompactionComplete>),
     /// Stops the actor without further writes, because the session is about to be deleted.
     Vanish(oneshot::Sender<()>),
+    /// Stops the actor without a write, because this server may have lost the session; its clients stay.
+    StepDown,
     /// Stops the actor because the server stops. Pending work stays pending.
     Stop(oneshot::Sender<()>),
 }
@@ -105,7 +107,7 @@ impl ActorMessage {
             Self::Join(_, _, reply) => drop(reply.send(Err(failure))),
             Self::Compact(compact) => drop(compact.done.send(Err(failure))),
             Self::Stop(done) | Self::Vanish(done) => drop(done.send(())),
-            Self::Leave(_) | Self::Work(_) | Self::Compacted(_) => {}
+            Self::Leave(_) | Self::Work(_) | Self::Compacted(_) | Self::StepDown => {}
         }
     }
 }

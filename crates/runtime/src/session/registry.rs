@@ -86,7 +86,7 @@ impl Registry {
     }
 
     /// Removes a session that has ended, unless another actor has replaced it.
-    pub(super) fn remove(&self, id: &SessionId, mailbox: &mpsc::UnboundedSender<ActorMessage>) {
+    pub(crate) fn remove(&self, id: &SessionId, mailbox: &mpsc::UnboundedSender<ActorMessage>) {
         let mut live = self.lock();
         if live.get(id).is_some_and(|handle| handle.mailbox.same_channel(mailbox)) {
             live.remove(id);
@@ -95,7 +95,7 @@ impl Registry {
 
     /// Removes an unused session, unless a message has just arrived; returns that message. Under the lock, so that a lookup
     /// finds the session alive or not at all.
-    pub(super) fn try_remove(
+    pub(crate) fn try_remove(
         &self,
         id: &SessionId,
         inbox: &mut mpsc::UnboundedReceiver<ActorMessage>,
@@ -112,7 +112,7 @@ impl Registry {
 
     /// Forwards a message that reached a session while it ended: a client attaches to the next actor, everything else fails
     /// with `gone`.
-    pub(super) fn forward(
+    pub(crate) fn forward(
         &self,
         runtime: &Arc<Runtime>,
         id: &SessionId,
@@ -120,7 +120,7 @@ impl Registry {
         gone: Failure,
     ) {
         match message {
-            ActorMessage::Work(_) | ActorMessage::Leave(_) => {}
+            ActorMessage::Work(_) | ActorMessage::Leave(_) | ActorMessage::StepDown => {}
             message @ ActorMessage::Join(..) => {
                 if let Err(error) = self.open(runtime, id).mailbox.send(message) {
                     error.0.refuse(gone);

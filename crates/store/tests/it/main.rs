@@ -7,6 +7,7 @@ mod contract;
 mod crash;
 mod damage;
 mod faults;
+mod lease_model;
 mod lifecycle;
 mod model;
 mod support;

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Actor, Running};
+use crate::cluster::Cluster;
 use crate::crash::CrashPoint;
 use crate::session::ask::ReplyMessage;
 use crate::session::failure::Failure;
@@ -95,6 +96,10 @@ impl Actor {
     }
 
     async fn start(&mut self, id: WorkId, work: Work) {
+        if self.runtime.cluster.as_ref().is_some_and(Cluster::is_fenced) {
+            // Another server may soon have the session: what it would run must not run here, too.
+            return drop(self.mailbox.send(ActorMessage::StepDown));
+        }
         if let Work::PreparePrompt { prompt, .. } = &work {
             self.conversation.take_headers(&self.session, *prompt);
         }

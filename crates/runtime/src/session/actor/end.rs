@@ -7,13 +7,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use baton_core::Input;
 use baton_protocol::ClientId;
 use baton_protocol::event::{SessionError, ShutdownType};
+use baton_store::StoreError;
 use tokio_util::sync::CancellationToken;
 
-use super::{Actor, spans};
+use super::{Actor, Loading, Mailbox, Survivors, spans};
 use crate::crash::CrashPoint;
 use crate::session::Respond;
 use crate::session::ask::{Close, ShutDown};
 use crate::session::failure::Failure;
+use crate::session::hub::Residence;
 use crate::session::panics;
 use crate::work;
 
@@ -21,6 +23,7 @@ impl Actor {
     /// Detaches a client.
     pub(super) async fn leave(&mut self, client: ClientId) -> ControlFlow<()> {
         self.hub.detach(client);
+        self.attached.remove(&client);
         self.step(Input::Detach { client }).await
     }
 
@@ -55,6 +58,8 @@ impl Actor {
 
     async fn end_for_all(&mut self, reason: String, shutdown: ShutdownType) -> ControlFlow<()> {
         let _ = self.step(Input::Close { reason, shutdown }).await;
+        self.steps_down = false;
+        self.hub.reside(Residence::Closed);
         self.hub.close();
         self.stop_everything();
         self.release().await;
@@ -111,11 +116,16 @@ impl Actor {
         drop(catch_unwind(AssertUnwindSafe(show)));
     }
 
-    /// Unloads the session. Forwards messages that arrived too late, and fails the asks that have no reply yet.
-    pub(super) async fn end(mut self) {
+    /// Unloads the session. Forwards messages that arrived too late, and fails the asks that have no reply yet. Returns the
+    /// clients, if the session is to be found again for them.
+    pub(super) async fn end(mut self) -> Option<Survivors> {
         self.stop_everything();
         self.runtime.metrics.forget(&self.session.id);
+        if self.steps_down && !self.runtime.stopping.is_cancelled() {
+            return Some(self.survive().await);
+        }
         self.release().await;
+        self.hub.reside(Residence::Gone);
         self.hub.close();
         self.inbox.close();
         let gone = self.hub.gone();
@@ -125,5 +135,22 @@ impl Actor {
         for (_, responder) in std::mem::take(&mut self.replies) {
             responder.reply(Err(gone.clone()));
         }
+        None
+    }
+
+    /// Leaves the session to another server, or to a later attempt of this one. Nothing is released: the lease is lost, or
+    /// the store cannot be reached.
+    async fn survive(mut self) -> Survivors {
+        self.hub.reside(Residence::Unknown);
+        let lost = Failure::Store(StoreError::Fenced(self.session.id.clone()));
+        for (_, responder) in std::mem::take(&mut self.replies) {
+            responder.reply(Err(lost.clone()));
+        }
+        self.end_processes().await;
+        self.mirror.finish().await;
+        tracing::warn!(clients = self.attached.len(), "the session is no longer here; looking for it");
+        let mailbox = Mailbox { sender: self.mailbox, receiver: self.inbox };
+        let loading = Loading { runtime: self.runtime, id: self.session.id, hub: self.hub, mailbox };
+        Survivors { loading, attached: self.attached }
     }
 }

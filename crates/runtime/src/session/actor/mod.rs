@@ -6,7 +6,7 @@ mod compact;
 mod end;
 mod history;
 mod open;
-pub(crate) use self::open::{Loading, Mailbox};
+pub(crate) use self::open::{Attached, Loading, Mailbox, Survivors, rejoining};
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ use self::transcript::Conversation;
 use self::write::Pending;
 use super::ask::{ActorAsk, AskMessage, BesideAsk, FamilyAsk};
 use super::failure::Failure;
-use super::hub::Hub;
+use super::hub::{Hub, Residence};
 use super::message::{ActorMessage, FromWork};
 use super::respond::{Respond, Responder};
 use super::settings::{Settings, SettingsEdit};
@@ -52,7 +52,7 @@ const LEASE_CHECK: Duration = Duration::from_secs(3);
 const IDLE_LEASE_CHECK: Duration = Duration::from_secs(10);
 
 /// Time that an idle session without clients stays live.
-const LINGER: Duration = Duration::from_secs(60);
+pub(crate) const LINGER: Duration = Duration::from_secs(60);
 
 /// State of an actor.
 pub(crate) struct Actor {
@@ -83,6 +83,11 @@ pub(crate) struct Actor {
     tools: Arc<SessionTools>,
     engine: Arc<SessionEngine>,
     mirror: Mirror,
+    /// Clients, with what they brought: if this server loses the session, it joins them again through another one. Empty
+    /// unless servers share the store.
+    attached: Attached,
+    /// Whether the session ends here, and is to be found again for its clients.
+    steps_down: bool,
     /// Whether the `sessionEnd` hook was called.
     end_hook_invoked: bool,
     /// When the session is unloaded, unless it is used before.
@@ -209,14 +214,27 @@ impl Actor {
                 // of the session in this server, which replies.
                 Err(lost) => {
                     drop(self.mailbox.send(ActorMessage::Join(joining, port, reply)));
-                    self.show_failure(&lost);
+                    match self.runtime.cluster {
+                        Some(_) => self.step_down(),
+                        None => self.show_failure(&lost),
+                    }
                     return ControlFlow::Break(());
                 }
             },
             ActorMessage::Leave(client) => return self.leave(client).await,
+            ActorMessage::StepDown => {
+                self.step_down();
+                return ControlFlow::Break(());
+            }
             ActorMessage::Compact(compact) => return self.compact(*compact).await,
             ActorMessage::Compacted(complete) => return self.compacted(*complete).await,
-            ActorMessage::Stop(done) | ActorMessage::Vanish(done) => {
+            mail @ (ActorMessage::Stop(_) | ActorMessage::Vanish(_)) => {
+                if matches!(mail, ActorMessage::Vanish(_)) {
+                    self.hub.reside(Residence::Closed);
+                }
+                let (ActorMessage::Stop(done) | ActorMessage::Vanish(done)) = mail else {
+                    return ControlFlow::Break(());
+                };
                 self.stop_everything();
                 self.end_processes().await;
                 let _ = done.send(());

@@ -123,7 +123,7 @@ impl Actor {
         tracing::error!(%error, "append failed");
         self.session = before;
         let stays = !from_work && matches!(error, StoreError::Medium { .. });
-        if !stays {
+        if !stays && self.runtime.cluster.is_none() {
             // Before the replies: a client that asks again is given the next actor.
             self.hub.fail(Failure::Store(error.clone()));
         }
@@ -143,8 +143,20 @@ impl Actor {
 
     /// Stops all work, and reports the error to the attached clients and to later asks.
     pub(super) fn give_up(&mut self, error: &StoreError) {
+        if self.runtime.cluster.is_some() {
+            return self.step_down();
+        }
         self.hub.fail(Failure::Store(error.clone()));
         self.show_failure(error);
+        self.stop_everything();
+    }
+}
+
+impl Actor {
+    /// Stops all work, because another server has the session or may soon have it. Clients are not told: this server finds
+    /// the session again for them.
+    pub(super) fn step_down(&mut self) {
+        self.steps_down = true;
         self.stop_everything();
     }
 }

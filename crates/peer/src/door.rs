@@ -1,0 +1,110 @@
+//! Accepts connections of other servers.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_runtime::Runtime;
+use baton_runtime::session::remote::{EdgeLink, FromOwner, serve};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+
+use crate::connection::Connection;
+use crate::frame::Frame;
+use crate::handshake::{self, Role, Secret};
+
+/// Time limit of the handshake.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// Number of connections that have not proved yet that they know the secret.
+const MAX_STRANGERS: usize = 64;
+
+/// The listener for other servers.
+pub struct PeerDoor {
+    runtime: Arc<Runtime>,
+    secret: Secret,
+    strangers: Arc<Semaphore>,
+}
+
+impl PeerDoor {
+    /// Creates the door of a runtime.
+    #[must_use]
+    pub fn new(runtime: &Arc<Runtime>, secret: Secret) -> Self {
+        Self { runtime: runtime.clone(), secret, strangers: Arc::new(Semaphore::new(MAX_STRANGERS)) }
+    }
+
+    /// Accepts connections until the runtime stops.
+    ///
+    /// # Errors
+    /// When the listener fails.
+    pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
+        let door = Arc::new(self);
+        loop {
+            let stream = tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        // Out of files, usually: others end.
+                        tracing::warn!(%error, "cannot accept a connection of another server");
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        continue;
+                    }
+                },
+                () = door.runtime.stopping.cancelled() => return Ok(()),
+            };
+            let Ok(permit) = door.strangers.clone().try_acquire_owned() else { continue };
+            let door = door.clone();
+            let tasks = door.runtime.tasks.clone();
+            tasks.spawn(async move {
+                let greeted = door.greet(stream).await;
+                drop(permit);
+                match greeted {
+                    Ok((stream, server)) => door.hold(stream, &server).await,
+                    Err(error) => tracing::warn!(%error, "refused a connection to the peer port"),
+                }
+            });
+        }
+    }
+
+    async fn greet(&self, mut stream: TcpStream) -> io::Result<(TcpStream, String)> {
+        stream.set_nodelay(true)?;
+        let us = &self.runtime.owner.server;
+        let greeting = handshake::greet(&mut stream, &self.secret, us, Role::Listener);
+        let server = timeout(HANDSHAKE, greeting).await??;
+        Ok((stream, server))
+    }
+
+    /// Serves an accepted connection.
+    async fn hold(&self, stream: TcpStream, server: &str) {
+        let (reader, writer) = stream.into_split();
+        let (connection, outgoing) = Connection::new(self.runtime.stopping.child_token());
+        let ended = connection.ended.clone();
+        let reading = connection.read(reader, |connection, frame| self.open(connection, frame));
+        let result = tokio::select! {
+            result = reading => result,
+            result = outgoing.write(writer, &ended) => result,
+        };
+        if let Err(error) = result {
+            tracing::debug!(server, %error, "connection of another server ended");
+        }
+        connection.end();
+    }
+
+    fn open(&self, connection: &Arc<Connection>, frame: Frame) {
+        let Frame::Open { channel, session, tap } = frame else { return };
+        let (from_edge_sender, from_edge) = mpsc::unbounded_channel();
+        let (to_edge, mut messages) = mpsc::unbounded_channel::<FromOwner>();
+        connection.lock().owners.insert(channel, from_edge_sender);
+        let serving = serve(self.runtime.clone(), session, tap, EdgeLink { to_edge, from_edge });
+        self.runtime.tasks.spawn(serving);
+        let connection = connection.clone();
+        self.runtime.tasks.spawn(async move {
+            while let Some(message) = messages.recv().await {
+                connection.send(&Frame::Down { channel, message });
+            }
+            connection.lock().owners.remove(&channel);
+            connection.send(&Frame::CloseDown { channel });
+        });
+    }
+}

@@ -1,0 +1,220 @@
+//! The handshake: both ends prove that they know the shared secret, and agree on a version.
+//!
+//! Each end sends a random challenge and answers the other's with an HMAC of both challenges, both server ids and its own
+//! role. The secret itself is never sent, a recorded answer proves nothing later, and an answer cannot be sent back to its
+//! sender.
+
+use std::fmt;
+use std::io;
+
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use crate::frame;
+
+/// Version of the frames, and the oldest one that this program understands.
+const VERSION: u32 = 1;
+const OLDEST: u32 = 1;
+
+/// Largest frame before the other end has proved that it knows the secret.
+const MAX_HELLO: usize = 4096;
+
+/// Shortest secret.
+const MIN_SECRET: usize = 16;
+
+/// The secret that all servers share.
+#[derive(Clone)]
+pub struct Secret(hmac::Key);
+
+impl Secret {
+    /// Creates a secret.
+    ///
+    /// # Errors
+    /// When it is too short to protect anything.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.len() < MIN_SECRET {
+            return Err(format!("the secret of the servers has fewer than {MIN_SECRET} characters"));
+        }
+        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes())))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// The first frame of each end.
+#[derive(Debug, Serialize, Deserialize)]
+struct Hello {
+    /// Newest version that the end understands.
+    version: u32,
+    /// Oldest version that it understands.
+    oldest: u32,
+    /// Id of its server.
+    server: String,
+    /// Its challenge.
+    challenge: String,
+}
+
+/// The second frame of each end.
+#[derive(Debug, Serialize, Deserialize)]
+struct Proof {
+    proof: String,
+}
+
+/// Which end one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It opened the connection.
+    Caller,
+    /// It accepted the connection.
+    Listener,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Listener => "listener",
+        }
+    }
+
+    fn other(self) -> Self {
+        match self {
+            Self::Caller => Self::Listener,
+            Self::Listener => Self::Caller,
+        }
+    }
+}
+
+/// Greets the other end. Returns the id of its server.
+pub(crate) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    secret: &Secret,
+    server: &str,
+    role: Role,
+) -> io::Result<String> {
+    let ours = Hello { version: VERSION, oldest: OLDEST, server: server.to_owned(), challenge: challenge()? };
+    send(stream, &ours).await?;
+    let theirs: Hello = frame::read(stream, MAX_HELLO).await?;
+    if theirs.version < OLDEST || theirs.oldest > VERSION {
+        return Err(refused(format!(
+            "the other server speaks versions {} to {} of the peer protocol, this one {OLDEST} to {VERSION}; upgrade the \
+             older one",
+            theirs.oldest, theirs.version
+        )));
+    }
+    // The caller proves itself first: a listener that answers every caller could be asked to guess.
+    let (text_ours, text_theirs) = (text(role, &ours, &theirs), text(role.other(), &theirs, &ours));
+    let proof = Proof { proof: hex(hmac::sign(&secret.0, text_ours.as_bytes()).as_ref()) };
+    if role == Role::Caller {
+        send(stream, &proof).await?;
+    }
+    let answer: Proof = frame::read(stream, MAX_HELLO).await?;
+    let tag = unhex(&answer.proof).unwrap_or_default();
+    // In constant time.
+    if hmac::verify(&secret.0, text_theirs.as_bytes(), &tag).is_err() {
+        return Err(refused(
+            "the other server has another secret; set the same BATON_PEER_SECRET on all".into(),
+        ));
+    }
+    if role == Role::Listener {
+        send(stream, &proof).await?;
+    }
+    Ok(theirs.server)
+}
+
+/// What an end proves: its role, then the greetings of both. Lengths precede the parts, so that no two differ in their
+/// boundaries only.
+fn text(role: Role, own: &Hello, other: &Hello) -> String {
+    let parts = [role.name(), &own.server, &own.challenge, &other.server, &other.challenge];
+    parts.iter().map(|part| format!("{}:{part}", part.len())).collect()
+}
+
+async fn send(stream: &mut (impl AsyncWrite + Unpin), value: &impl Serialize) -> io::Result<()> {
+    let bytes = frame::encode(value).ok_or(io::ErrorKind::InvalidData)?;
+    stream.write_all(&bytes).await?;
+    stream.flush().await
+}
+
+fn refused(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
+fn challenge() -> io::Result<String> {
+    let mut bytes = [0; 32];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("no random numbers"))?;
+    Ok(hex(&bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn meet(caller: &str, listener: &str) -> (io::Result<String>, io::Result<String>) {
+        let (mut left, mut right) = tokio::io::duplex(1 << 16);
+        let (caller, listener) = (Secret::new(caller).unwrap(), Secret::new(listener).unwrap());
+        let call = async move { greet(&mut left, &caller, "a", Role::Caller).await };
+        let listen = async move { greet(&mut right, &listener, "b", Role::Listener).await };
+        tokio::join!(call, listen)
+    }
+
+    #[tokio::test]
+    async fn servers_with_the_same_secret_meet() {
+        let (caller, listener) = meet("0123456789abcdef", " 0123456789abcdef\n").await;
+        assert_eq!((caller.unwrap(), listener.unwrap()), ("b".to_owned(), "a".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn another_secret_is_refused_and_never_sent() {
+        let (caller, listener) = meet("0123456789abcdef", "fedcba9876543210").await;
+        let listener = listener.unwrap_err().to_string();
+        assert!(listener.contains("another secret") && caller.is_err(), "{listener}");
+    }
+
+    #[tokio::test]
+    async fn own_proof_sent_back_is_refused() {
+        let (mut left, mut right) = tokio::io::duplex(1 << 16);
+        let secret = Secret::new("0123456789abcdef").unwrap();
+        // A stranger that only repeats what the listener says.
+        let mirror = async move {
+            let mut hello: Hello = frame::read(&mut left, MAX_HELLO).await.unwrap();
+            send(&mut left, &hello).await.unwrap();
+            hello.challenge.clear();
+            send(&mut left, &Proof { proof: "00".into() }).await.unwrap();
+            frame::read::<Proof>(&mut left, MAX_HELLO).await
+        };
+        let listen = async move { greet(&mut right, &secret, "b", Role::Listener).await };
+        let (mirrored, refused) = tokio::join!(mirror, listen);
+        assert!(refused.is_err() && mirrored.is_err(), "the listener proves nothing to a stranger");
+    }
+
+    #[tokio::test]
+    async fn other_versions_and_large_greetings_are_refused() {
+        let secret = Secret::new("0123456789abcdef").unwrap();
+        let (mut left, mut right) = tokio::io::duplex(1 << 16);
+        let old = Hello { version: 0, oldest: 0, server: "a".into(), challenge: "x".into() };
+        send(&mut left, &old).await.unwrap();
+        let error = greet(&mut right, &secret, "b", Role::Listener).await.unwrap_err().to_string();
+        assert!(error.contains("versions 0 to 0"), "{error}");
+        let (mut left, mut right) = tokio::io::duplex(1 << 16);
+        left.write_u32(1 << 30).await.unwrap();
+        let error = greet(&mut right, &secret, "b", Role::Listener).await.unwrap_err().to_string();
+        assert!(error.contains("4096 are allowed"), "{error}");
+        assert!(Secret::new("short").is_err());
+    }
+}

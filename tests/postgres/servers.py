@@ -1,0 +1,203 @@
+"""Real servers that share a database, and real SDK clients of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import adapters
+from copilot.tools import Tool
+from support import Model, processes_of, program
+from witness import ClientSession, Witness
+
+TOKEN = "token-of-the-test-cluster"
+
+
+def database(name: str) -> str:
+    """Creates a database in the cluster of `with-cluster`, and returns its URL."""
+    base = os.environ["BATON_TEST_POSTGRES"]
+    subprocess.run(["psql", "-qX", f"{base}&dbname=postgres", "-c", f"CREATE DATABASE {name}"], check=True)
+    return f"{base}&dbname={name}"
+
+
+def sql(url: str, statement: str) -> list[str]:
+    found = subprocess.run(["psql", "-XAt", url, "-c", statement], check=True, capture_output=True, text=True)
+    return found.stdout.splitlines()
+
+
+class Server:
+    """One server, with a home of its own."""
+
+    def __init__(self, world: World, number: int, *arguments: str) -> None:
+        self.world, self.number = world, number
+        self.home = world.path / f"home-{number}"
+        env = world.env | {"BATON_HOME": str(self.home)}
+        self.log = (world.path / f"log-{number}").open("ab")
+        command = [program("baton"), "serve", "--port", "0", "--http", "127.0.0.1:0", "--log-level", "info"]
+        self.process = subprocess.Popen(
+            [*command, *arguments],
+            env=env,
+            cwd=world.work,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+        )
+        lines = [self.process.stdout.readline() for _ in range(2)]
+        if not lines[1]:
+            raise RuntimeError(f"server {number} did not start:\n{self.tail()}")
+        self.port = int(lines[0].split()[-1])
+        self.url = lines[1].split()[-1]
+
+    def tail(self, lines: int = 30) -> str:
+        text = (self.world.path / f"log-{self.number}").read_text(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        self.process.send_signal(number)
+        if number == signal.SIGKILL:
+            self.process.wait()
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+
+class Stream(threading.Thread):
+    """A reader of a session's event stream, as curl would be."""
+
+    def __init__(self, server: Server, session: str) -> None:
+        super().__init__(daemon=True)
+        self.server, self.session = server, session
+        self.ids: list[int] = []
+        self.kinds: list[str] = []
+        self.start()
+
+    def run(self) -> None:
+        url = f"{self.server.url}/api/sessions/{self.session}/events"
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {TOKEN}", "Accept": "text/event-stream"})
+        try:
+            with urllib.request.urlopen(request, timeout=120) as response:
+                for line in response:
+                    if line.startswith(b"id: "):
+                        self.ids.append(int(line[4:]))
+                    if line.startswith(b"event: "):
+                        self.kinds.append(line[7:].strip().decode())
+        except OSError:
+            pass
+
+
+class World:
+    """A database, a model, servers and clients."""
+
+    def __init__(self, name: str) -> None:
+        self.sdk = adapters.load()
+        self.model = Model()
+        self.path = Path(tempfile.mkdtemp(prefix=f"baton-{name}-"))
+        self.work, self.runs = self.path / "work", self.path / "runs"
+        self.work.mkdir(), self.runs.mkdir()
+        self.url = database(name)
+        self.witness = Witness()
+        self.servers: list[Server] = []
+        self.clients: list[Any] = []
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.path),
+            "COPILOT_API_URL": self.model.url,
+            "COPILOT_CONNECTION_TOKEN": TOKEN,
+            "NO_PROXY": "127.0.0.1,localhost",
+            "BATON_STORE": self.url,
+            "BATON_PEER_SECRET": "secret-of-the-test-cluster",
+        }
+
+    def server(self, *arguments: str) -> Server:
+        server = Server(self, len(self.servers) + 1, *arguments)
+        self.servers.append(server)
+        return server
+
+    async def client(self, server: Server) -> Any:
+        client = self.sdk.at(server.port, TOKEN)
+        self.clients.append(client)
+        await client.start()
+        return client
+
+    async def create(self, server: Server, session: str, **options: Any) -> ClientSession:
+        chat = ClientSession(self.sdk, self.witness)
+        chat.session = await (await self.client(server)).create_session(
+            session_id=session, **self.options(chat, options)
+        )
+        return chat
+
+    async def resume(self, server: Server, session: str, **options: Any) -> ClientSession:
+        chat = ClientSession(self.sdk, self.witness)
+        options = {"continue_pending_work": True} | options
+        chat.session = await (await self.client(server)).resume_session(session, **self.options(chat, options))
+        return chat
+
+    def options(self, chat: ClientSession, options: dict[str, Any]) -> dict[str, Any]:
+        lookup = Tool("lookup", "looks up", parameters={"type": "object"})
+        return {
+            "on_event": chat.on_event,
+            "on_permission_request": lambda *_: self.sdk.decision("nothing"),
+            "tools": [lookup],
+            "working_directory": str(self.work),
+        } | options
+
+    def counting_command(self, name: str) -> str:
+        return f"echo ran >> {self.runs / name}"
+
+    def run_count(self, name: str) -> int:
+        path = self.runs / name
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
+    def baton(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [program("baton"), *arguments], env=self.env, cwd=self.work, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        return done.stdout
+
+    async def close(self) -> None:
+        for client in self.clients:
+            try:
+                await asyncio.wait_for(client.force_stop(), 5)
+            except Exception:
+                pass
+        for server in self.servers:
+            if server.is_running:
+                server.kill(signal.SIGCONT)
+                server.kill(signal.SIGKILL)
+            server.process.stdout.close()
+        for server in self.servers:
+            for pid in processes_of(server.home):
+                os.kill(pid, signal.SIGKILL)
+        self.model.stop()
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+async def soon(condition: Callable[[], Any], what: str, seconds: float = 15) -> float:
+    """Waits for a condition. Returns how long it took."""
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() < start + seconds, f"timed out waiting for {what}"
+        await asyncio.sleep(0.02)
+    return time.monotonic() - start
+
+
+def report(world: World, error: BaseException) -> None:
+    print(f"FAILED: {error!r}", file=sys.stderr)
+    for server in world.servers:
+        print(f"--- log of server {server.number}\n{server.tail()}", file=sys.stderr)

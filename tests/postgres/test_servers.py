@@ -1,0 +1,175 @@
+"""Three servers on one database: any server serves any client, and a dead one's sessions go on elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+
+from servers import Server, Stream, World, report, soon, sql
+from support import call
+
+Test = Callable[[World], Awaitable[None]]
+TESTS: list[Test] = []
+
+
+def test(function: Test) -> Test:
+    TESTS.append(function)
+    return function
+
+
+def types(chat) -> list[str]:
+    return [event["type"] for event in chat.events]
+
+
+@test
+async def clients_of_all_servers_share_a_session(world: World) -> None:
+    one, two, three = world.server(), world.server(), world.server()
+    a = await world.create(one, "shared")
+    b = await world.resume(two, "shared")
+    stream = Stream(three, "shared")
+    await b.send("[[text:hello from two]]")
+    for chat in (a, b):
+        await chat.event("session.idle")
+    await soon(lambda: "assistant.message" in stream.kinds, "the answer on the stream")
+    assert types(a).count("assistant.message") == types(b).count("assistant.message") == 1
+    servers = json.loads(world.baton("servers", "--json"))
+    assert [server["state"] for server in servers] == ["alive"] * 3, servers
+    assert sum(server["sessions"] for server in servers) == 1, servers
+    assert sql(world.url, "SELECT count(DISTINCT epoch) FROM baton_sessions") == ["1"], "the session has not moved"
+
+
+@test
+async def pending_permission_survives_its_server(world: World) -> None:
+    """The scenario of the issue."""
+    one, two, three = world.server(), world.server(), world.server()
+    a = await world.create(one, "survivor")
+    b = await world.resume(two, "survivor")
+    c = await world.resume(three, "survivor")
+    stream = Stream(three, "survivor")
+    await a.send(call("bash", command=world.counting_command("once"), description="once"))
+    requested = await b.event("permission.requested")
+    await c.event("permission.requested")
+    one.kill()
+    killed = time.monotonic()
+    assert await asyncio.wait_for(b.answer(requested), 20), "the answer counts"
+    answered = time.monotonic() - killed
+    for chat in (b, c):
+        await chat.event("session.idle")
+    ended = time.monotonic() - killed
+    await soon(lambda: "session.idle" in stream.kinds, "the end on the stream")
+    assert world.run_count("once") == 1
+    for chat in (b, c):
+        assert types(chat).count("permission.requested") == 1, types(chat)
+        assert types(chat).count("permission.completed") == 1, types(chat)
+    assert stream.ids == sorted(set(stream.ids)), stream.ids
+    assert stream.ids == list(range(1, len(stream.ids) + 1)), "no gap"
+    print(f"    answered {answered:.1f} s after the kill, ended after {ended:.1f} s")
+    assert ended < 10, "within 5 s on an idle machine"
+
+
+@test
+async def running_command_is_interrupted_once(world: World) -> None:
+    one, two = world.server(), world.server()
+    permit = lambda *_: world.sdk.decision("approve")  # noqa: E731
+    await world.create(one, "busy", on_permission_request=permit)
+    b = await world.resume(two, "busy", on_permission_request=permit)
+    command = world.counting_command("slow") + "; sleep 600"
+    await b.send(call("bash", command=command, description="slow"))
+    await soon(lambda: world.run_count("slow") == 1, "the command")
+    one.kill()
+    await b.event("session.idle")
+    assert world.run_count("slow") == 1, "it is never run again"
+    assert types(b).count("tool.execution_complete") == 1, types(b)
+
+
+@test
+async def paused_owner_is_fenced(world: World) -> None:
+    one, two = world.server(), world.server()
+    a = await world.create(one, "paused")
+    b = await world.resume(two, "paused")
+    await a.send(call("bash", command=world.counting_command("paused"), description="x"))
+    requested = await b.event("permission.requested")
+    one.kill(signal.SIGSTOP)
+    assert await asyncio.wait_for(b.answer(requested), 30)
+    await b.event("session.idle")
+    one.kill(signal.SIGCONT)
+    # The client of the paused server sees the end, too, and can go on.
+    await a.event("session.idle")
+    await a.send("[[text:after the pause]]")
+    await b.event("session.idle", 2)
+    assert world.run_count("paused") == 1
+    durable = lambda chat: [event["id"] for event in chat.events if not event.get("ephemeral")]  # noqa: E731
+    await soon(lambda: set(durable(b)[2:]) <= set(durable(a)), "the events on the client of the paused server")
+    assert len(set(durable(a))) == len(durable(a)), "each event once"
+
+
+@test
+async def client_of_the_dead_server_resumes_elsewhere(world: World) -> None:
+    one, two = world.server(), world.server()
+    a = await world.create(one, "moved")
+    await a.send(call("bash", command=world.counting_command("moved"), description="x"))
+    requested = await a.event("permission.requested")
+    one.kill()
+    b = await world.resume(two, "moved")
+    assert await b.answer(requested), "the request is pending under its id"
+    await b.event("session.idle")
+    assert world.run_count("moved") == 1
+
+
+@test
+async def restart_of_the_database_loses_nothing(world: World) -> None:
+    one, two = world.server(), world.server()
+    a = await world.create(one, "restart")
+    b = await world.resume(two, "restart")
+    await a.ask("[[text:before]]")
+    sql(world.url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    await b.send("[[text:after]]")
+    for chat in (a, b):
+        await chat.event("session.idle", 2)
+    assert sql(world.url, "SELECT count(DISTINCT server) FROM baton_sessions") == ["1"]
+
+
+@test
+async def session_of_another_place_is_relayed_and_not_moved(world: World) -> None:
+    here, there = world.server("--place", "here"), world.server("--place", "there")
+    a = await world.create(here, "placed")
+    await a.ask("[[text:one]]")
+    b = await world.resume(there, "placed")
+    await b.send("[[text:two]]")
+    await a.event("session.idle", 2)
+    here.kill()
+    await asyncio.sleep(4)
+    listed = json.loads(world.baton("servers", "--json"))
+    assert sorted(server["state"] for server in listed) == ["alive", "dead"], listed
+    assert sql(world.url, "SELECT place FROM baton_sessions") == ["here"]
+
+
+async def run(wanted: list[str]) -> int:
+    failed = 0
+    for number, function in enumerate(TESTS):
+        if wanted and function.__name__ not in wanted:
+            continue
+        world = World(f"servers_{number}")
+        start = time.monotonic()
+        try:
+            await asyncio.wait_for(function(world), 120)
+            print(f"ok     {function.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
+        except BaseException as error:  # Every failure is reported with the logs of the servers.
+            failed += 1
+            print(f"FAILED {function.__name__}", flush=True)
+            traceback.print_exc()
+            report(world, error)
+        finally:
+            await world.close()
+            world.remove()
+    print(f"{len(wanted or TESTS) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(run(sys.argv[1:])))
