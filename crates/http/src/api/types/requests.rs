@@ -38,6 +38,16 @@ impl RequestView {
         calls.chain(offers).chain(session.command_of_clients().map(Self::of_command)).collect()
     }
 
+    /// Returns the ids of the pending requests of a session, in the order of [`Self::all`].
+    pub(crate) fn ids(session: &Session) -> Vec<String> {
+        let turn = session.durable.turn.iter();
+        let waits = |call: &&Call| !matches!(call.stage, CallStage::Started | CallStage::Done { .. });
+        let calls = turn.clone().flat_map(|turn| &turn.calls).filter(waits);
+        let calls = calls.filter_map(|call| Some(call.stage.request()?.to_string()));
+        let offers = turn.filter_map(|turn| turn.offer.as_ref()).map(|offer| offer.request_id.to_string());
+        calls.chain(offers).chain(session.command_of_clients().map(|(id, _)| id.to_string())).collect()
+    }
+
     fn of_call(session: &Session, call: &Call) -> Option<Self> {
         let (kind, detail) = match &call.stage {
             CallStage::AwaitingPermission { wants, .. } => ("permission", serde_json::to_value(wants)),
