@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from copilot.generated.rpc import EnqueueCommandParams
 from copilot.tools import Tool, ToolResult
 from home import SESSION, Kill, Home
-from support import call, calls, until
+from support import REPOSITORY, call, calls, until
 from witness import REQUESTS, ClientSession
 
 Act = Callable[[Home], Awaitable[None]]
@@ -198,6 +201,66 @@ async def two_clients(home: Home) -> None:
     await home.clients[0].force_stop()
     await second.answer(await second.event("external_tool.requested"))
     await second.event("session.idle")
+
+
+def use_server(home: Home, config: dict[str, object]) -> None:
+    """Gives all sessions of the home an MCP server."""
+    (home.home / "mcp-config.json").write_text(json.dumps({"mcpServers": {"odd": config}}))
+
+
+def odd_server(*arguments: str) -> dict[str, object]:
+    script = REPOSITORY / "crates" / "mcp" / "tests" / "odd_server.py"
+    return {"command": sys.executable, "args": [str(script), *arguments]}
+
+
+@scenario(TURN, ACKNOWLEDGED)
+async def a_call_of_an_mcp_server(home: Home) -> None:
+    use_server(home, odd_server("child"))
+    chat = await home.create()
+    home.in_background(chat.follow())
+    await chat.send(call("odd-count", path=str(home.runs / "mcp")))
+    await answer_requests(chat)
+
+
+@scenario(TURN, ACKNOWLEDGED)
+async def a_form_of_an_mcp_server(home: Home) -> None:
+    use_server(home, odd_server())
+
+    async def fill_in(*_: object) -> dict[str, object]:
+        return {"action": "accept", "content": {"name": "Ada"}}
+
+    chat = await home.create(on_elicitation_request=fill_in)
+    home.in_background(chat.follow())
+    await chat.send(call("odd-ask"))
+    await answer_requests(chat)
+
+
+class Locked(BaseHTTPRequestHandler):
+    """A server that nobody may use."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", "Bearer")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_POST
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@scenario(TURN, ACKNOWLEDGED)
+async def a_login_at_an_mcp_server(home: Home) -> None:
+    locked = ThreadingHTTPServer(("127.0.0.1", 0), Locked)
+    locked.daemon_threads = True
+    threading.Thread(target=locked.serve_forever, daemon=True).start()
+    use_server(home, {"type": "http", "url": f"http://127.0.0.1:{locked.server_port}/mcp"})
+    chat = await home.create()
+    home.in_background(chat.follow())
+    await chat.ask("[[text:without the server]]")
+    await chat.ask("[[text:and again]]")
 
 
 @scenario({"before_delete", "after_delete"})

@@ -3,6 +3,7 @@
 //! ignored and removed; the process is identified by its start time too, because a process id can be reused.
 #![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -118,28 +119,6 @@ impl RunningServer {
         Ok(Published(directory.join(name)))
     }
 
-    /// Returns a client of its HTTP API, with the base of all addresses and the token, if it needs one. The socket file is
-    /// preferred to the port, because it needs none.
-    pub(crate) fn connect(&self) -> anyhow::Result<(reqwest::Client, String, Option<String>)> {
-        let builder = reqwest::Client::builder()
-            .tls_backend_preconfigured(baton_model::http::tls_config()?)
-            // A proxy must not see a token for a server on this machine.
-            .no_proxy();
-        match (&self.socket, &self.url) {
-            (Some(socket), _) => {
-                Ok((builder.unix_socket(socket.clone()).build()?, "http://localhost".into(), None))
-            }
-            (None, Some(url)) => {
-                let token = self.token_file.as_ref().map(std::fs::read_to_string).transpose();
-                let token = token.context("cannot read the server's token")?;
-                Ok((builder.build()?, url.clone(), token.map(|token| token.trim().to_owned())))
-            }
-            (None, None) => {
-                anyhow::bail!("the server with process id {} has no HTTP address", self.owner.pid)
-            }
-        }
-    }
-
     /// Returns the running servers of a home, newest first.
     pub(crate) fn all(home: &Path) -> Vec<Self> {
         let files = std::fs::read_dir(directory(home)).into_iter().flatten().flatten();
@@ -153,8 +132,14 @@ fn directory(home: &Path) -> PathBuf {
     home.join("servers")
 }
 
-/// Reads a file, and removes it if its server is dead.
+/// Reads a file, and removes it if its server is dead. Ignores files that another user could have written: the token goes
+/// wherever the file says.
 fn read(path: &Path) -> Option<RunningServer> {
+    let metadata = path.symlink_metadata().ok()?;
+    let is_ours = metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw();
+    if !is_ours || baton_private::is_open_to_others(&metadata) {
+        return None;
+    }
     let server: RunningServer = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     if owner::is_alive(&server.owner) {
         return Some(server);
@@ -182,6 +167,27 @@ pub(crate) fn socket_of_run(home: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_that_others_could_have_written_are_ignored() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let home = tempfile::tempdir().unwrap();
+        let server = RunningServer::new(Some("http://127.0.0.1:1".into()), None, None);
+        let published = server.publish(home.path()).unwrap();
+        let found = || RunningServer::all(home.path()).len();
+        assert_eq!(found(), 1);
+        let open = |mode: u32| {
+            std::fs::set_permissions(&published.0, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        open(0o602);
+        assert_eq!(found(), 0);
+        open(0o600);
+        let elsewhere = home.path().join("planted.json");
+        std::fs::rename(&published.0, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &published.0).unwrap();
+        assert_eq!(found(), 0, "a link");
+    }
 
     #[test]
     fn running_servers_are_found_and_files_of_dead_ones_are_removed() {

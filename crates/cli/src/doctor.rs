@@ -8,12 +8,13 @@ use std::time::Duration;
 use baton_model::catalog;
 use baton_model::http::{HttpClient, Patience};
 use baton_runtime::ServerEndpoint;
+use baton_runtime::mcp::ServerCatalogue;
 use baton_store::Store;
 use serde::Serialize;
 
 use crate::args::{Cli, DoctorArgs, ModelArgs};
 use crate::config::{self, Config, Environment};
-use crate::{setup, terminal};
+use crate::{mcp, setup, terminal};
 
 /// The result of one check.
 #[derive(Debug, Serialize)]
@@ -49,6 +50,7 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         if let Ok(options) = setup::options(&config, &environment) {
             findings.extend(baton_runtime::probe_engines(&options).await.into_iter().map(engine));
         }
+        findings.push(servers(&config, &environment).await);
         Ok(findings)
     })?;
     let bad = findings.iter().any(|finding| finding.state == State::Bad);
@@ -176,6 +178,42 @@ async fn probe(name: &str, port: u16) -> Option<String> {
     let names: Vec<&str> = models.iter().map(|model| model.id.as_str()).take(8).collect();
     let more = if models.len() > names.len() { ", …" } else { "" };
     Some(format!("{name} at {url}: {}{more}", names.join(", ")))
+}
+
+/// Checks the configurations and programs of MCP servers, without starting any.
+async fn servers(config: &Config, environment: &Environment) -> Finding {
+    let what = "mcp";
+    let catalogue = ServerCatalogue::new(&config.home.value, config.mcp_servers.clone());
+    let cwd = std::env::current_dir().ok();
+    let entries = catalogue.entries(cwd.as_deref()).await;
+    let unusable = mcp::unusable_programs(&entries, |program| is_installed(program, environment));
+    if entries.is_empty() {
+        let detail = "no MCP servers are configured".to_owned();
+        return Finding {
+            what,
+            state: State::Note,
+            detail,
+            advice: Some("add one with `baton mcp add`".into()),
+        };
+    }
+    if unusable.is_empty() {
+        let names: Vec<&str> = entries.keys().map(String::as_str).collect();
+        let detail = format!("{} configured: {}", names.len(), names.join(", "));
+        let advice = "connect to one with `baton mcp test NAME`".to_owned();
+        return Finding { what, state: State::Good, detail, advice: Some(advice) };
+    }
+    let problems: Vec<String> = unusable.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+    let names: Vec<&str> = unusable.iter().map(|(name, _)| name.as_str()).collect();
+    let advice = format!("fix it, or turn it off with `baton mcp disable {}`", names.join(" "));
+    Finding { what, state: State::Bad, detail: problems.join("; "), advice: Some(advice) }
+}
+
+fn is_installed(program: &str, environment: &Environment) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    let paths = environment.get("PATH").unwrap_or_default();
+    std::env::split_paths(paths).any(|directory| directory.join(program).is_file())
 }
 
 fn program(name: &'static str, without: &str, environment: &Environment) -> Finding {

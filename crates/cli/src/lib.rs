@@ -8,7 +8,9 @@ mod config;
 mod discovery;
 mod doctor;
 mod file_limit;
+mod landing;
 mod logging;
+mod mcp;
 mod operate;
 mod people;
 mod record;
@@ -61,6 +63,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Record(args)) => record::record(args),
         Some(Command::Replay(args)) => record::replay(args),
         Some(Command::Sessions(command)) => sessions::sessions(cli, command),
+        Some(Command::Mcp(command)) => mcp::mcp(cli, command),
         Some(Command::Stop(args)) => operate::stop(cli, args),
         Some(Command::Backup(args)) => operate::backup(cli, args),
         Some(Command::Restore(args)) => operate::restore(cli, args),

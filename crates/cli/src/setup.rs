@@ -12,6 +12,7 @@ use baton_store::sqlite::{Migration, SqliteStore};
 use tokio::time::timeout;
 
 use crate::config::{Config, Environment};
+use crate::landing;
 use crate::signals::{FirstSignal, Interrupts};
 use crate::tool_environment::Filter;
 
@@ -75,6 +76,7 @@ fn secure_home(home: &Path) {
 pub(crate) fn server(options: Options, store: &Arc<SqliteStore>) -> Arc<Runtime> {
     let server = Runtime::new(options, store.clone());
     server.secure_sessions();
+    landing::offer(&server);
     server
 }
 
@@ -103,6 +105,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         cwd: std::env::current_dir().context("cannot read the current directory")?,
         endpoint: config.endpoint.value.clone(),
         engines: config.engines.clone().into_iter().map(|(name, table)| (name, table.into())).collect(),
+        mcp_servers: config.mcp_servers.clone(),
         record: environment.get(crate::record::RECORD).map(Into::into),
         reveal_endpoint: environment.get("COPILOT_ALLOW_GET_PROVIDER_ENDPOINT") == Some("true"),
         account,

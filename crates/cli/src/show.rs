@@ -3,6 +3,7 @@
 use baton_protocol::Json;
 use baton_protocol::event::ToolStart;
 use baton_protocol::permission::PermissionRequest;
+use serde_json::Value;
 
 use crate::terminal::Question;
 
@@ -50,14 +51,18 @@ pub(crate) fn permission(wants: &PermissionRequest) -> Question {
                 .prose("description", tool_description)
                 .exact("arguments", &arguments(args.as_ref()))
         }
-        PermissionRequest::Mcp { server_name, tool_name, tool_title, args, .. } => {
-            Question::allow("calling", "tool", tool_name)
+        PermissionRequest::Mcp { server_name, tool_name, tool_title, args, read_only, .. } => {
+            let question = Question::allow("calling", "tool", tool_name)
                 .exact("MCP server", server_name)
                 .prose("title", tool_title)
-                .exact("arguments", &arguments(args.as_ref()))
+                .exact("arguments", &arguments(args.as_ref()));
+            if *read_only { question.prose("the server says", "it changes nothing") } else { question }
         }
         PermissionRequest::Memory { fact, .. } => {
             Question::plain("allow storing a memory?").prose("fact", fact.as_deref().unwrap_or_default())
+        }
+        PermissionRequest::Hook { tool_name, hook_message: Some(message), .. } if tool_name == "trust" => {
+            Question::plain("trust the files of this workspace?").exact("question", message)
         }
         PermissionRequest::Hook { tool_name, tool_args, hook_message, .. } => {
             Question::allow("calling", "tool", tool_name)
@@ -97,9 +102,33 @@ fn arguments(json: Option<&Json>) -> String {
     json.map(|json| json.as_str().to_owned()).unwrap_or_default()
 }
 
+/// Describes the MCP servers that a turn has to do without.
+pub(crate) fn unavailable_servers(loaded: &Json) -> Vec<String> {
+    let loaded: Value = loaded.parse().unwrap_or_default();
+    let text = |server: &Value, name: &str| server[name].as_str().unwrap_or_default().to_owned();
+    let line = |server: &Value| match server["status"].as_str() {
+        Some("failed") => Some(format!("! MCP server {}: {}", text(server, "name"), text(server, "error"))),
+        Some("needs-auth") => Some(format!("! MCP server {}: it requires a login", text(server, "name"))),
+        _ => None,
+    };
+    loaded["servers"].as_array().into_iter().flatten().filter_map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_that_are_missing_are_described() {
+        let loaded = Json::from(serde_json::json!({ "servers": [
+            { "name": "a", "status": "connected" },
+            { "name": "b", "status": "failed", "error": "no such program" },
+            { "name": "c", "status": "needs-auth" },
+            { "name": "d", "status": "disabled" },
+        ]}));
+        let expected = ["! MCP server b: no such program", "! MCP server c: it requires a login"];
+        assert_eq!(unavailable_servers(&loaded), expected);
+    }
 
     #[test]
     fn shortened_text_counts_what_is_left_out() {

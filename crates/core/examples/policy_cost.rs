@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a program for people")]
 
 use std::hint::black_box;
+use std::path::Path;
 use std::time::Instant;
 
 use baton_core::policy::territory::Territory;
@@ -30,15 +31,17 @@ fn main() {
         by: None,
         at: None,
         cwd: Some("/work".into()),
+        binding: None,
     });
     let denied = ["rm", "git push"].map(|name| Rule::new(RuleKind::Shell, Some(name))).to_vec();
     let rules = Rules { denied, ..Rules::default() };
-    let territory = Territory { cwd: "/work".into(), home: Some("/home/u/.baton".into()), workspace: None };
+    let territory =
+        Territory { cwd: Path::new("/work"), home: Some(Path::new("/home/u/.baton")), workspace: None };
     let situation = Situation {
         mode: PermissionMode::Manual,
         rules: &rules,
         grants: &grants,
-        territory: &territory,
+        territory,
         advice: Advice::None,
         cwd: "/work",
     };

@@ -288,7 +288,48 @@ asks! {
         source: Option<String>,
         /// Address of a page to open, in place of a form.
         url: Option<String>,
+        /// Name by which [`WithdrawAsk`] finds it. A form with a name waits for any client, also one that comes later; one
+        /// without is refused if no attached client can show it.
+        key: Option<String>,
     } -> Elicited;
+
+    /// Puts an MCP server's request for an answer of the model to the clients, and waits for the answer; none if it was
+    /// declined or withdrawn.
+    Sample {
+        /// The server.
+        server: String,
+        /// The server's id of the request.
+        id: String,
+        /// Its parameters.
+        request: Json,
+        /// Name by which [`WithdrawAsk`] finds it.
+        key: String,
+    } -> Option<Json>;
+
+    /// Withdraws a form or a request of an MCP server, because its call has ended. Replies whether it was pending.
+    WithdrawAsk {
+        /// Its name.
+        key: String,
+    } -> bool;
+
+    /// Requests a login at an MCP server. The request of a server that has one already is that request, with the new
+    /// reason. Refused if there are too many.
+    RequestLogin {
+        /// Name of the server.
+        server: String,
+        /// Its address.
+        url: String,
+        /// Why, as SDKs say it.
+        reason: String,
+    } -> RequestId;
+
+    /// Closes the request for a login at a server. Replies whether it was pending.
+    CloseLogin {
+        /// Name of the server.
+        server: String,
+        /// `token` or `cancelled`.
+        outcome: String,
+    } -> bool;
 
     /// Makes a client run one of its slash commands, and waits for it. Replies with its error, if any. Refused if no
     /// attached client has the command.

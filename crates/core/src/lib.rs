@@ -56,7 +56,7 @@ pub use output::{INTERRUPTED, Output, Work, WorkId};
 pub use removed::Removed;
 pub use results::{
     EngineReport, FailedModelCall, FallbackModel, Handoff, ModelReply, Prepared, PreparedPrompt, Route,
-    WorkResult,
+    TRUST_TOOL, TrustQuestion, WorkResult,
 };
 pub use stamp::Stamp;
 pub use state::{

@@ -62,6 +62,9 @@ pub enum Work {
     RunTool {
         /// The call.
         call: CallKey,
+        /// Digest of what was approved, if a user approved a call of an MCP server's tool. If the tool is another one by
+        /// now, the result is [`WorkResult::Changed`](crate::WorkResult::Changed).
+        binding: Option<String>,
     },
     /// Passes the result of a client or sub-agent through hooks and limits before it counts.
     FinishCall {
@@ -109,7 +112,7 @@ impl Work {
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
             Self::Ask { agent } => agent.as_ref(),
-            Self::PrepareCall { call } | Self::RunTool { call } | Self::FinishCall { call, .. } => {
+            Self::PrepareCall { call } | Self::RunTool { call, .. } | Self::FinishCall { call, .. } => {
                 call.agent.as_ref()
             }
             Self::PreparePrompt { .. }

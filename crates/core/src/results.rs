@@ -32,6 +32,8 @@ pub enum WorkResult {
     RunTool(ToolResult),
     /// Result of a call that loaded a skill, and the skill. For [`Work::RunTool`](crate::Work::RunTool), too.
     RunSkill(Box<(ToolResult, SkillInvoked)>),
+    /// The tool is not the one that was approved. Nothing has run; the call is prepared again, as it is now.
+    Changed,
     /// Whether a grant for a location was stored, or why not.
     SaveGrant(Result<(), String>),
     /// None if the turn may end; otherwise a message that makes the model continue.
@@ -57,7 +59,22 @@ pub struct PreparedPrompt {
     pub system: Option<String>,
     /// Engine for the turn; none for Baton's own rounds of model and tools.
     pub engine: Option<String>,
+    /// Question whether to trust the workspace, to be answered before the model is called.
+    pub trust: Option<Box<TrustQuestion>>,
 }
+
+/// Question whether files of the workspace, which start programs, are trusted. It is a call that no model made: pending
+/// requests belong to calls, so it is durable, and any client answers it. A refusal does not end the turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrustQuestion {
+    /// What is trusted: the arguments of the call.
+    pub arguments: Json,
+    /// The permission request.
+    pub wants: PermissionRequest,
+}
+
+/// Name of the tool whose call is a [`TrustQuestion`]. It runs if the answer is yes.
+pub const TRUST_TOOL: &str = "trust_workspace";
 
 /// Progress of an engine.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,6 +5,8 @@
 mod agents;
 #[path = "behaviour/engine.rs"]
 mod engine;
+#[path = "behaviour/logins.rs"]
+mod logins;
 #[path = "behaviour/permissions.rs"]
 mod permissions;
 #[path = "behaviour/plan.rs"]
@@ -15,6 +17,8 @@ mod queue;
 mod resume;
 #[path = "behaviour/switch.rs"]
 mod switch;
+#[path = "behaviour/trust.rs"]
+mod trust;
 mod world;
 
 use baton_core::ask::SendPrompt;

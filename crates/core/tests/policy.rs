@@ -1,6 +1,8 @@
 //! The laws of the permission policy, checked with random requests, rules, grants, modes and advice.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::path::Path;
+
 use baton_core::policy::shell::Line;
 use baton_core::policy::territory::Territory;
 use baton_core::policy::{
@@ -126,6 +128,7 @@ fn request() -> impl Strategy<Value = PermissionRequest> {
             tool_name,
             args: None,
             read_only: true,
+            binding: None,
         }),
         1 => pick(NAMES).prop_map(|tool_name| PermissionRequest::CustomTool {
             tool_call_id: None,
@@ -135,7 +138,7 @@ fn request() -> impl Strategy<Value = PermissionRequest> {
         }),
         1 => Just(PermissionRequest::Memory { tool_call_id: None, fact: None }),
     ]
-    .prop_map(|request| with_offers(request, &territory()))
+    .prop_map(|request| with_offers(request, territory()))
 }
 
 fn rule() -> impl Strategy<Value = Rule> {
@@ -171,12 +174,12 @@ fn rules() -> impl Strategy<Value = Rules> {
     })
 }
 
-fn territory() -> Territory {
-    Territory { cwd: "/w".into(), home: Some("/home/.baton".into()), workspace: None }
+fn territory() -> Territory<'static> {
+    Territory { cwd: Path::new("/w"), home: Some(Path::new("/home/.baton")), workspace: None }
 }
 
 fn grant(approval: Approval) -> Grant {
-    Grant { approval, id: None, by: None, at: None, cwd: Some("/w".into()) }
+    Grant { approval, id: None, by: None, at: None, cwd: Some("/w".into()), binding: None }
 }
 
 #[test]
@@ -190,18 +193,17 @@ fn write_of_several_files_is_covered_only_if_each_file_is() {
             new_file_contents: None,
             can_offer_session_approval: false,
         };
-        with_offers(request, &territory())
+        with_offers(request, territory())
     };
     let (grants, none) = ([grant(Approval::Write {})], Rules::default());
     let territory = territory();
     let (mode, advice) = (PermissionMode::Manual, Advice::None);
-    let situation =
-        Situation { mode, rules: &none, grants: &grants, territory: &territory, advice, cwd: "/w" };
+    let situation = Situation { mode, rules: &none, grants: &grants, territory, advice, cwd: "/w" };
     let allowed = |files: &str| matches!(decide(&write(files), &situation), Decision::Allow(_));
     assert!(allowed("/w/a") && allowed("/w/a\n/w/b"));
     for files in ["/w/a\n/etc/passwd", "/etc/passwd\n/w/a", "/w/a\n/w/.git/config", "/w/a\n", ""] {
         assert!(!allowed(files), "{files:?}");
-        assert!(offers(&write(files), &territory).is_empty(), "{files:?}");
+        assert!(offers(&write(files), territory).is_empty(), "{files:?}");
     }
     let rules = Rules { denied: vec![Rule::new(RuleKind::Write, Some("/etc"))], ..Rules::default() };
     assert!(is_denied(&write("/w/a\n/etc/passwd"), &rules));
@@ -211,7 +213,7 @@ fn write_of_several_files_is_covered_only_if_each_file_is() {
 fn grants() -> impl Strategy<Value = Vec<Grant>> {
     proptest::collection::vec((request(), any::<usize>()), 0..4).prop_map(|asked| {
         let given = asked.into_iter().filter_map(|(request, which)| {
-            let offers = offers(&request, &territory());
+            let offers = offers(&request, territory());
             let count = offers.len().max(1);
             offers.into_iter().nth(which % count)
         });
@@ -261,7 +263,7 @@ fn git_request(line: &str, repository_runs: Option<&str>) -> PermissionRequest {
         input_to: None,
         repository_runs: repository_runs.map(str::to_owned),
     };
-    with_offers(request, &territory())
+    with_offers(request, territory())
 }
 
 #[test]
@@ -271,26 +273,24 @@ fn grant_for_git_does_not_cover_a_repository_that_runs_programs() {
     let decided = |identifier: &str, line: &str, setting: Option<&str>| {
         let grants = [grant(commands(identifier))];
         let (mode, advice) = (PermissionMode::Manual, Advice::None);
-        let situation =
-            Situation { mode, rules: &none, grants: &grants, territory: &territory, advice, cwd: "/w" };
+        let situation = Situation { mode, rules: &none, grants: &grants, territory, advice, cwd: "/w" };
         decide(&git_request(line, setting), &situation)
     };
     let runs = Some("filter.x.clean");
     for line in ["git status", "git status -s", "git rev-parse HEAD", "echo a && git ls-files"] {
-        let Some(offer) = offers(&git_request(line, None), &territory).into_iter().next() else {
+        let Some(offer) = offers(&git_request(line, None), territory).into_iter().next() else {
             panic!("{line} offers nothing")
         };
         let Approval::Commands { command_identifiers } = offer.approval else { panic!("{line}") };
         let grants: Vec<Grant> = command_identifiers.iter().map(|id| grant(commands(id))).collect();
         let in_state = |setting: Option<&str>| {
             let (mode, advice) = (PermissionMode::Manual, Advice::None);
-            let situation =
-                Situation { mode, rules: &none, grants: &grants, territory: &territory, advice, cwd: "/w" };
+            let situation = Situation { mode, rules: &none, grants: &grants, territory, advice, cwd: "/w" };
             decide(&git_request(line, setting), &situation)
         };
         assert!(matches!(in_state(None), Decision::Allow(_)), "{line}");
         assert_eq!(in_state(runs), Decision::Ask(Reason::Repository("filter.x.clean".into())), "{line}");
-        assert!(offers(&git_request(line, runs), &territory).is_empty(), "{line}: asked each time");
+        assert!(offers(&git_request(line, runs), territory).is_empty(), "{line}: asked each time");
     }
     assert!(matches!(decided("git:*", "git status", runs), Decision::Allow(_)), "git can run anything");
     assert!(matches!(decided("echo", "echo git", runs), Decision::Allow(_)), "no git command");
@@ -309,7 +309,7 @@ proptest! {
 
     #[test]
     fn deny_rule_always_wins(request in request(), rules in rules(), grants in grants(), mode in mode(), advice in advice()) {
-        let situation = Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice, cwd: "/w" };
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w" };
         let denied = matches!(decide(&request, &situation), Decision::Deny(_));
         prop_assert_eq!(denied, is_denied(&request, &rules));
     }
@@ -318,7 +318,7 @@ proptest! {
     fn opaque_requests_are_never_granted(request in request(), mut rules in rules(), grants in grants()) {
         prop_assume!(!is_understood(&request));
         let with = |mode, advice, rules: &Rules| {
-            decide(&request, &Situation { mode, rules, grants: &grants, territory: &territory(), advice, cwd: "/w" })
+            decide(&request, &Situation { mode, rules, grants: &grants, territory: territory(), advice, cwd: "/w" })
         };
         prop_assert!(!matches!(with(PermissionMode::Manual, Advice::None, &rules), Decision::Allow(_)));
         rules.denied.push(Rule::new(RuleKind::Shell, Some("never-seen")));
@@ -333,7 +333,7 @@ proptest! {
     fn grant_covers_only_requests_that_offer_it(
         asked in request(), which in any::<usize>(), other in request(),
     ) {
-        let offered = offers(&asked, &territory());
+        let offered = offers(&asked, territory());
         prop_assume!(!offered.is_empty());
         let given = offered[which % offered.len()].approval.clone();
         let grants = [grant(given.clone())];
@@ -342,7 +342,7 @@ proptest! {
             mode: PermissionMode::Manual,
             rules: &none,
             grants: &grants,
-            territory: &territory(),
+            territory: territory(),
             advice: Advice::None,
             cwd: "/w",
         };
@@ -355,17 +355,17 @@ proptest! {
                 (offer, given) => offer == given,
             };
             let is_wide = matches!(&given, Approval::Commands { command_identifiers } if command_identifiers.iter().any(|id| id.ends_with(":*")));
-            let is_offered = offers(&other, &territory()).iter().any(|offer| part_of(&offer.approval));
+            let is_offered = offers(&other, territory()).iter().any(|offer| part_of(&offer.approval));
             prop_assert!(is_offered || (is_wide && is_distrusted(&other)), "{:?}", given);
         }
     }
 
     #[test]
     fn unoffered_grant_is_refused(request in request(), named in request()) {
-        let foreign = offers(&named, &territory());
-        let own: Vec<Approval> = offers(&request, &territory()).into_iter().map(|offer| offer.approval).collect();
+        let foreign = offers(&named, territory());
+        let own: Vec<Approval> = offers(&request, territory()).into_iter().map(|offer| offer.approval).collect();
         for offer in foreign {
-            let accepted = grant_of(&request, &territory(), Some(&offer.approval));
+            let accepted = grant_of(&request, territory(), Some(&offer.approval));
             let is_part = match &offer.approval {
                 Approval::Commands { command_identifiers } => own.iter().any(|mine| {
                     matches!(mine, Approval::Commands { command_identifiers: all }
@@ -381,7 +381,7 @@ proptest! {
     fn adding_a_deny_rule_never_allows_more(
         request in request(), rules in rules(), more in rule(), grants in grants(), mode in mode(), advice in advice(),
     ) {
-        let situation = Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice, cwd: "/w" };
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w" };
         let before = decide(&request, &situation);
         let mut stricter = rules.clone();
         stricter.denied.push(more);
@@ -403,7 +403,7 @@ proptest! {
                 };
             let mode = PermissionMode::Manual;
             let situation =
-                Situation { mode, rules: &rules, grants: &grants, territory: &territory(), advice: Advice::None, cwd: "/w" };
+                Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice: Advice::None, cwd: "/w" };
             prop_assert!(!matches!(decide(&request, &situation), Decision::Allow(_)), "{}", path);
         }
     }
@@ -427,11 +427,11 @@ fn unresolved_paths_are_never_allowed_by_grants_or_past_deny_rules() {
     let (none, rules) = (Rules::default(), Rules { denied, ..Rules::default() });
     let with = |request: &PermissionRequest, rules: &Rules, mode: PermissionMode| {
         let (advice, cwd) = (Advice::None, "/w");
-        decide(request, &Situation { mode, rules, grants: &grants, territory: &territory, advice, cwd })
+        decide(request, &Situation { mode, rules, grants: &grants, territory, advice, cwd })
     };
     for path in ["(unknown)", "~/x", "", "/w/../x"] {
         assert!(matches!(with(&read(path), &none, PermissionMode::Manual), Decision::Ask(_)), "{path}");
-        assert!(offers(&read(path), &territory).is_empty(), "{path}");
+        assert!(offers(&read(path), territory).is_empty(), "{path}");
         assert!(!matches!(with(&read(path), &rules, PermissionMode::AllowAll), Decision::Allow(_)), "{path}");
     }
     assert!(
@@ -440,4 +440,32 @@ fn unresolved_paths_are_never_allowed_by_grants_or_past_deny_rules() {
     );
     assert!(matches!(with(&hook, &rules, PermissionMode::AllowAll), Decision::Ask(_)));
     assert!(matches!(with(&read("/w/a"), &rules, PermissionMode::AllowAll), Decision::Allow(_)));
+}
+
+#[test]
+fn grant_for_an_mcp_tool_ends_when_server_or_tool_change() {
+    let request = |tool: &str, binding: &str| PermissionRequest::Mcp {
+        tool_call_id: None,
+        server_name: "s".into(),
+        tool_name: tool.into(),
+        tool_title: tool.into(),
+        args: None,
+        read_only: false,
+        binding: Some(binding.into()),
+    };
+    let covers = |tool_name: Option<&str>, binding: Option<&str>, request: &PermissionRequest| {
+        let approval = Approval::Mcp { server_name: "s".into(), tool_name: tool_name.map(str::to_owned) };
+        let grants = [Grant { binding: binding.map(str::to_owned), ..grant(approval) }];
+        let (mode, advice, rules) = (PermissionMode::Manual, Advice::None, Rules::default());
+        let situation =
+            Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w" };
+        matches!(decide(request, &situation), Decision::Allow(_))
+    };
+    assert!(covers(Some("t"), Some("c:d"), &request("t", "c:d")));
+    assert!(!covers(Some("t"), Some("c:d"), &request("t", "c:other")), "another description");
+    assert!(!covers(Some("t"), Some("c:d"), &request("t", "other:d")), "another program");
+    assert!(!covers(Some("t"), Some("c:d"), &request("u", "c:d")));
+    assert!(covers(None, Some("c:d"), &request("u", "c:other")), "a tool that was added later");
+    assert!(!covers(None, Some("c:d"), &request("u", "other:other")), "another program");
+    assert!(covers(Some("t"), None, &request("t", "c:d")), "given by an older version");
 }

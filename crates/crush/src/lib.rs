@@ -15,6 +15,7 @@ mod events;
 mod extract;
 mod feed;
 mod fold;
+mod mcp;
 mod preferences;
 mod registry;
 mod report;
@@ -67,6 +68,7 @@ fn all_routes() -> Router<Shared> {
         .merge(core_routes())
         .merge(agent_routes())
         .merge(setting_routes())
+        .merge(mcp_routes())
         .merge(empty_routes());
     Router::new()
         .route("/health", get(system::health))
@@ -125,6 +127,17 @@ fn setting_routes() -> Router<Shared> {
         .route("/config/refresh-oauth", post(preferences::no_keys))
 }
 
+fn mcp_routes() -> Router<Shared> {
+    Router::new()
+        .route("/mcp/states", get(mcp::states))
+        .route("/mcp/prompts", get(mcp::prompts))
+        .route("/mcp/get-prompt", post(mcp::get_prompt))
+        .route("/mcp/read-resource", post(mcp::read_resource))
+        .route("/mcp/refresh-tools", post(mcp::refresh))
+        .route("/mcp/refresh-prompts", post(mcp::refresh))
+        .route("/mcp/refresh-resources", post(mcp::refresh))
+}
+
 /// Returns routes for features of crush that Baton does not have. The client accepts empty responses.
 fn empty_routes() -> Router<Shared> {
     use preferences::{accepted, empty_list, empty_map, never_read, no_files, unsupported};
@@ -137,15 +150,8 @@ fn empty_routes() -> Router<Shared> {
         .route("/project/init-prompt", get(preferences::init_prompt))
         .route("/skills", get(empty_list))
         .route("/skills/read", post(unsupported))
-        .route("/mcp/states", get(empty_map))
-        .route("/mcp/prompts", get(empty_list))
         .route("/mcp/pending-auth", get(empty_list))
         .route("/mcp/auth-url", get(empty_map))
-        .route("/mcp/refresh-tools", post(accepted))
-        .route("/mcp/refresh-prompts", post(accepted))
-        .route("/mcp/refresh-resources", post(accepted))
-        .route("/mcp/read-resource", post(unsupported))
-        .route("/mcp/get-prompt", post(unsupported))
         .route("/mcp/auth", post(unsupported))
         .route("/mcp/docker/{change}", post(unsupported))
         .route("/lsps", get(empty_map))

@@ -13,7 +13,8 @@ use super::settings::SelectedModel;
 use super::{events, lock};
 
 pub(super) async fn config(scope: WorkspaceScope) -> Json<Value> {
-    Json(scope.workspace.config(&*scope.workspace.catalog().await))
+    let workspace = &scope.workspace;
+    Json(workspace.config(&*workspace.catalog().await, &workspace.configured_servers().await))
 }
 
 pub(super) async fn providers(scope: WorkspaceScope) -> Json<Value> {

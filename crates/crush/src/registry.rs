@@ -98,7 +98,7 @@ impl Workspaces {
         client: Uuid,
         settings: WorkspaceSettings,
     ) -> Result<Arc<Workspace>, CreateError> {
-        let key = context::resolved((&settings.path).into()).await.to_string_lossy().into_owned();
+        let key = context::resolved_in_time((&settings.path).into()).await.to_string_lossy().into_owned();
         let (workspace, is_new) = {
             let mut state = lock(&self.state);
             let known = state.by_id.values().find(|workspace| workspace.key == key).cloned();

@@ -120,13 +120,13 @@ impl Workspace {
     }
 
     /// Returns the configuration in the client's format. The client fails without `options` and `providers`.
-    pub(super) fn config(&self, catalog: &ModelCatalog) -> Value {
+    pub(super) fn config(&self, catalog: &ModelCatalog, servers: &Value) -> Value {
         let (large, small) = self.selected(catalog);
         let directory = self.runtime.options.home.join("crush").to_string_lossy().into_owned();
         let mut config = json!({
             "models": { "large": large, "small": small },
             "providers": { PROVIDER: catalog.provider() },
-            "mcp": {},
+            "mcp": servers,
             "lsp": {},
             "options": {
                 "data_directory": directory, "disable_metrics": true, "disable_provider_auto_update": true,
@@ -142,12 +142,12 @@ impl Workspace {
 
     /// Returns the workspace in the client's format. The client's environment is not stored: every client that lists
     /// workspaces would see it.
-    pub(super) fn view(&self, catalog: &ModelCatalog) -> Value {
+    pub(super) fn view(&self, catalog: &ModelCatalog, servers: &Value) -> Value {
         let settings = &self.settings;
         json!({
             "id": self.id, "path": settings.path, "yolo": self.skips_permissions(), "debug": settings.debug,
             "data_dir": settings.data_dir, "version": settings.version, "channels": settings.channels,
-            "keep_running": settings.keep_running, "config": self.config(catalog), "skills": [],
+            "keep_running": settings.keep_running, "config": self.config(catalog, servers), "skills": [],
         })
     }
 }

@@ -72,7 +72,7 @@ pub(super) async fn list(State(door): State<Shared>) -> Json<Value> {
 }
 
 async fn view(workspace: &Workspace) -> Value {
-    workspace.view(&*workspace.catalog().await)
+    workspace.view(&*workspace.catalog().await, &workspace.configured_servers().await)
 }
 
 /// A workspace to create. The client sends more fields, such as its environment, which are not read.

@@ -15,9 +15,9 @@ use tracing::Instrument as _;
 
 use super::error::CrushResult;
 use super::fold::{Fold, Partial};
-use super::lock;
 use super::wire::Session as Row;
 use super::workspace::Workspace;
+use super::{lock, mcp};
 use baton_runtime::Runtime;
 use baton_runtime::session::Handle;
 use baton_runtime::session::subscription::{Received, Subscription, subscribe};
@@ -218,6 +218,10 @@ impl WatchTask {
         let event = std::str::from_utf8(json).ok().and_then(|text| Event::parse(text).ok());
         let is_reported = seq.is_some_and(|seq| seq <= self.reported);
         if let Some(event) = event {
+            if let Some(about_server) = mcp::event(&event.body).filter(|_| seq.is_none()) {
+                self.workspace.feed.publish(&about_server);
+                return;
+            }
             let mut fold = lock(&self.watch.fold);
             if is_reported {
                 fold.apply_reported(&event);

@@ -28,7 +28,7 @@ use super::{events, lock};
 use baton_runtime::Runtime;
 use baton_runtime::metadata;
 use baton_runtime::session::subscription::NoEvents;
-use baton_runtime::session::{Failure, Handle, How, Joining};
+use baton_runtime::session::{Failure, Handle, JoinKind, JoinRequest};
 
 /// Settings of a workspace, from the client that created it.
 #[derive(Debug, Clone, Default)]
@@ -273,8 +273,8 @@ impl Attachment {
 }
 
 /// Returns the parameters of an attachment: it can answer questions for the user, and continues pending work.
-fn joining(client: ClientId) -> Joining {
-    Joining {
+fn joining(client: ClientId) -> JoinRequest {
+    JoinRequest {
         client,
         profile: Profile { user_input: true, ..Profile::default() },
         params: Box::new(SessionParams {
@@ -284,19 +284,20 @@ fn joining(client: ClientId) -> Joining {
             ..SessionParams::default()
         }),
         legacy: false,
-        how: How::Resumed,
+        kind: JoinKind::Resume,
     }
 }
 
 /// Returns the client that creates a session in a directory.
-pub(super) fn creating_client(runtime: &Runtime, directory: &str) -> Joining {
+pub(super) fn creating_client(runtime: &Runtime, directory: &str) -> JoinRequest {
     let joining = joining(runtime.new_client());
     let params = SessionParams {
         working_directory: Some(directory.to_owned()),
         client_name: Some("crush".into()),
+        enable_config_discovery: Some(true),
         ..*joining.params
     };
-    Joining { params: Box::new(params), how: How::Made, ..joining }
+    JoinRequest { params: Box::new(params), kind: JoinKind::Create, ..joining }
 }
 
 fn closing() -> CrushError {

@@ -1,6 +1,6 @@
 //! Engines that are other agents' programs: codex, claude, opencode, pi, and every program that speaks ACP.
 //!
-//! An [`Engine`] is a program that can be installed. A [`Thread`] is one conversation with it, bound to a directory
+//! An [`Engine`] is a program that can be installed. An [`EngineThread`] is one conversation with it, bound to a directory
 //! and, once it is known, to the program's id of the conversation. A thread runs one prompt at a time and reports the
 //! program's actions as [`Report`]s, the same for all programs. It never talks to clients and never writes history:
 //! `baton-core` decides what a report means for a session.
@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use limits::Limits;
 pub use program::ACP_PREFIX;
-pub use registry::{Registry, Surroundings};
+pub use registry::{EngineResources, Registry};
 
 /// The program's id of a conversation. The program can resume the conversation with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -166,7 +166,7 @@ pub enum Outcome {
 pub type Running<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
 /// One conversation with a program.
-pub trait Thread: Send {
+pub trait EngineThread: Send {
     /// Runs one prompt to its end. `interrupt` stops it early; the program gets a chance to stop by itself before it is
     /// killed.
     fn run<'a>(
@@ -201,7 +201,7 @@ pub trait Engine: Send + Sync {
     fn probe<'a>(&'a self) -> Pin<Box<dyn Future<Output = Probe> + Send + 'a>>;
 
     /// Creates a conversation. No process is started yet.
-    fn thread(&self, spec: ThreadSpec) -> Box<dyn Thread>;
+    fn thread(&self, spec: ThreadSpec) -> Box<dyn EngineThread>;
 }
 
 /// How a program is run.

@@ -97,6 +97,7 @@ pub(crate) fn mcp(call: &str, server: &str, tool: &str, args: &Value) -> Permiss
         tool_title: tool.to_owned(),
         args: Some(Json::from(args.clone())),
         read_only: false,
+        binding: None,
     }
 }
 

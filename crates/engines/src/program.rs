@@ -11,7 +11,7 @@ use crate::codex::{CodexAppServer, CodexExec};
 use crate::locks::Locks;
 use crate::opencode::{self, OpencodeExec};
 use crate::pi::{PiExec, PiRpc};
-use crate::{EngineSettings, Mode, Surroundings};
+use crate::{EngineResources, EngineSettings, Mode};
 
 /// Properties of a program.
 #[derive(Debug, Clone)]
@@ -207,7 +207,7 @@ impl ProgramInfo {
 pub(crate) struct Program {
     pub(crate) info: ProgramInfo,
     pub(crate) settings: EngineSettings,
-    pub(crate) surroundings: Arc<Surroundings>,
+    pub(crate) resources: Arc<EngineResources>,
     pub(crate) locks: Locks,
 }
 
@@ -234,16 +234,16 @@ impl Program {
         set.or_else(|| self.inherited().find(|(n, _)| n == name).map(|(_, value)| value.clone()))
     }
 
-    /// Returns its environment. The settings take precedence, then the surroundings, then the needs of the adapter.
+    /// Returns its environment. The settings take precedence, then that of the server, then the needs of the adapter.
     pub(crate) fn environment(&self, needed: &[(&'static str, &'static str)]) -> Vec<(OsString, OsString)> {
         let needed = needed.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let set = self.settings.environment.iter().map(|(name, value)| (name.into(), value.into()));
         needed.chain(self.inherited().cloned()).chain(set).collect()
     }
 
-    /// Returns the variables of the surroundings that it can use.
+    /// Returns the variables of the server that it can use.
     fn inherited(&self) -> impl Iterator<Item = &(OsString, OsString)> {
-        self.surroundings.environment.iter().filter(|(name, _)| self.info.may_see(name))
+        self.resources.environment.iter().filter(|(name, _)| self.info.may_see(name))
     }
 
     /// Returns the message for a missing executable.
@@ -290,9 +290,9 @@ mod tests {
             let info = info.or_else(|| ProgramInfo::configured(name)).unwrap();
             let variables = ["PATH", "DATABASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
             let environment = variables.map(|name| (name.into(), "value".into())).to_vec();
-            let surroundings = Arc::new(Surroundings { environment, scratch: PathBuf::new() });
+            let resources = Arc::new(EngineResources { environment, scratch: PathBuf::new() });
             let settings = EngineSettings::default();
-            let program = Program { info, settings, surroundings, locks: Locks::default() };
+            let program = Program { info, settings, resources, locks: Locks::default() };
             assert_eq!(
                 program.variable("OPENAI_API_KEY").is_some(),
                 program.info.keys.contains(&"OPENAI_API_KEY")

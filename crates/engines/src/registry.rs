@@ -12,11 +12,11 @@ use crate::locks::Locks;
 use crate::probe::{self, CachedVersion};
 use crate::program::{PROGRAMS, Program, ProgramInfo};
 use crate::thread::Conversation;
-use crate::{Engine, EngineSettings, Probe, Thread, ThreadSpec};
+use crate::{Engine, EngineSettings, EngineThread, Probe, ThreadSpec};
 
 /// Resources of the machine that engines use.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct EngineResources {
     /// The environment of programs, PATH and HOME at least. Settings can override it. Nothing is inherited from this
     /// process.
     pub environment: Vec<(OsString, OsString)>,
@@ -33,13 +33,13 @@ impl Registry {
     /// Creates all engines: the built-in ones, and one for each name in the settings that begins with
     /// [`ACP_PREFIX`](crate::ACP_PREFIX). Settings for other names are ignored.
     #[must_use]
-    pub fn new(mut settings: BTreeMap<String, EngineSettings>, surroundings: Surroundings) -> Self {
-        let surroundings = Arc::new(surroundings);
+    pub fn new(mut settings: BTreeMap<String, EngineSettings>, resources: EngineResources) -> Self {
+        let resources = Arc::new(resources);
         let configured: Vec<_> = settings.keys().filter_map(|name| ProgramInfo::configured(name)).collect();
         let engines = PROGRAMS.into_iter().chain(configured).map(|info| {
             let program = Program {
                 settings: settings.remove(info.name).unwrap_or_default(),
-                surroundings: Arc::clone(&surroundings),
+                resources: Arc::clone(&resources),
                 locks: Locks::default(),
                 info,
             };
@@ -91,7 +91,7 @@ impl Engine for ProgramEngine {
         })
     }
 
-    fn thread(&self, spec: ThreadSpec) -> Box<dyn Thread> {
+    fn thread(&self, spec: ThreadSpec) -> Box<dyn EngineThread> {
         Box::new(Conversation::new(Arc::clone(&self.program), spec))
     }
 }

@@ -47,7 +47,7 @@ pub async fn is_directory(path: PathBuf) -> bool {
 
 /// Returns the real path of an absolute path, with all links followed as far as it exists; the path itself if its file
 /// system does not respond in time.
-pub async fn resolved(path: PathBuf) -> PathBuf {
+pub async fn resolved_in_time(path: PathBuf) -> PathBuf {
     let unresolved = path.clone();
     blocking::run(move || beneath::resolve(&path)).await.unwrap_or(unresolved)
 }

@@ -10,7 +10,8 @@
 //! Files of the user, in Baton's home:
 //!
 //! * [`locations`]: grants of locations, and trusted folders; [`preferences`]: settings.
-//! * [`user_servers`]: the user's MCP servers.
+//! * [`user_servers`]: the user's MCP servers; [`workspace_servers`]: those of a workspace, and approvals of them.
+//! * [`server_catalogue`]: all MCP servers outside of sessions; [`tool_digests`]: what their tools looked like.
 //! * [`home`]: modes of all of Baton's files.
 //!
 //! [`context`] reads the working directory of a session.
@@ -27,8 +28,12 @@ pub mod locations;
 pub mod mirror;
 pub mod preferences;
 pub mod rewind;
+pub mod server_catalogue;
 mod session;
+pub mod tokens;
+pub mod tool_digests;
 pub mod user_servers;
 pub mod workspace;
+pub mod workspace_servers;
 
 pub use self::session::SessionFiles;

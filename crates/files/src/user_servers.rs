@@ -1,15 +1,17 @@
 //! The user's MCP servers: `mcp-config.json` in the home, and the names in `settings.json` that are disabled.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use baton_mcp::{ConfigError, ServerConfig};
+use baton_mcp::{Declared, Origin, ServerConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::json_file::JsonFile;
 use crate::preferences::Preferences;
 
+/// Name of the file.
+const FILE: &str = "mcp-config.json";
 /// Setting with the names of disabled servers.
 const DISABLED: &str = "disabledMcpServers";
 
@@ -31,7 +33,7 @@ struct Content {
 impl UserServers {
     /// Names the file in a home; nothing is read yet.
     pub fn new(home: &Path) -> Self {
-        Self { file: JsonFile::new(home, "mcp-config.json") }
+        Self { file: JsonFile::new(home, FILE) }
     }
 
     /// Returns the servers as they are written, with the defaults that clients expect to see.
@@ -119,20 +121,19 @@ impl UserServers {
         disabled(preferences).await
     }
 
-    /// Returns the servers for a session. A file that cannot be read is logged: sessions must not fail because of it.
-    pub async fn for_sessions(&self) -> BTreeMap<String, Result<ServerConfig, ConfigError>> {
-        let servers = match self.file.read::<Content>().await {
-            Ok(content) => content.servers,
+    /// Returns the declarations for a session. A file that cannot be used is one unusable server: sessions must not fail
+    /// because of it, and people must see it.
+    pub async fn declared(&self) -> Vec<Declared> {
+        match self.file.read::<Content>().await {
+            Ok(content) => {
+                let servers = content.servers.iter();
+                servers.map(|(name, value)| Declared::parse(name, value, Origin::User)).collect()
+            }
             Err(error) => {
                 tracing::warn!(%error, "the user's MCP servers are not available");
-                return BTreeMap::new();
+                vec![Declared::unusable(FILE, error, Origin::User)]
             }
-        };
-        let mut parsed = baton_mcp::config::parse_all(&servers);
-        for config in parsed.values_mut().flatten() {
-            config.source.get_or_insert_with(|| "user".into());
         }
-        parsed
     }
 }
 
@@ -157,7 +158,7 @@ mod tests {
         );
         assert_eq!(servers.list().await.unwrap()["a"], json!({ "command": "x", "tools": ["*"], "args": [] }));
         servers.update("a".into(), json!({ "command": "y", "args": ["z"] })).await.unwrap();
-        assert_eq!(servers.for_sessions().await["a"].as_ref().unwrap().source.as_deref(), Some("user"));
+        assert_eq!(servers.declared().await[0].origin.source(), Some("user"));
         servers.remove("a".into()).await.unwrap();
         assert_eq!(servers.remove("a".into()).await.unwrap_err(), "MCP server 'a' not found.");
     }
@@ -173,11 +174,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn malformed_file_gives_sessions_no_servers() {
+    async fn malformed_file_is_an_unusable_server() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("mcp-config.json"), "{").unwrap();
         let servers = UserServers::new(dir.path());
-        assert!(servers.for_sessions().await.is_empty());
+        let declared = servers.declared().await;
+        assert_eq!((declared.len(), declared[0].name.as_str()), (1, FILE));
+        assert!(declared[0].config.is_err());
         assert!(servers.list().await.is_err());
     }
 }

@@ -23,6 +23,9 @@ pub struct Metadata {
     pub client_name: Option<String>,
     /// Working directory and repository.
     pub context: WorkContext,
+    /// Whether a login at an MCP server is pending.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub logins: bool,
     /// Whether this is an incomplete import.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub importing: bool,
@@ -58,6 +61,7 @@ impl Metadata {
             name: facts.name.clone(),
             model: model_of(session).map(str::to_owned),
             context: facts.context.clone(),
+            logins: !session.durable.logins.is_empty(),
             ..Self::default()
         }
     }
@@ -78,6 +82,7 @@ impl Metadata {
             && self.name == facts.name
             && self.model.as_deref() == model_of(session)
             && self.context == facts.context
+            && self.logins != session.durable.logins.is_empty()
     }
 
     /// Encodes the metadata for the store.

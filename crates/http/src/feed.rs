@@ -78,8 +78,8 @@ impl State {
     }
 
     /// Notes the pending requests of a session. Returns whether they changed.
-    fn note(&mut self, session: &Session) -> bool {
-        let ids: Vec<String> = RequestView::ids(session);
+    fn note(&mut self, session: &Session, requests: &[RequestView]) -> bool {
+        let ids: Vec<String> = requests.iter().map(|request| request.request_id.clone()).collect();
         let known = self.pending.get(&session.id).map_or(&[][..], Vec::as_slice);
         if known == ids {
             return false;
@@ -95,7 +95,8 @@ impl State {
 impl Observer for Feed {
     fn recorded(&self, session: &Session, _after: Seq) {
         let mut state = self.lock();
-        let changed = state.note(session);
+        let requests = RequestView::all(session);
+        let changed = state.note(session, &requests);
         if state.readers.is_empty() {
             return;
         }
@@ -110,7 +111,7 @@ impl Observer for Feed {
             "updatedAt": Timestamp::now(),
         });
         if changed {
-            data["requests"] = json!(RequestView::all(session));
+            data["requests"] = json!(requests);
         }
         state.send("session", &data);
     }

@@ -16,12 +16,15 @@ mod linger;
 mod listen;
 mod login;
 mod metrics;
+mod oauth;
 mod readiness;
 mod replay;
 mod sse;
 mod tls;
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -30,7 +33,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use tokio::sync::Semaphore;
 
-pub use self::api::openapi;
+pub use self::api::describe_api;
 use self::feed::Feed;
 use self::guard::RateLimit;
 pub use self::listen::HttpListener;
@@ -97,6 +100,14 @@ pub(crate) struct Door {
     pub(crate) feed: Arc<Feed>,
     readiness: Readiness,
     rate: RateLimit,
+    /// Whether a listener has TLS.
+    has_tls: AtomicBool,
+}
+
+impl Door {
+    pub(crate) fn has_tls(&self) -> bool {
+        self.has_tls.load(Ordering::Relaxed)
+    }
 }
 
 /// A web application, which is served without a login.
@@ -141,6 +152,7 @@ impl HttpDoor {
             streams: Arc::new(Semaphore::new(options.max_streams)),
             readiness: Readiness::default(),
             rate: RateLimit::new(options.requests_per_second),
+            has_tls: AtomicBool::new(false),
             options,
         });
         Self { door, mounted: Router::new() }
@@ -164,7 +176,32 @@ impl HttpDoor {
     /// When the listener fails permanently.
     pub async fn serve(&self, listener: HttpListener) -> std::io::Result<()> {
         self.door.runtime.reap();
+        self.land(&listener);
         listen::serve(&self.door, self.routes(), listener).await
+    }
+
+    /// Lets browsers return to this door after logins.
+    fn land(&self, listener: &HttpListener) {
+        let (scheme, listener) = match listener {
+            HttpListener::Tcp(listener) => ("http", listener),
+            HttpListener::Tls(listener, _) => {
+                self.door.has_tls.store(true, Ordering::Relaxed);
+                ("https", listener)
+            }
+            HttpListener::Socket(_) => return,
+        };
+        let Ok(address) = listener.local_addr() else { return };
+        // A wildcard address is reached by its loopback address as well.
+        let host = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() || ip.is_loopback() => "127.0.0.1".to_owned(),
+            IpAddr::V6(ip) if ip.is_unspecified() || ip.is_loopback() => "[::1]".to_owned(),
+            _ => return,
+        };
+        let landing = format!("{scheme}://{host}:{}{}", address.port(), oauth::CALLBACK);
+        self.door.runtime.logins.set_landing(Arc::new(move || {
+            let landing = Some(landing.clone());
+            Box::pin(async move { landing })
+        }));
     }
 
     fn routes(&self) -> Router {
@@ -174,6 +211,7 @@ impl HttpDoor {
         };
         Router::new()
             .merge(api::routes())
+            .route(oauth::CALLBACK, axum::routing::get(oauth::callback))
             .with_state(self.door.clone())
             .merge(start)
             .merge(self.mounted.clone())

@@ -1,8 +1,12 @@
 //! What servers tell and ask the session that uses them.
 
 use serde_json::Value;
+use url::Url;
 
 use crate::Working;
+use crate::config::{Reach, ServerConfig};
+use crate::expand::Variables;
+use crate::oauth::OAuthConfig;
 use crate::server::Status;
 use crate::wire::Challenge;
 
@@ -61,10 +65,37 @@ impl AuthReason {
     }
 }
 
+/// A remote server, as far as its authorization is concerned.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Protected {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub url: Url,
+    /// The client of its configuration.
+    pub oauth: OAuthConfig,
+}
+
+impl Protected {
+    /// Returns what the authorization of a remote server needs; none for a local one. A value with a
+    /// variable that the declaration may not see stays as it is written.
+    pub(crate) fn of(name: &str, config: &ServerConfig, variables: &Variables<'_>) -> Option<Self> {
+        let Reach::Remote(remote) = &config.reach else { return None };
+        let mut oauth = OAuthConfig::of(config);
+        for value in [&mut oauth.client, &mut oauth.secret].into_iter().flatten() {
+            *value = variables.expand(value).unwrap_or_else(|_| value.clone());
+        }
+        Some(Self { name: name.to_owned(), url: remote.url.clone(), oauth })
+    }
+}
+
 /// The session that uses a set of servers.
 pub trait Client: Send + Sync {
     /// Receives a notice. Must not block.
     fn notice(&self, server: &str, notice: Notice);
+
+    /// Receives credentials that a server is configured with, before it is started. They must not be shown.
+    fn keep_secret(&self, _credentials: Vec<String>) {}
 
     /// Answers a server's request. Dropped when the server cancels it, or when its connection ends.
     ///
@@ -72,10 +103,22 @@ pub trait Client: Send + Sync {
     /// With a message for the server, when there is no answer.
     fn answer(&self, server: &str, question: Question) -> Working<'_, Result<Value, String>>;
 
-    /// Returns a token for a remote server that requires authorization; `None` if there is none.
+    /// Returns a token from an earlier login, before the first connection.
+    fn token(&self, server: &Protected) -> Working<'_, Option<String>>;
+
+    /// Returns another token for a remote server that requires authorization, without asking a person; `None` if that is
+    /// not possible.
+    fn renew(
+        &self,
+        server: &Protected,
+        challenge: &Challenge,
+        reason: AuthReason,
+    ) -> Working<'_, Option<String>>;
+
+    /// Asks for a token for a remote server that requires authorization; `None` if there is none.
     fn authorize(
         &self,
-        server: &str,
+        server: &Protected,
         challenge: Challenge,
         reason: AuthReason,
     ) -> Working<'_, Option<String>>;

@@ -8,6 +8,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use crate::origin::Origin;
+
 /// The longest name of a server.
 const LONGEST_NAME: usize = 128;
 
@@ -22,8 +24,8 @@ pub struct ServerConfig {
     pub timeout: Option<Duration>,
     /// Whether the server's `readOnlyHint` spares a permission request.
     pub trusts_hints: bool,
-    /// Where the configuration comes from.
-    pub source: Option<String>,
+    /// Who declared the server.
+    pub origin: Origin,
     /// The configuration as it was written.
     pub raw: Map<String, Value>,
 }
@@ -98,12 +100,6 @@ pub struct ConfigError {
     pub problem: String,
 }
 
-/// Parses a map of servers. A server that cannot be used does not affect the others.
-#[must_use]
-pub fn parse_all(servers: &Map<String, Value>) -> BTreeMap<String, Result<ServerConfig, ConfigError>> {
-    servers.iter().map(|(name, value)| (name.clone(), ServerConfig::parse(name, value))).collect()
-}
-
 impl ServerConfig {
     /// Parses a configuration.
     ///
@@ -111,6 +107,12 @@ impl ServerConfig {
     /// When a field is missing or has the wrong type.
     pub fn parse(name: &str, value: &Value) -> Result<Self, ConfigError> {
         parse(name, value).map_err(|problem| ConfigError { server: name.to_owned(), problem })
+    }
+
+    /// Returns the source to show: the one of its origin, or else the one that a client wrote.
+    #[must_use]
+    pub fn source(&self) -> Option<&str> {
+        self.origin.source().or_else(|| self.raw.get("source").and_then(Value::as_str))
     }
 
     /// Returns the name of the transport: `stdio`, `http` or `sse`.
@@ -155,7 +157,7 @@ fn parse(name: &str, value: &Value) -> Result<ServerConfig, String> {
         tools: ToolFilter { only, except: fields.texts("excludeTools")?.unwrap_or_default() },
         timeout: fields.milliseconds("timeout")?,
         trusts_hints: fields.flag("trustReadOnlyHint")?.unwrap_or(false),
-        source: fields.text("source")?,
+        origin: Origin::Session,
         raw: raw.clone(),
     })
 }

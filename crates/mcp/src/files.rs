@@ -1,46 +1,123 @@
-//! Configuration files of other programs: `.mcp.json` (Claude and others), `.github/mcp.json`, `.vscode/mcp.json`.
+//! Files that declare servers: `.mcp.json` (Claude and others), `.github/mcp.json`, `.vscode/mcp.json`.
 //!
-//! All hold a map of servers, under `mcpServers` or (VS Code) `servers`; VS Code's may contain comments.
+//! All hold a map of servers: under `mcpServers`, under `servers` (VS Code), or (plugins of Claude) at the top. VS Code's
+//! may contain comments and `inputs`, values that its user is asked for.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde_json::{Map, Value};
+use serde::Deserializer as _;
+use serde::de::{MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
-use crate::config::{self, ConfigError, ServerConfig};
+use crate::origin::{Declared, Origin};
 
-/// Files of a workspace, in the order in which they are read. A server in an earlier file wins.
+/// Files of a workspace, in the order of their precedence.
 pub const WORKSPACE: [&str; 3] = [".mcp.json", ".github/mcp.json", ".vscode/mcp.json"];
 
 /// Largest file that is read.
 pub const LARGEST: usize = 1024 * 1024;
 
-/// Servers of a file, by name. A server that cannot be used does not affect the others.
-pub type Servers = BTreeMap<String, Result<ServerConfig, ConfigError>>;
-
-/// Parses a file.
+/// Parses a file. A server that cannot be used does not affect the others.
 ///
 /// # Errors
 /// When it is not JSON, or has no map of servers.
-pub fn parse(text: &str) -> Result<Servers, String> {
-    Ok(config::parse_all(&servers(text)?))
-}
-
-/// Returns the map of servers in a file, as it is written.
-///
-/// # Errors
-/// When it is not JSON, or has no map of servers.
-pub fn servers(text: &str) -> Result<Map<String, Value>, String> {
+pub fn parse(text: &str, origin: &Origin) -> Result<Vec<Declared>, String> {
     let text = without_comments(text.trim_start_matches('\u{feff}'));
     if text.trim().is_empty() {
-        return Ok(Map::new());
+        return Ok(Vec::new());
     }
-    let file: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    let Value::Object(mut file) = file else { return Err("not an object".into()) };
-    match file.remove("mcpServers").or_else(|| file.remove("servers")) {
-        Some(Value::Object(servers)) => Ok(servers),
-        Some(_) => Err("mcpServers is not an object".into()),
-        None => Ok(Map::new()),
+    let file = entries(&text).map_err(|error| error.to_string())?;
+    let find = |name: &str| file.iter().find(|(key, _)| key == name).map(|(_, value)| value);
+    let inputs = defaults(find("inputs").map(|inputs| value(inputs)).as_ref());
+    let servers = match find("mcpServers").or_else(|| find("servers")) {
+        Some(servers) => entries(servers.get()).map_err(|_| "the map of servers is not an object")?,
+        None if file.iter().all(|(_, entry)| is_server(&value(entry))) => file,
+        None => return Ok(Vec::new()),
+    };
+    let mut declared: Vec<Declared> = Vec::new();
+    for (name, entry) in &servers {
+        match declared.iter_mut().find(|known| known.name == *name) {
+            Some(known) => {
+                *known = Declared::unusable(name, "declared twice in the file; remove one", origin.clone());
+            }
+            None => declared.push(one(name, value(entry), &inputs, origin)),
+        }
     }
+    Ok(declared)
+}
+
+/// Parses a value. One that is nested too deeply counts as null, which is no server.
+fn value(raw: &RawValue) -> Value {
+    serde_json::from_str(raw.get()).unwrap_or_default()
+}
+
+fn is_server(value: &Value) -> bool {
+    value.get("command").is_some() || value.get("url").is_some()
+}
+
+fn one(name: &str, mut value: Value, inputs: &BTreeMap<String, Option<String>>, origin: &Origin) -> Declared {
+    match fill_in(&mut value, inputs) {
+        Ok(()) => Declared::parse(name, &value, origin.clone()),
+        Err(problem) => Declared::unusable(name, problem, origin.clone()),
+    }
+}
+
+/// Returns the ids of VS Code's inputs, with their defaults.
+fn defaults(inputs: Option<&Value>) -> BTreeMap<String, Option<String>> {
+    let inputs = inputs.and_then(Value::as_array).into_iter().flatten();
+    let text = |input: &Value, name: &str| input.get(name).and_then(Value::as_str).map(str::to_owned);
+    inputs.filter_map(|input| Some((text(input, "id")?, text(input, "default")))).collect()
+}
+
+/// Replaces `${input:ID}` in all strings by the default of the input: there is no editor that would ask.
+fn fill_in(value: &mut Value, inputs: &BTreeMap<String, Option<String>>) -> Result<(), String> {
+    match value {
+        Value::String(text) => {
+            while let Some(start) = text.find("${input:") {
+                let Some(length) = text[start..].find('}') else { break };
+                let id = text[start + "${input:".len()..start + length].to_owned();
+                let Some(Some(default)) = inputs.get(&id) else {
+                    return Err(format!(
+                        "the input \"{id}\" has no value; declare the server in your own configuration (`baton mcp add`)"
+                    ));
+                };
+                if default.contains("${input:") {
+                    return Err(format!("the default of the input \"{id}\" refers to an input"));
+                }
+                text.replace_range(start..=start + length, default);
+            }
+            Ok(())
+        }
+        Value::Array(values) => values.iter_mut().try_for_each(|value| fill_in(value, inputs)),
+        Value::Object(map) => map.values_mut().try_for_each(|value| fill_in(value, inputs)),
+        _ => Ok(()),
+    }
+}
+
+/// Reads an object, with all entries of the same name: the usual map would silently drop all but the last.
+fn entries(text: &str) -> Result<Vec<(String, Box<RawValue>)>, serde_json::Error> {
+    struct Object;
+    impl<'de> Visitor<'de> for Object {
+        type Value = Vec<(String, Box<RawValue>)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut entries = Vec::new();
+            while let Some(entry) = map.next_entry()? {
+                entries.push(entry);
+            }
+            Ok(entries)
+        }
+    }
+    let mut parser = serde_json::Deserializer::from_str(text);
+    let entries = parser.deserialize_map(Object)?;
+    parser.end()?;
+    Ok(entries)
 }
 
 /// Replaces comments and trailing commas outside strings by spaces, so that positions in errors stay true.
@@ -90,32 +167,66 @@ fn without_comments(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> Result<Vec<Declared>, String> {
+        parse(text, &Origin::Workspace { file: "/w/.mcp.json".into(), root: "/w".into() })
+    }
+
     fn names(text: &str) -> Result<Vec<String>, String> {
-        parse(text).map(|servers| servers.into_keys().collect())
+        read(text).map(|servers| servers.into_iter().map(|server| server.name).collect())
+    }
+
+    fn problem(text: &str, name: &str) -> Option<String> {
+        let all = read(text).unwrap();
+        let found = all.iter().find(|server| server.name == name).unwrap();
+        found.config.as_ref().err().map(|error| error.problem.clone())
     }
 
     #[test]
-    fn both_forms_are_read() {
+    fn all_forms_are_read() {
         assert_eq!(names(r#"{"mcpServers":{"a":{"command":"x"}}}"#).unwrap(), ["a"]);
         let vscode = "{ // mine\n \"inputs\": [], /* all\n of */ \"servers\": {\"b\": {\"url\": \"http://x//y\",},},\n}";
         assert_eq!(names(vscode).unwrap(), ["b"]);
+        assert_eq!(names(r#"{"c":{"command":"x"},"d":{"url":"http://x"}}"#).unwrap(), ["c", "d"]);
+        assert_eq!(names(r#"{"other":{"x":1}}"#).unwrap(), [""; 0]);
         assert_eq!(names("\u{feff}{}").unwrap(), [""; 0]);
         assert_eq!(names("").unwrap(), [""; 0]);
     }
 
     #[test]
     fn one_bad_server_does_not_affect_the_others() {
-        let servers = parse(r#"{"mcpServers":{"a":{"command":"x"},"b":7}}"#).unwrap();
-        assert!(servers["a"].is_ok());
-        assert!(servers["b"].as_ref().unwrap_err().to_string().contains("\"b\""));
+        let text = r#"{"mcpServers":{"a":{"command":"x"},"b":7,"c":{"command":["x"]}}}"#;
+        assert_eq!(problem(text, "a"), None);
+        assert!(problem(text, "b").unwrap().contains("object"));
+        assert!(problem(text, "c").unwrap().contains("command"));
+    }
+
+    #[test]
+    fn server_that_is_declared_twice_is_not_used() {
+        let text = r#"{"mcpServers":{"a":{"command":"x"},"b":{"command":"y"},"a":{"command":"evil"}}}"#;
+        assert!(problem(text, "a").unwrap().contains("twice"));
+        assert_eq!(problem(text, "b"), None);
+        assert_eq!(names(text).unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn inputs_have_their_defaults_or_are_missing() {
+        let text = r#"{"inputs":[{"id":"k","type":"promptString"},{"id":"d","default":"v"}],
+            "servers":{"a":{"command":"x","env":{"K":"${input:k}"}},"b":{"command":"x","args":["-${input:d}-"]}}}"#;
+        assert!(problem(text, "a").unwrap().contains("\"k\""));
+        let servers = read(text).unwrap();
+        assert_eq!(servers[1].config.as_ref().unwrap().raw["args"][0], "-v-");
+        let recursive =
+            r#"{"inputs":[{"id":"a","default":"${input:a}"}],"servers":{"s":{"command":"${input:a}"}}}"#;
+        assert!(problem(recursive, "s").unwrap().contains("refers"));
     }
 
     #[test]
     fn malformed_files_are_refused() {
-        for text in ["{", "[]", "7", r#"{"mcpServers":[]}"#, "/*", "\"\\"] {
-            assert!(names(text).is_err() || text == "/*", "{text}");
+        for text in ["{", "[]", "7", r#"{"mcpServers":[]}"#, "\"\\", r#"{"mcpServers":{"a":{]}}"#] {
+            assert!(names(text).is_err(), "{text}");
         }
         assert!(names(&"[".repeat(100_000)).is_err());
+        assert!(names(&r#"{"a":"#.repeat(100_000)).is_err());
         assert!(names("{\n\n \"mcpServers\": }").unwrap_err().contains("line 3"));
     }
 }

@@ -8,13 +8,17 @@ use std::sync::{Arc, Mutex};
 
 use baton_process::Ledger;
 use futures_util::future::join_all;
+use tokio_util::task::TaskTracker;
 
+use crate::binding::binding;
 use crate::client::{Client, Notice};
 use crate::config::{ConfigError, ServerConfig};
 use crate::http::Http;
 use crate::lock;
 use crate::names::Names;
+use crate::origin::{Chosen, Declared, Origin};
 use crate::server::{Server, Status};
+use crate::shared::Pool;
 use crate::tool::RemoteTool;
 
 /// What servers need from the session and the program.
@@ -25,12 +29,16 @@ pub struct HostOptions {
     pub http: Arc<dyn Http>,
     /// Records the processes of servers.
     pub ledger: Ledger,
+    /// All tasks of servers. They end when the host is closed.
+    pub tasks: TaskTracker,
     /// Environment of local servers, also for `${NAME}` in configurations.
     pub environment: Vec<(OsString, OsString)>,
     /// Working directory of local servers.
     pub cwd: PathBuf,
     /// Id of the session.
     pub session: String,
+    /// Connections that sessions share.
+    pub pool: Arc<Pool>,
     /// Prefix of the tags of processes.
     pub tag: String,
 }
@@ -62,6 +70,13 @@ pub struct OfferedTool {
 }
 
 impl OfferedTool {
+    /// Returns a digest of the server's configuration and of the tool as the server describes it. An approval of a call is
+    /// for exactly these.
+    #[must_use]
+    pub fn binding(&self) -> Option<String> {
+        Some(binding(self.server.name(), self.server.config()?, &self.tool))
+    }
+
     /// Whether calls need no permission: the tool is said to change nothing, and the configuration trusts the server.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
@@ -75,6 +90,8 @@ pub struct Host {
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
     /// Names that are disabled, also those that no server has.
     disabled: Mutex<BTreeSet<String>>,
+    /// Servers that a client started with a configuration of their own.
+    pinned: Mutex<BTreeSet<String>>,
     /// Names of all tools that have been offered. A name never changes its meaning: the call that was approved is the call
     /// that is made, whichever servers have come and gone since.
     names: Mutex<Names>,
@@ -84,38 +101,61 @@ pub struct Host {
 impl Host {
     /// Creates the servers. None is started.
     #[must_use]
-    pub fn new(
-        options: HostOptions,
-        servers: BTreeMap<String, Result<ServerConfig, ConfigError>>,
-        disabled: BTreeSet<String>,
-    ) -> Self {
+    pub fn new(options: HostOptions, servers: BTreeMap<String, Chosen>, disabled: BTreeSet<String>) -> Self {
         let host = Self {
             options: Arc::new(options),
             servers: Mutex::default(),
             disabled: Mutex::new(disabled),
+            pinned: Mutex::default(),
             names: Mutex::default(),
             started: AtomicBool::new(false),
         };
-        host.add(servers);
+        for (name, chosen) in servers {
+            host.put(name, chosen);
+        }
         host
     }
 
-    /// Adds servers. One that exists keeps its connection if its configuration is the same.
-    pub fn add(&self, servers: BTreeMap<String, Result<ServerConfig, ConfigError>>) -> Vec<Arc<Server>> {
-        let mut replaced = Vec::new();
-        for (name, config) in servers {
-            let config = config.map_err(|error| error.problem);
+    /// Replaces the declarations. A server whose configuration is the same keeps its connection; one that is not declared
+    /// any more ends. Servers that a client started with a configuration stay.
+    pub async fn replace(&self, servers: BTreeMap<String, Chosen>) {
+        let pinned = lock(&self.pinned).clone();
+        let gone: Vec<Arc<Server>> = {
             let mut all = lock(&self.servers);
-            if all.get(&name).is_some_and(|server| server.config() == config.as_ref().ok() && config.is_ok())
-            {
-                continue;
-            }
-            let is_disabled = lock(&self.disabled).contains(&name);
-            let status = if is_disabled { Status::Disabled } else { Status::Pending };
-            let server = Server::new(name.clone(), config, self.options.clone(), status);
-            replaced.extend(all.insert(name, server));
+            let names: Vec<String> = all
+                .keys()
+                .filter(|name| !servers.contains_key(*name) && !pinned.contains(*name))
+                .cloned()
+                .collect();
+            names.iter().filter_map(|name| all.remove(name)).collect()
+        };
+        for server in &gone {
+            self.notice(server.name(), Notice::Removed);
         }
-        replaced
+        let replaced: Vec<Arc<Server>> = servers
+            .into_iter()
+            .filter(|(name, _)| !pinned.contains(name))
+            .filter_map(|(name, chosen)| self.put(name, chosen))
+            .collect();
+        join_all(gone.iter().chain(&replaced).map(|server| server.end())).await;
+    }
+
+    /// Adds a server. Returns the one that it replaces, whose connection the caller ends.
+    fn put(&self, name: String, chosen: Chosen) -> Option<Arc<Server>> {
+        let config = chosen.declared.config.map_err(|error| error.problem);
+        let mut all = lock(&self.servers);
+        if all.get(&name).is_some_and(|server| server.is_declared_as(&config)) {
+            return None;
+        }
+        let is_disabled = lock(&self.disabled).contains(&name);
+        let status = if is_disabled { Status::Disabled } else { Status::Pending };
+        let server = Server::new(name.clone(), config, self.options.clone(), status);
+        self.options.client.keep_secret(server.credentials());
+        for shadowed in &chosen.shadowed {
+            let (origin, used) = (shadowed, &chosen.declared.origin);
+            server.log().add(&format!("also declared by {origin}; the declaration of {used} is used"));
+        }
+        all.insert(name, server)
     }
 
     /// Whether there is any server.
@@ -157,7 +197,7 @@ impl Host {
             .map(|server| Listed {
                 name: server.name().to_owned(),
                 status: server.status(),
-                source: server.config().and_then(|config| config.source.clone()),
+                source: server.config().and_then(|config| config.source().map(str::to_owned)),
                 transport: server.config().map(ServerConfig::transport),
                 tools: server.tools().len(),
             })
@@ -236,8 +276,11 @@ impl Host {
         restart: bool,
     ) -> bool {
         if let Some(config) = config {
-            let replaced = self.add(BTreeMap::from([(name.to_owned(), config)]));
-            join_all(replaced.iter().map(|server| server.stop(Status::NotConfigured))).await;
+            lock(&self.pinned).insert(name.to_owned());
+            let declared = Declared { name: name.to_owned(), origin: Origin::Session, config };
+            if let Some(replaced) = self.put(name.to_owned(), Chosen { declared, shadowed: Vec::new() }) {
+                replaced.end().await;
+            }
         }
         let Some(server) = self.server(name) else { return false };
         if restart {

@@ -1,6 +1,7 @@
 //! The client of Model Context Protocol (MCP) servers.
 //!
-//! * [`config`] and [`files`] parse descriptions of servers: the SDK's form, and the files of other programs.
+//! * [`config`] and [`files`] parse declarations of servers: the SDK's form, and the files of other programs. [`merge`]
+//!   chooses between declarations of the same name.
 //! * [`Host`] is the set of servers of a session. It starts them when they are first needed, in parallel.
 //! * [`Server`] is one of them: its status, its tools, its log, and restarts with backoff.
 //! * [`wire`](crate) is the protocol itself. It is the only module that knows `rmcp`.
@@ -8,16 +9,21 @@
 //! Servers are strangers. Whatever one does (hang, flood, lie, die), the cost is the call: messages, lists, texts, logs and
 //! times are bounded, and the end of a connection is an ordinary event. Nothing here decides whether a tool may be called.
 
+mod binding;
 mod client;
 pub mod config;
+mod credentials;
 mod expand;
 pub mod files;
 mod host;
 mod http;
 mod log;
 mod names;
+pub mod oauth;
+mod origin;
 mod outcome;
 mod server;
+mod shared;
 mod text;
 mod tool;
 mod wire;
@@ -26,14 +32,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use client::{AuthReason, Client, Notice, Question};
+pub use client::{AuthReason, Client, Notice, Protected, Question};
 pub use config::{ConfigError, Local, Reach, Remote, RemoteKind, ServerConfig, ToolFilter};
 pub use host::{Host, HostOptions, Listed, OfferedTool};
 pub use http::{ByteStream, Http, HttpError, Method, Request, Response};
 pub use log::ServerLog;
 pub use names::offered_name;
+pub use origin::{Chosen, Declared, Origin, merge};
 pub use outcome::{CallError, Contents, contents};
 pub use server::{Server, Status};
+pub use shared::Pool;
 pub use tool::RemoteTool;
 pub use wire::{Call, Challenge, Progress, fetch_text};
 

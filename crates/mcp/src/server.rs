@@ -8,7 +8,6 @@ mod status;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,18 +18,23 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::status::Status;
-use crate::client::Notice;
+use crate::client::{Notice, Protected};
 use crate::config::{Local, Reach, ServerConfig};
-use crate::expand::expand;
+use crate::expand::Variables;
 use crate::host::HostOptions;
-use crate::lock;
 use crate::log::ServerLog;
+use crate::origin::Origin;
 use crate::outcome::CallError;
+use crate::shared::{Lease, Place};
 use crate::tool::RemoteTool;
-use crate::wire::{Access, Call, Connection, Context, Start, Target};
+use crate::wire::{Access, Call, Context, Start, Target};
+use crate::{credentials, lock};
 
 /// How long a call may be silent, unless the configuration says otherwise.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// Variable with the id of the session.
+const SESSION_VARIABLE: &str = "COPILOT_AGENT_SESSION_ID";
 
 /// A server of a session.
 pub struct Server {
@@ -38,6 +42,8 @@ pub struct Server {
     config: Result<ServerConfig, String>,
     options: Arc<HostOptions>,
     log: ServerLog,
+    /// The connection that it shares with other sessions, if it does.
+    place: Option<Arc<Place>>,
     access: Arc<Access>,
     status: watch::Sender<Status>,
     /// Whether the latest attempt to connect has come to an end, or waits for a person.
@@ -53,7 +59,7 @@ pub struct Server {
 /// The connection of a server, if there is one.
 #[derive(Default)]
 struct Slot {
-    connection: Option<Arc<Connection>>,
+    connection: Option<Lease>,
     failures: u32,
     not_before: Option<Instant>,
 }
@@ -74,11 +80,13 @@ impl Server {
         options: Arc<HostOptions>,
         status: Status,
     ) -> Arc<Self> {
+        let place = config.as_ref().ok().and_then(|config| shared_place(config, &options));
         Arc::new(Self {
             name,
             config,
             options,
-            log: ServerLog::default(),
+            log: place.as_ref().map_or_else(ServerLog::default, |place| place.log.clone()),
+            place,
             access: Arc::default(),
             settled: watch::Sender::new(status != Status::Pending),
             status: watch::Sender::new(status),
@@ -99,6 +107,11 @@ impl Server {
     #[must_use]
     pub fn config(&self) -> Option<&ServerConfig> {
         self.config.as_ref().ok()
+    }
+
+    /// Whether its declaration is this one.
+    pub(crate) fn is_declared_as(&self, config: &Result<ServerConfig, String>) -> bool {
+        self.config == *config
     }
 
     /// Returns its status.
@@ -125,7 +138,7 @@ impl Server {
             return;
         }
         let server = self.clone();
-        tokio::spawn(async move { server.connect().await.map(drop) });
+        self.options.tasks.spawn(async move { server.connect().await.map(drop) });
     }
 
     /// Waits until the attempt to connect has come to an end, or waits for a person.
@@ -237,49 +250,117 @@ impl Server {
             server: self.name.clone(),
             client: self.options.client.clone(),
             log: self.log.clone(),
+            tasks: self.options.tasks.clone(),
+            root: self.options.cwd.clone(),
             tools_changed: Arc::new(move || stale.store(true, Ordering::Relaxed)),
         }
     }
 
-    fn target(&self, config: &ServerConfig) -> Target {
+    /// Returns the variables that a declaration may use.
+    fn variables<'a>(&'a self, config: &'a ServerConfig) -> Variables<'a> {
+        let options = &self.options;
+        Variables { environment: &options.environment, origin: &config.origin, cwd: &options.cwd }
+    }
+
+    /// Returns what to connect to, with variables replaced.
+    fn target(&self, config: &ServerConfig) -> Result<Target, String> {
+        let (options, variables) = (&self.options, self.variables(config));
         match &config.reach {
-            Reach::Local(local) => Target::Program(self.program(local)),
+            Reach::Local(local) => Ok(Target::Program(self.program(local, &variables)?)),
             Reach::Remote(remote) => {
                 let mut remote = remote.clone();
                 for value in remote.headers.values_mut() {
-                    *value = self.expand(value);
+                    *value = variables.expand(value)?;
                 }
-                Target::Remote { remote, http: self.options.http.clone(), access: self.access.clone() }
+                Ok(Target::Remote { remote, http: options.http.clone(), access: self.access.clone() })
             }
         }
     }
 
-    fn program(&self, local: &Local) -> Start {
+    /// Returns what the authorization of a remote server needs.
+    #[must_use]
+    pub fn protected(&self) -> Option<Protected> {
+        let config = self.config()?;
+        Protected::of(&self.name, config, &self.variables(config))
+    }
+
+    /// Forgets the token: the next connection asks for one.
+    pub fn forget_token(&self) {
+        self.access.forget_token();
+    }
+
+    /// Ends the connection, and forgets the token.
+    pub async fn log_out(&self) {
+        self.forget_token();
+        self.stop(Status::NeedsAuth).await;
+    }
+
+    /// Returns the program of a shared server, which belongs to no session.
+    fn shared_target(&self, config: &ServerConfig, tag: &str) -> Result<Target, String> {
+        Ok(match self.target(config)? {
+            Target::Program(mut start) => {
+                start.environment.retain(|(name, _)| name != SESSION_VARIABLE);
+                start.tag = format!("{tag}{}/", uuid::Uuid::new_v4());
+                Target::Program(start)
+            }
+            remote => remote,
+        })
+    }
+
+    fn program(&self, local: &Local, variables: &Variables<'_>) -> Result<Start, String> {
         let options = &self.options;
         let mut environment: Vec<(OsString, OsString)> = options.environment.clone();
         let mut set = |name: &str, value: String| {
             environment.retain(|(have, _)| have != name);
             environment.push((name.into(), value.into()));
         };
-        set("COPILOT_AGENT_SESSION_ID", options.session.clone());
-        for (name, value) in &local.env {
-            set(name, self.expand(value));
+        set(SESSION_VARIABLE, options.session.clone());
+        if let Origin::Plugin { root, .. } = variables.origin {
+            for name in ["COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"] {
+                set(name, root.to_string_lossy().into_owned());
+            }
         }
-        let cwd = local.cwd.as_ref().map(|cwd| options.cwd.join(self.expand(cwd)));
-        Start {
-            program: self.expand(&local.command).into(),
-            args: local.args.iter().map(|arg| self.expand(arg).into()).collect(),
+        for (name, value) in &local.env {
+            set(name, variables.expand(value)?);
+        }
+        // Programs of a workspace and of a plugin start where they are declared, wherever the session works.
+        let directory = variables.origin.root().unwrap_or(&options.cwd);
+        let cwd = match &local.cwd {
+            Some(cwd) => directory.join(variables.expand(cwd)?),
+            None => directory.to_owned(),
+        };
+        let args = local.args.iter().map(|arg| Ok(variables.expand(arg)?.into()));
+        Ok(Start {
+            program: variables.expand(&local.command)?.into(),
+            args: args.collect::<Result<_, String>>()?,
             environment,
-            cwd: cwd.unwrap_or_else(|| PathBuf::from(&options.cwd)),
+            cwd,
             tag: format!("{}{}/", options.tag, uuid::Uuid::new_v4()),
             ledger: options.ledger.clone(),
-        }
-    }
-
-    fn expand(&self, text: &str) -> String {
-        expand(text, &|name| {
-            let known = self.options.environment.iter().find(|(have, _)| have == name);
-            known.map(|(_, value)| value.to_string_lossy().into_owned())
         })
     }
+
+    /// Returns the credentials in the server's configuration, which must not appear in results, logs and events.
+    pub(crate) fn credentials(&self) -> Vec<String> {
+        let Ok(config) = &self.config else { return Vec::new() };
+        let variables = self.variables(config);
+        let expanded = |(name, value): (&String, &String)| {
+            (name.clone(), variables.expand(value).unwrap_or_else(|_| value.clone()))
+        };
+        match &config.reach {
+            Reach::Local(local) => credentials::named(local.env.iter().map(expanded)),
+            Reach::Remote(remote) => {
+                let mut found = credentials::in_headers(remote.headers.iter().map(expanded));
+                found.extend(credentials::in_url(&remote.url));
+                found
+            }
+        }
+    }
+}
+
+/// Returns the place of a shared server. Two sessions share it if they would start the same program in the same directory.
+fn shared_place(config: &ServerConfig, options: &HostOptions) -> Option<Arc<Place>> {
+    let Reach::Local(local) = &config.reach else { return None };
+    let key = format!("{local:?} {:?} {:?}", options.cwd, options.environment);
+    config.is_shared().then(|| options.pool.place(key))
 }

@@ -70,7 +70,7 @@ impl RemoteTool {
 }
 
 /// Sorts the keys of all objects: the request to the model stays the same whatever order the server uses.
-fn sorted(value: Value) -> Value {
+pub(crate) fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.into_iter().map(|(key, value)| (key, sorted(value))).collect();

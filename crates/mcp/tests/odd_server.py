@@ -38,6 +38,10 @@ TOOLS = [
     {"name": "huge", "inputSchema": schema()},
     {"name": "garble", "inputSchema": schema()},
     {"name": "ask", "inputSchema": schema()},
+    {"name": "page", "inputSchema": schema()},
+    {"name": "sample", "inputSchema": schema()},
+    {"name": "roots", "inputSchema": schema()},
+    {"name": "count", "inputSchema": schema(path={"type": "string"})},
 ]
 NOT_TOOLS = [7, {}, {"name": ""}, {"name": "list", "inputSchema": []},
              {"name": "big", "inputSchema": {"description": "x" * 5_000_000}},
@@ -55,6 +59,10 @@ def call(request):
     token = (params.get("_meta") or {}).get("progressToken")
     if name == "echo":
         return text(arguments.get("text", ""))
+    if name == "count":
+        with open(arguments["path"], "a") as file:
+            file.write("ran\n")
+        return text("counted")
     if name == "env":
         return text(os.environ.get(arguments["name"], "(unset)"))
     if name == "slow":
@@ -96,13 +104,24 @@ def call(request):
         out({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create",
              "params": {"message": "Name?", "requestedSchema": schema(name={"type": "string"})}})
         return None
+    asked = {
+        "page": ("elicitation/create", {"mode": "url", "message": "Open this", "url": "https://x.example/", "elicitationId": "e1"}),
+        "sample": ("sampling/createMessage", {
+            "messages": [{"role": "user", "content": {"type": "text", "text": "say hello"}}], "maxTokens": 50}),
+        "roots": ("roots/list", None),
+    }
+    if name in asked:
+        method, params = asked[name]
+        ASKED[name] = request["id"]
+        out({"jsonrpc": "2.0", "id": name, "method": method} | ({"params": params} if params else {}))
+        return None
     raise ValueError(name)
 
 
 def handle(request):
     method = request.get("method")
     if method is None and request.get("id") in ASKED:
-        out({"jsonrpc": "2.0", "id": ASKED.pop(request["id"]), "result": text(json.dumps(request.get("result")))})
+        out({"jsonrpc": "2.0", "id": ASKED.pop(request["id"]), "result": text(json.dumps(request.get("result", request.get("error"))))})
         return
     if method == "initialize":
         if MODE == "hang":

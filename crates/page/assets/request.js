@@ -79,6 +79,12 @@ function otherSubject({ kind, detail, toolName }) {
       return { heading: `Fallback model: continue with ${visible(detail.model)}?`, why: detail.reason };
     case "command":
       return named("Command", detail.command ?? "", {});
+    case "login":
+      return named("Log in", detail.serverName ?? "", { why: detail.reason });
+    case "sampling":
+      return named("Use the model", json(detail), {});
+    case "elicitation":
+      return named(detail.source ?? "Form", detail.message ?? "", {});
     default:
       return named(toolName ?? kind, json(detail), {});
   }
@@ -147,6 +153,18 @@ function answers(app, request, article) {
         ["It was run", "primary", () => send({ handled: true })],
         ["It will not be run", "", () => send({ handled: false })],
       ]);
+      break;
+    case "login":
+      login(place, request, send);
+      break;
+    case "sampling":
+      row(place, [
+        ["Allow once", "primary", () => send({ approve: true })],
+        ["Deny", "danger", () => send({ approve: false })],
+      ]);
+      break;
+    case "elicitation":
+      row(place, [["Decline", "", () => send({ action: "decline" })]]);
       break;
     default: {
       const field = textField(place, "Result of the tool");
@@ -236,6 +254,29 @@ function question(place, request, send) {
   if (!allowFreeform && choices?.length) return;
   const field = textField(place, "Your answer");
   row(place, [["Answer", "primary", () => field.value.trim() && send({ answer: field.value })]]);
+}
+
+/**
+ * @param {HTMLElement} place
+ * @param {PendingRequest} request
+ * @param {(answer: any) => void} send
+ */
+function login(place, request, send) {
+  const shown = h("p", {});
+  const path = `sessions/${encodeURIComponent(request.sessionId)}/requests/${encodeURIComponent(request.requestId)}/link`;
+  row(place, [
+    ["Get the link", "primary", async () => {
+      try {
+        const { authorizationUrl } = await post(path);
+        if (!/^https?:/.test(authorizationUrl ?? "")) throw new Error("The server gave no link.");
+        fill(shown, h("a", { href: authorizationUrl, target: "_blank", rel: "noopener noreferrer" }, visible(authorizationUrl)));
+      } catch (error) {
+        toast(error instanceof Error ? error.message : String(error), "error");
+      }
+    }],
+    ["Decline", "", () => send({ decline: true })],
+  ]);
+  place.append(shown);
 }
 
 const PLAN_ACTIONS = /** @type {Record<string, string>} */ ({

@@ -36,8 +36,12 @@ pub fn listed(method: &str, path: &str) -> Option<Access> {
         ("DELETE", ["api", "locations"]) => Needs(Approver),
         (_, ["api", "sessions", ..]) if reads => Needs(Viewer),
         ("POST", ["api", "sessions", _, "requests", _]) => Needs(Approver),
+        ("POST", ["api", "sessions", _, "requests", _, "link"]) => Needs(Approver),
         ("DELETE", ["api", "sessions", _, "grants", ..]) => Needs(Approver),
         ("POST" | "PATCH" | "DELETE", ["api", "sessions", ..]) => Needs(Driver),
+        // Servers for all sessions are programs that run as the owner.
+        (_, ["api", "mcp", ..]) if reads => Needs(Viewer),
+        ("POST" | "DELETE", ["api", "mcp", ..]) => Needs(Admin),
         (_, ["api", "people", ..]) => Needs(Admin),
         // Another program's API, which opens workspaces and attaches as a client.
         (_, ["v1", ..]) => Needs(Driver),

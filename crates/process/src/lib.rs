@@ -2,6 +2,7 @@
 //!
 //! * [`Supervised`] runs a program in a session (of the operating system's kind) with a tag in its environment, and ends
 //!   its whole process tree: SIGTERM, a grace period, SIGKILL.
+//! * [`Start`] starts such a program with pipes.
 //! * [`Ledger`] is a server's list of the process groups that it runs. It survives the server in a file.
 //! * [`reap`] ends the processes in the ledgers of servers that were killed.
 //! * [`Instance`] identifies one run of a server across machines, boots and reused process ids.
@@ -13,6 +14,7 @@ mod instance;
 mod ledger;
 mod leftovers;
 mod reaper;
+mod start;
 mod supervised;
 mod table;
 mod tree;
@@ -22,6 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use instance::Instance;
 pub use ledger::Ledger;
 pub use reaper::reap;
+pub use start::{Pipes, Start};
 pub use supervised::{Supervised, TreeHandle};
 pub use table::Identity;
 pub use tree::{TAG_VARIABLE, end_tagged};

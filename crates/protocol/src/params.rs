@@ -14,6 +14,7 @@ use crate::attachment::Attachment;
 use crate::event::{AgentMode, Prompt, SendMode};
 use crate::ids::SessionId;
 use crate::json::Json;
+use crate::json_path::path_of;
 use crate::provider::{ProviderConfig, ProviderModel};
 use crate::rpc::RpcError;
 use crate::tool::{Command, ToolSpec};
@@ -24,11 +25,10 @@ use crate::tool::{Command, ToolSpec};
 /// An invalid-params error that names the field and the problem.
 pub fn parse<T: DeserializeOwned>(method: &str, params: &Json) -> Result<T, RpcError> {
     let text = if params.as_str() == "null" { "{}" } else { params.as_str() };
-    let mut reader = serde_json::Deserializer::from_str(text);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let at = error.path().to_string();
-        let field = if at == "." { String::new() } else { format!(" `{at}`") };
-        RpcError::bad_params(format!("{method}: invalid parameter{field}: {}", error.inner()))
+    serde_json::from_str(text).map_err(|error| {
+        let at = path_of(text, &error);
+        let field = if at.is_empty() { String::new() } else { format!(" `{at}`") };
+        RpcError::bad_params(format!("{method}: invalid parameter{field}: {error}"))
     })
 }
 
@@ -193,6 +193,8 @@ pub struct SendParams {
     pub agent_mode: Option<AgentMode>,
     #[serde(default)]
     pub request_headers: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    pub response_format: Option<Json>,
 }
 
 impl From<SendParams> for Prompt {

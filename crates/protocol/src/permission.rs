@@ -57,6 +57,8 @@ pub enum PermissionRequest {
         args: Option<Json>,
         #[serde(default)]
         read_only: bool,
+        /// Digest of the server's configuration and of the tool as the server describes it. An approval is for exactly these.
+        binding: Option<String>,
     },
     /// Store a fact in memory.
     Memory { tool_call_id: Option<ToolCallId>, fact: Option<String> },
@@ -274,22 +276,31 @@ impl PermissionRequest {
         else {
             return Json::from_value(self).unwrap_or_else(|_| Json::null());
         };
-        let identifiers: Vec<&str> = commands.iter().map(|command| command.identifier.as_str()).collect();
-        let mut prompt = serde_json::json!({
-            "kind": "commands",
-            "fullCommandText": full_command_text,
-            "intention": intention,
-            "commandIdentifiers": identifiers,
-            "canOfferSessionApproval": can_offer_session_approval,
-        });
-        if let Some(id) = tool_call_id {
-            prompt["toolCallId"] = id.as_str().into();
-        }
-        if let Some(warning) = warning {
-            prompt["warning"] = warning.as_str().into();
-        }
-        Json::from(prompt)
+        let prompt = CommandsPrompt {
+            kind: "commands",
+            full_command_text,
+            intention,
+            command_identifiers: commands.iter().map(|command| command.identifier.as_str()).collect(),
+            can_offer_session_approval: *can_offer_session_approval,
+            tool_call_id: tool_call_id.as_ref(),
+            warning: warning.as_deref(),
+        };
+        Json::from_value(&prompt).unwrap_or_else(|_| Json::null())
     }
+}
+
+/// A shell request in the vocabulary of prompts.
+#[skip_serializing_none]
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CommandsPrompt<'a> {
+    kind: &'a str,
+    full_command_text: &'a str,
+    intention: &'a str,
+    command_identifiers: Vec<&'a str>,
+    can_offer_session_approval: bool,
+    tool_call_id: Option<&'a ToolCallId>,
+    warning: Option<&'a str>,
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub mod code {
     pub const INVALID_PARAMS: i64 = -32602;
     /// The method failed.
     pub const INTERNAL_ERROR: i64 = -32603;
+    /// The caller has cancelled the call.
+    pub const REQUEST_CANCELLED: i64 = -32800;
     /// A call before a successful `connect`.
     pub const AUTHENTICATION_REQUIRED: i64 = -32001;
     /// A wrong or missing connection token.

@@ -49,7 +49,8 @@ impl Secrets {
         self.add_keys(providers.flat_map(keys_of));
     }
 
-    fn add_keys(&self, keys: impl Iterator<Item = String>) {
+    /// Adds credentials. Those that are too short are ignored: they are placeholders, and may be ordinary words.
+    pub fn add_keys(&self, keys: impl Iterator<Item = String>) {
         let keys: Vec<String> = keys.filter(|key| key.len() >= MIN_KEY_LENGTH).collect();
         if !keys.is_empty() {
             self.add(keys);
@@ -71,6 +72,11 @@ impl Secrets {
         let mut text = text.to_owned();
         hide(&self.values.read().unwrap_or_else(PoisonError::into_inner), &mut text);
         text
+    }
+
+    /// Redacts all secrets in the texts of a value.
+    pub fn hide_in_value(&self, value: &mut Value) {
+        hide_deep(&self.values.read().unwrap_or_else(PoisonError::into_inner), value);
     }
 
     /// Returns the tool result with all secrets redacted.

@@ -1,5 +1,7 @@
 //! A client's connection: frames in both directions, calls in both directions, and the sessions that the client is attached to.
 
+mod wait;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +25,8 @@ use baton_runtime::Runtime;
 use baton_runtime::lifecycle::{Listener, News};
 use baton_runtime::session::{CallFailed, Calling, Handle};
 use baton_wire::{Closed, Outbox, Pipe};
+
+pub(crate) use self::wait::Wait;
 
 /// Maximum number of calls of one client that run at a time. At the limit the connection is not read until one has ended:
 /// a client cannot fill the memory, and no call is refused because the client is fast.
@@ -71,6 +75,8 @@ struct State {
     /// Calls to the client that it has not answered.
     outgoing: HashMap<u64, oneshot::Sender<Result<Json, RpcError>>>,
     last_outgoing: u64,
+    /// Calls that wait for the end of a turn, by the text of their id.
+    waits: HashMap<String, CancellationToken>,
     closed: bool,
 }
 
@@ -139,8 +145,10 @@ impl Connection {
     async fn handle_message(self: &Arc<Self>, body: &[u8]) {
         match Incoming::parse(body) {
             Ok(Incoming::Request { id, method, params }) => self.handle_call(id, method, params).await,
-            // The only notification that clients send cancels a call. No call needs it: calls are short, or wait for
-            // something that another method cancels.
+            // Only calls that wait need this: the others are short, or wait for something that another method cancels.
+            Ok(Incoming::Notification { method, params }) if method == "$/cancelRequest" => {
+                self.cancel_wait(&params);
+            }
             Ok(Incoming::Notification { .. }) => {}
             Ok(Incoming::Response { id, outcome }) => {
                 let caller = id.parse::<u64>().ok().and_then(|id| self.lock().outgoing.remove(&id));
@@ -156,6 +164,10 @@ impl Connection {
         match methods::dispatch(self, &id, &method, params) {
             Reply::Now(result) => self.respond(&id, &result),
             Reply::BySession => {}
+            Reply::Wait(result) => {
+                let connection = self.clone();
+                self.spawn(async move { connection.respond_later(id, &method, result).await });
+            }
             Reply::Later(result) => {
                 let permit = self.calls.clone().acquire_owned().await;
                 let connection = self.clone();
@@ -227,6 +239,7 @@ impl Connection {
             handle.leave(self.client);
         }
         self.outbox.close();
+        self.ended.cancel();
     }
 
     /// Returns the client's dialect; the current one before its first call.

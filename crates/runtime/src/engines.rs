@@ -1,7 +1,7 @@
 //! Engine programs as models: turns of a session whose model is `codex`, or `claude/opus`, are executed by that program.
 
 use baton_core::Session;
-use baton_engines::{Probe, Registry, Surroundings};
+use baton_engines::{EngineResources, Probe, Registry};
 use baton_model::ModelError;
 use serde_json::{Value, json};
 
@@ -14,11 +14,11 @@ const NOMINAL_WINDOW: u64 = 200_000;
 
 /// Returns the registry of engine programs.
 pub(crate) fn registry(options: &Options) -> Registry {
-    let surroundings = Surroundings {
+    let resources = EngineResources {
         environment: options.engine_environment.clone(),
         scratch: options.home.join("engines"),
     };
-    Registry::new(options.engines.clone(), surroundings)
+    Registry::new(options.engines.clone(), resources)
 }
 
 /// Returns the name of the engine program that executes a session's turns, if one does. With a client's own provider none

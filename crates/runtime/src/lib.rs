@@ -65,9 +65,11 @@ use tokio_util::task::TaskTracker;
 pub use self::crash::{CrashPlan, CrashPoint};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
-use self::mcp::UserServers;
+use self::mcp::logins::Logins;
+use self::mcp::{ServerCatalogue, UserServers};
 pub use self::options::{Account, Options};
-use self::session::{Mail, Registry};
+use self::session::{ActorMessage, Registry};
+use baton_files::tool_digests::ToolDigests;
 
 /// Maximum number of reads of users' files that can hang at the same time, each on a thread of tokio's blocking pool.
 pub const MAX_BLOCKED_READS: usize = baton_agent::blocking::SLOTS;
@@ -127,6 +129,14 @@ pub struct Runtime {
     pub preferences: Preferences,
     /// MCP servers of the user.
     pub user_servers: UserServers,
+    /// What the tools of MCP servers looked like when they were last called.
+    pub(crate) tool_digests: ToolDigests,
+    /// MCP servers outside of sessions.
+    pub catalogue: ServerCatalogue,
+    /// Logins and tokens of MCP servers.
+    pub logins: Arc<Logins>,
+    /// MCP servers that sessions share.
+    pub(crate) shared_servers: Arc<baton_mcp::Pool>,
     /// Accounts that are logged in.
     pub accounts: Accounts,
     /// Secrets that are redacted from all that models see.
@@ -148,14 +158,19 @@ impl Runtime {
         // Without links, like the paths in tool requests: Baton's own files are recognised by comparing the two.
         options.home = beneath::resolve(&options.home);
         let owner = owner::this_process();
+        let models = models(&options);
         Arc::new(Self {
-            models: models(&options),
+            shared_servers: Arc::default(),
+            logins: Arc::new(Logins::new(&options.home, models.network())),
+            models,
             engines: engines::registry(&options),
             provider_cache: ProviderCache::default(),
             ledger: Ledger::new(&options.home, owner::instance(&owner)),
             preferences: Preferences::new(&options.home),
             locations: Locations::new(&options.home),
             user_servers: UserServers::new(&options.home),
+            tool_digests: ToolDigests::new(&options.home),
+            catalogue: ServerCatalogue::new(&options.home, options.mcp_servers.clone()),
             accounts: Accounts::default(),
             secrets: Secrets::new(&options.endpoint, &options.secrets),
             owner,
@@ -220,7 +235,7 @@ impl Runtime {
     pub async fn let_go(&self) {
         let stopped = self.registry.all().into_iter().map(|handle| async move {
             let (sender, receiver) = tokio::sync::oneshot::channel();
-            if handle.send(Mail::Stop(sender)).is_ok() {
+            if handle.send(ActorMessage::Stop(sender)).is_ok() {
                 drop(receiver.await);
             }
         });

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::Runtime;
 use crate::session::ask::{Ask, Close};
-use crate::session::{Batch, CallFailed, Calling, Handle, How, Joining, Port, Published};
+use crate::session::{Batch, CallFailed, Calling, Handle, JoinKind, JoinRequest, Port, Published};
 
 /// Failure of a call, with its message for users.
 #[derive(Debug, thiserror::Error)]
@@ -72,20 +72,25 @@ impl Runtime {
         self.reap();
         let (sender, events) = mpsc::unbounded_channel();
         let client = self.new_client();
-        let (id, params, how) = match join {
+        let (id, params, kind) = match join {
             Join::Create(params) => {
-                (params.session_id.clone().unwrap_or_else(SessionId::random), params, How::Made)
+                (params.session_id.clone().unwrap_or_else(SessionId::random), params, JoinKind::Create)
             }
-            Join::Resume(id, params) => (id, params, How::Resumed),
+            Join::Resume(id, params) => (id, params, JoinKind::Resume),
         };
-        let joining =
-            Joining { client, profile: Profile::default(), params: Box::new(params), legacy: false, how };
+        let joining = JoinRequest {
+            client,
+            profile: Profile::default(),
+            params: Box::new(params),
+            legacy: false,
+            kind,
+        };
         let port = Arc::new(LocalPort(sender));
-        let handle = match how {
-            How::Made => {
+        let handle = match kind {
+            JoinKind::Create => {
                 self.registry.create(self, &id, joining, port).await.map_err(|e| LocalError::from(&e))?.0
             }
-            How::Resumed => {
+            JoinKind::Resume => {
                 let handle = self.registry.open(self, &id);
                 handle.join(joining, port).await.map_err(|e| LocalError::from(&e))?;
                 handle

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_engines::EngineSettings;
+use baton_mcp::Declared;
 use baton_providers::ServerEndpoint;
 
 use crate::crash::CrashPlan;
@@ -23,6 +24,8 @@ pub struct Options {
     pub endpoint: ServerEndpoint,
     /// Settings of engine programs, by name.
     pub engines: BTreeMap<String, EngineSettings>,
+    /// MCP servers of the configuration file.
+    pub mcp_servers: Vec<Declared>,
     /// File to record model requests and responses in.
     pub record: Option<PathBuf>,
     /// Whether clients may read the model endpoint of their session, with its credentials.
@@ -41,6 +44,30 @@ pub struct Options {
     pub allow_all: bool,
     /// Crash point at which a test kills this server.
     pub crash: Option<Arc<CrashPlan>>,
+}
+
+impl Options {
+    /// Returns options with the demo model: no provider, no engine settings, an empty environment, no secrets.
+    #[must_use]
+    pub fn new(version: &str, home: impl Into<PathBuf>, cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            version: version.to_owned(),
+            home: home.into(),
+            cwd: cwd.into(),
+            endpoint: ServerEndpoint::Demo,
+            engines: BTreeMap::new(),
+            mcp_servers: Vec::new(),
+            record: None,
+            reveal_endpoint: false,
+            github_api: None,
+            account: Account::default(),
+            environment: Vec::new(),
+            engine_environment: Vec::new(),
+            secrets: Vec::new(),
+            allow_all: false,
+            crash: None,
+        }
+    }
 }
 
 /// State of the credentials for the default endpoint.

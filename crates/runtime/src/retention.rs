@@ -86,15 +86,12 @@ impl Runtime {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use baton_store::memory::MemoryStore;
     use baton_store::{NewRecord, NewSession, Owner, Store};
     use bytes::Bytes;
 
     use super::*;
-    use crate::owner;
-    use crate::{Account, Options, ServerEndpoint};
+    use crate::{Options, owner};
 
     const PROMPTED: &str = r#"{"type":"baton.prompt_accepted","data":{"promptId":"0190c2f0-0000-7000-8000-00000000000a","prompt":{"text":"hello"}},"id":"0190c2f0-0000-7000-8000-000000000001","timestamp":"2026-11-15T20:30:54.223Z","parentId":null}"#;
 
@@ -110,22 +107,7 @@ mod tests {
     async fn only_old_sessions_that_nobody_uses_are_deleted() {
         let home = tempfile::tempdir().unwrap();
         let store = Arc::new(MemoryStore::default());
-        let options = Options {
-            version: "test".into(),
-            home: home.path().into(),
-            cwd: home.path().into(),
-            endpoint: ServerEndpoint::Demo,
-            engines: BTreeMap::new(),
-            record: None,
-            reveal_endpoint: false,
-            github_api: None,
-            account: Account::default(),
-            environment: Vec::new(),
-            engine_environment: Vec::new(),
-            secrets: Vec::new(),
-            allow_all: false,
-            crash: None,
-        };
+        let options = Options::new("test", home.path(), home.path());
         let runtime = Runtime::new(options, store.clone());
         let dead = || Owner { boot: "another".into(), ..owner::this_process() };
         let old = Timestamp(1);

@@ -25,7 +25,8 @@ use baton_runtime::mcp::McpRequest;
 use baton_runtime::rewind::Skip;
 use baton_runtime::session::ask::*;
 use baton_runtime::session::{
-    Failure, How, Joined, Joining, OptionsEdit, RewindOutcome, Rewound, Settings, SettingsEdit, View,
+    Failure, JoinKind, JoinReply, JoinRequest, OptionsEdit, RewindOutcome, Rewound, Settings, SettingsEdit,
+    View,
 };
 use baton_runtime::skills::SkillsRequest;
 use baton_runtime::work::{CommandRun, Window};
@@ -284,15 +285,15 @@ fn every_failure_survives_serialisation() {
 #[test]
 fn joins_survive_serialisation() {
     let params = SessionParams { keep: true, model: Some("m".into()), ..SessionParams::default() };
-    for how in [How::Made, How::Resumed] {
+    for kind in [JoinKind::Create, JoinKind::Resume] {
         let params = Box::new(params.clone());
-        assert_survives(&Joining {
+        assert_survives(&JoinRequest {
             client: ClientId(1),
             profile: Profile::default(),
             params,
             legacy: true,
-            how,
+            kind,
         });
     }
-    assert_survives(&Joined { elicitation: true });
+    assert_survives(&JoinReply { elicitation: true });
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use baton_protocol::Json;
+use baton_protocol::json_path::path_of;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
@@ -17,14 +18,15 @@ pub(crate) fn read<T: DeserializeOwned>(tool: &str, arguments: &Json) -> Result<
         "" | "null" => "{}",
         text => text,
     };
-    let mut source = serde_json::Deserializer::from_str(text);
-    let parsed: T = serde_path_to_error::deserialize(&mut source).map_err(|error| {
-        let path = error.path().to_string();
-        let place = if path == "." { String::new() } else { format!("{path}: ") };
-        Refusal::arguments(tool, &format!("{place}{}", without_position(&error.inner().to_string())))
-    })?;
-    source.end().map_err(|_| Refusal::arguments(tool, "there is more than one JSON value"))?;
-    Ok(parsed)
+    serde_json::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        if message.starts_with("trailing characters") {
+            return Refusal::arguments(tool, "there is more than one JSON value");
+        }
+        let path = path_of(text, &error);
+        let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
+        Refusal::arguments(tool, &format!("{place}{}", without_position(&message)))
+    })
 }
 
 /// Removes the position: the model does not see its arguments as one line.

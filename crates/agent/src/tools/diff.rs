@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use similar::{ChangeTag, TextDiff};
+use baton_diff::LineDiff;
 
 use super::text::clip;
 
 /// Longest diff, in bytes. It is stored with the request, and readers need no more.
 const MAX_DIFF: usize = 64 * 1024;
+
+/// After this time, the rest is compared coarsely: a coarse diff is better than a late one.
+const LIMIT: Duration = Duration::from_millis(500);
 
 /// Returns the change of `path` from `old` (`None`: it does not exist) to `new` in the format of `git diff`.
 #[must_use]
@@ -19,9 +22,10 @@ pub fn unified(path: &Path, old: Option<&str>, new: &str) -> String {
     let from = if old.is_some() { format!("a/{name}") } else { "/dev/null".to_owned() };
     text += if old.is_some() { "index 0000000..0000000 100644\n" } else { "new file mode 100644\n" };
 
-    // Two large files without a common line would take minutes; a coarse diff is better than a late one.
-    let diff = TextDiff::configure().timeout(Duration::from_millis(500)).diff_lines(old.unwrap_or(""), new);
-    text += &diff.unified_diff().header(&from, &format!("b/{name}")).to_string();
+    let hunks = LineDiff::new(old.unwrap_or(""), new, LIMIT).hunks(3);
+    if !hunks.is_empty() {
+        text += &format!("--- {from}\n+++ b/{name}\n{hunks}");
+    }
     if text.len() > MAX_DIFF {
         let shown = clip(&text, MAX_DIFF);
         return format!("{shown}\n[The diff goes on for {} more bytes.]\n", text.len() - shown.len());
@@ -32,9 +36,7 @@ pub fn unified(path: &Path, old: Option<&str>, new: &str) -> String {
 /// Returns how many lines were added and removed from `old` to `new`.
 #[must_use]
 pub fn line_counts(old: &str, new: &str) -> (u64, u64) {
-    let diff = TextDiff::configure().timeout(Duration::from_millis(500)).diff_lines(old, new);
-    let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count() as u64;
-    (count(ChangeTag::Insert), count(ChangeTag::Delete))
+    LineDiff::new(old, new, LIMIT).counts()
 }
 
 #[cfg(test)]

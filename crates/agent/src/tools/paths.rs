@@ -93,11 +93,8 @@ impl Target {
 
     /// Whether the path is in the working directory or the session's directory, and not in Baton's home. Blocks.
     pub(crate) fn is_own(&self, context: &ToolContext) -> bool {
-        let territory = Territory {
-            cwd: beneath::resolve(&context.cwd),
-            home: context.home.clone(),
-            workspace: Some(beneath::resolve(&context.session_dir)),
-        };
+        let (cwd, workspace) = (beneath::resolve(&context.cwd), beneath::resolve(&context.session_dir));
+        let territory = Territory { cwd: &cwd, home: context.home.as_deref(), workspace: Some(&workspace) };
         territory.read(&self.real) == Standing::Covered
     }
 

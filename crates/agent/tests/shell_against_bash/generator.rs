@@ -67,22 +67,9 @@ const PIECES: &[&str] = &[
     "then", "fi", "for", "do", "done", "in", "[[", "]]", "x=", "+=", "@P", ":-", "{a,b}", "<(pwn)", "%1", "^", "type", "exit",
 ];
 
-const PROGRAMS: &[&str] = &[
-    "echo",
-    "ls",
-    "cat",
-    "git status",
-    "true",
-    "printf",
-    "test",
-    "[",
-    "cd",
-    "pwd",
-    ":",
-    "type",
-    "exit",
-    "pwn",
-];
+/// Programs that are harmless with any words.
+pub(crate) const HARMLESS: [&str; 13] =
+    ["echo", "ls", "cat", "git status", "true", "printf", "test", "[", "cd", "pwd", ":", "type", "exit"];
 
 #[rustfmt::skip]
 const WORDS: &[&str] = &[
@@ -119,7 +106,7 @@ fn well_formed(random: &mut Random) -> String {
         if number > 0 {
             line += random.one(JOINTS);
         }
-        line += random.one(PROGRAMS);
+        line += if random.below(HARMLESS.len() + 1) == 0 { "pwn" } else { random.one(&HARMLESS) };
         for _ in 0..random.below(4) {
             line.push(' ');
             line += random.one(WORDS);

@@ -66,12 +66,16 @@ async fn examples_work(page: &str) {
 }
 
 async fn run_examples(page: &str, program: &Program, server: &Running) {
+    run_examples_with(page, program, server, &std::env::var("PATH").unwrap()).await;
+}
+
+/// Runs the examples of a page with the programs of a search path.
+async fn run_examples_with(page: &str, program: &Program, server: &Running, path: &str) {
     const MARK: &str = "=====";
     let examples = examples(page);
     let script: String =
         examples.iter().map(|example| format!("{}echo '{MARK}'\n", example.script)).collect();
     let programs = std::path::Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
-    let path = std::env::var("PATH").unwrap();
     let mut shell = tokio::process::Command::new("sh");
     shell.env("BATON", format!("http://{}", server.http.unwrap())).env("TOKEN", program.token());
     shell.env("PATH", format!("{}:{path}", programs.display())).env("BATON_HOME", program.home());
@@ -116,4 +120,36 @@ async fn examples_of_the_operations_page_work() {
     let page = include_str!("../../../../docs/operations.md");
     assert!(examples(page).len() >= 5);
     run_examples(page, &program, &server).await;
+}
+
+/// Directory with programs named `npx` and `python3`, which start packages that the group `mcp` of the tests installed.
+fn installed_programs() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let variable = |name: &str| {
+        std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set; run `scripts/test mcp`"))
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let npx = format!(
+        "#!/bin/sh\nshift\npackage=$1\nshift\nexec node \"{}/$package/dist/index.js\" \"$@\"\n",
+        variable("BATON_MCP_NODE")
+    );
+    let python = format!("#!/bin/sh\nexec \"{}\" \"$@\"\n", variable("BATON_MCP_PYTHON"));
+    for (name, script) in [("npx", npx), ("python3", python)] {
+        let path = directory.path().join(name);
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    directory
+}
+
+#[tokio::test]
+#[ignore = "needs servers from package registries; run `scripts/test mcp`"]
+async fn examples_of_the_mcp_page_work() {
+    let programs = installed_programs();
+    let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap());
+    let program = baton().env("PATH", path.clone());
+    let server = program.serve_http(&["--demo"]).await;
+    let page = include_str!("../../../../docs/mcp.md");
+    assert!(examples(page).len() >= 5);
+    run_examples_with(page, &program, &server, &path).await;
 }

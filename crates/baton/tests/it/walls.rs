@@ -9,14 +9,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Vocabularies and tools without policy.
     ("protocol", &[]),
     ("private", &[]),
+    ("diff", &[]),
     ("process", &["private"]),
     ("markup", &[]),
     // Crates that know nothing of a live session.
     ("core", &["protocol"]),
     ("store", &["private", "protocol"]),
     ("postgres", &["protocol", "store"]),
-    ("model", &["protocol"]),
-    ("agent", &["core", "model", "private", "process", "protocol"]),
+    ("model", &["diff", "protocol"]),
+    ("agent", &["core", "diff", "model", "private", "process", "protocol"]),
     ("engines", &["agent", "private", "process", "protocol"]),
     ("git", &["agent", "private", "protocol"]),
     ("mcp", &["private", "process", "protocol"]),

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod attach;
+mod mcp;
 mod operate;
 mod people;
 mod record;
@@ -16,6 +17,7 @@ use clap_complete::Shell;
 use crate::logging::LogFormat;
 
 pub(crate) use self::attach::AttachArgs;
+pub(crate) use self::mcp::{AddArgs, McpCommand, Scope as McpScope, Transport as McpTransport};
 pub(crate) use self::operate::{
     AuditArgs, BackupArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServiceCommand, StopArgs,
 };
@@ -127,6 +129,9 @@ pub(crate) enum Command {
     /// List, search, show, rename, export, import and delete stored sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    /// List, add, remove, test and trust MCP servers, whose tools sessions use
+    #[command(subcommand, after_help = mcp::EXAMPLES)]
+    Mcp(McpCommand),
     /// Stop the running server of this home, and wait until it has stopped
     #[command(after_help = operate::STOP_NOTES)]
     Stop(StopArgs),

@@ -5,6 +5,7 @@ mod http;
 mod locate;
 mod requests;
 mod screen;
+mod server_requests;
 
 use serde::Deserialize;
 

@@ -5,6 +5,7 @@ use baton_protocol::permission::PermissionRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::server_requests;
 use crate::show;
 use crate::terminal::Question;
 
@@ -44,6 +45,10 @@ pub(crate) fn is_about_requests(body: &Body) -> bool {
             | Body::RequestClosed(_)
             | Body::SwitchOffered(_)
             | Body::AutoModeSwitchCompleted(_)
+            | Body::ElicitationRequested(_)
+            | Body::ElicitationCompleted(_)
+            | Body::SamplingRequested(_)
+            | Body::SamplingCompleted(_)
     )
 }
 
@@ -53,9 +58,14 @@ impl PendingRequest {
         self.kind == "permission"
     }
 
-    /// Whether the user can answer it; client tools and queued commands are for programs.
+    /// Whether it asks to trust the workspace. A turn goes on without what is not trusted.
+    pub(crate) fn is_about_trust(&self) -> bool {
+        self.tool_name.as_deref() == Some("trust_workspace")
+    }
+
+    /// Whether the user can answer it with a line. Client tools and queued commands are for programs, logins for a browser.
     pub(crate) fn is_for_user(&self) -> bool {
-        !matches!(self.kind.as_str(), "tool" | "command")
+        !matches!(self.kind.as_str(), "tool" | "command" | "login")
     }
 
     /// Describes the request as a question.
@@ -87,6 +97,7 @@ impl PendingRequest {
                     .prose("reason", text("reason"))
                     .exact("model", text("model"))
             }
+            "elicitation" | "sampling" => server_requests::describe(&self.kind, &self.detail),
             _ => Question::plain("a client tool is called").exact("tool", self.tool()),
         }
     }
@@ -97,6 +108,7 @@ impl PendingRequest {
             "permission" => show::permission_hint(self.offers.len()),
             "plan" => "[y]es as recommended, a number, or [n]o (and what to change):",
             "switch" => "[y]es, [n]o, [a]lways in this session:",
+            "elicitation" | "sampling" => server_requests::hint(&self.kind, &self.detail),
             _ => "your answer:",
         }
     }
@@ -128,6 +140,9 @@ impl PendingRequest {
                 None => (line, choices.iter().any(|choice| choice == line)),
             };
             return Some(json!({ "kind": "question", "answer": answer, "chosen": is_choice }));
+        }
+        if matches!(self.kind.as_str(), "elicitation" | "sampling") {
+            return server_requests::answer(&self.kind, &self.detail, line);
         }
         let (word, why) = line.split_once([' ', ',']).unwrap_or((line, ""));
         let word = word.to_lowercase();

@@ -77,7 +77,14 @@ impl Screen {
             // Arrives before the end of the answer, and is shown after it.
             Body::AssistantUsage(usage) => self.incomplete = incomplete(usage),
             Body::TurnEnd(_) => self.show_incomplete(),
+            Body::LoginRequested(login) => self.note(&format!(
+                "! MCP server {} needs a login: open the link of request {}",
+                login.server_name, login.request_id
+            )),
             Body::SessionWarning(warning) => self.note(&format!("! {}", warning.message)),
+            Body::Unknown { kind, data } if kind == "session.mcp_servers_loaded" => {
+                show::unavailable_servers(data).iter().for_each(|line| self.note(line));
+            }
             _ => {}
         }
     }

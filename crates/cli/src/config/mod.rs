@@ -6,6 +6,7 @@ mod endpoint;
 mod engines;
 mod environment;
 mod listeners;
+mod mcp;
 mod show;
 mod workspaces;
 
@@ -16,12 +17,14 @@ use std::time::Duration;
 use anyhow::Context;
 use baton_crush::WorkspaceOptions;
 use baton_runtime::ServerEndpoint;
+use baton_runtime::mcp::Declared;
 use baton_store::sqlite::Durability;
 use serde::Deserialize;
 
 use self::endpoint::ModelTable;
 use self::engines::EngineTable;
 use self::listeners::{HttpTable, RpcTable};
+use self::mcp::McpTable;
 use self::workspaces::WorkspaceTable;
 use crate::args::{Global, ModelArgs};
 use crate::logging::LogFormat;
@@ -41,6 +44,7 @@ struct File {
     durability: Option<String>,
     model: ModelTable,
     engines: BTreeMap<String, EngineTable>,
+    mcp: McpTable,
     rpc: RpcTable,
     http: HttpTable,
     workspaces: WorkspaceTable,
@@ -73,6 +77,8 @@ pub(crate) struct Config {
     pub(crate) endpoint: Sourced<ServerEndpoint>,
     pub(crate) model: Option<Sourced<String>>,
     pub(crate) engines: BTreeMap<String, EngineTable>,
+    /// MCP servers for all sessions.
+    pub(crate) mcp_servers: Vec<Declared>,
     pub(crate) rpc: RpcTable,
     pub(crate) http: HttpTable,
     pub(crate) workspaces: Sourced<WorkspaceOptions>,
@@ -138,6 +144,7 @@ pub(crate) fn load(
         },
         keep: file.store.keep.as_deref().map(parse_keep).transpose()?,
         engines: file.engines,
+        mcp_servers: file.mcp.declared(),
         rpc: file.rpc,
         http: file.http,
         workspaces: Sourced {

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use baton_protocol::rules::RuleListEdit;
@@ -16,11 +15,9 @@ use serde_json::{Value, json};
 
 use super::{NOTHING_TO_DO, load};
 use crate::args::{Cli, GrantsCommand, RevokeArgs};
+use crate::client::{Failure, ServerLocator};
 use crate::discovery::RunningServer;
 use crate::{sessions, setup, terminal};
-
-/// Time limit for the server's answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) fn grants(cli: &Cli, command: &GrantsCommand) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;
@@ -158,17 +155,12 @@ async fn revoke_over_http(
             "session {session} is open in process {pid} on {host}, which has no HTTP address; revoke it there"
         )
     })?;
-    let (client, base, token) = server.connect()?;
+    let client =
+        ServerLocator { url: None, socket: None, token_file: None, home, token: None }.client(server)?;
     let grant = grant.map(|grant| format!("/{grant}")).unwrap_or_default();
-    let mut request =
-        client.delete(format!("{base}/api/sessions/{session}/grants{grant}")).timeout(ANSWER_LIMIT);
-    if let Some(token) = token {
-        request = request.bearer_auth(token);
-    }
-    let answer = request.send().await.context("cannot reach the server")?;
-    match answer.status().as_u16() {
-        204 => Ok(true),
-        404 => Ok(false),
-        status => anyhow::bail!("the server answered with status {status}: {}", answer.text().await?),
+    match client.delete(&format!("/api/sessions/{session}/grants{grant}")).await {
+        Ok(()) => Ok(true),
+        Err(Failure::Refused { code, .. }) if code == "not_found" => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }

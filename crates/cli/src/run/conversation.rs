@@ -182,8 +182,14 @@ impl<'a> Conversation<'a> {
                 self.asked = Some(next);
                 return Ok(());
             }
-            self.screen.warn("cannot ask for permission without a terminal; use --yes to approve tools");
-            self.progress.is_rejected = true;
+            if next.is_about_trust() {
+                self.screen.warn(
+                    "cannot ask whether to trust the workspace without a terminal; see `baton mcp trust`",
+                );
+            } else {
+                self.screen.warn("cannot ask for permission without a terminal; use --yes to approve tools");
+                self.progress.is_rejected = true;
+            }
             let nobody = json!({ "kind": "permission", "decision": "user-not-available" });
             // Answered by another client meanwhile: its answer counts.
             let _ = self.place.answer(&next.request_id, &nobody).await?;
@@ -210,7 +216,9 @@ impl<'a> Conversation<'a> {
             return Ok(());
         };
         match self.place.answer(&asked.request_id, &answer).await? {
-            Ok(()) => self.progress.is_rejected |= answer["decision"] == "reject",
+            Ok(()) => {
+                self.progress.is_rejected |= answer["decision"] == "reject" && !asked.is_about_trust();
+            }
             Err(why) => self.screen.warn(&format!("! {why}")),
         }
         self.ask_user().await

@@ -1,6 +1,8 @@
 //! A session in this process. Others can attach to it: it is served on a socket file of its own, which `baton attach` finds.
 #![expect(clippy::disallowed_methods, reason = "only this command's session lives in this process")]
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -149,7 +151,7 @@ impl Door {
             }
         };
         let door = HttpDoor::new(runtime, HttpOptions::default());
-        tokio::spawn(async move { door.serve(HttpListener::Socket(listener)).await });
+        runtime.tasks.spawn(async move { door.serve(HttpListener::Socket(listener)).await });
         let published = RunningServer::of_run(socket.clone(), session.to_string()).publish(home)?;
         Ok(Self { socket, directory, published })
     }
@@ -163,13 +165,16 @@ impl Door {
     }
 }
 
-/// Binds a socket file in a directory that only its owner can enter. The umask stays as it is, because commands of the session
-/// may start meanwhile.
+/// Binds a socket file that only its owner can use, in a directory that only its owner can enter. The umask stays as it is,
+/// because commands of the session may start meanwhile.
 fn private_socket(path: &Path) -> anyhow::Result<UnixListener> {
     baton_private::create_dir_all(path.parent().context("a socket file needs a directory")?)?;
     // Left by a killed process with the same id.
     let _ = std::fs::remove_file(path);
-    Ok(UnixListener::bind(path)?)
+    let listener = UnixListener::bind(path)?;
+    // Nobody else can reach it before that: its directory is private.
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
 /// The stored session that the arguments name.
@@ -204,4 +209,18 @@ fn join_of(id: Option<SessionId>, config: &Config, args: &RunArgs) -> anyhow::Re
         ),
         None => Join::Create(params),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn socket_file_is_private_whatever_the_umask() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("runs/1.sock");
+        let _listener = private_socket(&path).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    }
 }

@@ -41,8 +41,12 @@ pub enum RequestAnswer {
     NoUser,
     /// Answers a form.
     Elicitation(Elicited),
-    /// Answers a plan.
-    Plan(PlanAnswer),
+    /// Answers an MCP server's request for an answer of the model; none declines it.
+    Sampling(Option<Json>),
+    /// Declines a login.
+    NoLogin,
+    /// Answers a plan; with the author of the answer.
+    Plan(PlanAnswer, Author),
     /// Answers the offer of a fallback model.
     Switch(SwitchAnswer),
     /// Reports the result of a client's slash command.

@@ -68,6 +68,7 @@ impl Durable {
                 by: change.by.clone(),
                 at: Some(event.timestamp),
                 cwd: Some(self.facts.context.cwd.clone()),
+                binding: change.binding.clone(),
             }),
             (None, Some(revoked)) => self.grants.retain(|grant| grant.id != Some(revoked)),
             (None, None) => self.grants.clear(),
@@ -149,6 +150,15 @@ impl Durable {
                 if self.turn.as_ref().is_some_and(|turn| turn.is_settled_by(&settled.prompt_ids)) {
                     self.end_turn();
                 }
+            }
+            Body::LoginRequested(login) => {
+                self.logins.retain(|known| known.server_name != login.server_name);
+                self.logins.push(Arc::new(login.clone()));
+            }
+            Body::RequestClosed(closed)
+                if self.logins.iter().any(|login| login.request_id == closed.request_id) =>
+            {
+                self.logins.retain(|login| login.request_id != closed.request_id);
             }
             Body::AssistantMessage(message) => {
                 if let (Some(model), Some(tokens)) = (&message.model, message.tokens) {

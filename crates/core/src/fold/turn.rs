@@ -5,6 +5,7 @@ use baton_protocol::event::{
 };
 use baton_protocol::{AgentId, PromptId, RequestId, ToolCallId};
 
+use crate::results::TRUST_TOOL;
 use crate::state::{Call, CallKey, CallStage, Durable, Stage, Turn};
 
 impl Durable {
@@ -32,13 +33,12 @@ impl Durable {
             }
             Body::EngineTurn(engine) => turn.engine = Some(engine.engine.clone()),
             // Calls of Baton's own rounds are announced by the model's message; an engine's only by their start.
-            Body::ToolStart(start) if turn.engine.is_some() => turn.calls.push(Call {
-                agent: None,
-                id: start.tool_call_id.clone(),
-                tool: start.tool_name.clone(),
-                arguments: start.arguments.clone(),
-                stage: CallStage::Started,
-            }),
+            Body::ToolStart(start) if turn.engine.is_some() => turn.calls.push(Call::started(start)),
+            // A question of the session itself: no message announces it, and the model is not asked before it is answered.
+            Body::ToolStart(start) if start.tool_name == TRUST_TOOL && turn.stage == Stage::Asking => {
+                turn.stage = Stage::Acting;
+                turn.calls.push(Call::started(start));
+            }
             Body::SystemNotification(_) => turn.has_news = true,
             Body::ToolComplete(complete) => {
                 if let Some(error) = &complete.error
@@ -72,11 +72,12 @@ impl Turn {
             Body::PermissionRequested(requested) => {
                 let Some(id) = requested.permission_request.tool_call_id() else { return };
                 let wants = Box::new(requested.permission_request.clone());
-                self.set_stage(
-                    agent,
-                    id,
-                    CallStage::AwaitingPermission { request: requested.request_id.clone(), wants },
-                );
+                let stage = CallStage::AwaitingPermission {
+                    request: requested.request_id.clone(),
+                    wants,
+                    requires_user: requested.requires_user == Some(true),
+                };
+                self.set_stage(agent, id, stage);
             }
             Body::PermissionCompleted(completed) => {
                 self.leave_request(&completed.request_id);

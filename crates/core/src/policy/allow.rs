@@ -29,8 +29,8 @@ pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decis
         }
         (None, PermissionRequest::Read { .. }) => return each(subject.request, |file| allowances.read(file)),
         (None, PermissionRequest::Url { url, .. }) => allowances.cover_url(url),
-        (None, PermissionRequest::Mcp { server_name, tool_name, .. }) => {
-            allowances.cover_mcp(server_name, tool_name)
+        (None, PermissionRequest::Mcp { server_name, tool_name, binding, .. }) => {
+            allowances.cover_mcp(server_name, tool_name, binding.as_deref())
         }
         (None, PermissionRequest::CustomTool { tool_name, .. }) => allowances.cover_custom_tool(tool_name),
         (None, PermissionRequest::Memory { .. }) => {
@@ -80,7 +80,7 @@ impl<'a> Allowances<'a> {
     }
 
     /// Whether a line is covered. A rule for `shell` without an argument covers every line that is not opaque.
-    fn cover_line(&self, line: &Line) -> bool {
+    fn cover_line(&self, line: &Line<'_>) -> bool {
         let mut identifiers: Vec<&str> = Vec::new();
         for approval in self.approvals() {
             if let Approval::Commands { command_identifiers } = approval {
@@ -143,13 +143,8 @@ impl<'a> Allowances<'a> {
             || by_rule.any(|pattern| pattern.is_none_or(|pattern| address::is_covered_by(url, pattern)))
     }
 
-    fn cover_mcp(&self, server: &str, tool: &str) -> bool {
-        let granted = self.approvals().any(|approval| match approval {
-            Approval::Mcp { server_name, tool_name } => {
-                server_name == server && tool_name.as_ref().is_none_or(|name| name == tool)
-            }
-            _ => false,
-        });
+    fn cover_mcp(&self, server: &str, tool: &str, binding: Option<&str>) -> bool {
+        let granted = self.0.grants.iter().any(|grant| grant.covers_mcp(server, tool, binding));
         let named = |name: &String| name == server || *name == format!("{server}({tool})");
         granted || self.rules_of(RuleKind::Mcp).any(|rule| rule.argument.as_ref().is_none_or(named))
     }

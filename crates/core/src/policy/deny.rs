@@ -65,7 +65,7 @@ fn names_read(argument: Option<&str>, path: &str) -> Match {
 }
 
 /// Whether a rule names a shell line. A shell line can read, write and fetch, so rules of those kinds apply as well.
-fn names_line(rule: &Rule, typed: &Typed, request: &PermissionRequest) -> Match {
+fn names_line(rule: &Rule, typed: &Typed<'_>, request: &PermissionRequest) -> Match {
     let PermissionRequest::Shell { possible_paths, possible_urls, .. } = request else { return Match::No };
     let (line, argument) = match (typed, rule.argument.as_deref()) {
         (Typed::Line(line), argument) => (line, argument),

@@ -26,6 +26,7 @@ use baton_protocol::rules::{Rule, RuleKind, Rules};
 use baton_protocol::{Author, EventId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::offer::marked;
 pub use self::offer::{NotOffered, Offer, grant_of, offers, with_offers};
 use self::territory::Territory;
 
@@ -71,9 +72,27 @@ pub struct Grant {
     /// Working directory in which it was given. A shell line or a write means something else in another directory.
     #[serde(default)]
     pub cwd: Option<String>,
+    /// Digest of the MCP server and tool that the user was shown ([`PermissionRequest::Mcp`]). None for other grants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<String>,
 }
 
 impl Grant {
+    /// Whether the grant holds for a call of this tool. A server whose configuration has changed, or a tool that describes
+    /// itself in another way, is not what the user was shown.
+    fn covers_mcp(&self, server: &str, tool: &str, binding: Option<&str>) -> bool {
+        let Approval::Mcp { server_name, tool_name } = &self.approval else { return false };
+        let is_named = server_name == server && tool_name.as_ref().is_none_or(|name| name == tool);
+        let is_shown = match (self.binding.as_deref(), binding) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(shown), Some(now)) if tool_name.is_some() => shown == now,
+            // Tools that the server adds later are covered: only its configuration counts.
+            (Some(shown), Some(now)) => configuration(shown) == configuration(now),
+        };
+        is_named && is_shown
+    }
+
     /// Whether the grant holds in a working directory. Grants of older versions have no directory; those for shell lines and
     /// writes hold nowhere.
     #[must_use]
@@ -87,6 +106,11 @@ impl Grant {
             | Approval::CustomTool { .. } => true,
         }
     }
+}
+
+/// Returns the part of a binding that is about the server's configuration: `CONFIGURATION:TOOL`.
+fn configuration(binding: &str) -> &str {
+    binding.split(':').next().unwrap_or(binding)
 }
 
 /// Advice about a request from outside the policy: from a hook, the declaration of a client tool, or a built-in tool that
@@ -114,7 +138,7 @@ pub struct Situation<'a> {
     /// Grants of the session.
     pub grants: &'a [Grant],
     /// Files that grants cover.
-    pub territory: &'a Territory,
+    pub territory: Territory<'a>,
     /// Advice from outside.
     pub advice: Advice,
     /// Working directory, with links as they are.
@@ -203,10 +227,13 @@ impl fmt::Display for Named<'_> {
 /// Decides about a request.
 #[must_use]
 pub fn decide(request: &PermissionRequest, situation: &Situation<'_>) -> Decision {
-    let subject = Subject::of(request);
+    Subject::of(request).decide(situation)
+}
+
+fn judge(subject: &Subject<'_>, situation: &Situation<'_>) -> Decision {
     let mut doubt = None;
     for rule in &situation.rules.denied {
-        match deny::names(rule, &subject) {
+        match deny::names(rule, subject) {
             Match::Yes => return Decision::Deny(Reason::DenyRule(rule.clone())),
             Match::Unknown => doubt = doubt.or(Some(rule)),
             Match::No => {}
@@ -226,33 +253,38 @@ pub fn decide(request: &PermissionRequest, situation: &Situation<'_>) -> Decisio
     if situation.advice == Advice::EachTime {
         return Decision::Ask(Reason::NothingCovers);
     }
-    allow::covered(&subject, situation)
+    allow::covered(subject, situation)
 }
 
 /// Whether a deny rule names a request. Not even a user's approval overrides it.
 #[must_use]
 pub fn is_denied(request: &PermissionRequest, rules: &Rules) -> bool {
+    if rules.denied.is_empty() {
+        return false;
+    }
     let subject = Subject::of(request);
     rules.denied.iter().any(|rule| deny::names(rule, &subject) == Match::Yes)
 }
 
 /// A request, with its shell line parsed once.
-struct Subject<'a> {
+pub struct Subject<'a> {
     request: &'a PermissionRequest,
     /// None for requests of other kinds.
-    line: Option<Typed>,
+    line: Option<Typed<'a>>,
 }
 
 /// Input for a shell.
-enum Typed {
+enum Typed<'a> {
     /// A command line.
-    Line(shell::Line),
+    Line(shell::Line<'a>),
     /// Text for a program that runs in the shell. Its meaning is unknown.
     Input,
 }
 
 impl<'a> Subject<'a> {
-    fn of(request: &'a PermissionRequest) -> Self {
+    /// Parses a request.
+    #[must_use]
+    pub fn of(request: &'a PermissionRequest) -> Self {
         let line = match request {
             PermissionRequest::Shell { input_to: Some(_), .. } => Some(Typed::Input),
             PermissionRequest::Shell { full_command_text, repository_runs, .. } => {
@@ -263,5 +295,23 @@ impl<'a> Subject<'a> {
             _ => None,
         };
         Self { request, line }
+    }
+
+    /// Returns the request.
+    #[must_use]
+    pub fn request(&self) -> &'a PermissionRequest {
+        self.request
+    }
+
+    /// Decides about the request.
+    #[must_use]
+    pub fn decide(&self, situation: &Situation<'_>) -> Decision {
+        judge(self, situation)
+    }
+
+    /// Whether the answer to a request can be a grant, for the kinds of requests that say so to clients.
+    #[must_use]
+    pub fn is_grantable(&self, territory: Territory<'_>) -> bool {
+        offer::is_grantable(self, territory)
     }
 }

@@ -30,24 +30,36 @@ pub struct NotOffered(pub String);
 /// Sets whether a request offers a grant, before clients see it. For a write this is decided here, because only here the
 /// resolved working directory is known.
 #[must_use]
-pub fn with_offers(mut request: PermissionRequest, territory: &Territory) -> PermissionRequest {
-    let is_covered = match &request {
-        PermissionRequest::Write { .. } => {
-            request.files().all(|file| territory.write(&super::deny::lexical(file)) == Standing::Covered)
-        }
-        other => !offers(other, territory).is_empty(),
-    };
+pub fn with_offers(request: PermissionRequest, territory: Territory<'_>) -> PermissionRequest {
+    let grantable = Subject::of(&request).is_grantable(territory);
+    marked(request, grantable)
+}
+
+/// Sets whether a request offers a grant.
+pub(crate) fn marked(mut request: PermissionRequest, grantable: bool) -> PermissionRequest {
     if let PermissionRequest::Shell { can_offer_session_approval, .. }
     | PermissionRequest::Write { can_offer_session_approval, .. } = &mut request
     {
-        *can_offer_session_approval = is_covered;
+        *can_offer_session_approval = grantable;
     }
     request
 }
 
+/// Whether a request offers a grant. Other kinds of requests do not say so, and are not examined.
+pub(super) fn is_grantable(subject: &Subject<'_>, territory: Territory<'_>) -> bool {
+    let request = subject.request;
+    match (&subject.line, request) {
+        (Some(Typed::Line(line)), _) => line.is_grantable() && guarded_file(request, territory).is_none(),
+        (None, PermissionRequest::Write { .. }) => {
+            request.files().all(|file| territory.write(&super::deny::lexical(file)) == Standing::Covered)
+        }
+        _ => false,
+    }
+}
+
 /// Returns the grants that a request offers: the default first, then wider ones.
 #[must_use]
-pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> {
+pub fn offers(request: &PermissionRequest, territory: Territory<'_>) -> Vec<Offer> {
     let subject = Subject::of(request);
     match (&subject.line, request) {
         (Some(Typed::Line(_)), _) if guarded_file(request, territory).is_some() => Vec::new(),
@@ -94,13 +106,11 @@ pub fn offers(request: &PermissionRequest, territory: &Territory) -> Vec<Offer> 
 }
 
 /// Returns the first path of a shell request that needs approval each time.
-pub(super) fn guarded_file<'a>(request: &'a PermissionRequest, territory: &Territory) -> Option<&'a str> {
+pub(super) fn guarded_file<'a>(request: &'a PermissionRequest, territory: Territory<'_>) -> Option<&'a str> {
     let PermissionRequest::Shell { possible_paths, .. } = request else { return None };
     let is_guarded = |path: &&String| {
         // Discarded output reveals and changes nothing.
-        path.as_str() != "/dev/null"
-            && super::deny::is_known(path)
-            && matches!(territory.read(Path::new(path)), Standing::EachTime(_))
+        path.as_str() != "/dev/null" && matches!(territory.read(Path::new(path)), Standing::EachTime(_))
     };
     possible_paths.iter().find(is_guarded).map(String::as_str)
 }
@@ -122,7 +132,7 @@ fn mcp(server: &str, tool: &str) -> Vec<Offer> {
 /// If the request does not offer it.
 pub fn grant_of(
     request: &PermissionRequest,
-    territory: &Territory,
+    territory: Territory<'_>,
     named: Option<&Approval>,
 ) -> Result<Approval, NotOffered> {
     let offers = offers(request, territory);

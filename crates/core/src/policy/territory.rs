@@ -13,17 +13,17 @@
 //! (`.gitmodules`, `.gitattributes`: in `.git/config`) are guarded there.
 
 use std::ffi::OsStr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 /// Working directory of a session, and directories of Baton.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Territory {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Territory<'a> {
     /// Working directory.
-    pub cwd: PathBuf,
+    pub cwd: &'a Path,
     /// Baton's home: its token, its database, the files of all sessions.
-    pub home: Option<PathBuf>,
+    pub home: Option<&'a Path>,
     /// The session's own directory, usually inside the home.
-    pub workspace: Option<PathBuf>,
+    pub workspace: Option<&'a Path>,
 }
 
 /// Whether a grant covers a path.
@@ -120,6 +120,10 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".exrc"], EDITOR),
     (&[".vimrc"], EDITOR),
     (&[".mcp.json"], AGENT),
+    (&[".agents"], AGENT),
+    (&[".github", "agents"], AGENT),
+    (&[".github", "hooks"], AGENT),
+    (&[".github", "skills"], AGENT),
     (&[".claude"], AGENT),
     (&[".codex"], AGENT),
     (&[".copilot"], AGENT),
@@ -140,7 +144,7 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".aider.conf.yml"], AGENT),
 ];
 
-impl Territory {
+impl Territory<'_> {
     /// Returns whether a write grant covers a path.
     #[must_use]
     pub fn write(&self, resolved: &Path) -> Standing {
@@ -175,21 +179,20 @@ impl Territory {
         )
     }
 
-    fn owner<'a>(&self, path: &'a Path) -> Owner<'a> {
+    fn owner<'p>(&self, path: &'p Path) -> Owner<'p> {
         if !is_plain(path) {
             return Owner::Other;
         }
-        if let Some(rest) = self.workspace.as_deref().and_then(|workspace| path.strip_prefix(workspace).ok())
-        {
+        if let Some(rest) = self.workspace.and_then(|workspace| path.strip_prefix(workspace).ok()) {
             return Owner::Session(rest);
         }
-        if self.home.as_deref().is_some_and(|home| is_below(path, home)) {
+        if self.home.is_some_and(|home| is_below(path, home)) {
             return Owner::Baton;
         }
         if is_in_kernel_file_system(path) {
             return Owner::Kernel;
         }
-        if is_plain(&self.cwd) && path.starts_with(&self.cwd) { Owner::User } else { Owner::Other }
+        if is_plain(self.cwd) && path.starts_with(self.cwd) { Owner::User } else { Owner::Other }
     }
 }
 
@@ -234,20 +237,34 @@ pub(super) fn is_plain(path: &Path) -> bool {
 
 /// Whether a path is in a file system of the kernel: processes with their environment, devices. No grant covers those.
 fn is_in_kernel_file_system(path: &Path) -> bool {
-    // Shared memory is ordinary storage.
-    ["/proc", "/sys", "/dev"].iter().any(|root| path.starts_with(root)) && !path.starts_with("/dev/shm")
+    let mut names = path.components().skip(1).map(Component::as_os_str);
+    match names.next().and_then(OsStr::to_str) {
+        Some("proc" | "sys") => true,
+        // Shared memory is ordinary storage.
+        Some("dev") => names.next() != Some(OsStr::new("shm")),
+        _ => false,
+    }
 }
 
 /// Whether a path is a directory or inside it, also on file systems that ignore case.
 fn is_below(path: &Path, directory: &Path) -> bool {
-    let mut parts = path.components().map(|part| folded(part.as_os_str()));
-    directory.components().all(|part| parts.next().is_some_and(|name| name == folded(part.as_os_str())))
+    let mut parts = path.components();
+    directory.components().all(|wanted| parts.next().is_some_and(|part| is_same(part, wanted)))
+}
+
+fn is_same(a: Component<'_>, b: Component<'_>) -> bool {
+    let (a, b) = (a.as_os_str(), b.as_os_str());
+    a == b || fold(&a.to_string_lossy()).eq(fold(&b.to_string_lossy()))
+}
+
+fn folded(name: &OsStr) -> String {
+    fold(&name.to_string_lossy()).collect()
 }
 
 /// Normalises a name as the most lenient file systems do: without case and zero-width characters.
-fn folded(name: &OsStr) -> String {
+fn fold(name: &str) -> impl Iterator<Item = char> {
     let is_ignored = |c: &char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    name.to_string_lossy().chars().filter(|c| !is_ignored(c)).flat_map(char::to_lowercase).collect()
+    name.chars().filter(move |c| !is_ignored(c)).flat_map(char::to_lowercase)
 }
 
 #[cfg(test)]

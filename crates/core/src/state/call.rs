@@ -1,6 +1,6 @@
 //! Tool calls of a turn.
 
-use baton_protocol::event::Question;
+use baton_protocol::event::{Question, ToolStart};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::{AgentId, Json, RequestId, ToolCallId};
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,17 @@ pub struct Call {
 }
 
 impl Call {
+    /// Returns a call of the main conversation that has just started.
+    pub(crate) fn started(start: &ToolStart) -> Self {
+        Self {
+            agent: None,
+            id: start.tool_call_id.clone(),
+            tool: start.tool_name.clone(),
+            arguments: start.arguments.clone(),
+            stage: CallStage::Started,
+        }
+    }
+
     /// Returns the key of the call.
     #[must_use]
     pub fn key(&self) -> CallKey {
@@ -56,6 +67,9 @@ pub enum CallStage {
         request: RequestId,
         /// What permission is asked for.
         wants: Box<PermissionRequest>,
+        /// Whether a hook requires a user to decide.
+        #[serde(default)]
+        requires_user: bool,
     },
     /// Waits for a client to run its tool.
     AwaitingClient {

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_protocol::event::{AgentMode, Hold, PermissionMode, Prompt, TokenCounts, WorkContext};
+use baton_protocol::event::{
+    AgentMode, Hold, LoginRequested, PermissionMode, Prompt, TokenCounts, WorkContext,
+};
 use baton_protocol::rules::Rules;
 use baton_protocol::{EventId, Json, PromptId, Timestamp};
 use rpds::QueueSync;
@@ -46,6 +48,9 @@ pub struct Durable {
     pub grants: Vec<Grant>,
     /// Standing rules. Durable, because a crash must not drop a deny rule.
     pub rules: Arc<Rules>,
+    /// Pending logins at MCP servers. They belong to no turn: a turn goes on without the server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logins: Vec<Arc<LoginRequested>>,
     /// Usage so far.
     pub totals: Totals,
     /// Parts of the history removed by rewinds.
@@ -62,10 +67,9 @@ impl Durable {
     /// Returns the files that grants cover. `resolved` is the working directory with its links resolved; without it,
     /// the directory is taken as it is named.
     #[must_use]
-    pub fn territory(&self, live: &Live, resolved: Option<&Path>) -> Territory {
-        let cwd = resolved.unwrap_or_else(|| Path::new(&self.facts.context.cwd)).to_owned();
-        let owned = |path: &Option<Arc<Path>>| path.as_deref().map(Path::to_owned);
-        Territory { cwd, home: owned(&live.home), workspace: owned(&live.workspace) }
+    pub fn territory<'a>(&'a self, live: &'a Live, resolved: Option<&'a Path>) -> Territory<'a> {
+        let cwd = resolved.unwrap_or_else(|| Path::new(&self.facts.context.cwd));
+        Territory { cwd, home: live.home.as_deref(), workspace: live.workspace.as_deref() }
     }
 
     /// Returns the agent mode in effect: that of the running turn, or the session's.

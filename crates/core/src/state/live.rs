@@ -8,7 +8,7 @@ use baton_protocol::{AgentId, ClientId, PromptId, RequestId, ToolCallId};
 use serde::{Deserialize, Serialize};
 
 use super::CallKey;
-use crate::ask::{AnswerRequest, Elicit, InvokeCommand, ReplyTo};
+use crate::ask::{AnswerRequest, Elicit, InvokeCommand, ReplyTo, Sample};
 use crate::input::Profile;
 use crate::output::{Work, WorkId};
 
@@ -68,12 +68,26 @@ impl Live {
     }
 }
 
-/// A request of one client to the others, which waits for its answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+impl ClientRequest {
+    /// Returns the name by which the asker withdraws it.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Elicit(_, ask) => ask.key.as_deref(),
+            Self::Sample(_, ask) => Some(&ask.key),
+            Self::InvokeCommand(..) => None,
+        }
+    }
+}
+
+/// A request of one client or MCP server to the others, which waits for its answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientRequest {
     /// To fill in a form.
-    Elicit(ReplyTo<Elicit>),
+    Elicit(ReplyTo<Elicit>, Arc<Elicit>),
+    /// To let the session's model answer an MCP server.
+    Sample(ReplyTo<Sample>, Arc<Sample>),
     /// To run the slash command of this name.
     InvokeCommand(ReplyTo<InvokeCommand>, String),
 }

@@ -240,7 +240,7 @@ impl Step<'_> {
         if self.working_agent(&agent).is_some() {
             self.session.live.awaiting_agents.insert(call.clone(), agent);
         } else {
-            self.start(Work::RunTool { call: call.clone() });
+            self.start(Work::RunTool { call: call.clone(), binding: None });
         }
     }
 
@@ -251,7 +251,7 @@ impl Step<'_> {
             awaiting.iter().filter(|(_, awaited)| *awaited == agent).map(|(call, _)| call.clone()).collect();
         awaiting.retain(|_, awaited| awaited != agent);
         for call in ready {
-            self.start(Work::RunTool { call });
+            self.start(Work::RunTool { call, binding: None });
         }
     }
 

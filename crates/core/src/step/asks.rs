@@ -1,19 +1,26 @@
-//! Requests of one client to the others: forms to fill in, slash commands to run. The asking client waits on its
-//! connection, so these requests end with it. They are no part of a turn, and none of them is recorded.
+//! Requests of one client or MCP server to the others: forms to fill in, slash commands to run, models to ask. The asker
+//! waits, so these requests end with it: with a client's connection, with a server's call. They are no part of a turn, and
+//! none of them is recorded.
 
-use baton_protocol::RequestId;
-use baton_protocol::event::{CommandCompleted, CommandExecute, ElicitationCompleted, ElicitationRequested};
+use std::sync::Arc;
+
+use baton_protocol::event::{
+    CommandCompleted, CommandExecute, ElicitationCompleted, ElicitationRequested, SamplingCompleted,
+    SamplingRequested,
+};
+use baton_protocol::{Json, RequestId};
 
 use super::Step;
 use super::commands::{is_from_unasked_client, owners};
 use crate::ask::{
     AnswerOutcome, AnswerRequest, Elicit, Elicited, Handle, InvokeCommand, Refusal, ReplyTo, RequestAnswer,
+    Sample, WithdrawAsk,
 };
 use crate::state::{ClientRequest, Live};
 
 impl Handle<Elicit> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<Elicit>, ask: Elicit) {
-        let pending = ClientRequest::Elicit(to);
+        let pending = ClientRequest::Elicit(to, Arc::new(ask.clone()));
         if let Some(why) = unanswerable(&self.session.live, &pending) {
             return self.refuse(to, why);
         }
@@ -28,6 +35,28 @@ impl Handle<Elicit> for Step<'_> {
             url: ask.url,
         });
         self.session.live.asks.insert(request_id, pending);
+    }
+}
+
+impl Handle<Sample> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<Sample>, ask: Sample) {
+        let request_id = RequestId(self.stamp.text_id());
+        self.show(SamplingRequested {
+            request_id: request_id.clone(),
+            server_name: ask.server.clone(),
+            mcp_request_id: ask.id.clone(),
+            request: ask.request.clone(),
+        });
+        self.session.live.asks.insert(request_id, ClientRequest::Sample(to, Arc::new(ask)));
+    }
+}
+
+impl Handle<WithdrawAsk> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<WithdrawAsk>, WithdrawAsk { key }: WithdrawAsk) {
+        let is_named = |pending: &ClientRequest| pending.key() == Some(&key);
+        let was_pending = self.session.live.asks.values().any(is_named);
+        self.drop_asks(|_, pending| is_named(pending));
+        self.reply(to, was_pending);
     }
 }
 
@@ -63,8 +92,11 @@ impl Step<'_> {
             {
                 return self.reply(to, AnswerOutcome::TooLate);
             }
-            (ClientRequest::Elicit(asker), RequestAnswer::Elicitation(elicited)) => {
+            (ClientRequest::Elicit(asker, _), RequestAnswer::Elicitation(elicited)) => {
                 self.close_form(request, asker, elicited);
+            }
+            (ClientRequest::Sample(asker, _), RequestAnswer::Sampling(answer)) => {
+                self.close_sampling(request, asker, answer);
             }
             (ClientRequest::InvokeCommand(asker, _), RequestAnswer::Command { error, .. }) => {
                 self.close_invocation(request, asker, error);
@@ -82,6 +114,13 @@ impl Step<'_> {
             content: elicited.content.clone(),
         });
         self.reply(to, elicited);
+        self.remember_closed(request);
+    }
+
+    fn close_sampling(&mut self, request: &RequestId, to: ReplyTo<Sample>, answer: Option<Json>) {
+        self.session.live.asks.remove(request);
+        self.show(SamplingCompleted { request_id: request.clone() });
+        self.reply(to, answer);
         self.remember_closed(request);
     }
 
@@ -108,7 +147,8 @@ impl Step<'_> {
             .collect();
         for (request, pending) in dropped {
             match pending {
-                ClientRequest::Elicit(to) => self.close_form(&request, to, Elicited::cancelled()),
+                ClientRequest::Elicit(to, _) => self.close_form(&request, to, Elicited::cancelled()),
+                ClientRequest::Sample(to, _) => self.close_sampling(&request, to, None),
                 ClientRequest::InvokeCommand(to, name) => {
                     let why = format!("the client that runs /{name} disconnected");
                     self.close_invocation(&request, to, Some(why));
@@ -121,7 +161,10 @@ impl Step<'_> {
 /// Returns why no attached client can answer an ask; none if one can.
 fn unanswerable(live: &Live, pending: &ClientRequest) -> Option<Refusal> {
     match pending {
-        ClientRequest::Elicit(_) => {
+        // Requests of servers wait for any client of any door; their calls bound how long.
+        ClientRequest::Elicit(_, ask) if ask.key.is_some() => None,
+        ClientRequest::Sample(..) => None,
+        ClientRequest::Elicit(..) => {
             let unsupported = !live.clients.values().any(|client| client.elicitation);
             unsupported.then(|| "elicitation is not supported: no attached client can show a form".into())
         }

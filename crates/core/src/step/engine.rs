@@ -17,8 +17,9 @@ use baton_protocol::tool::{ResultType, ToolResult};
 use baton_protocol::{Json, RequestId, ToolCallId};
 
 use super::Step;
+use super::permissions::Permitted;
 use crate::output::{Output, Work, WorkId, denial};
-use crate::policy::{Advice, Decision};
+use crate::policy::Advice;
 use crate::results::EngineReport;
 use crate::state::{Call, CallKey};
 
@@ -156,10 +157,10 @@ impl Step<'_> {
         });
         let call = known.unwrap_or_else(|| self.placeholder_call("permission", &wants));
         let verdict = match self.decide(&wants, Advice::None, cwd) {
-            Decision::Allow(_) => Verdict::ApproveOnce,
-            Decision::Deny(_) => Verdict::DeniedByRules,
-            Decision::Ask(reason) => {
-                let request = self.ask_permission(None, wants.for_call(&call), &reason, cwd);
+            Ok(Permitted::Yes) => Verdict::ApproveOnce,
+            Ok(Permitted::No) => Verdict::DeniedByRules,
+            Err(asked) => {
+                let request = self.ask_permission(None, wants.for_call(&call), &asked);
                 self.session.live.engine_references.insert(request, reference);
                 return;
             }

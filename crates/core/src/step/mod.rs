@@ -11,6 +11,7 @@ pub mod clients;
 pub mod commands;
 pub mod engine;
 pub mod history;
+pub mod logins;
 pub mod permissions;
 pub mod plan;
 pub mod prompt;
@@ -98,11 +99,12 @@ impl Step<'_> {
             (Work::PrepareCall { call }, WorkResult::PrepareCall(prepared)) => {
                 self.call_prepared(&call, prepared);
             }
-            (Work::RunTool { call }, WorkResult::RunTool(result)) => self.tool_finished(&call, result),
-            (Work::RunTool { call }, WorkResult::RunSkill(loaded)) => {
+            (Work::RunTool { call, .. }, WorkResult::RunTool(result)) => self.tool_finished(&call, result),
+            (Work::RunTool { call, .. }, WorkResult::RunSkill(loaded)) => {
                 let (result, skill) = *loaded;
                 self.skill_loaded(&call, result, skill);
             }
+            (Work::RunTool { call, .. }, WorkResult::Changed) => self.start(Work::PrepareCall { call }),
             (Work::FinishCall { call, request, .. }, WorkResult::RunTool(result)) => {
                 self.call_finished(&call, request.as_ref(), result);
             }

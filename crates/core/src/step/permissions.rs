@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
-use baton_protocol::event::{ApprovalsChanged, PermissionCompleted, PermissionMode, PermissionRequested};
+use baton_protocol::event::{
+    ApprovalsChanged, PermissionCompleted, PermissionMode, PermissionRequested, ToolStart, TurnStart,
+};
 use baton_protocol::permission::{Approval, PermissionOutcome, PermissionRequest, Verdict};
-use baton_protocol::{AgentId, Author, RequestId};
+use baton_protocol::tool::{ResultType, ToolResult};
+use baton_protocol::{AgentId, Author, RequestId, ToolCallId};
 
 use super::Step;
 use crate::ask::{AnswerOutcome, AnswerRequest, ReplyTo};
 use crate::output::{Work, denial};
-use crate::policy::{self, Advice, Decision, Reason, Situation};
-use crate::results::Route;
-use crate::state::{Call, CallStage, Session};
+use crate::policy::{self, Advice, Decision, Reason, Situation, Subject};
+use crate::results::{Route, TRUST_TOOL, TrustQuestion};
+use crate::state::{Call, CallKey, CallStage, Session};
 
 impl Step<'_> {
     /// Opens a permission request.
@@ -19,46 +22,76 @@ impl Step<'_> {
         &mut self,
         agent: Option<&AgentId>,
         wants: PermissionRequest,
-        reason: &Reason,
-        cwd: Option<&Path>,
+        asked: &Asked,
     ) -> RequestId {
-        let wants = self.explained(wants, reason, cwd);
+        let wants = explained(wants, asked);
         let request_id = RequestId(self.stamp.text_id());
         let requested = PermissionRequested {
             request_id: request_id.clone(),
             prompt_request: Some(wants.as_prompt()),
             permission_request: wants,
             resolved_by_hook: None,
+            requires_user: (asked.reason == Reason::Advice).then_some(true),
         };
         self.record_for(agent, requested);
         request_id
     }
 
-    /// Completes a request with what the policy knows: whether it offers a grant, and why it is asked.
-    fn explained(&self, wants: PermissionRequest, reason: &Reason, cwd: Option<&Path>) -> PermissionRequest {
-        let territory = self.session.durable.territory(&self.session.live, cwd);
-        let mut wants = policy::with_offers(wants, &territory);
-        let is_shown = matches!(reason, Reason::MayBeDenied(_) | Reason::Repository(_) | Reason::Guarded(_));
-        if let PermissionRequest::Shell { warning, .. } = &mut wants
-            && is_shown
-        {
-            *warning = Some(reason.to_string());
+    /// Asks whether to trust the workspace, as a round of its own.
+    pub(super) fn ask_for_trust(&mut self, question: TrustQuestion) {
+        let Some(turn) = self.turn() else { return };
+        let (turn_id, interaction_id) = (turn.rounds.to_string(), Some(turn.interaction.clone()));
+        self.record(TurnStart { turn_id: turn_id.clone(), interaction_id, model: None });
+        let id = ToolCallId(self.stamp.text_id());
+        self.record(ToolStart {
+            tool_call_id: id.clone(),
+            tool_name: TRUST_TOOL.to_owned(),
+            arguments: Some(question.arguments),
+            turn_id: Some(turn_id),
+            model: None,
+            parent_tool_call_id: None,
+            mcp_server_name: None,
+            mcp_tool_name: None,
+            tool_title: None,
+        });
+        let (key, wants) = (CallKey::from(id), question.wants);
+        match self.decide(&wants, Advice::None, None) {
+            Ok(Permitted::Yes) => self.run_call(&key, Route::BuiltIn, None),
+            Ok(Permitted::No) => self.tool_finished(&key, distrust(&Verdict::DeniedByRules)),
+            Err(asked) => {
+                self.ask_permission(None, wants.for_call(&key.id), &asked);
+            }
         }
-        wants
     }
 
     /// Decides about a permission request, by the current rules, grants and mode.
-    pub(super) fn decide(&self, wants: &PermissionRequest, advice: Advice, cwd: Option<&Path>) -> Decision {
+    ///
+    /// # Errors
+    /// If a user has to decide.
+    pub(super) fn decide(
+        &self,
+        wants: &PermissionRequest,
+        advice: Advice,
+        cwd: Option<&Path>,
+    ) -> Result<Permitted, Asked> {
         let Session { durable, live, .. } = &*self.session;
         let mode = if live.allow_all { PermissionMode::AllowAll } else { durable.facts.permissions };
-        self.decide_in(mode, wants, advice, cwd)
+        let subject = Subject::of(wants);
+        match self.decide_in(mode, &subject, advice, cwd) {
+            Decision::Allow(_) => Ok(Permitted::Yes),
+            Decision::Deny(_) => Ok(Permitted::No),
+            Decision::Ask(reason) => {
+                let grantable = subject.is_grantable(durable.territory(live, cwd));
+                Err(Asked { reason, grantable })
+            }
+        }
     }
 
     /// Decides about a permission request as if the session were in `mode`.
     pub(super) fn decide_in(
         &self,
         mode: PermissionMode,
-        wants: &PermissionRequest,
+        subject: &Subject<'_>,
         advice: Advice,
         cwd: Option<&Path>,
     ) -> Decision {
@@ -67,11 +100,11 @@ impl Step<'_> {
             mode,
             rules: &durable.rules,
             grants: &durable.grants,
-            territory: &durable.territory(live, cwd),
+            territory: durable.territory(live, cwd),
             advice,
             cwd: &durable.facts.context.cwd,
         };
-        policy::decide(wants, &situation)
+        subject.decide(&situation)
     }
 
     /// Handles an answer to a permission request. A grant that was not offered is refused, and the request stays open.
@@ -86,9 +119,8 @@ impl Step<'_> {
         by: Author,
     ) {
         let Session { durable, live, .. } = &*self.session;
-        let offered = |named: &Option<Approval>| {
-            policy::grant_of(wants, &durable.territory(live, None), named.as_ref())
-        };
+        let offered =
+            |named: &Option<Approval>| policy::grant_of(wants, durable.territory(live, None), named.as_ref());
         let given = match &verdict {
             Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. }
                 if policy::is_denied(wants, &durable.rules) =>
@@ -158,8 +190,9 @@ impl Step<'_> {
         request: &RequestId,
         call: &Call,
         wants: &PermissionRequest,
+        advice: Advice,
     ) {
-        match self.decide_in(PermissionMode::AllowAll, wants, Advice::None, None) {
+        match self.decide_in(PermissionMode::AllowAll, &Subject::of(wants), advice, None) {
             Decision::Allow(_) => {
                 let by = Some(Author::unattended());
                 self.apply_verdict(request, call, wants, Verdict::ApproveOnce, None, by);
@@ -190,18 +223,52 @@ impl Step<'_> {
         self.remember_closed(request);
         if let Some(Given { approval, location_key, by }) = given {
             let approval = Some(approval);
-            self.record(ApprovalsChanged { approval, location_key, revoked: None, by: Some(by) });
+            let binding = binding_of(wants);
+            self.record(ApprovalsChanged { approval, location_key, revoked: None, by: Some(by), binding });
         }
         if self.is_driven() {
             return self.tell_decision(request, &call.id, verdict);
         }
         match verdict {
             Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
-                self.run_call(&call.key(), route_of(wants));
+                self.run_call(&call.key(), route_of(wants), binding_of(wants));
             }
+            refusal if call.tool == TRUST_TOOL => self.tool_finished(&call.key(), distrust(&refusal)),
             refusal => self.tool_finished(&call.key(), denial(&refusal)),
         }
     }
+}
+
+/// Returns the result of a question whether to trust the workspace, if the answer is no. The turn goes on without what
+/// was not trusted.
+fn distrust(refusal: &Verdict) -> ToolResult {
+    ToolResult { result_type: ResultType::Denied, ..denial(refusal) }
+}
+
+/// A decision that needs no user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Permitted {
+    Yes,
+    No,
+}
+
+/// A decision that a user has to make.
+pub(super) struct Asked {
+    reason: Reason,
+    /// Whether the answer can be a grant.
+    grantable: bool,
+}
+
+/// Completes a request with what the policy knows: whether it offers a grant, and why it is asked.
+fn explained(wants: PermissionRequest, Asked { reason, grantable }: &Asked) -> PermissionRequest {
+    let mut wants = policy::marked(wants, *grantable);
+    let is_shown = matches!(reason, Reason::MayBeDenied(_) | Reason::Repository(_) | Reason::Guarded(_));
+    if let PermissionRequest::Shell { warning, .. } = &mut wants
+        && is_shown
+    {
+        *warning = Some(reason.to_string());
+    }
+    wants
 }
 
 /// A grant that is part of an answer.
@@ -230,6 +297,14 @@ fn outcome_of(verdict: &Verdict, given: Option<&Given>) -> PermissionOutcome {
         (_, Some(Given { approval, location_key: Some(key), .. })) => {
             PermissionOutcome::ApprovedForLocation { approval: approval.clone(), location_key: key.clone() }
         }
+    }
+}
+
+/// Returns what an approval is bound to, besides the request itself.
+fn binding_of(wants: &PermissionRequest) -> Option<String> {
+    match wants {
+        PermissionRequest::Mcp { binding, .. } => binding.clone(),
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@
 use baton_protocol::event::{AgentMode, ApprovalsChanged, ExitPlanModeCompleted, PlanAction, PlanAnswer};
 use baton_protocol::permission::Approval;
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{Json, RequestId};
+use baton_protocol::{Author, Json, RequestId};
 
 use super::Step;
 use crate::state::{CallKey, Durable};
@@ -26,7 +26,13 @@ const FLEET: &str = "Hand independent parts of the plan to sub-agents in the bac
 
 impl Step<'_> {
     /// Handles the answer to a plan; none means that the user could not be asked.
-    pub(super) fn plan_answered(&mut self, request: &RequestId, call: &CallKey, answer: Option<&PlanAnswer>) {
+    pub(super) fn plan_answered(
+        &mut self,
+        request: &RequestId,
+        call: &CallKey,
+        answered: Option<(&PlanAnswer, Author)>,
+    ) {
+        let (answer, by) = answered.unzip();
         let record = answer.and_then(|answer| Json::from_value(answer).ok());
         self.close_question(request, record);
         self.show(ExitPlanModeCompleted { request_id: request.clone(), answer: answer.cloned() });
@@ -35,6 +41,7 @@ impl Step<'_> {
             if *approves_edits {
                 self.record(ApprovalsChanged {
                     approval: Some(Approval::Write {}),
+                    by,
                     ..ApprovalsChanged::default()
                 });
             }

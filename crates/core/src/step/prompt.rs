@@ -87,7 +87,7 @@ impl Step<'_> {
     }
 
     /// Enters a prepared prompt into the conversation, and calls the model.
-    pub(super) fn prompt_prepared(&mut self, id: PromptId, prepared: PreparedPrompt) {
+    pub(super) fn prompt_prepared(&mut self, id: PromptId, mut prepared: PreparedPrompt) {
         let Some(accepted) = self.session.durable.inbox.iter().find(|p| p.id == id).cloned() else { return };
         let first = self.session.durable.facts.title.is_none();
         let delivery = match (self.turn(), self.session.durable.inbox.len()) {
@@ -98,7 +98,7 @@ impl Step<'_> {
         self.show(PendingMessagesModified {});
         let (engine, for_engine) =
             (prepared.engine.clone(), prepared.transformed.clone().unwrap_or_default());
-        let joins = self.turn().is_some();
+        let (joins, trust) = (self.turn().is_some(), prepared.trust.take());
         self.enter_conversation(&accepted.prompt, id, delivery, prepared);
         if first && let Some(title) = self.session.durable.facts.title.clone() {
             self.show(TitleChanged { title });
@@ -107,7 +107,10 @@ impl Step<'_> {
             _ if self.is_driven() => self.steer_engine(for_engine),
             Some(engine) if !joins => self.start_engine(engine, for_engine),
             _ if self.prepare_steering() => {}
-            _ => self.start_round(None),
+            _ => match trust {
+                Some(question) if !joins => self.ask_for_trust(*question),
+                _ => self.start_round(None),
+            },
         }
     }
 

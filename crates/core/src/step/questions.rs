@@ -37,8 +37,8 @@ impl Step<'_> {
                 self.tell_answer(request, NO_USER, true);
                 self.finish_question(request, call, None, ToolResult::failure(NO_USER));
             }
-            (Question::Plan(_), RequestAnswer::Plan(answer)) => {
-                self.plan_answered(request, call, Some(&answer));
+            (Question::Plan(_), RequestAnswer::Plan(answer, by)) => {
+                self.plan_answered(request, call, Some((&answer, by)));
             }
             (Question::Plan(_), RequestAnswer::NoUser) => self.plan_answered(request, call, None),
             _ => return self.reply(to, AnswerOutcome::Mismatch),

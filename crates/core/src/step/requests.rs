@@ -12,6 +12,7 @@ use super::Step;
 use super::commands::request_of;
 use crate::ask::{AnswerOutcome, AnswerRequest, Asking, Handle, ReplyTo, RequestAnswer};
 use crate::output::Work;
+use crate::policy::Advice;
 use crate::state::{Call, CallKey, CallStage};
 
 impl Handle<AnswerRequest> for Step<'_> {
@@ -26,6 +27,9 @@ impl Step<'_> {
     fn answer(&mut self, to: ReplyTo<AnswerRequest>, request: &RequestId, answer: RequestAnswer) {
         if let Some(pending) = self.session.live.asks.get(request).cloned() {
             return self.answer_ask(to, request, pending, answer);
+        }
+        if self.session.durable.logins.iter().any(|login| login.request_id == *request) {
+            return self.answer_login(to, request, &answer);
         }
         if self.session.live.client_command.is_some_and(|command| request_of(command) == *request) {
             return self.answer_command(to, &answer);
@@ -44,8 +48,12 @@ impl Step<'_> {
             (CallStage::AwaitingPermission { wants, .. }, RequestAnswer::Permission(verdict, by)) => {
                 self.answer_permission(to, request, &call, &wants, verdict, by);
             }
-            (CallStage::AwaitingPermission { wants, .. }, RequestAnswer::ApproveUnattended) => {
-                self.approve_unattended(to, request, &call, &wants);
+            (
+                CallStage::AwaitingPermission { wants, requires_user, .. },
+                RequestAnswer::ApproveUnattended,
+            ) => {
+                let advice = if requires_user { Advice::Ask } else { Advice::None };
+                self.approve_unattended(to, request, &call, &wants, advice);
             }
             (CallStage::AwaitingClient { .. }, RequestAnswer::Tool(result)) => {
                 // The answer counts once it is durable, which is after hooks and limits.

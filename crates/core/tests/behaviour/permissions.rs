@@ -5,7 +5,7 @@ use baton_core::policy::Advice;
 use baton_core::{Change, Prepared};
 use baton_protocol::Author;
 use baton_protocol::event::{ApprovalsChanged, WorkContext};
-use baton_protocol::permission::Approval;
+use baton_protocol::permission::{Approval, PermissionRequest};
 use baton_protocol::rules::{Rule, RuleKind};
 
 fn commands(identifiers: &[&str]) -> Approval {
@@ -183,4 +183,73 @@ fn grant_holds_only_in_its_working_directory() {
     let context = WorkContext { cwd: "/elsewhere".into(), ..WorkContext::default() };
     world.change(Change::Context(context));
     assert!(!runs_unasked(&mut world, "sh run.sh"), "run.sh may be another file there");
+}
+
+/// A prepared call of an MCP server's tool, whose server and description have this digest.
+fn wants_mcp(binding: &str) -> WorkResult {
+    let wants = PermissionRequest::Mcp {
+        tool_call_id: None,
+        server_name: "s".into(),
+        tool_name: "t".into(),
+        tool_title: "T".into(),
+        args: None,
+        read_only: false,
+        binding: Some(binding.into()),
+    };
+    let (route, advice) = (Route::BuiltIn, Advice::None);
+    WorkResult::PrepareCall(Prepared::Runnable {
+        route,
+        wants: Some(wants),
+        advice,
+        cwd: None,
+        arguments: None,
+    })
+}
+
+#[test]
+fn approval_of_an_mcp_tool_that_changed_meanwhile_is_asked_for_again() {
+    for verdict in [Verdict::ApproveOnce, Verdict::ApproveForSession(None)] {
+        let mut world = acting("s-t", |_| wants_mcp("c:d"));
+        let request = the_request(&world);
+        world.crash();
+        world.resume(1, &[], Some(true));
+        world.answer(&request, permission_answer(verdict.clone()));
+        let run =
+            world.only(|w| matches!(w, Work::RunTool { binding: Some(binding), .. } if binding == "c:d"));
+        world.finish(run, WorkResult::Changed);
+        let prepare = world.only(|w| matches!(w, Work::PrepareCall { .. }));
+        world.finish(prepare, wants_mcp("c:other"));
+        assert_ne!(the_request(&world), request, "{verdict:?}");
+        world.answer(&the_request(&world), permission_answer(verdict));
+        let run =
+            world.only(|w| matches!(w, Work::RunTool { binding: Some(binding), .. } if binding == "c:other"));
+        world.finish(run, WorkResult::RunTool(ToolResult::success("done")));
+        assert_eq!(last_result(&world), (true, "done".into()));
+    }
+}
+
+#[test]
+fn client_that_approves_everything_does_not_decide_for_a_hook() {
+    let wants = |advice: Advice| {
+        let wants = Some(shell_request("echo hello"));
+        WorkResult::PrepareCall(Prepared::Runnable {
+            route: Route::BuiltIn,
+            wants,
+            advice,
+            cwd: None,
+            arguments: None,
+        })
+    };
+    let unattended = |world: &mut World| {
+        let reply = world.answer(&the_request(world), RequestAnswer::ApproveUnattended);
+        world.outcome_of(reply)
+    };
+    let mut world = acting("bash", |_| wants(Advice::None));
+    assert_eq!(unattended(&mut world), Some(AnswerOutcome::Counted));
+    let mut world = acting("bash", |_| wants(Advice::Ask));
+    world.crash();
+    world.resume(1, &[], Some(true));
+    assert!(matches!(unattended(&mut world), Some(AnswerOutcome::Refused(_))));
+    let reply = world.answer(&the_request(&world), approve());
+    assert_eq!(world.outcome_of(reply), Some(AnswerOutcome::Counted), "a user decides");
 }

@@ -1,6 +1,7 @@
 //! Plans that need approval.
 
 use baton_core::Change;
+use baton_protocol::Author;
 use baton_protocol::event::{AgentMode, PlanAction, PlanAnswer};
 use baton_protocol::permission::Approval;
 
@@ -70,12 +71,13 @@ fn approved_plan_continues_in_the_chosen_mode() {
 
 #[test]
 fn plan_approved_for_later_ends_the_turn() {
-    let defers = RequestAnswer::Plan(PlanAnswer::Approved {
+    let later = PlanAnswer::Approved {
         action: PlanAction::Autopilot,
         approves_edits: false,
         defers: true,
         feedback: None,
-    });
+    };
+    let defers = RequestAnswer::Plan(later, Author::http());
     for (session, answer, mode) in [
         (AgentMode::Plan, plan_approved(PlanAction::ExitOnly), AgentMode::Interactive),
         (AgentMode::Autopilot, plan_approved(PlanAction::ExitOnly), AgentMode::Autopilot),
@@ -141,8 +143,9 @@ fn plan_can_be_approved_with_edits() {
         defers: false,
         feedback: None,
     };
-    world.answer(&request, RequestAnswer::Plan(answer));
-    assert_eq!(world.session.durable.grants[0].approval, Approval::Write {});
+    world.answer(&request, RequestAnswer::Plan(answer, Author::http()));
+    let grant = &world.session.durable.grants[0];
+    assert_eq!((&grant.approval, &grant.by), (&Approval::Write {}, &Some(Author::http())));
 }
 
 #[test]

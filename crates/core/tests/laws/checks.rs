@@ -78,7 +78,8 @@ pub(super) fn check_now(world: &World) {
     assert!(commands + usize::from(command.is_some()) <= 1, "one command at a time");
     let live = &world.session.live;
     let asking = live.asks.values().map(|pending| match pending {
-        ClientRequest::Elicit(to) => to.id(),
+        ClientRequest::Elicit(to, _) => to.id(),
+        ClientRequest::Sample(to, _) => to.id(),
         ClientRequest::InvokeCommand(to, _) => to.id(),
     });
     let unanswered: BTreeSet<AskId> = asking.chain(live.claimed.values().map(|to| to.id())).collect();
@@ -131,6 +132,8 @@ pub(super) fn check_idle(world: &World, history: History) {
             Body::ExternalToolRequested(e) => *requests.entry(e.request_id.clone()).or_default() += 1,
             Body::RequestOpened(e) => *requests.entry(e.request_id.clone()).or_default() += 1,
             Body::SwitchOffered(e) => *requests.entry(e.request_id.clone()).or_default() += 1,
+            // A login that is requested again, for another reason, is the same request.
+            Body::LoginRequested(e) => *requests.entry(e.request_id.clone()).or_default() = 1,
             Body::PermissionCompleted(e) => *requests.entry(e.request_id.clone()).or_default() -= 1,
             Body::ExternalToolCompleted(e) => *requests.entry(e.request_id.clone()).or_default() -= 1,
             Body::RequestClosed(e) => *requests.entry(e.request_id.clone()).or_default() -= 1,

@@ -44,7 +44,14 @@ impl Run {
             }
             Op::Suspend => self.world.ask(Suspend {}).unwrap(),
             Op::Elicit => {
-                self.world.send(Elicit { message: "form".into(), schema: None, source: None, url: None });
+                let key = None;
+                self.world.send(Elicit {
+                    message: "form".into(),
+                    schema: None,
+                    source: None,
+                    url: None,
+                    key,
+                });
             }
             Op::Invoke => {
                 self.world.invoke("deploy");
@@ -163,7 +170,8 @@ impl Run {
             self.give(
                 &request,
                 match pending {
-                    ClientRequest::Elicit(_) => RequestAnswer::Elicitation(Elicited::cancelled()),
+                    ClientRequest::Sample(..) => RequestAnswer::Sampling(None),
+                    ClientRequest::Elicit(..) => RequestAnswer::Elicitation(Elicited::cancelled()),
                     ClientRequest::InvokeCommand(..) => {
                         RequestAnswer::Command { by, error: Some("no".into()) }
                     }

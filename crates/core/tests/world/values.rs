@@ -144,11 +144,12 @@ pub fn asks_user(question: Question) -> WorkResult {
 }
 
 pub fn plan_approved(action: PlanAction) -> RequestAnswer {
-    RequestAnswer::Plan(PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback: None })
+    let answer = PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback: None };
+    RequestAnswer::Plan(answer, Author::http())
 }
 
 pub fn plan_refused(feedback: Option<&str>) -> RequestAnswer {
-    RequestAnswer::Plan(PlanAnswer::Refused { feedback: feedback.map(str::to_owned) })
+    RequestAnswer::Plan(PlanAnswer::Refused { feedback: feedback.map(str::to_owned) }, Author::http())
 }
 
 pub fn permission_answer(verdict: Verdict) -> RequestAnswer {

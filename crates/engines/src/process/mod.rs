@@ -4,19 +4,17 @@
 mod lines;
 mod tail;
 
-use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::pin::pin;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use baton_process::{Ledger, Supervised};
+use baton_process::{Pipes, Start, Supervised};
 use tokio::io::AsyncWriteExt;
-use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -28,18 +26,6 @@ use tail::Tail;
 const TERM_GRACE: Duration = Duration::from_secs(2);
 /// How long to wait for remaining output of a program that has exited.
 const DRAIN: Duration = Duration::from_millis(250);
-
-/// How to start a program.
-#[derive(Debug)]
-pub(crate) struct Start {
-    pub(crate) program: PathBuf,
-    pub(crate) args: Vec<OsString>,
-    /// The complete environment; nothing is inherited.
-    pub(crate) environment: Vec<(OsString, OsString)>,
-    pub(crate) cwd: PathBuf,
-    pub(crate) tag: String,
-    pub(crate) ledger: Ledger,
-}
 
 /// How a program exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,25 +75,12 @@ pub(crate) struct Child {
 impl Child {
     /// Starts a program.
     pub(crate) fn start(start: Start) -> io::Result<Self> {
-        let mut command = Command::new(&start.program);
-        command
-            .args(&start.args)
-            .current_dir(&start.cwd)
-            .env_clear()
-            .envs(start.environment)
-            .env("PWD", &start.cwd)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut supervised = Supervised::spawn(command, start.tag, start.ledger)?;
-        let (stdin, Some(stdout), Some(stderr)) = supervised.pipes() else {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        };
+        let (supervised, Pipes { stdin, stdout, stderr }) = start.start()?;
         let tail = Tail::default();
         let follower = tokio::spawn(tail.clone().follow(stderr));
         Ok(Self {
             supervised,
-            stdin,
+            stdin: Some(stdin),
             outgoing: Vec::new(),
             close_when_written: false,
             lines: Lines::new(stdout),

@@ -13,15 +13,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use baton_agent::blocking;
+use baton_process::Start;
 use baton_protocol::engine::EngineControl;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::adapter::{Adapter, Launch, LaunchContext, Step, Steps};
-use crate::process::{Child, Line, Start};
+use crate::process::{Child, Line};
 use crate::program::Program;
-use crate::{Report, ResumeToken, Running, Thread, ThreadSpec};
+use crate::{EngineThread, Report, ResumeToken, Running, ThreadSpec};
 use run::Run;
 
 /// A conversation with a program.
@@ -102,7 +103,7 @@ impl Conversation {
             spec: &self.spec,
             settings: &program.settings,
             token: self.token.as_ref(),
-            scratch: &program.surroundings.scratch,
+            scratch: &program.resources.scratch,
         };
         let Launch { args, environment, file } = self.adapter.launch(&context);
         if let Some((path, content)) = file {
@@ -120,7 +121,7 @@ impl Conversation {
             // A unique tag: exactly the processes that carry it are ended with this one.
             tag: format!("{}{}/", self.spec.tag, Uuid::new_v4()),
             ledger: self.spec.ledger.clone(),
-            program: path.clone(),
+            program: path.clone().into(),
         };
         Child::start(start).map_err(|error| {
             format!("{} ({}) cannot be started: {error}.", program.info.name, path.display())
@@ -128,7 +129,7 @@ impl Conversation {
     }
 }
 
-impl Thread for Conversation {
+impl EngineThread for Conversation {
     fn run<'a>(
         &'a mut self,
         prompt: String,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_engines::{
-    Engine, EngineSettings, Outcome, Registry, Report, ResumeToken, Surroundings, Thread, ThreadSpec,
+    Engine, EngineResources, EngineSettings, EngineThread, Outcome, Registry, Report, ResumeToken, ThreadSpec,
 };
 use baton_protocol::engine::EngineControl;
 use baton_protocol::permission::Verdict;
@@ -35,14 +35,14 @@ impl Fixture {
         let marker = Marker::new();
         let mut settings = settings(directory.path());
         settings.environment.insert("BATON_TEST_MARKER".into(), marker.word().into());
-        let surroundings = Surroundings {
+        let resources = EngineResources {
             environment: vec![
                 ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
                 ("HOME".into(), OsString::from(directory.path())),
             ],
             scratch: directory.path().join("scratch"),
         };
-        let registry = Registry::new(BTreeMap::from([(name.to_owned(), settings)]), surroundings);
+        let registry = Registry::new(BTreeMap::from([(name.to_owned(), settings)]), resources);
         let engine = Arc::clone(registry.get(name).unwrap());
         Self { directory, marker, engine }
     }
@@ -64,12 +64,12 @@ impl Fixture {
         }
     }
 
-    pub(crate) fn thread(&self) -> Box<dyn Thread> {
+    pub(crate) fn thread(&self) -> Box<dyn EngineThread> {
         self.engine.thread(self.spec())
     }
 
     /// A conversation that resumes an earlier one.
-    pub(crate) fn resumed(&self, token: &ResumeToken) -> Box<dyn Thread> {
+    pub(crate) fn resumed(&self, token: &ResumeToken) -> Box<dyn EngineThread> {
         self.engine.thread(ThreadSpec { resume: Some(token.clone()), ..self.spec() })
     }
 
@@ -109,7 +109,7 @@ impl RunHandle {
 
 /// Runs a prompt to its end. `listen` is called with every report and may act on it.
 pub(crate) async fn run(
-    thread: &mut dyn Thread,
+    thread: &mut dyn EngineThread,
     prompt: &str,
     mut listen: impl FnMut(&Report, &RunHandle),
 ) -> RunRecord {
@@ -133,13 +133,13 @@ pub(crate) async fn run(
 }
 
 /// Runs a prompt without answering requests.
-pub(crate) async fn run_prompt(thread: &mut dyn Thread, prompt: &str) -> RunRecord {
+pub(crate) async fn run_prompt(thread: &mut dyn EngineThread, prompt: &str) -> RunRecord {
     run(thread, prompt, |_, _| {}).await
 }
 
 /// Runs a prompt and gives the same verdict on every permission request.
 pub(crate) async fn run_prompt_with_verdict(
-    thread: &mut dyn Thread,
+    thread: &mut dyn EngineThread,
     prompt: &str,
     verdict: &Verdict,
 ) -> RunRecord {

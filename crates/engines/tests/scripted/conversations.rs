@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use baton_engines::{Mode, Outcome, Report, ResumeToken, Thread};
+use baton_engines::{EngineThread, Mode, Outcome, Report, ResumeToken};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -191,7 +191,7 @@ struct StartedRun<'a> {
 }
 
 impl<'a> StartedRun<'a> {
-    fn new(thread: &'a mut dyn Thread) -> Self {
+    fn new(thread: &'a mut dyn EngineThread) -> Self {
         let (sender, reports) = mpsc::unbounded_channel();
         let (_, control) = mpsc::unbounded_channel();
         let interrupt = CancellationToken::new();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_engines::{EngineSettings, Registry, Surroundings};
+use baton_engines::{EngineResources, EngineSettings, Registry};
 
 use crate::common::{Fixture, run_prompt};
 use crate::setup::{ALL, write_program};
@@ -26,13 +26,13 @@ async fn missing_program_is_reported_with_advice() {
 fn registry(directory: &std::path::Path, environment: &[(&str, &str)]) -> Registry {
     let variables = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
     let path = format!("{}:/usr/bin:/bin", directory.display());
-    let surroundings = Surroundings {
+    let resources = EngineResources {
         environment: variables
             .chain([("PATH".into(), path.into()), ("HOME".into(), directory.into())])
             .collect(),
         scratch: directory.join("scratch"),
     };
-    Registry::new(BTreeMap::new(), surroundings)
+    Registry::new(BTreeMap::new(), resources)
 }
 
 async fn problem(program: &str, script: &str, environment: &[(&str, &str)]) -> Option<String> {
@@ -67,8 +67,8 @@ async fn model_name_selects_the_engine() {
         ("nonsense".to_owned(), EngineSettings::default()),
         ("acp:".to_owned(), EngineSettings::default()),
     ]);
-    let surroundings = Surroundings { environment: Vec::new(), scratch: directory.path().join("scratch") };
-    let registry = Registry::new(settings, surroundings);
+    let resources = EngineResources { environment: Vec::new(), scratch: directory.path().join("scratch") };
+    let registry = Registry::new(settings, resources);
     let names: Vec<_> = registry.all().map(|engine| engine.name()).collect();
     assert_eq!(names, ["codex", "claude", "pi", "opencode", "gemini", "qwen", "acp:goose"]);
     for (model, expected) in [

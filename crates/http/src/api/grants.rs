@@ -11,7 +11,7 @@ use baton_protocol::rules::{Rule, RuleListEdit};
 use http::StatusCode;
 
 use super::extract::{Caller, PathParams, QueryParams, session_id};
-use super::sessions::open;
+use super::sessions::{ask, find, open};
 use super::types::{GrantView, LocationGrantView, LocationList, LocationView, RevokeQuery, SessionGrants};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
@@ -47,10 +47,13 @@ pub(super) async fn revoke(
     caller: Caller,
     PathParams((id, grant)): PathParams<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
-    let Ok(id) = grant.parse().map(EventId) else { return Err(no_such_grant(&grant)) };
+    let session = session_id(&id)?;
+    let Ok(id) = grant.parse().map(EventId) else {
+        find(&door, &session).await?;
+        return Err(no_such_grant(&grant));
+    };
     let change = Change::Revoke { grant: Some(id), by: caller.author() };
-    match handle.ask(Amend { change: Box::new(change) }).await? {
+    match ask(&door, &session, Amend { change: Box::new(change) }).await? {
         Some(_) => Ok(StatusCode::NO_CONTENT),
         None => Err(no_such_grant(&grant)),
     }
@@ -68,16 +71,16 @@ pub(super) async fn revoke_all(
     caller: Caller,
     PathParams(id): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
+    let session = session_id(&id)?;
     let edit = Box::new(baton_protocol::rules::RulesEdit {
         approved: RuleListEdit { remove_all: true, ..RuleListEdit::default() },
         location: Some(None),
         ..Default::default()
     });
     let rules = Change::Rules { edit, by: caller.author() };
-    handle.ask(Amend { change: Box::new(rules) }).await?;
+    ask(&door, &session, Amend { change: Box::new(rules) }).await?;
     let grants = Change::Revoke { grant: None, by: caller.author() };
-    handle.ask(Amend { change: Box::new(grants) }).await?;
+    ask(&door, &session, Amend { change: Box::new(grants) }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

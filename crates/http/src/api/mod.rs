@@ -7,6 +7,7 @@ mod events;
 mod extract;
 mod grants;
 mod history;
+mod mcp;
 mod prompts;
 mod queue;
 mod render;
@@ -59,11 +60,27 @@ use super::{Shared, login};
         requests::list,
         requests::overview,
         requests::answer,
+        requests::link,
         grants::list,
         grants::revoke,
         grants::revoke_all,
         grants::locations,
         grants::revoke_at_location,
+        mcp::list,
+        mcp::show,
+        mcp::enable,
+        mcp::disable,
+        mcp::restart,
+        mcp::log,
+        mcp::resources,
+        mcp::resource,
+        mcp::prompts,
+        mcp::prompt,
+        mcp::catalogue,
+        mcp::add,
+        mcp::remove,
+        mcp::enable_for_all,
+        mcp::disable_for_all,
         system::health,
         system::ready,
         system::metrics,
@@ -75,9 +92,13 @@ use super::{Shared, login};
 )]
 struct Description;
 
-/// Returns the OpenAPI description of the session API, as JSON.
+/// OpenAPI description of the session API, as JSON. A test compares it with the handlers: the code that describes them would be
+/// a fiftieth of the program, to produce a text that never changes.
+const OPENAPI: &str = include_str!("../../../../docs/openapi.json");
+
+/// Describes the handlers.
 #[must_use]
-pub fn openapi() -> String {
+pub fn describe_api() -> String {
     Description::openapi().to_pretty_json().unwrap_or_default()
 }
 
@@ -113,6 +134,21 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/requests", get(requests::overview))
         .route("/api/sessions/{id}/requests", get(requests::list))
         .route("/api/sessions/{id}/requests/{request}", post(requests::answer))
+        .route("/api/sessions/{id}/mcp", get(mcp::list))
+        .route("/api/sessions/{id}/mcp/{server}", get(mcp::show))
+        .route("/api/sessions/{id}/mcp/{server}/enable", post(mcp::enable))
+        .route("/api/sessions/{id}/mcp/{server}/disable", post(mcp::disable))
+        .route("/api/sessions/{id}/mcp/{server}/restart", post(mcp::restart))
+        .route("/api/sessions/{id}/mcp/{server}/log", get(mcp::log))
+        .route("/api/sessions/{id}/mcp/{server}/resources", get(mcp::resources))
+        .route("/api/sessions/{id}/mcp/{server}/resource", get(mcp::resource))
+        .route("/api/sessions/{id}/mcp/{server}/prompts", get(mcp::prompts))
+        .route("/api/sessions/{id}/mcp/{server}/prompts/{prompt}", post(mcp::prompt))
+        .route("/api/mcp/servers", get(mcp::catalogue).post(mcp::add))
+        .route("/api/mcp/servers/{server}", delete(mcp::remove))
+        .route("/api/mcp/servers/{server}/enable", post(mcp::enable_for_all))
+        .route("/api/mcp/servers/{server}/disable", post(mcp::disable_for_all))
+        .route("/api/sessions/{id}/requests/{request}/link", post(requests::link))
         .method_not_allowed_fallback(system::wrong_method)
 }
 
@@ -124,7 +160,7 @@ mod tests {
     #[test]
     fn committed_openapi_document_is_up_to_date() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
-        let generated = openapi() + "\n";
+        let generated = describe_api() + "\n";
         if std::env::var_os("BATON_WRITE_OPENAPI").is_some() {
             std::fs::write(path, &generated).unwrap();
         }
@@ -138,7 +174,7 @@ mod tests {
     /// A route that the table does not list needs the strongest role: safe, and never meant.
     #[test]
     fn every_route_has_a_row_in_the_table_of_access() {
-        let document: serde_json::Value = serde_json::from_str(&openapi()).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&describe_api()).unwrap();
         for (path, item) in document["paths"].as_object().unwrap() {
             for method in item.as_object().unwrap().keys() {
                 let listed = baton_people::access::listed(&method.to_uppercase(), path);
@@ -150,7 +186,7 @@ mod tests {
     /// Generators of clients name a method after each operation id.
     #[test]
     fn operation_ids_are_unique() {
-        let document: serde_json::Value = serde_json::from_str(&openapi()).unwrap();
+        let document: serde_json::Value = serde_json::from_str(OPENAPI).unwrap();
         let items = document["paths"].as_object().unwrap().values();
         let operations = items.flat_map(|item| item.as_object().unwrap().values());
         let mut ids: Vec<_> =
@@ -164,6 +200,6 @@ mod tests {
     /// Doc comments of API types are read by users of the API, who cannot follow links into the code.
     #[test]
     fn openapi_document_contains_no_rustdoc_links() {
-        assert!(!openapi().contains("[`"), "a description contains a Rustdoc link");
+        assert!(!OPENAPI.contains("[`"), "a description contains a Rustdoc link");
     }
 }

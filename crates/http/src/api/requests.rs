@@ -3,21 +3,27 @@
 use axum::Json;
 use axum::extract::State;
 use baton_core::ask::AnswerRequest;
-use baton_core::{self as core, AnswerOutcome};
+use baton_core::{self as core, AnswerOutcome, Elicited};
 use baton_protocol::event::{Body as EventBody, Event, PlanAnswer, SwitchAnswer};
 use baton_protocol::permission::{PermissionOutcome, Verdict};
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{Author, RequestId, SessionId};
+use baton_runtime::mcp::McpRequest;
+use baton_runtime::metadata;
+use baton_runtime::session::ask::Mcp;
+use baton_runtime::session::{Failure, Handle};
 use baton_store::{Span, Summary};
+use http::HeaderMap;
 
 use super::extract::{Caller, JsonBody, PathParams, session_id};
-use super::sessions::{find, open};
+use super::sessions::{ask, find, open};
 use super::types::{
-    Counted, Decision, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
+    Counted, Decision, LoginLink, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
     SwitchResponse,
 };
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
+use crate::oauth::callback_address;
 
 /// Number of events that are searched for the first answer to a request.
 const SEARCHED: usize = 500;
@@ -44,6 +50,7 @@ pub(super) async fn overview(State(door): State<Shared>) -> Result<Json<RequestO
     // A session that was opened after a crash counts as idle in the store until its first write, whatever is pending in it.
     let may_wait = |summary: &Summary| {
         summary.holder.as_ref().is_some_and(|holder| holder.busy)
+            || metadata::decode(&summary.meta).logins
             || door.runtime.registry.get(&summary.session).is_some()
     };
     let mut requests = Vec::new();
@@ -77,10 +84,19 @@ pub(super) async fn answer(
     PathParams((id, request)): PathParams<(String, String)>,
     JsonBody(answer): JsonBody<RequestAnswer>,
 ) -> Result<Json<Counted>, ApiError> {
-    let handle = open(&door, &session_id(&id)?).await?;
+    let session = session_id(&id)?;
     let request = RequestId(request);
+    match &answer {
+        RequestAnswer::Login { pasted: Some(pasted), decline: false } => {
+            return finish_login(&open(&door, &session).await?, &request, pasted.clone()).await;
+        }
+        RequestAnswer::Sampling { approve: true } => {
+            return sample(&open(&door, &session).await?, request).await;
+        }
+        _ => {}
+    }
     let (named, answer) = (request.clone(), Box::new(core_answer(answer, caller.author())));
-    match handle.ask(AnswerRequest { request, answer }).await? {
+    match ask(&door, &session, AnswerRequest { request, answer }).await? {
         AnswerOutcome::Counted => Ok(Json(Counted { counted: true })),
         AnswerOutcome::TooLate => {
             Err(ApiError::conflict("already_answered", first_answer(&door, &session_id(&id)?, &named).await?))
@@ -123,6 +139,65 @@ async fn first_answer(door: &Shared, session: &SessionId, request: &RequestId) -
     Ok("the request was already answered or withdrawn".to_owned())
 }
 
+/// Return a fresh link for a pending login.
+///
+/// Open it in any browser. The browser returns to this server; where it cannot reach it, answer the request with the address
+/// that it ended at.
+#[utoipa::path(post, path = "/api/sessions/{id}/requests/{request}/link", operation_id = "linkRequest", tag = "requests",
+    params(("id" = String, Path, description = "Session id"), ("request" = String, Path, description = "Request id")),
+    responses((status = 200, description = "Link for the login", body = LoginLink),
+        (status = 404, description = "No such session or pending login", body = ErrorBody),
+        (status = 422, description = "The authorization server cannot be used", body = ErrorBody)))]
+pub(super) async fn link(
+    State(door): State<Shared>,
+    PathParams((id, request)): PathParams<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Json<LoginLink>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    let server = login_of(&handle, &RequestId(request)).await?;
+    let redirect = callback_address(&door, &headers);
+    let made = mcp(&handle, McpRequest::Login { server, redirect, again: true }).await?;
+    let text = |name: &str| made.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+    Ok(Json(LoginLink {
+        authorization_url: text("authorizationUrl"),
+        redirect_uri: text("redirectUri"),
+        request_id: text("requestId"),
+    }))
+}
+
+async fn finish_login(
+    handle: &Handle,
+    request: &RequestId,
+    pasted: String,
+) -> Result<Json<Counted>, ApiError> {
+    let server = login_of(handle, request).await?;
+    mcp(handle, McpRequest::FinishLogin { server, pasted }).await?;
+    Ok(Json(Counted { counted: true }))
+}
+
+/// Lets the session's model answer an MCP server.
+async fn sample(handle: &Handle, request: RequestId) -> Result<Json<Counted>, ApiError> {
+    mcp(handle, McpRequest::ApproveSampling { request: request.to_string() }).await?;
+    Ok(Json(Counted { counted: true }))
+}
+
+/// Returns the server of a pending login.
+async fn login_of(handle: &Handle, request: &RequestId) -> Result<String, ApiError> {
+    let session = handle.inspect().await?.session;
+    let mut logins = session.durable.logins.iter();
+    let login = logins.find(|login| login.request_id == *request);
+    login
+        .map(|login| login.server_name.clone())
+        .ok_or_else(|| ApiError::not_found(format!("no such pending login: {request}")))
+}
+
+async fn mcp(handle: &Handle, request: McpRequest) -> Result<serde_json::Value, ApiError> {
+    handle.ask(Mcp { request: Box::new(request) }).await.map_err(|failure| match failure {
+        Failure::Refused(why) => ApiError::unprocessable("refused", why),
+        other => other.into(),
+    })
+}
+
 fn core_answer(answer: RequestAnswer, by: Author) -> core::RequestAnswer {
     match answer {
         RequestAnswer::Permission { decision: Decision::ApproveUnattended, .. } => {
@@ -148,10 +223,22 @@ fn core_answer(answer: RequestAnswer, by: Author) -> core::RequestAnswer {
             SwitchResponse::YesAlways => SwitchAnswer::YesAlways,
             SwitchResponse::No => SwitchAnswer::No,
         }),
-        RequestAnswer::Plan { response, feedback } => core::RequestAnswer::Plan(match response.action() {
-            Some(action) => PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback },
-            None => PlanAnswer::Refused { feedback },
+        RequestAnswer::Plan { response, feedback } => {
+            let answer = match response.action() {
+                Some(action) => {
+                    PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback }
+                }
+                None => PlanAnswer::Refused { feedback },
+            };
+            core::RequestAnswer::Plan(answer, Author::http())
+        }
+        RequestAnswer::Login { .. } => core::RequestAnswer::NoLogin,
+        RequestAnswer::Elicitation { action, content } => core::RequestAnswer::Elicitation(Elicited {
+            action: action.as_str().to_owned(),
+            content: content.map(baton_protocol::Json::from),
         }),
+        // An approval was served before: it needs the model.
+        RequestAnswer::Sampling { .. } => core::RequestAnswer::Sampling(None),
         RequestAnswer::Question { answer, chosen } => {
             core::RequestAnswer::UserInput { answer, was_freeform: !chosen }
         }

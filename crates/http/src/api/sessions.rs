@@ -20,7 +20,7 @@ use crate::error::{ApiError, ErrorBody};
 use baton_runtime::metadata;
 use baton_runtime::session::ask::{Ask, Configure};
 use baton_runtime::session::subscription::NoEvents;
-use baton_runtime::session::{Failure, Handle, How, Joining, OptionsEdit, SettingsEdit};
+use baton_runtime::session::{Failure, Handle, JoinKind, JoinRequest, OptionsEdit, SettingsEdit};
 
 /// List sessions, last changed first.
 #[utoipa::path(get, path = "/api/sessions", operation_id = "listSessions", tag = "sessions", params(ListQuery),
@@ -71,7 +71,7 @@ pub(super) async fn create(
 }
 
 /// Returns the client that creates a session. HTTP clients do not stay attached: this one leaves when the session exists.
-fn creating_client(door: &Shared, new: NewSession) -> Result<Joining, ApiError> {
+fn creating_client(door: &Shared, new: NewSession) -> Result<JoinRequest, ApiError> {
     let system_message = new.instructions.map(|content| SystemMessageConfig {
         mode: SystemMessageMode::Append,
         content: Some(content),
@@ -89,7 +89,7 @@ fn creating_client(door: &Shared, new: NewSession) -> Result<Joining, ApiError> 
         keep: true,
         ..client_params()
     };
-    Ok(temporary_client(door, params, How::Made))
+    Ok(temporary_client(door, params, JoinKind::Create))
 }
 
 /// Returns the parameters that all clients of this door have in common.
@@ -97,13 +97,13 @@ fn client_params() -> SessionParams {
     SessionParams { streaming: Some(true), client_name: Some("http".into()), ..SessionParams::default() }
 }
 
-fn temporary_client(door: &Shared, params: SessionParams, how: How) -> Joining {
-    Joining {
+fn temporary_client(door: &Shared, params: SessionParams, kind: JoinKind) -> JoinRequest {
+    JoinRequest {
         client: door.runtime.new_client(),
         profile: Profile::default(),
         params: Box::new(params),
         legacy: false,
-        how,
+        kind,
     }
 }
 
@@ -119,14 +119,24 @@ pub(super) async fn resume(
     PathParams(id): PathParams<String>,
 ) -> Result<Json<SessionView>, ApiError> {
     let id = session_id(&id)?;
-    let handle = open(&door, &id).await?;
+    // Again, if another server has used the session meanwhile and released it.
+    match join_and_leave(&door, &id).await? {
+        Err(Failure::Store(StoreError::Fenced(_))) => join_and_leave(&door, &id).await??,
+        joined => joined?,
+    }
+    Ok(Json(view(&door, &id).await?))
+}
+
+/// Attaches a client that continues pending work, and detaches it again.
+async fn join_and_leave(door: &Shared, id: &SessionId) -> Result<Result<(), Failure>, ApiError> {
+    let handle = open(door, id).await?;
     let params =
         SessionParams { continue_pending_work: Some(true), disable_resume: Some(true), ..client_params() };
-    let joining = temporary_client(&door, params, How::Resumed);
+    let joining = temporary_client(door, params, JoinKind::Resume);
     let client = joining.client;
-    handle.join(joining, Arc::new(NoEvents)).await?;
+    let joined = handle.join(joining, Arc::new(NoEvents)).await.map(drop);
     handle.leave(client);
-    Ok(Json(view(&door, &id).await?))
+    Ok(joined)
 }
 
 /// Show a session.

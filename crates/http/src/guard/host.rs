@@ -28,6 +28,11 @@ pub(super) fn check_host(options: &HttpOptions, request: &Parts) -> Result<(), A
     Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", message))
 }
 
+/// Whether a text is an allowed host with an optional port.
+pub(crate) fn is_allowed_authority(options: &HttpOptions, authority: &str) -> bool {
+    host_of(authority).is_some_and(|host| is_allowed(options, host))
+}
+
 /// Returns the host of an authority `host[:port]`. `None` if it is anything else: with user information, a port that is not a
 /// number, or an invalid address in brackets.
 fn host_of(authority: &str) -> Option<&str> {

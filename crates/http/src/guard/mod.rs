@@ -22,10 +22,12 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use self::host::check_host;
+pub(crate) use self::host::is_allowed_authority;
 pub(crate) use self::identity::{LOGIN_COOKIE, TOKEN_COOKIE, cookies, is_equal, unreadable};
 use self::identity::{identify, is_start, query};
 pub(super) use self::rate::RateLimit;
 use super::error::ApiError;
+use super::oauth::CALLBACK;
 use super::{HttpOptions, Shared, cors, login};
 use baton_people::Identity;
 use baton_people::access::{self, Access};
@@ -123,10 +125,13 @@ async fn admit(
     let Peer::Tcp { address, .. } = peer else {
         return check_length(options, announced).map(|()| Some(Identity::Owner)).map_err(refused);
     };
-    check_rate(door, address)
-        .and_then(|()| check_host(options, request))
-        .and_then(|()| if is_visit(door, request) { Ok(()) } else { check_origin(options, &request.headers) })
-        .map_err(refused)?;
+    check_rate(door, address).and_then(|()| check_host(options, request)).map_err(refused)?;
+    if is_return_from_login(request) {
+        return Ok(None);
+    }
+    if !is_visit(door, request) {
+        check_origin(options, &request.headers).map_err(refused)?;
+    }
     if cors::is_preflight(&request.method, &request.headers) {
         return Err(Box::new(cors::preflight()));
     }
@@ -173,6 +178,17 @@ async fn check_identity(door: &Shared, request: &Parts) -> Result<Option<Identit
     Ok(Some(identity))
 }
 
+/// Whether a browser returns from a login: from another site, and without a token. It must be a navigation: no page can
+/// request this one in the background.
+fn is_return_from_login(request: &Parts) -> bool {
+    let headers = &request.headers;
+    let mode = headers.get("sec-fetch-mode").map(HeaderValue::as_bytes);
+    request.method == Method::GET
+        && request.uri.path() == CALLBACK
+        && !headers.contains_key(header::ORIGIN)
+        && mode.is_none_or(|mode| mode == b"navigate")
+}
+
 /// Refuses a body whose announced size exceeds the limit, before any of it is read.
 fn check_length(options: &HttpOptions, announced: u64) -> Result<(), ApiError> {
     if announced <= options.max_body as u64 {
@@ -197,6 +213,10 @@ fn check_origin(options: &HttpOptions, headers: &HeaderMap) -> Result<(), ApiErr
             "requests from web pages of foreign origins are refused; add --allow-origin ORIGIN to allow one";
         ApiError::new(StatusCode::FORBIDDEN, "cross_origin", message)
     };
+    // Which of several counts is a matter of opinion; browsers send one.
+    if headers.get_all(header::ORIGIN).iter().nth(1).is_some() {
+        return Err(refused());
+    }
     let Some(origin) = headers.get(header::ORIGIN) else {
         // Requests for images, scripts and links have no `Origin`, but they have this header. `same-site` is refused too: a
         // page on a different port of this machine is of the same site, and may belong to a different user.
@@ -241,6 +261,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_a_navigation_returns_from_a_login() {
+        let returns = |headers: &[(&str, &str)], path: &str| is_return_from_login(&request(headers, path));
+        assert!(returns(
+            &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")],
+            "/oauth/callback?x=y"
+        ));
+        assert!(returns(&[], "/oauth/callback"), "an older browser");
+        assert!(!returns(&[("sec-fetch-mode", "no-cors")], "/oauth/callback"));
+        assert!(!returns(&[("origin", "https://evil.example")], "/oauth/callback"));
+        assert!(!returns(&[], "/oauth/callback/"));
+        assert!(!returns(&[], "/api/sessions"));
+    }
+
+    #[test]
     fn pages_of_foreign_origins_are_refused() {
         let check =
             |headers: &[(&str, &str)]| check_origin(&options(), &request(headers, "/").headers).is_ok();
@@ -249,6 +283,8 @@ mod tests {
         assert!(check(&[("host", "localhost:1"), ("origin", "https://app.example")]));
         assert!(!check(&[("host", "localhost:1"), ("origin", "http://localhost:2")]));
         assert!(!check(&[("host", "localhost:1"), ("origin", "null")]));
+        let own = ("origin", "http://localhost:1");
+        assert!(!check(&[("host", "localhost:1"), own, ("origin", "http://evil.example")]));
         assert!(!check(&[("host", "localhost:1"), ("sec-fetch-site", "cross-site")]));
         assert!(!check(&[("host", "localhost:1"), ("sec-fetch-site", "same-site")]));
         assert!(check(&[("host", "localhost:1"), ("sec-fetch-site", "none")]), "typed into the address bar");

@@ -11,36 +11,16 @@
 mod full_disk;
 mod panics;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
-use baton_runtime::{Account, Options, Runtime, ServerEndpoint};
+use baton_runtime::{Options, Runtime};
 use baton_store::Store;
 use baton_store::faults::FaultyStore;
 use baton_testkit::http::Http;
 use tokio::net::UnixListener;
-
-fn options(home: &Path) -> Options {
-    Options {
-        version: "0".into(),
-        home: home.to_owned(),
-        cwd: home.to_owned(),
-        endpoint: ServerEndpoint::Demo,
-        engines: BTreeMap::new(),
-        record: None,
-        reveal_endpoint: false,
-        github_api: None,
-        account: Account::default(),
-        environment: Vec::new(),
-        engine_environment: Vec::new(),
-        secrets: Vec::new(),
-        allow_all: false,
-        crash: None,
-    }
-}
 
 /// Starts a server on a socket file.
 fn serve(home: &Path, name: &str, store: &Arc<FaultyStore>) -> (Arc<Runtime>, Http) {
@@ -49,7 +29,7 @@ fn serve(home: &Path, name: &str, store: &Arc<FaultyStore>) -> (Arc<Runtime>, Ht
 
 /// Starts a server on a socket file, with additional routes under `/test`.
 fn serve_with(home: &Path, name: &str, store: Arc<dyn Store>, routes: Router) -> (Arc<Runtime>, Http) {
-    let runtime = Runtime::new(options(home), store);
+    let runtime = Runtime::new(Options::new("0", home, home), store);
     let file = home.join(name);
     let listener = HttpListener::Socket(UnixListener::bind(&file).unwrap());
     let door = HttpDoor::new(&runtime, HttpOptions::default()).mount("/test", routes);

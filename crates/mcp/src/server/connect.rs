@@ -8,8 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Server, Slot, Status};
 use crate::client::{AuthReason, Notice};
+use crate::config::ServerConfig;
 use crate::lock;
 use crate::outcome::CallError;
+use crate::shared::Lease;
 use crate::tool::RemoteTool;
 use crate::wire::{Challenge, ConnectError, Connection};
 
@@ -20,13 +22,13 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 impl Server {
     /// Returns the connection, connecting if there is none. Continues if the caller goes away.
-    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, CallError> {
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Lease, CallError> {
         let server = self.clone();
-        let connecting = tokio::spawn(async move { server.connect().await });
+        let connecting = self.options.tasks.spawn(async move { server.connect().await });
         connecting.await.unwrap_or_else(|_| Err(CallError::Unavailable("internal error".into())))
     }
 
-    pub(super) async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, CallError> {
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<Lease, CallError> {
         let mut slot = self.slot.lock().await;
         if let Some(connection) = slot.connection.as_ref().filter(|connection| connection.is_open()) {
             return Ok(connection.clone());
@@ -47,7 +49,6 @@ impl Server {
         };
         let result = match result {
             Ok(connection) => {
-                let connection = Arc::new(connection);
                 slot.connection = Some(connection.clone());
                 slot.not_before = None;
                 self.set_status(Status::Connected);
@@ -69,14 +70,21 @@ impl Server {
     }
 
     /// Opens a connection and lists its tools. Asks for a token if the server requires one.
-    async fn open(self: &Arc<Self>) -> Result<Connection, Option<Status>> {
+    async fn open(self: &Arc<Self>) -> Result<Lease, Option<Status>> {
         let config = self.config.as_ref().map_err(|problem| Some(Status::Failed(problem.clone())))?;
         // Every attempt is reported, the first one too.
         self.status.send_replace(Status::Pending);
         self.options.client.notice(&self.name, Notice::Status(Status::Pending));
+        let protected = self.protected();
+        if let Some(protected) = &protected
+            && !self.access.has_token()
+            && let Some(token) = self.options.client.token(protected).await
+        {
+            self.access.set_token(token);
+        }
         let mut asked = false;
         loop {
-            match Connection::open(self.target(config), self.context()).await {
+            match self.open_or_join(config).await {
                 Ok(connection) => match self.list_tools(&connection).await {
                     Ok(tools) => {
                         *lock(&self.tools) = Arc::new(tools);
@@ -94,10 +102,19 @@ impl Server {
                 Err(ConnectError::Unauthorized(_)) if asked => return Err(Some(Status::NeedsAuth)),
                 Err(ConnectError::Unauthorized(challenge)) => {
                     asked = true;
+                    // A token that is not accepted must not hide one that a later login brings.
+                    let reason =
+                        if self.access.forget_token() { AuthReason::Refresh } else { AuthReason::Initial };
+                    let Some(protected) = &protected else { return Err(Some(Status::NeedsAuth)) };
+                    if let Some(token) = self.options.client.renew(protected, &challenge, reason).await {
+                        self.access.set_token(token);
+                        continue;
+                    }
+                    // From here on a person is waited for, and nobody else waits.
                     self.set_status(Status::NeedsAuth);
                     self.settled.send_replace(true);
                     self.set_status(Status::Pending);
-                    match self.options.client.authorize(&self.name, *challenge, AuthReason::Initial).await {
+                    match self.options.client.authorize(protected, *challenge, reason).await {
                         Some(token) => self.access.set_token(token),
                         None => return Err(Some(Status::NeedsAuth)),
                     }
@@ -106,19 +123,43 @@ impl Server {
         }
     }
 
+    /// Opens a connection, or joins a shared one.
+    async fn open_or_join(&self, config: &ServerConfig) -> Result<Lease, ConnectError> {
+        match &self.place {
+            None => {
+                let target = self.target(config).map_err(ConnectError::Failed)?;
+                Connection::open(target, self.context()).await.map(Lease::own)
+            }
+            Some(place) => {
+                let tag = self.options.pool.tag(&self.options.ledger).await;
+                let target = self.shared_target(config, tag).map_err(ConnectError::Failed)?;
+                place.join(self.context(), |context| Connection::open(target, context)).await
+            }
+        }
+    }
+
     /// Gets a new token during a call, and connects again with it.
     pub(super) async fn authorized(
         self: &Arc<Self>,
         challenge: Option<Challenge>,
-    ) -> Result<Arc<Connection>, CallError> {
+    ) -> Result<Lease, CallError> {
         let Some(challenge) = challenge else { return Err(CallError::Unauthorized) };
         let client = &self.options.client;
         let reason = if challenge.status == 403 { AuthReason::Upscope } else { AuthReason::Refresh };
-        let mut token = client.authorize(&self.name, challenge.clone(), reason).await;
+        let Some(protected) = self.protected() else { return Err(CallError::Unauthorized) };
+        let mut token = client.renew(&protected, &challenge, reason).await;
+        if token.is_none() {
+            token = client.authorize(&protected, challenge.clone(), reason).await;
+        }
         if token.is_none() && reason == AuthReason::Refresh {
-            token = client.authorize(&self.name, challenge, AuthReason::Reauth).await;
+            token = client.authorize(&protected, challenge, AuthReason::Reauth).await;
         }
         let Some(token) = token else {
+            // The token still opens the rest of the server.
+            if reason == AuthReason::Upscope {
+                return Err(CallError::Unauthorized);
+            }
+            self.access.forget_token();
             self.stop(Status::NeedsAuth).await;
             return Err(CallError::Unauthorized);
         };
@@ -139,13 +180,13 @@ impl Server {
     }
 
     /// Notices the end of a connection.
-    fn watch(self: &Arc<Self>, connection: Arc<Connection>) {
+    fn watch(self: &Arc<Self>, connection: Lease) {
         let server = Arc::downgrade(self);
-        tokio::spawn(async move {
+        self.options.tasks.spawn(async move {
             let reason = connection.ended().await;
             if let Some(server) = server.upgrade() {
                 let mut slot = server.slot.lock().await;
-                if slot.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, &connection)) {
+                if slot.connection.as_ref().is_some_and(|current| current.is(&connection)) {
                     slot.connection = None;
                     *lock(&server.tools) = Arc::default();
                     server.log.add(&reason);

@@ -5,12 +5,13 @@
 )]
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ErrorData, Implementation, LoggingMessageNotificationParam, ProgressNotificationParam,
-    ProgressToken, ProtocolVersion,
+    ElicitResult, ErrorData, Implementation, ListRootsResult, LoggingMessageNotificationParam,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, Root,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -18,6 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
+use url::Url;
 
 use super::Progress;
 use crate::client::{Client, Notice, Question};
@@ -35,11 +37,15 @@ pub(super) struct Handler {
     pub(super) server: String,
     pub(super) client: Arc<dyn Client>,
     pub(super) log: ServerLog,
+    /// The directory that the server may work in.
+    pub(super) root: PathBuf,
     /// Receivers of progress, by token.
     pub(super) observers: Mutex<HashMap<ProgressToken, Observer>>,
     pub(super) slots: Semaphore,
     /// How many questions wait for an answer. The clock of calls stands still meanwhile.
     pub(super) waiting: watch::Sender<usize>,
+    /// How many calls are running. A question belongs to one of them, and ends when none is left.
+    pub(super) running: watch::Sender<usize>,
     /// Called when the server's tools changed.
     pub(super) tools_changed: Arc<dyn Fn() + Send + Sync>,
 }
@@ -49,15 +55,18 @@ impl Handler {
         server: String,
         client: Arc<dyn Client>,
         log: ServerLog,
+        root: PathBuf,
         tools_changed: Arc<dyn Fn() + Send + Sync>,
     ) -> Self {
         Self {
             server,
             client,
             log,
+            root,
             observers: Mutex::default(),
             slots: Semaphore::new(QUESTIONS),
             waiting: watch::Sender::new(0),
+            running: watch::Sender::new(0),
             tools_changed,
         }
     }
@@ -70,14 +79,24 @@ impl Handler {
         let Ok(_slot) = self.slots.try_acquire() else {
             return Err(ErrorData::internal_error("too many requests wait for an answer", None));
         };
-        self.waiting.send_modify(|waiting| *waiting += 1);
-        let _waiting = Waiting(&self.waiting);
+        let _waiting = Counted::new(&self.waiting);
         let answer = tokio::select! {
             answer = self.client.answer(&self.server, question) => answer,
             () = context.ct.cancelled() => Err("cancelled".to_owned()),
+            () = self.calls_ended() => Err("the call has ended".to_owned()),
         };
         let answer = answer.map_err(|problem| ErrorData::internal_error(problem, None))?;
         serde_json::from_value(answer).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+    }
+
+    /// Waits until no call is running any more; forever, if none is running now.
+    async fn calls_ended(&self) {
+        let mut running = self.running.subscribe();
+        if *running.borrow_and_update() == 0 {
+            return std::future::pending().await;
+        }
+        // The sender lives as long as this.
+        let _ = running.wait_for(|running| *running == 0).await;
     }
 
     fn notice(&self, notice: Notice) {
@@ -85,12 +104,19 @@ impl Handler {
     }
 }
 
-/// A question that waits for its answer.
-struct Waiting<'a>(&'a watch::Sender<usize>);
+/// A question that waits for its answer, or a call that is running, as long as it lives.
+pub(super) struct Counted<'a>(&'a watch::Sender<usize>);
 
-impl Drop for Waiting<'_> {
+impl<'a> Counted<'a> {
+    pub(super) fn new(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|waiting| *waiting -= 1);
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 
@@ -100,7 +126,7 @@ fn value(params: &impl Serialize) -> Value {
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
-        let mut capabilities = json!({});
+        let mut capabilities = json!({ "roots": {} });
         if self.client.samples() {
             capabilities["sampling"] = json!({});
         }
@@ -110,6 +136,11 @@ impl ClientHandler for Handler {
         let capabilities: ClientCapabilities = serde_json::from_value(capabilities).unwrap_or_default();
         let info = Implementation::new("baton", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(capabilities, info).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        let root = Url::from_file_path(&self.root).ok().map(|uri| Root::new(uri.as_str()));
+        Ok(ListRootsResult::new(root.into_iter().collect()))
     }
 
     async fn create_elicitation(

@@ -12,10 +12,12 @@ mod sse;
 mod stdio;
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+pub(crate) use baton_process::Start;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientInitializeError, Peer, RunningService, RunningServiceCancellationToken};
 use rmcp::transport::IntoTransport;
@@ -23,12 +25,13 @@ use rmcp::{RoleClient, serve_client};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::handler::Handler;
 pub(crate) use self::remote::Access;
+pub(crate) use self::remote::read;
 pub use self::remote::{Challenge, fetch_text};
 use self::stdio::Process;
-pub(crate) use self::stdio::Start;
 use crate::client::Client;
 use crate::config::{Remote, RemoteKind};
 use crate::http::Http;
@@ -87,11 +90,13 @@ pub(crate) enum Target {
     Remote { remote: Remote, http: Arc<dyn Http>, access: Arc<Access> },
 }
 
-/// Who is connected, and what is told.
+/// What a connection needs of its server.
 pub(crate) struct Context {
     pub(crate) server: String,
     pub(crate) client: Arc<dyn Client>,
     pub(crate) log: ServerLog,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) root: PathBuf,
     pub(crate) tools_changed: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -112,15 +117,15 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects to a server and completes the handshake.
     pub(crate) async fn open(target: Target, context: Context) -> Result<Self, ConnectError> {
-        let Context { server, client, log, tools_changed } = context;
-        let handler = Arc::new(Handler::new(server, client, log.clone(), tools_changed));
+        let Context { server, client, log, tasks, root, tools_changed } = context;
+        let handler = Arc::new(Handler::new(server, client, log.clone(), root, tools_changed));
         match target {
             Target::Program(start) => {
-                let (process, pipes) = Process::start(start, &log).map_err(|error| {
+                let (process, pipes) = Process::start(start, &log, &tasks).map_err(|error| {
                     ConnectError::Failed(format!("failed to spawn MCP server process: {error}"))
                 })?;
                 match Self::shake_hands(pipes, &handler).await {
-                    Ok(running) => Ok(Self::new(running, handler, Some(process), None)),
+                    Ok(running) => Ok(Self::new(running, &tasks, handler, Some(process), None)),
                     Err(problem) => {
                         // A program whose stdin was closed exits, too; that is not why.
                         let exit = if problem == ENDED { process.exit().await } else { None };
@@ -140,7 +145,7 @@ impl Connection {
                     },
                 };
                 match (running, access.take_challenge()) {
-                    (Ok(running), _) => Ok(Self::new(running, handler, None, Some(access))),
+                    (Ok(running), _) => Ok(Self::new(running, &tasks, handler, None, Some(access))),
                     (Err(_), Some(challenge)) => Err(ConnectError::Unauthorized(Box::new(challenge))),
                     (Err(problem), None) => Err(ConnectError::Failed(problem)),
                 }
@@ -173,6 +178,7 @@ impl Connection {
 
     fn new(
         running: RunningService<RoleClient, Arc<Handler>>,
+        tasks: &TaskTracker,
         handler: Arc<Handler>,
         process: Option<Process>,
         access: Option<Arc<Access>>,
@@ -180,7 +186,7 @@ impl Connection {
         let (peer, over) = (running.peer().clone(), CancellationToken::new());
         let stop = Mutex::new(Some(running.cancellation_token()));
         let ended = over.clone();
-        tokio::spawn(async move {
+        tasks.spawn(async move {
             let _ = running.waiting().await;
             ended.cancel();
         });

@@ -91,6 +91,16 @@ impl Access {
         *lock(&self.challenge) = None;
     }
 
+    /// Whether there is a token.
+    pub(crate) fn has_token(&self) -> bool {
+        lock(&self.token).is_some()
+    }
+
+    /// Forgets the token. Returns whether there was one.
+    pub(crate) fn forget_token(&self) -> bool {
+        lock(&self.token).take().is_some()
+    }
+
     /// Takes the latest challenge.
     pub(super) fn take_challenge(&self) -> Option<Challenge> {
         lock(&self.challenge).take()
@@ -271,7 +281,7 @@ pub async fn fetch_text(http: &dyn Http, request: Request) -> Result<String, Htt
 }
 
 /// Reads a body up to a limit. A longer one is an error.
-pub(super) async fn read(body: &mut ByteStream, limit: usize) -> Result<Vec<u8>, HttpError> {
+pub(crate) async fn read(body: &mut ByteStream, limit: usize) -> Result<Vec<u8>, HttpError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = body.next().await {
         bytes.extend_from_slice(&chunk?);

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::handler::Counted;
 use super::{Call, Connection, Progress};
 use crate::lock;
 use crate::outcome::CallError;
@@ -31,6 +32,7 @@ impl Connection {
     /// Calls a tool and returns its `CallToolResult`.
     pub(crate) async fn call(&self, call: Call) -> Result<Value, CallError> {
         let Call { tool, arguments, meta, patience, cancel, progress } = call;
+        let _running = Counted::new(&self.handler.running);
         let params = CallToolRequestParams::new(tool).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(rmcp::model::CallToolRequest::new(params));
         self.request(request, meta, patience, &cancel, Some(progress)).await

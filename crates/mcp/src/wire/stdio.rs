@@ -1,22 +1,21 @@
 //! Servers that are programs: one JSON message on each line of stdin and stdout, anything on stderr.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_process::{Ledger, Supervised};
+use baton_process::Start;
 use rmcp::RoleClient;
 use rmcp::model::{ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::TxJsonRpcMessage;
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::lines::{LONGEST, Line, Lines};
 use crate::lock;
@@ -31,18 +30,6 @@ const DRAIN: Duration = Duration::from_millis(250);
 /// The longest line of stderr.
 const STDERR_LINE: usize = 64 * 1024;
 
-/// How to start a program.
-#[derive(Debug, Clone)]
-pub(crate) struct Start {
-    pub(crate) program: OsString,
-    pub(crate) args: Vec<OsString>,
-    /// The complete environment; nothing is inherited.
-    pub(crate) environment: Vec<(OsString, OsString)>,
-    pub(crate) cwd: PathBuf,
-    pub(crate) tag: String,
-    pub(crate) ledger: Ledger,
-}
-
 /// The process of a server. Its task ends the whole process tree when the token is cancelled.
 pub(super) struct Process {
     exit: Arc<Mutex<Option<ExitStatus>>>,
@@ -56,31 +43,22 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a program.
-    pub(super) fn start(start: Start, log: &ServerLog) -> std::io::Result<(Self, Pipes)> {
-        let mut command = Command::new(&start.program);
-        command
-            .args(&start.args)
-            .current_dir(&start.cwd)
-            .env_clear()
-            .envs(start.environment)
-            .env("PWD", &start.cwd)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut supervised = Supervised::spawn(command, start.tag, start.ledger)?;
-        let (Some(stdin), Some(stdout), Some(stderr)) = supervised.pipes() else {
-            return Err(std::io::ErrorKind::BrokenPipe.into());
-        };
+    pub(super) fn start(
+        start: Start,
+        log: &ServerLog,
+        tasks: &TaskTracker,
+    ) -> std::io::Result<(Self, Pipes)> {
+        let (mut supervised, baton_process::Pipes { stdin, stdout, stderr }) = start.start()?;
         let process = Self {
             exit: Arc::default(),
             end: CancellationToken::new(),
             exited: CancellationToken::new(),
             gone: CancellationToken::new(),
         };
-        let following = tokio::spawn(follow(stderr, log.clone()));
+        let following = tasks.spawn(follow(stderr, log.clone()));
         let (exit, end, exited, gone) =
             (process.exit.clone(), process.end.clone(), process.exited.clone(), process.gone.clone());
-        tokio::spawn(async move {
+        tasks.spawn(async move {
             let status = tokio::select! {
                 status = supervised.wait() => status.ok(),
                 () = end.cancelled() => timeout(CLOSE_GRACE, supervised.wait()).await.ok().and_then(Result::ok),

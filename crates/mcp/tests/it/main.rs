@@ -3,4 +3,5 @@
 
 mod odd;
 mod real;
+mod shared;
 mod support;

@@ -4,7 +4,7 @@ use std::time::Duration;
 use baton_mcp::{CallError, Notice, Status, contents};
 use serde_json::json;
 
-use super::support::{World, call};
+use super::support::{LIMIT, World, call};
 
 fn text(result: &serde_json::Value) -> String {
     contents(result).text
@@ -42,14 +42,14 @@ async fn tools_are_offered_with_prefixed_names() {
     let tool = world.host.find("odd-echo").unwrap();
     assert!(tool.tool.read_only_hint && !tool.is_trusted());
     let names: Vec<_> = world.host.offered().into_iter().map(|tool| tool.name).collect();
-    assert!(names.is_sorted() && names.len() == 12, "{names:?}");
+    assert!(names.is_sorted() && names.len() == 16, "{names:?}");
 }
 
 #[tokio::test]
 async fn unusable_entries_do_not_hide_the_other_tools() {
     let world = World::odd("lies");
     assert_eq!(world.started().await, Status::Connected);
-    assert_eq!(world.host.offered().len(), 12);
+    assert_eq!(world.host.offered().len(), 16);
     let log = world.server().log().lines().join("\n");
     assert!(log.contains("cannot be offered") && log.len() < 10_000, "{log}");
 }
@@ -91,6 +91,8 @@ async fn noise_floods_and_endless_lists_do_no_harm() {
         assert_eq!(text(&result), mode);
         world.host.close().await;
         assert_eq!(world.ledger.running(), [], "{mode}");
+        world.tasks.close();
+        tokio::time::timeout(LIMIT, world.tasks.wait()).await.expect("all tasks end");
     }
 }
 
@@ -200,6 +202,13 @@ async fn form_of_a_server_is_answered() {
 }
 
 #[tokio::test]
+async fn directory_of_the_session_is_the_root() {
+    let world = World::odd("well");
+    let roots = text(&world.call("roots", json!({})).await.unwrap());
+    assert!(roots.contains("file:///"), "{roots}");
+}
+
+#[tokio::test]
 async fn hanging_start_is_ended_by_stopping_the_server() {
     let world = World::odd("hang");
     world.host.start();
@@ -209,18 +218,24 @@ async fn hanging_start_is_ended_by_stopping_the_server() {
     assert_eq!(world.server().status(), Status::Stopped);
     world.host.start();
     assert_eq!(world.server().status(), Status::Stopped);
-    while !world.ledger.running().is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    // The end of a process sends no event.
+    let all_ended = async {
+        while !world.ledger.running().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, all_ended).await.expect("the server's processes end");
 }
 
 #[tokio::test]
-async fn all_processes_of_a_server_end_with_it() {
+async fn all_processes_and_tasks_of_a_server_end_with_it() {
     for mode in ["child", "ignores-eof"] {
         let world = World::odd(mode);
         assert_eq!(world.started().await, Status::Connected);
         world.host.close().await;
         assert_eq!(world.ledger.running(), [], "{mode}");
+        world.tasks.close();
+        tokio::time::timeout(LIMIT, world.tasks.wait()).await.expect("all tasks end");
     }
 }
 

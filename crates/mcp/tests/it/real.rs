@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use super::support::{World, call};
+use super::support::{LIMIT, World, call};
 
 const FASTMCP: &str = r#"
 import sys
@@ -57,10 +57,13 @@ async fn listening(program: &str, args: &[&str], port_in_environment: bool) -> L
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-        assert!(child.try_wait().unwrap().is_none(), "the server exited");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let listening = async {
+        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            assert!(child.try_wait().unwrap().is_none(), "the server exited");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, listening).await.expect("the server listens");
     Listening(child, port)
 }
 

@@ -1,13 +1,13 @@
 //! A host with one server, and the notices that it sent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_mcp::{
-    AuthReason, Call, CallError, Challenge, Client, Host, HostOptions, Http, HttpError, Method, Notice,
-    Progress, Question, Request, Response, Server, ServerConfig, Status, Working,
+    AuthReason, Call, CallError, Challenge, Client, Declared, Host, HostOptions, Http, HttpError, Method,
+    Notice, Origin, Pool, Progress, Protected, Question, Request, Response, Server, Status, Working, merge,
 };
 use baton_model::http::{self, HttpClient, Transport};
 use baton_process::Ledger;
@@ -15,8 +15,11 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub(crate) const NAME: &str = "odd";
+/// Time after which a test fails, instead of waiting forever.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// The session: records notices, and accepts every form.
 #[derive(Default)]
@@ -36,7 +39,15 @@ impl Client for Session {
         Box::pin(async { Ok(json!({ "action": "accept", "content": { "name": "Ada" } })) })
     }
 
-    fn authorize(&self, _: &str, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
+    fn token(&self, _: &Protected) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
+    fn renew(&self, _: &Protected, _: &Challenge, _: AuthReason) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
+    fn authorize(&self, _: &Protected, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
         Box::pin(async { None })
     }
 
@@ -74,6 +85,7 @@ pub(crate) struct World {
     pub(crate) host: Host,
     pub(crate) session: Arc<Session>,
     pub(crate) ledger: Ledger,
+    pub(crate) tasks: TaskTracker,
 }
 
 impl World {
@@ -86,23 +98,30 @@ impl World {
     }
 
     pub(crate) fn with(config: Value) -> Self {
+        Self::sharing(config, Arc::default(), Ledger::default())
+    }
+
+    /// Creates a host that shares servers with others.
+    pub(crate) fn sharing(config: Value, pool: Arc<Pool>, ledger: Ledger) -> Self {
         let session = Arc::new(Session::default());
-        let ledger = Ledger::default();
+        let tasks = TaskTracker::new();
         let options = HostOptions {
             client: session.clone(),
             http: Arc::new(Network::default()),
             ledger: ledger.clone(),
+            tasks: tasks.clone(),
             environment: vec![
                 ("PATH".into(), std::env::var_os("PATH").unwrap()),
                 ("HELLO".into(), "hi".into()),
             ],
             cwd: std::env::temp_dir(),
             session: "the-session".into(),
+            pool,
             tag: format!("{}/", uuid()),
         };
-        let config = ServerConfig::parse(NAME, &config);
-        let host = Host::new(options, BTreeMap::from([(NAME.to_owned(), config)]), BTreeSet::new());
-        Self { host, session, ledger }
+        let servers = merge([Declared::parse(NAME, &config, Origin::Session)]);
+        let host = Host::new(options, servers, BTreeSet::new());
+        Self { host, session, ledger, tasks }
     }
 
     /// Starts the server and returns its status when it has settled.

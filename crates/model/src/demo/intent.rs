@@ -1,5 +1,7 @@
 //! The requests that the demo model understands: a handful of plain sentences.
 
+use serde_json::{Map, Value, json};
+
 /// A request of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Intent {
@@ -28,6 +30,41 @@ pub(super) fn in_prompt(prompt: &str) -> Option<Intent> {
     }
     // A command in back-ticks is a request, whatever surrounds it.
     .or_else(|| quoted(prompt, '`').map(|command| Intent::Run { command: command.to_owned() }))
+}
+
+/// Returns the tool that a prompt names, and what follows it.
+pub(super) fn tool_in(prompt: &str) -> Option<(&str, &str)> {
+    let (verb, rest) = first_word(without_politeness(prompt.trim()));
+    let is_call = ["call", "use"].contains(&verb.to_lowercase().as_str());
+    let rest = rest.trim_start().strip_prefix("the tool ").unwrap_or(rest);
+    let (name, rest) = first_word(rest);
+    let name = name.trim_matches(['`', '"', ':', ',', '.']);
+    (is_call && !name.is_empty()).then_some((name, rest))
+}
+
+/// Reads arguments: a JSON object, `name=value` pairs, or one text for the first argument of the schema.
+pub(super) fn arguments_in(text: &str, schema: &Value) -> Value {
+    let text = text.trim();
+    let text = text.strip_prefix("with ").unwrap_or(text).trim();
+    if let Ok(object @ Value::Object(_)) = serde_json::from_str(text) {
+        return object;
+    }
+    let properties = schema["properties"].as_object();
+    let typed = |name: &str, value: &str| match schema["properties"][name]["type"].as_str() {
+        Some("string") | None => json!(value),
+        Some(_) => serde_json::from_str(value).unwrap_or_else(|_| json!(value)),
+    };
+    let pairs: Option<Map<String, Value>> = text
+        .split_whitespace()
+        .map(|word| word.split_once('=').map(|(name, value)| (name.to_owned(), typed(name, unquoted(value)))))
+        .collect();
+    let required = schema["required"][0].as_str().map(str::to_owned);
+    let first = required.or_else(|| properties.and_then(|all| all.keys().next().cloned()));
+    match (pairs, first) {
+        (Some(pairs), _) => Value::Object(pairs),
+        (None, Some(first)) => json!({ first.as_str(): typed(&first, unquoted(text)) }),
+        (None, None) => json!({}),
+    }
 }
 
 /// Removes `<tag>…</tag>` blocks, which programs add to prompts.

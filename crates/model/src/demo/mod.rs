@@ -109,10 +109,23 @@ impl Reply {
             return Self { text: texts::report(&results), call: None };
         }
         let prompt = last_prompt(request);
+        if let Some(call) = Self::named_tool(&prompt, request) {
+            return call;
+        }
         match intent::in_prompt(&prompt) {
             Some(intent) => Self::fulfil(&intent, request),
             None => Self { text: texts::introduction(&prompt, message_count(request)), call: None },
         }
+    }
+
+    /// Calls a tool that the prompt names, such as one of an MCP server: `call files-list with path=.`.
+    fn named_tool(prompt: &str, request: &Request) -> Option<Self> {
+        let (name, rest) = intent::tool_in(prompt)?;
+        let tool = request.tools.iter().find(|tool| tool.name == name)?;
+        let schema: serde_json::Value = tool.parameters.parse().unwrap_or_default();
+        let arguments = intent::arguments_in(rest, &schema);
+        let call = ToolCall { id: call_id(request), name: name.to_owned(), arguments: arguments.to_string() };
+        Some(Self { text: texts::call(name), call: Some(call) })
     }
 
     /// Calls the first available tool that fulfils the request.

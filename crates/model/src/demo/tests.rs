@@ -146,3 +146,28 @@ async fn call_ids_are_unique_in_a_conversation() {
 fn endpoint_is_one_that_sdks_know() {
     assert_eq!(DemoModel::default().endpoint(), "/chat/completions");
 }
+
+#[tokio::test]
+async fn named_tools_are_called_with_arguments_of_their_schema() {
+    let schema = json!({ "properties": { "n": { "type": "number" }, "message": { "type": "string" } }, "required": ["message"] });
+    let mut request = request(vec![user("hello")], &[]);
+    request.tools = [ToolDef {
+        name: "everything-echo".into(),
+        description: String::new(),
+        parameters: baton_protocol::Json::from(schema),
+    }]
+    .into();
+    for (prompt, expected) in [
+        ("call everything-echo with hello there", json!({ "message": "hello there" })),
+        ("please use the tool `everything-echo` message=7 n=7", json!({ "message": "7", "n": 7 })),
+        ("Call everything-echo {\"message\": \"x\"}", json!({ "message": "x" })),
+        ("call everything-echo", json!({})),
+    ] {
+        request.messages = vec![Arc::new(user(prompt))];
+        let (answer, _) = ask(&request).await;
+        let arguments: serde_json::Value = serde_json::from_str(&answer.tool_calls[0].arguments).unwrap();
+        assert_eq!(arguments, expected, "{prompt}");
+    }
+    request.messages = vec![Arc::new(user("call me later"))];
+    assert!(ask(&request).await.0.tool_calls.is_empty(), "there is no such tool");
+}

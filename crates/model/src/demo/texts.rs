@@ -29,6 +29,11 @@ pub(super) fn introduction(prompt: &str, message_count: usize) -> String {
     )
 }
 
+/// Announces the call of a tool that the user named.
+pub(super) fn call(tool: &str) -> String {
+    format!("I call the tool `{tool}`.")
+}
+
 /// Announces a tool call.
 pub(super) fn announcement(intent: &Intent) -> String {
     match intent {

@@ -12,7 +12,7 @@ use tar::{Builder, EntryType, Header};
 use super::{Manifest, Member};
 
 /// Number of bytes between two pauses of a shared pace.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 256 << 10;
 
 /// Writes an archive, one member after the other.
 pub(crate) struct Writer<W: Write> {
@@ -89,7 +89,7 @@ impl<R: Read> Read for Metered<R> {
             let (begun, bytes) = self.since.unwrap_or((Instant::now(), 0));
             self.since = Some((begun, bytes + count));
             if bytes + count >= CHUNK {
-                std::thread::sleep(begun.elapsed());
+                self.pace.pause(begun);
                 self.since = None;
             }
         }

@@ -37,6 +37,9 @@ pub enum UnitError {
     /// A value cannot be written in a unit file.
     #[error("{0:?} cannot be part of a service: it has a line break or another control character")]
     Control(String),
+    /// A value would continue on the next line of the unit file.
+    #[error("{0:?} cannot be part of a service: it ends in a backslash")]
+    Continued(String),
     /// A path is relative.
     #[error("{0:?} must be an absolute path: a service has no current directory")]
     Relative(PathBuf),
@@ -105,7 +108,7 @@ impl Unit {
             Scope::User => line("EnvironmentFile=-%E/baton/environment"),
             Scope::System => {
                 line("EnvironmentFile=-/etc/baton/environment");
-                line(&format!("User={}", plain(&self.user)?));
+                line(&format!("User={}", unquoted(&self.user)?));
                 line("StateDirectory=baton");
                 line("StateDirectoryMode=0700");
                 line("RuntimeDirectory=baton");
@@ -115,7 +118,7 @@ impl Unit {
             }
         }
         if let Some(directory) = &self.directory {
-            line(&format!("WorkingDirectory={}", plain(&absolute(directory)?)?.replace('%', "%%")));
+            line(&format!("WorkingDirectory={}", unquoted(&absolute(directory)?)?.replace('%', "%%")));
         }
         if self.scope == Scope::System {
             let writable = [&self.directory, &self.home];
@@ -159,6 +162,11 @@ fn absolute(path: &Path) -> Result<String, UnitError> {
 
 fn plain(text: &str) -> Result<&str, UnitError> {
     if text.chars().any(char::is_control) { Err(UnitError::Control(text.to_owned())) } else { Ok(text) }
+}
+
+/// Returns a value that the unit file has without quotes, to the end of its line.
+fn unquoted(text: &str) -> Result<&str, UnitError> {
+    if text.ends_with('\\') { Err(UnitError::Continued(text.to_owned())) } else { plain(text) }
 }
 
 /// Quotes a word, if it needs it.
@@ -244,6 +252,11 @@ mod tests {
         unit.arguments = vec!["x\nExecStartPost=/bin/sh".into()];
         assert!(matches!(unit.render(), Err(UnitError::Control(_))));
         unit.arguments.clear();
+        unit.directory = Some("/srv/x\\".into());
+        assert!(matches!(unit.render(), Err(UnitError::Continued(_))), "would swallow the next setting");
+        unit.directory = None;
+        unit.home = Some("/srv/x\\".into());
+        assert!(unit.render().unwrap().contains(r#"--home "/srv/x\\""#));
         unit.home = Some("relative".into());
         assert!(matches!(unit.render(), Err(UnitError::Relative(_))));
     }

@@ -173,6 +173,17 @@ pub struct SwitchOffered {
     pub error: SessionError,
 }
 
+/// A remote MCP server needs a login. Pending until it is closed, also across restarts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoginRequested {
+    pub request_id: RequestId,
+    pub server_name: String,
+    pub server_url: String,
+    /// `initial`, `refresh`, `reauth` or `upscope`.
+    pub reason: String,
+}
+
 /// The request was answered or dropped.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -252,6 +263,8 @@ pub struct ApprovalsChanged {
     /// The event that added the revoked grant.
     pub revoked: Option<EventId>,
     pub by: Option<Author>,
+    /// For a tool of an MCP server: the digest of the server and tool that the user was shown.
+    pub binding: Option<String>,
 }
 
 /// The session's rules changed; these replace the previous ones.

@@ -19,6 +19,8 @@ pub struct PermissionRequested {
     /// The request in the vocabulary of prompts, from [`PermissionRequest::as_prompt`].
     pub prompt_request: Option<Json>,
     pub resolved_by_hook: Option<bool>,
+    /// Whether a hook requires a user to decide: no client may approve it on its own.
+    pub requires_user: Option<bool>,
 }
 
 /// A permission request was decided, by a client or by a rule.
@@ -100,6 +102,23 @@ pub struct ElicitationCompleted {
     pub request_id: RequestId,
     pub action: Option<String>,
     pub content: Option<Json>,
+}
+
+/// An MCP server asks for an answer of the session's model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SamplingRequested {
+    pub request_id: RequestId,
+    pub server_name: String,
+    pub mcp_request_id: String,
+    pub request: Json,
+}
+
+/// The request was answered or dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SamplingCompleted {
+    pub request_id: RequestId,
 }
 
 /// The model is rate limited: the user is asked whether to continue with the fallback model.

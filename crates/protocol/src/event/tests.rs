@@ -47,6 +47,7 @@ fn permission_request_round_trips() {
         permission_request: request,
         prompt_request: None,
         resolved_by_hook: None,
+        requires_user: None,
     };
     check(
         &event(requested),
@@ -75,6 +76,7 @@ fn requests_with_arguments_round_trip() {
             tool_title: "T".into(),
             args: args(),
             read_only: true,
+            binding: Some("1:2".into()),
         },
         PermissionRequest::Hook {
             tool_call_id: id(),
@@ -89,6 +91,7 @@ fn requests_with_arguments_round_trip() {
             prompt_request: Some(permission_request.as_prompt()),
             permission_request,
             resolved_by_hook: None,
+            requires_user: None,
         };
         let event = event(requested);
         assert_eq!(Event::parse(&serde_json::to_string(&event).unwrap()).unwrap(), event);

@@ -1,15 +1,16 @@
 //! Calls in both directions, over a socket pair, to a runtime with nothing in it.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use baton_protocol::frame;
-use baton_runtime::{Account, Options, ServerEndpoint};
+use baton_runtime::Options;
 use baton_store::memory::MemoryStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
+
+mod waits;
 
 use super::*;
 use crate::RpcLimits;
@@ -26,22 +27,7 @@ struct Pair {
 impl Pair {
     fn new(token: Option<&str>) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let options = Options {
-            version: "0".into(),
-            home: home.path().to_owned(),
-            cwd: home.path().to_owned(),
-            endpoint: ServerEndpoint::Demo,
-            engines: BTreeMap::new(),
-            record: None,
-            reveal_endpoint: false,
-            github_api: None,
-            account: Account::default(),
-            environment: Vec::new(),
-            engine_environment: Vec::new(),
-            secrets: Vec::new(),
-            allow_all: false,
-            crash: None,
-        };
+        let options = Options::new("0", home.path(), home.path());
         let runtime = Runtime::new(options, Arc::new(MemoryStore::default()));
         let options = RpcOptions {
             token: token.map(str::to_owned),

@@ -72,7 +72,7 @@ struct PlanParams {
 /// Answers the request to approve a plan that was not sent to this client as a call.
 pub(super) fn plan(call: &Call<'_>) -> Handled {
     let (handle, params): (_, PlanParams) = call.parse_for_session()?;
-    answer(call, &handle, params.request_id, RequestAnswer::Plan(params.response))
+    answer(call, &handle, params.request_id, RequestAnswer::Plan(params.response, call.author()))
 }
 
 /// Sends an answer to the session, and replies whether it counts.
@@ -151,7 +151,8 @@ struct Elicitation {
 /// Makes a client show a form, and replies with the user's answer.
 pub(super) fn elicit(call: &Call<'_>) -> Handled {
     let (handle, params): (_, Elicitation) = call.parse_for_session()?;
-    let ask = Elicit { message: params.message, schema: params.requested_schema, source: None, url: None };
+    let (message, schema) = (params.message, params.requested_schema);
+    let ask = Elicit { message, schema, source: None, url: None, key: None };
     call.try_ask(&handle, ask, |elicited| {
         let Elicited { action, content } = elicited.map_err(CallError::verbatim)?;
         let mut result = json!({ "action": action });
@@ -201,7 +202,7 @@ pub(super) fn pending_permissions(call: &Call<'_>) -> Handled {
         let calls = view.session.durable.turn.iter().flat_map(|turn| &turn.calls);
         let items: Vec<Value> = calls
             .filter_map(|call| match &call.stage {
-                CallStage::AwaitingPermission { request, wants } => {
+                CallStage::AwaitingPermission { request, wants, .. } => {
                     Some(json!({ "requestId": request, "request": wants.as_prompt() }))
                 }
                 _ => None,

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use baton_core::Change;
 use baton_core::ask::Amend;
 use baton_protocol::params::{self, OnlySession};
-use baton_protocol::rpc::{CallId, RpcError};
+use baton_protocol::rpc::{CallId, RpcError, code};
 use baton_protocol::{Author, Json, SessionId};
 use futures_util::FutureExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Wait};
 use crate::errors::CallError;
 use baton_runtime::Runtime;
 use baton_runtime::session::ask::Ask;
@@ -33,6 +33,8 @@ pub(crate) enum Reply {
     Now(CallResult),
     /// When the future is ready.
     Later(CallFuture),
+    /// When the future is ready, which may take hours. It is not one of the calls that a client may run at a time.
+    Wait(CallFuture),
     /// By the actor of the session that was asked.
     BySession,
     /// When the future is ready. The server stops after that.
@@ -105,6 +107,22 @@ impl Call<'_> {
         let method = self.method.to_owned();
         let result = async move { result.await.map(T::into).map_err(|error| error.into_rpc(&method)) };
         Ok(Reply::Later(Box::pin(result)))
+    }
+
+    /// Answers when the future is ready, unless the client cancels the call or disconnects before.
+    pub(super) fn wait(
+        &self,
+        wait: Wait,
+        result: impl Future<Output = CallResult> + Send + 'static,
+    ) -> Handled {
+        let connection = self.connection.clone();
+        Ok(Reply::Wait(Box::pin(async move {
+            tokio::select! {
+                result = result => result,
+                () = wait.cancelled() => Err(RpcError::new(code::REQUEST_CANCELLED, "cancelled by the client")),
+                () = connection.ended() => Err(RpcError::failed("the connection is closed")),
+            }
+        })))
     }
 
     /// Sends an ask to a session. Its actor answers the call, in order with the session's events; `encode` converts the reply

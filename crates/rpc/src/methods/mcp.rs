@@ -1,12 +1,15 @@
 //! MCP servers: those of a session, and those of the user.
 
-use baton_protocol::Json;
-use baton_runtime::mcp::McpRequest;
+use std::path::PathBuf;
+
+use baton_core::RequestAnswer;
+use baton_protocol::{Json, RequestId};
+use baton_runtime::mcp::{CatalogueEntry, McpRequest};
 use baton_runtime::session::ask::Mcp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Call, Handled, void};
+use super::{Call, Handled, answers, void};
 use crate::errors::CallError;
 
 /// Error for methods of apps, which this server does not offer.
@@ -59,7 +62,7 @@ pub(super) fn session(call: &Call<'_>) -> Handled {
             call.session()?;
             call.now(json!({ "cancelled": false }))
         }
-        "session.mcp.oauth.login" => ask_about(call, |server| McpRequest::Login { server }),
+        "session.mcp.oauth.login" => login(call),
         "session.mcp.oauth.handlePendingRequest" => answer_authorization(call),
         "session.mcp.oauth.respond" => answer_authorization(call),
         "session.mcp.apps.setHostContext" => set_app_context(call),
@@ -132,7 +135,8 @@ struct SamplingAnswer {
 /// Answers a server's request for a model's answer; no response declines it.
 pub(super) fn answer_sampling(call: &Call<'_>) -> Handled {
     let SamplingAnswer { request_id, response } = call.parse()?;
-    ask(call, McpRequest::Answer { request: request_id, answer: response.unwrap_or_else(Json::null) })
+    let answer = RequestAnswer::Sampling(response.filter(|response| *response != Json::null()));
+    answers::answer(call, &call.session()?, RequestId(request_id), answer)
 }
 
 #[derive(Deserialize)]
@@ -146,6 +150,20 @@ struct AuthorizationAnswer {
 fn answer_authorization(call: &Call<'_>) -> Handled {
     let AuthorizationAnswer { request_id, result } = call.parse()?;
     ask(call, McpRequest::Answer { request: request_id, answer: result.unwrap_or_else(Json::null) })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Login {
+    server_name: String,
+    force_reauth: Option<bool>,
+    redirect_uri: Option<String>,
+}
+
+/// Prepares a login at a server, and replies with its link.
+fn login(call: &Call<'_>) -> Handled {
+    let Login { server_name: server, force_reauth, redirect_uri: redirect } = call.parse()?;
+    ask(call, McpRequest::Login { server, redirect, again: force_reauth.unwrap_or(false) })
 }
 
 #[derive(Deserialize)]
@@ -232,18 +250,36 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
         }
         // The file is read whenever it is needed.
         "mcp.config.reload" => call.now(void()),
-        _ => call.later(async move {
-            let servers = runtime.user_servers.list().await.map_err(text)?;
-            let disabled = runtime.user_servers.disabled(&runtime.preferences).await.map_err(text)?;
-            let shown = |(name, config): (&String, &Value)| {
-                let kind = match config.get("type").and_then(Value::as_str) {
-                    Some(kind @ ("http" | "sse")) => kind,
-                    None if config.get("url").is_some() => "http",
-                    _ => "stdio",
-                };
-                json!({ "name": name, "type": kind, "source": "user", "enabled": !disabled.contains(name) })
-            };
-            Ok(json!({ "servers": servers.iter().map(shown).collect::<Vec<_>>() }))
-        }),
+        _ => discover(call),
     }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Discover {
+    working_directory: Option<PathBuf>,
+}
+
+/// Lists the servers outside of sessions. Files of a workspace that the user has not approved are not listed.
+fn discover(call: &Call<'_>) -> Handled {
+    let Discover { working_directory } = call.parse()?;
+    let runtime = call.connection.runtime.clone();
+    call.later(async move {
+        let entries = runtime.catalogue.entries(working_directory.as_deref()).await;
+        let shown = |(name, entry): (&String, &CatalogueEntry)| {
+            let declared = &entry.chosen.declared;
+            let mut shown =
+                json!({ "name": name, "source": declared.origin.source(), "enabled": entry.enabled });
+            match &declared.config {
+                Ok(config) => shown["type"] = json!(config.transport()),
+                Err(error) => shown["configWarnings"] = json!([error.problem]),
+            }
+            if let Some(file) = declared.origin.file() {
+                shown["sourcePath"] = json!(file);
+            }
+            shown
+        };
+        let usable = entries.iter().filter(|(_, entry)| !entry.is_pending());
+        Ok(json!({ "servers": usable.map(shown).collect::<Vec<_>>() }))
+    })
 }

@@ -30,6 +30,7 @@ mod permissions;
 mod providers;
 mod queue;
 mod rewind;
+mod send_and_wait;
 mod server;
 mod session_list;
 mod sessions;
@@ -89,6 +90,7 @@ fn route(call: &Call<'_>) -> Handled {
         "session.create" => sessions::create(call),
         "session.resume" => sessions::resume(call),
         "session.send" => sessions::send(call),
+        "session.sendAndWait" => send_and_wait::send_and_wait(call),
         "session.abort" => sessions::abort(call),
         "session.suspend" => sessions::suspend(call),
         "session.destroy" | "session.detach" => sessions::detach(call),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Call, Handled, session_list, sessions};
 use crate::errors::CallError;
 use baton_runtime::Runtime;
-use baton_runtime::session::How;
+use baton_runtime::session::JoinKind;
 
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -89,7 +89,7 @@ impl Target {
 
 fn resume_target(call: &Call<'_>, target: Target, params: SessionParams) -> Handled {
     let warnings = super::ignored_options::describe(&call.params);
-    let joining = sessions::joining(call, params, How::Resumed);
+    let joining = sessions::joining(call, params, JoinKind::Resume);
     let connection = call.connection.clone();
     call.later(async move {
         let found = target.find(&connection.runtime).await?;

@@ -19,7 +19,7 @@ use baton_runtime::fork::{self, Fork};
 use baton_runtime::preferences::SessionDefaults;
 use baton_runtime::providers::github::Identity;
 use baton_runtime::session::ask::{self, Close, Configure};
-use baton_runtime::session::{Failure, Handle, How, Joined, Joining, SettingsEdit};
+use baton_runtime::session::{Failure, Handle, JoinKind, JoinReply, JoinRequest, SettingsEdit};
 
 pub(super) fn create(call: &Call<'_>) -> Handled {
     let params: SessionParams = call.parse()?;
@@ -32,7 +32,7 @@ pub(super) fn create_session(
     params: SessionParams,
 ) -> impl Future<Output = Result<Value, CallError>> + Send + use<> {
     let id = params.session_id.clone().unwrap_or_else(SessionId::random);
-    let mut joining = joining(call, params, How::Made);
+    let mut joining = joining(call, params, JoinKind::Create);
     let connection = call.connection.clone();
     let mut warnings = ignored_options::describe(&call.params);
     async move {
@@ -85,7 +85,7 @@ pub(super) fn resume(call: &Call<'_>) -> Handled {
     let Some(id) = params.session_id.clone() else {
         return Err(CallError::invalid("`sessionId` is missing"));
     };
-    let joining = joining(call, params, How::Resumed);
+    let joining = joining(call, params, JoinKind::Resume);
     let warnings = ignored_options::describe(&call.params);
     call.later(resume_session(call.connection.clone(), id, joining, warnings))
 }
@@ -94,7 +94,7 @@ pub(super) fn resume(call: &Call<'_>) -> Handled {
 pub(super) async fn resume_session(
     connection: Arc<Connection>,
     id: SessionId,
-    joining: Joining,
+    joining: JoinRequest,
     mut warnings: Vec<String>,
 ) -> Result<Value, CallError> {
     let runtime = connection.runtime.clone();
@@ -111,7 +111,7 @@ pub(super) async fn resume_session(
     Ok(result)
 }
 
-pub(super) fn joining(call: &Call<'_>, params: SessionParams, how: How) -> Joining {
+pub(super) fn joining(call: &Call<'_>, params: SessionParams, kind: JoinKind) -> JoinRequest {
     let profile = Profile {
         tools: params.tools.clone().unwrap_or_default(),
         commands: params.commands.clone().unwrap_or_default(),
@@ -121,16 +121,16 @@ pub(super) fn joining(call: &Call<'_>, params: SessionParams, how: How) -> Joini
         model_switch: params.request_auto_mode_switch.unwrap_or(false),
         hooks: params.hooks.unwrap_or(false),
     };
-    Joining {
+    JoinRequest {
         client: call.connection.client,
         profile,
         params: Box::new(params),
         legacy: call.connection.dialect().is_legacy(),
-        how,
+        kind,
     }
 }
 
-fn described(runtime: &Arc<Runtime>, handle: &Handle, joined: &Joined, config_dir: Option<&str>) -> Value {
+fn described(runtime: &Arc<Runtime>, handle: &Handle, joined: &JoinReply, config_dir: Option<&str>) -> Value {
     let files = runtime.session_files(&handle.id, config_dir.map(AsRef::as_ref));
     json!({
         "sessionId": handle.id,
@@ -141,11 +141,20 @@ fn described(runtime: &Arc<Runtime>, handle: &Handle, joined: &Joined, config_di
 
 /// Sends a prompt. Replies when its acceptance is durable.
 pub(super) fn send(call: &Call<'_>) -> Handled {
-    let params: SendParams = call.parse()?;
-    let handle = call.attached(&params.session_id)?;
-    let prompt = Prompt { by: Some(call.author()), ..params.into() };
+    let (handle, prompt) = prompt(call)?;
     let ask = SendPrompt { prompt: Box::new(prompt) };
     call.ask(&handle, ask, |id| json!({ "messageId": id }))
+}
+
+/// Returns the prompt that a call sends, and its session.
+pub(super) fn prompt(call: &Call<'_>) -> Result<(Handle, Prompt), CallError> {
+    let params: SendParams = call.parse()?;
+    if params.response_format.is_some() {
+        // The client would take whatever the model answers for data of its schema.
+        return Err(CallError::invalid("`responseFormat` is not supported; ask for JSON in the prompt"));
+    }
+    let handle = call.attached(&params.session_id)?;
+    Ok((handle, Prompt { by: Some(call.author()), ..params.into() }))
 }
 
 #[derive(Deserialize)]

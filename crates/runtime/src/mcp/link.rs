@@ -5,18 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_core::ask::Elicit;
-use baton_mcp::{AuthReason, Challenge, Client, Method, Notice, Question, Request, Status, Working};
+use baton_core::ask::{CloseLogin, Elicit, RequestLogin, Sample, WithdrawAsk};
+use baton_mcp::{
+    AuthReason, Challenge, Client, Method, Notice, Protected, Question, Request, Status, Working,
+};
 use baton_protocol::{Json, SessionId};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::authorization::authorization;
+use super::logins::Logins;
 use super::network::Network;
-use crate::session::{Handle, Hub, Mail};
+use crate::Runtime;
+use crate::session::{ActorMessage, Handle, Hub};
 
-/// Requests of servers that may be pending at the same time.
-const MOST_PENDING: usize = 64;
 /// How long the metadata of a protected resource may take.
 const METADATA: Duration = Duration::from_secs(10);
 
@@ -24,28 +26,38 @@ const METADATA: Duration = Duration::from_secs(10);
 pub(super) struct Link {
     id: SessionId,
     hub: Arc<Hub>,
-    mailbox: mpsc::UnboundedSender<Mail>,
+    mailbox: mpsc::UnboundedSender<ActorMessage>,
     http: Network,
+    runtime: Arc<Runtime>,
     /// Metadata of protected resources, by server: later challenges may not repeat where it is.
     metadata: Mutex<HashMap<String, String>>,
+    logins: Arc<Logins>,
+    /// The latest challenges of servers: they name metadata and scopes.
+    challenges: Mutex<HashMap<String, Challenge>>,
+    /// The latest tokens that servers were given, so that a rejected one is not given again.
+    given: Mutex<HashMap<String, String>>,
+    /// Requests that clients were asked for a token, by server.
+    requests: Mutex<HashMap<String, String>>,
     /// Whether a client of the session shows forms.
     pub(super) elicits: AtomicBool,
     /// Whether a client of the session supplies tokens.
     pub(super) authorizes: AtomicBool,
-    /// Requests that wait for an answer, by their ids. They end with the call or the connection that they belong to.
+    /// Logins that clients were asked for a token, by the ids of their requests.
     pending: Mutex<HashMap<String, oneshot::Sender<Value>>>,
 }
 
-/// A request that waits for an answer. Dropping it withdraws the request.
-struct Pending<'a> {
-    link: &'a Link,
-    id: String,
-    answer: oneshot::Receiver<Value>,
+/// A form or a request of a server. Dropping it withdraws it: the call that it belongs to has ended.
+struct Asked {
+    handle: Handle,
+    key: String,
+    is_answered: bool,
 }
 
-impl Drop for Pending<'_> {
+impl Drop for Asked {
     fn drop(&mut self) {
-        self.link.lock().remove(&self.id);
+        if !self.is_answered {
+            drop(self.handle.tell(WithdrawAsk { key: std::mem::take(&mut self.key) }));
+        }
     }
 }
 
@@ -53,15 +65,20 @@ impl Link {
     pub(super) fn new(
         id: SessionId,
         hub: Arc<Hub>,
-        mailbox: mpsc::UnboundedSender<Mail>,
-        http: Network,
+        mailbox: mpsc::UnboundedSender<ActorMessage>,
+        runtime: Arc<Runtime>,
     ) -> Self {
         Self {
             id,
             hub,
             mailbox,
-            http,
+            http: Network(runtime.models.network()),
+            logins: runtime.logins.clone(),
+            runtime,
             metadata: Mutex::default(),
+            challenges: Mutex::default(),
+            given: Mutex::default(),
+            requests: Mutex::default(),
             elicits: AtomicBool::new(false),
             authorizes: AtomicBool::new(false),
             pending: Mutex::default(),
@@ -69,7 +86,8 @@ impl Link {
     }
 
     /// Shows an ephemeral event to all clients.
-    pub(super) fn show(&self, kind: &str, data: Value) {
+    pub(super) fn show(&self, kind: &str, mut data: Value) {
+        self.runtime.secrets.hide_in_value(&mut data);
         super::show(&self.hub, kind, data);
     }
 
@@ -83,31 +101,68 @@ impl Link {
         self.lock().clear();
     }
 
-    fn open(&self) -> Option<Pending<'_>> {
-        let (sender, answer) = oneshot::channel();
-        let id = uuid::Uuid::new_v4().to_string();
-        let mut pending = self.lock();
-        if pending.len() >= MOST_PENDING {
-            return None;
+    fn handle(&self) -> Handle {
+        Handle::new(self.id.clone(), self.hub.clone(), self.mailbox.clone())
+    }
+
+    fn asked(&self) -> Asked {
+        Asked { handle: self.handle(), key: uuid::Uuid::new_v4().to_string(), is_answered: false }
+    }
+
+    /// Returns the latest challenge of a server.
+    pub(super) fn challenge(&self, server: &str) -> Option<Challenge> {
+        self.challenges.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned()
+    }
+
+    /// Gives a token to whoever waits for a login at this server.
+    pub(super) async fn logged_in(&self, server: &Protected) {
+        let token = self.known(server).await;
+        let closed = self.handle().ask(CloseLogin { server: server.name.clone(), outcome: "token".into() });
+        if let Ok(false) | Err(_) = closed.await {
+            tracing::debug!(server = server.name, "no login was pending");
         }
-        pending.insert(id.clone(), sender);
-        Some(Pending { link: self, id, answer })
+        let request = self.requests.lock().unwrap_or_else(PoisonError::into_inner).remove(&server.name);
+        if let (Some(token), Some(request)) = (token, request) {
+            self.answer_pending(&request, json!({ "accessToken": token }));
+        }
+    }
+
+    async fn known(&self, server: &Protected) -> Option<String> {
+        let token = self.logins.known(server).await?;
+        self.give(&server.name, &token);
+        Some(token)
+    }
+
+    fn has_token(&self, server: &str) -> bool {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).contains_key(server)
+    }
+
+    fn give(&self, server: &str, token: &str) {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.insert(server.to_owned(), token.to_owned());
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Value>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn elicit(&self, server: String, params: Value) -> Result<Value, String> {
+    async fn elicit(&self, server: String, mut params: Value) -> Result<Value, String> {
+        // It was not offered: nobody could answer, and the call would wait for that.
+        if !self.elicits.load(Ordering::Relaxed) {
+            return Err("elicitation is not supported: no client can show a form".into());
+        }
+        self.runtime.secrets.hide_in_value(&mut params);
         let text = |name: &str| params.get(name).and_then(Value::as_str).map(str::to_owned);
+        let mut asked = self.asked();
         let ask = Elicit {
             message: text("message").unwrap_or_default(),
             schema: params.get("requestedSchema").map(|schema| Json::from(schema.clone())),
             source: Some(server),
             url: text("url"),
+            key: Some(asked.key.clone()),
         };
-        let handle = Handle::new(self.id.clone(), self.hub.clone(), self.mailbox.clone());
-        let elicited = handle.ask(ask).await.map_err(|failure| failure.to_string())?;
+        let elicited = asked.handle.ask(ask).await.map_err(|failure| failure.to_string())?;
+        asked.is_answered = true;
         let mut answer = json!({ "action": elicited.action });
         if let Some(content) = elicited.content {
             answer["content"] = json!(content);
@@ -117,18 +172,14 @@ impl Link {
 
     /// Shows the request of a server for a model's answer. A client runs the model (`executeSampling`), and answers.
     async fn sample(&self, server: String, id: Value, params: Value) -> Result<Value, String> {
-        let mut pending = self.open().ok_or("too many requests are pending")?;
-        let request = pending.id.clone();
         let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
-        let asked =
-            json!({ "requestId": request, "serverName": server, "mcpRequestId": id, "request": params });
-        self.show("sampling.requested", asked);
-        let answer = (&mut pending.answer).await.map_err(|_| "the request was withdrawn".to_owned());
-        self.show("sampling.completed", json!({ "requestId": request }));
-        match answer? {
-            Value::Null => Err("the user declined the request".into()),
-            answer => Ok(answer),
-        }
+        let mut asked = self.asked();
+        let ask = Sample { server, id, request: Json::from(params), key: asked.key.clone() };
+        let answer = asked.handle.ask(ask).await.map_err(|failure| failure.to_string())?;
+        asked.is_answered = true;
+        let answer =
+            answer.and_then(|answer| answer.parse::<Value>().ok()).filter(|answer| !answer.is_null());
+        answer.ok_or_else(|| "the user declined the request".into())
     }
 
     /// Reads the metadata of the protected resource, from the server's own origin only: the challenge is a stranger's.
@@ -149,21 +200,81 @@ impl Link {
         Some(text)
     }
 
-    /// Asks clients for a token.
-    async fn token(&self, server: String, challenge: Challenge, reason: AuthReason) -> Option<String> {
+    /// Gets another token for a server without a person: from an earlier login, or for the client itself.
+    async fn renewed(&self, server: Protected, challenge: Challenge, reason: AuthReason) -> Option<String> {
+        let name = server.name.clone();
+        self.challenges
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.clone(), challenge.clone());
+        let rejected = self.given.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+        // A token with the same scopes as the rejected one does not help.
+        let renewed = match reason {
+            AuthReason::Upscope => None,
+            _ => self.logins.renew(&server, &rejected.unwrap_or_default()).await,
+        };
+        let token = match renewed {
+            Some(token) => Some(token),
+            None => self.logins.for_client(&server, &challenge).await,
+        };
+        token.inspect(|token| self.give(&name, token))
+    }
+
+    /// Asks clients of the session for a token. Without one, the request for a login stays pending.
+    async fn authorized(
+        &self,
+        server: Protected,
+        challenge: Challenge,
+        reason: AuthReason,
+    ) -> Option<String> {
+        let token = self.requested(&server, &challenge, reason).await;
+        token.inspect(|token| self.give(&server.name, token))
+    }
+
+    /// Requests a login, and returns the id of the request.
+    pub(super) async fn request_login(
+        &self,
+        server: &Protected,
+        reason: AuthReason,
+    ) -> Result<String, String> {
+        let ask = RequestLogin {
+            server: server.name.clone(),
+            url: server.url.to_string(),
+            reason: reason.as_str().to_owned(),
+        };
+        let request = self.handle().ask(ask).await.map_err(|failure| failure.to_string())?;
+        Ok(request.to_string())
+    }
+
+    /// Requests a login, and waits for a token if a client of the session supplies tokens.
+    async fn requested(
+        &self,
+        server: &Protected,
+        challenge: &Challenge,
+        reason: AuthReason,
+    ) -> Option<String> {
+        let request = self.request_login(server, reason).await.ok()?;
         if !self.authorizes.load(Ordering::Relaxed) {
             return None;
         }
-        let mut pending = self.open()?;
-        let request = pending.id.clone();
-        let metadata = self.resource_metadata(&server, &challenge).await;
-        let mut asked = authorization(&server, &challenge, metadata);
+        let (sender, answer) = oneshot::channel();
+        self.lock().insert(request.clone(), sender);
+        self.requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(server.name.clone(), request.clone());
+        let metadata = self.resource_metadata(&server.name, challenge).await;
+        let mut asked = authorization(&server.name, challenge, metadata);
         asked["requestId"] = json!(request);
         asked["reason"] = json!(reason.as_str());
         self.show("mcp.oauth_required", asked);
-        let answer = (&mut pending.answer).await.unwrap_or(Value::Null);
+        let answer = answer.await.unwrap_or(Value::Null);
+        self.lock().remove(&request);
         let token = answer.get("accessToken").and_then(Value::as_str).map(str::to_owned);
+        self.runtime.secrets.add_keys(token.clone().into_iter());
         let outcome = if token.is_some() { "token" } else { "cancelled" };
+        let closed = CloseLogin { server: server.name.clone(), outcome: outcome.into() };
+        drop(self.handle().ask(closed).await);
         self.show("mcp.oauth_completed", json!({ "requestId": request, "outcome": outcome }));
         token
     }
@@ -171,6 +282,10 @@ impl Link {
 
 impl Client for Link {
     fn notice(&self, server: &str, notice: Notice) {
+        // A token of another session, or of `baton mcp login`, has ended the wait for a login.
+        if notice == Notice::Status(Status::Connected) && self.has_token(server) {
+            drop(self.handle().tell(CloseLogin { server: server.to_owned(), outcome: "token".into() }));
+        }
         let (kind, data) = match notice {
             Notice::Status(status) => ("session.mcp_server_status_changed", changed(server, &status)),
             Notice::Removed => ("session.mcp_server_removed", json!({ "serverName": server })),
@@ -181,6 +296,10 @@ impl Client for Link {
         self.show(kind, data);
     }
 
+    fn keep_secret(&self, credentials: Vec<String>) {
+        self.runtime.secrets.add_keys(credentials.into_iter());
+    }
+
     fn answer(&self, server: &str, question: Question) -> Working<'_, Result<Value, String>> {
         let server = server.to_owned();
         match question {
@@ -189,13 +308,27 @@ impl Client for Link {
         }
     }
 
+    fn token(&self, server: &Protected) -> Working<'_, Option<String>> {
+        let server = server.clone();
+        Box::pin(async move { self.known(&server).await })
+    }
+
+    fn renew(
+        &self,
+        server: &Protected,
+        challenge: &Challenge,
+        reason: AuthReason,
+    ) -> Working<'_, Option<String>> {
+        Box::pin(self.renewed(server.clone(), challenge.clone(), reason))
+    }
+
     fn authorize(
         &self,
-        server: &str,
+        server: &Protected,
         challenge: Challenge,
         reason: AuthReason,
     ) -> Working<'_, Option<String>> {
-        Box::pin(self.token(server.to_owned(), challenge, reason))
+        Box::pin(self.authorized(server.clone(), challenge, reason))
     }
 
     fn samples(&self) -> bool {

@@ -1,20 +1,23 @@
 //! MCP servers of a session.
 //!
-//! Servers come from the session's clients, from the selected agent, and from the user's file ([`UserServers`]). They are
-//! started with the first turn or the first request about them, never when the session is created, and end with the
-//! session. Their tools go through the same permission policy as all others.
+//! Where servers come from is in [`sources`]. They are started with the first turn or the first request about them, never
+//! when the session is created, and end with the session. Their tools go through the same permission policy as all others.
 
 mod authorization;
 mod link;
+pub mod logins;
 mod network;
+mod overview;
+mod probe;
 mod request;
+mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use baton_mcp::{ConfigError, Host, HostOptions, OfferedTool, ServerConfig};
+use baton_mcp::{Chosen, Host, HostOptions, OfferedTool};
 use baton_protocol::{Body, Json, SessionId};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
@@ -22,18 +25,24 @@ use tokio_util::sync::CancellationToken;
 
 use self::link::Link;
 use self::network::Network;
+pub use self::overview::{ServerOverview, ToolOverview};
+pub use self::probe::{Probe, ProbedTool, probe};
 pub use self::request::McpRequest;
+use self::sources::Sources;
 use crate::Runtime;
-use crate::session::{Hub, Mail, Settings};
+use crate::session::{ActorMessage, Hub, Settings};
+pub use baton_files::server_catalogue::{CatalogueEntry, ServerCatalogue};
 pub use baton_files::user_servers::UserServers;
-
-type Servers = BTreeMap<String, Result<ServerConfig, ConfigError>>;
+pub use baton_mcp::{Declared, Origin, Reach, ServerConfig};
 
 /// MCP servers of a session.
 pub(crate) struct SessionMcp {
     runtime: Arc<Runtime>,
     id: SessionId,
     link: Arc<Link>,
+    sources: Sources,
+    /// The turn that servers were last made ready for.
+    turn: Mutex<String>,
     /// Created with the first use, if there is any server.
     host: AsyncMutex<Option<Arc<Host>>>,
     /// The host, for those who cannot wait.
@@ -50,13 +59,15 @@ impl SessionMcp {
     pub(crate) fn new(
         runtime: &Arc<Runtime>,
         hub: &Arc<Hub>,
-        mailbox: mpsc::UnboundedSender<Mail>,
+        mailbox: mpsc::UnboundedSender<ActorMessage>,
         id: SessionId,
     ) -> Self {
         Self {
-            link: Arc::new(Link::new(id.clone(), hub.clone(), mailbox, Network(runtime.models.network()))),
+            link: Arc::new(Link::new(id.clone(), hub.clone(), mailbox, runtime.clone())),
             runtime: runtime.clone(),
             id,
+            sources: Sources::default(),
+            turn: Mutex::default(),
             host: AsyncMutex::default(),
             current: Mutex::default(),
             release: Notify::new(),
@@ -78,12 +89,13 @@ impl SessionMcp {
     /// Starts servers that are not connected, and waits for them. Reads lists of tools again that have changed. Returns
     /// whether there is any server.
     ///
-    /// The user's file is read in the first round of a turn only: sessions without servers must not pay for it in all others.
-    pub(crate) async fn ready(&self, settings: &Settings, cwd: PathBuf, is_first_round: bool) -> bool {
-        if !is_first_round && self.current().is_none() {
+    /// Declarations are read when a turn begins: what the user adds in the meantime is used by the next prompt, and
+    /// sessions without servers do not pay for it in every round.
+    pub(crate) async fn ready(&self, settings: &Settings, cwd: PathBuf, begins_turn: bool) -> bool {
+        if !begins_turn && self.current().is_none() {
             return false;
         }
-        let Some(host) = self.host(settings, cwd).await else { return false };
+        let Some(host) = self.host(settings, cwd, begins_turn).await else { return false };
         host.start();
         tokio::select! {
             () = host.settle() => {}
@@ -91,6 +103,14 @@ impl SessionMcp {
         }
         host.refresh().await;
         true
+    }
+
+    /// Whether a turn has just begun, as far as servers know. Later calls for the same turn return false.
+    pub(crate) fn begins(&self, turn: &str) -> bool {
+        let mut last = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let begins = *last != turn;
+        turn.clone_into(&mut last);
+        begins
     }
 
     /// Shows clients the state of all servers, at the start of a turn.
@@ -111,37 +131,57 @@ impl SessionMcp {
         }
     }
 
-    /// Returns the servers that the session uses now, with those of its settings. None if there are none.
-    async fn host(&self, settings: &Settings, cwd: PathBuf) -> Option<Arc<Host>> {
+    /// Returns the servers that the session uses now; none if there are none. Declarations of the user and of the
+    /// workspace are read again if they have to be `fresh`, or have not been read yet.
+    async fn host(&self, settings: &Settings, cwd: PathBuf, fresh: bool) -> Option<Arc<Host>> {
         let mut slot = self.host.lock().await;
-        self.link.elicits.store(settings.elicitation, Ordering::Relaxed);
-        let mut wanted = wanted(settings);
-        match &*slot {
-            Some(host) => {
-                let replaced = host.add(wanted);
-                futures_util::future::join_all(replaced.iter().map(|server| server.end())).await;
-            }
-            None => {
-                let user = &self.runtime.user_servers;
-                for (name, server) in user.for_sessions().await {
-                    wanted.entry(name).or_insert(server);
-                }
-                if wanted.is_empty() && settings.disabled_mcp_servers.is_empty() {
-                    return None;
-                }
-                let mut disabled: BTreeSet<String> =
-                    user.disabled(&self.runtime.preferences).await.unwrap_or_default();
-                disabled.retain(|name| wanted.contains_key(name));
-                disabled.extend(settings.disabled_mcp_servers.iter().cloned());
-                // Before a process carries the tag: a killed server's successor ends what it finds there.
-                let (ledger, tag) = (self.runtime.ledger.clone(), self.tag.clone());
-                drop(tokio::task::spawn_blocking(move || ledger.note(&tag)).await);
-                let host = Arc::new(Host::new(self.options(cwd), wanted, disabled));
-                *self.lock() = Some(host.clone());
-                *slot = Some(host);
-            }
+        // A client of any door may answer a form, where questions may wait.
+        self.link.elicits.store(settings.elicitation || settings.questions, Ordering::Relaxed);
+        if fresh || slot.is_none() {
+            let ambient = self.sources.ambient(&self.runtime, settings, &cwd).await;
+            self.sources.set_ambient(ambient);
         }
-        slot.clone()
+        let wanted = self.sources.merged(settings);
+        if let Some(host) = &*slot {
+            host.replace(wanted).await;
+            return Some(host.clone());
+        }
+        if wanted.is_empty() && settings.disabled_mcp_servers.is_empty() {
+            return None;
+        }
+        let user = &self.runtime.user_servers;
+        let mut disabled: BTreeSet<String> =
+            user.disabled(&self.runtime.preferences).await.unwrap_or_default();
+        disabled.retain(|name| wanted.contains_key(name));
+        disabled.extend(settings.disabled_mcp_servers.iter().cloned());
+        let host = self.new_host(cwd, wanted, disabled).await;
+        *slot = Some(host.clone());
+        Some(host)
+    }
+
+    /// Creates the host of a session without declarations.
+    async fn create_host(&self, cwd: PathBuf) -> Arc<Host> {
+        let mut slot = self.host.lock().await;
+        if let Some(host) = &*slot {
+            return host.clone();
+        }
+        let host = self.new_host(cwd, BTreeMap::new(), BTreeSet::new()).await;
+        *slot = Some(host.clone());
+        host
+    }
+
+    async fn new_host(
+        &self,
+        cwd: PathBuf,
+        wanted: BTreeMap<String, Chosen>,
+        disabled: BTreeSet<String>,
+    ) -> Arc<Host> {
+        // Before a process carries the tag: a killed server's successor ends what it finds there.
+        let (ledger, tag) = (self.runtime.ledger.clone(), self.tag.clone());
+        drop(tokio::task::spawn_blocking(move || ledger.note(&tag)).await);
+        let host = Arc::new(Host::new(self.options(cwd), wanted, disabled));
+        *self.lock() = Some(host.clone());
+        host
     }
 
     fn options(&self, cwd: PathBuf) -> HostOptions {
@@ -149,9 +189,11 @@ impl SessionMcp {
             client: self.link.clone(),
             http: Arc::new(Network(self.runtime.models.network())),
             ledger: self.runtime.ledger.clone(),
+            tasks: self.runtime.tasks.clone(),
             environment: self.runtime.options.environment.clone(),
             cwd,
             session: self.id.to_string(),
+            pool: self.runtime.shared_servers.clone(),
             tag: self.tag.clone(),
         }
     }
@@ -163,24 +205,6 @@ impl SessionMcp {
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Host>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Returns the servers of the session's clients, and of the agent that was selected.
-fn wanted(settings: &Settings) -> Servers {
-    let mut wanted = parsed(&settings.mcp_servers);
-    let agent = settings.agent_in_charge().and_then(|agent| agent.mcp_servers.as_ref());
-    if let Some(servers) = agent.and_then(|servers| servers.parse::<BTreeMap<String, Json>>().ok()) {
-        wanted.extend(parsed(&servers));
-    }
-    wanted
-}
-
-fn parsed(servers: &BTreeMap<String, Json>) -> Servers {
-    let parse = |(name, config): (&String, &Json)| {
-        let value = config.parse().unwrap_or(Value::Null);
-        (name.clone(), ServerConfig::parse(name, &value))
-    };
-    servers.iter().map(parse).collect()
 }
 
 /// Shows an ephemeral event whose type has no struct of its own.

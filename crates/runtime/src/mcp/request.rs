@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use baton_mcp::{Call, CallError, Host, Listed, Server, ServerConfig, Status, contents};
+use baton_mcp::{
+    AuthReason, Call, CallError, Host, Listed, Protected, Server, ServerConfig, Status, contents,
+};
 use baton_protocol::{Json, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::SessionMcp;
+use super::overview::overview;
 use crate::session::Settings;
 
 /// A request about the MCP servers of a session.
@@ -23,6 +26,8 @@ pub enum McpRequest {
     List,
     /// Lists the servers without starting any.
     ListConfigured,
+    /// Describes the servers with their tools, as [`ServerOverview`](super::ServerOverview)s. Starts them and waits for them if asked to.
+    Overview { start: bool },
     /// Lists the tools of a connected server, as it describes them.
     ListTools { server: String },
     /// Uses a server again.
@@ -56,8 +61,16 @@ pub enum McpRequest {
     /// Has the session's model answer a server's request, which a client approves by this. Served by the work of the
     /// session.
     Sample { request: Json },
-    /// Checks whether a server can be logged in to.
-    Login { server: String },
+    /// Has the session's model answer a pending request of a server. Served by the work of the session.
+    ApproveSampling { request: String },
+    /// Prepares a login at a server and returns its link; without one if a token works. The browser returns to `redirect`.
+    Login { server: String, redirect: Option<String>, again: bool },
+    /// Finishes a login with what a person pasted.
+    FinishLogin { server: String, pasted: String },
+    /// A login at a server has ended with a token.
+    LoggedIn { server: String },
+    /// Forgets the token of a server.
+    Logout { server: String },
 }
 
 impl SessionMcp {
@@ -84,13 +97,34 @@ impl SessionMcp {
             McpRequest::MoveLoadingToBackground => return Ok(self.move_to_background()),
             _ => {}
         }
-        let host = self.host(settings, cwd).await;
-        match (request, host) {
+        let is_fresh = matches!(
+            request,
+            McpRequest::List
+                | McpRequest::ListConfigured
+                | McpRequest::Overview { .. }
+                | McpRequest::Reload
+                | McpRequest::Enable { .. }
+                | McpRequest::Start { .. }
+        );
+        let mut host = self.host(settings, cwd.clone(), is_fresh).await;
+        if host.is_none() && matches!(request, McpRequest::Start { config: Some(_), .. }) {
+            host = Some(self.create_host(cwd).await);
+        }
+        let served = match (request, host) {
             (McpRequest::Start { server, config, restart }, host) => {
                 start(host.as_deref(), &server, config.as_ref(), restart).await
             }
             (request, Some(host)) => self.serve_with(&host, request).await,
             (request, None) => without_host(&request),
+        };
+        // What servers say may contain what they were configured with.
+        let secrets = &self.runtime.secrets;
+        match served {
+            Ok(mut reply) => {
+                secrets.hide_in_value(&mut reply);
+                Ok(reply)
+            }
+            Err(message) => Err(secrets.hide_in(&message)),
         }
     }
 
@@ -102,6 +136,13 @@ impl SessionMcp {
                 Ok(list(host))
             }
             McpRequest::ListConfigured => Ok(configured(host)),
+            McpRequest::Overview { start } => {
+                if start {
+                    host.start();
+                    host.settle().await;
+                }
+                Ok(json!(overview(host)))
+            }
             McpRequest::ListTools { server } => {
                 let tools = connected(host, &server)?.tools();
                 Ok(json!({ "tools": tools.iter().map(|tool| &tool.raw).collect::<Vec<_>>() }))
@@ -137,15 +178,60 @@ impl SessionMcp {
                 self.call_for_app(host, &server, &tool, &arguments).await
             }
             McpRequest::Diagnose { server } => Ok(diagnosis(host.server(&server).as_deref())),
-            McpRequest::Login { server } => login(host, &server),
+            McpRequest::Login { server, redirect, again } => self.login(host, &server, redirect, again).await,
+            McpRequest::FinishLogin { server, pasted } => {
+                protected(host, &server)?;
+                self.runtime.logins.finish_pasted(Some(&self.id), &server, &pasted).await?;
+                self.logged_in(host, &server).await
+            }
+            McpRequest::LoggedIn { server } => self.logged_in(host, &server).await,
+            McpRequest::Logout { server } => {
+                let known = host.server(&server).ok_or_else(|| not_configured(&server))?;
+                let forgotten = self.runtime.logins.forget(&protected(host, &server)?).await?;
+                known.log_out().await;
+                Ok(json!({ "loggedOut": forgotten }))
+            }
             // Served without a host.
             McpRequest::Start { .. }
             | McpRequest::MoveLoadingToBackground
             | McpRequest::AppContext { .. }
             | McpRequest::Authorizes { .. }
             | McpRequest::Sample { .. }
+            | McpRequest::ApproveSampling { .. }
             | McpRequest::Answer { .. } => Ok(Value::Null),
         }
+    }
+
+    /// Prepares a login. One that is not needed connects the server instead.
+    async fn login(
+        &self,
+        host: &Host,
+        server: &str,
+        redirect: Option<String>,
+        again: bool,
+    ) -> Result<Value, String> {
+        let protected = protected(host, server)?;
+        if !again && self.runtime.logins.known(&protected).await.is_some() {
+            host.start_one(server, None, false).await;
+            if host.server(server).is_some_and(|server| server.status() == Status::Connected) {
+                return Ok(json!({}));
+            }
+        }
+        let challenge = self.link.challenge(server);
+        let request = self.link.request_login(&protected, AuthReason::Initial).await?;
+        let link = self.runtime.logins.prepare(Some(&self.id), &protected, challenge, redirect).await?;
+        Ok(json!({ "authorizationUrl": link.url, "redirectUri": link.redirect, "requestId": request }))
+    }
+
+    /// Connects a server after a login, and closes the request for it.
+    async fn logged_in(&self, host: &Host, server: &str) -> Result<Value, String> {
+        self.link.logged_in(&protected(host, server)?).await;
+        if let Some(known) = host.server(server) {
+            known.forget_token();
+        }
+        host.start_one(server, None, true).await;
+        let status = host.server(server).map(|server| server.status());
+        Ok(json!({ "status": status.as_ref().map(Status::as_str) }))
     }
 
     async fn call_for_app(
@@ -208,6 +294,7 @@ fn without_host(request: &McpRequest) -> Result<Value, String> {
     match request {
         McpRequest::List => Ok(json!({ "servers": [], "host": host_view(&[]) })),
         McpRequest::ListConfigured => Ok(json!({ "servers": [] })),
+        McpRequest::Overview { .. } => Ok(json!([])),
         McpRequest::ListTools { server } => Err(format!("MCP server \"{server}\" is not connected")),
         McpRequest::Enable { .. } | McpRequest::Disable { .. } => Err("No MCP host initialized".into()),
         McpRequest::Reload => Err("MCP config reload not available".into()),
@@ -217,7 +304,9 @@ fn without_host(request: &McpRequest) -> Result<Value, String> {
             Err(format!("MCP server not connected: {server}"))
         }
         McpRequest::Diagnose { .. } => Ok(diagnosis(None)),
-        McpRequest::Login { .. } => Err("MCP host is not available".into()),
+        McpRequest::Login { .. } | McpRequest::FinishLogin { .. } | McpRequest::Logout { .. } => {
+            Err("MCP host is not available".into())
+        }
         _ => Ok(Value::Null),
     }
 }
@@ -240,16 +329,14 @@ async fn start(
     }
 }
 
-fn login(host: &Host, server: &str) -> Result<Value, String> {
+/// Returns a remote server, as far as its authorization is concerned.
+fn protected(host: &Host, server: &str) -> Result<Protected, String> {
     let known = host.server(server).ok_or_else(|| not_configured(server))?;
-    match known.config().map(ServerConfig::transport) {
-        Some("http" | "sse") => {
-            Err("This server has no login of its own yet; supply a token through the client".into())
-        }
-        _ => Err(format!(
+    known.protected().ok_or_else(|| {
+        format!(
             "MCP server '{server}' is not a remote server — OAuth login is only supported for HTTP/SSE transports"
-        )),
-    }
+        )
+    })
 }
 
 fn not_configured(server: &str) -> String {

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::ask::{Ask, Inspect};
 use super::failure::Failure;
 use super::hub::{Hub, Port};
-use super::mail::{Joined, Joining, Mail};
+use super::message::{ActorMessage, JoinReply, JoinRequest};
 use super::respond::Responder;
 use super::view::View;
 
@@ -19,11 +19,11 @@ pub struct Handle {
     pub id: SessionId,
     /// Its fan-out.
     pub hub: Arc<Hub>,
-    pub(super) mailbox: mpsc::UnboundedSender<Mail>,
+    pub(super) mailbox: mpsc::UnboundedSender<ActorMessage>,
 }
 
 impl Handle {
-    pub(crate) fn new(id: SessionId, hub: Arc<Hub>, mailbox: mpsc::UnboundedSender<Mail>) -> Self {
+    pub(crate) fn new(id: SessionId, hub: Arc<Hub>, mailbox: mpsc::UnboundedSender<ActorMessage>) -> Self {
         Self { id, hub, mailbox }
     }
 
@@ -59,8 +59,8 @@ impl Handle {
             let read = |reply| A::read(reply).ok_or(Failure::Internal(id));
             respond(reply.and_then(read));
         });
-        self.mailbox.send(Mail::Ask(ask.into_message(), responder)).map_err(|unsent| {
-            if let Mail::Ask(_, responder) = unsent.0 {
+        self.mailbox.send(ActorMessage::Ask(ask.into_message(), responder)).map_err(|unsent| {
+            if let ActorMessage::Ask(_, responder) = unsent.0 {
                 responder.discard();
             }
             self.hub.gone()
@@ -84,25 +84,25 @@ impl Handle {
     ///
     /// # Errors
     /// If the session cannot be opened or written.
-    pub async fn join(&self, joining: Joining, port: Arc<dyn Port>) -> Result<Joined, Failure> {
+    pub async fn join(&self, joining: JoinRequest, port: Arc<dyn Port>) -> Result<JoinReply, Failure> {
         let (sender, receiver) = oneshot::channel();
-        self.send(Mail::Join(Box::new(joining), port, sender))?;
+        self.send(ActorMessage::Join(Box::new(joining), port, sender))?;
         receiver.await.unwrap_or_else(|_| Err(self.hub.gone()))
     }
 
     /// Detaches a client whose connection ended. Does nothing if the session has been unloaded: it has no clients then.
     pub fn leave(&self, client: ClientId) {
-        drop(self.send(Mail::Leave(client)));
+        drop(self.send(ActorMessage::Leave(client)));
     }
 
-    pub(crate) fn send(&self, mail: Mail) -> Result<(), Failure> {
-        self.mailbox.send(mail).map_err(|_| self.hub.gone())
+    pub(crate) fn send(&self, message: ActorMessage) -> Result<(), Failure> {
+        self.mailbox.send(message).map_err(|_| self.hub.gone())
     }
 
     /// Stops the actor without further writes, because the session is about to be deleted.
     pub(crate) async fn vanish(&self) {
         let (sender, receiver) = oneshot::channel();
-        if self.send(Mail::Vanish(sender)).is_ok() {
+        if self.send(ActorMessage::Vanish(sender)).is_ok() {
             drop(receiver.await);
         }
     }

@@ -13,7 +13,7 @@ use super::actor::{Loading, Mailbox};
 use super::failure::Failure;
 use super::handle::Handle;
 use super::hub::{Hub, Port};
-use super::mail::{Joined, Joining, Mail};
+use super::message::{ActorMessage, JoinReply, JoinRequest};
 use super::panics;
 use crate::Runtime;
 
@@ -65,9 +65,9 @@ impl Registry {
         &self,
         runtime: &Arc<Runtime>,
         id: &SessionId,
-        joining: Joining,
+        joining: JoinRequest,
         port: Arc<dyn Port>,
-    ) -> Result<(Handle, Joined), Failure> {
+    ) -> Result<(Handle, JoinReply), Failure> {
         let (handle, nascent) = prepare_loading(runtime, id);
         {
             let mut live = self.lock();
@@ -86,7 +86,7 @@ impl Registry {
     }
 
     /// Removes a session that has ended, unless another actor has replaced it.
-    pub(super) fn remove(&self, id: &SessionId, mailbox: &mpsc::UnboundedSender<Mail>) {
+    pub(super) fn remove(&self, id: &SessionId, mailbox: &mpsc::UnboundedSender<ActorMessage>) {
         let mut live = self.lock();
         if live.get(id).is_some_and(|handle| handle.mailbox.same_channel(mailbox)) {
             live.remove(id);
@@ -98,11 +98,11 @@ impl Registry {
     pub(super) fn try_remove(
         &self,
         id: &SessionId,
-        inbox: &mut mpsc::UnboundedReceiver<Mail>,
-    ) -> Option<Mail> {
+        inbox: &mut mpsc::UnboundedReceiver<ActorMessage>,
+    ) -> Option<ActorMessage> {
         let mut live = self.lock();
         match inbox.try_recv() {
-            Ok(mail) => Some(mail),
+            Ok(message) => Some(message),
             Err(_) => {
                 live.remove(id);
                 None
@@ -112,15 +112,21 @@ impl Registry {
 
     /// Forwards a message that reached a session while it ended: a client attaches to the next actor, everything else fails
     /// with `gone`.
-    pub(super) fn forward(&self, runtime: &Arc<Runtime>, id: &SessionId, mail: Mail, gone: Failure) {
-        match mail {
-            Mail::Work(_) | Mail::Leave(_) => {}
-            mail @ Mail::Join(..) => {
-                if let Err(error) = self.open(runtime, id).mailbox.send(mail) {
+    pub(super) fn forward(
+        &self,
+        runtime: &Arc<Runtime>,
+        id: &SessionId,
+        message: ActorMessage,
+        gone: Failure,
+    ) {
+        match message {
+            ActorMessage::Work(_) | ActorMessage::Leave(_) => {}
+            message @ ActorMessage::Join(..) => {
+                if let Err(error) = self.open(runtime, id).mailbox.send(message) {
                     error.0.refuse(gone);
                 }
             }
-            mail => mail.refuse(gone),
+            message => message.refuse(gone),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Asks that need a session's tools or model. They are served beside the session, which continues meanwhile.
 
 use baton_agent::tools::agents::{Task, TaskMode};
-use baton_core::ask::StartAgent;
-use baton_core::policy;
-use baton_protocol::AgentId;
+use baton_core::ask::{AnswerRequest, StartAgent};
+use baton_core::{AnswerOutcome, ClientRequest, RequestAnswer, policy};
 use baton_protocol::event::ShellRun;
+use baton_protocol::{AgentId, Json, RequestId};
 use baton_providers::ModelCaller;
 use tracing::Instrument;
 
@@ -144,10 +144,30 @@ async fn mcp(scope: &WorkScope, request: McpRequest) -> Result<serde_json::Value
         {
             return Err(format!("a deny rule forbids to call {tool} of the MCP server {server}"));
         }
+        McpRequest::ApproveSampling { request } => return approve_sampling(scope, request).await,
         McpRequest::Sample { request } => return Ok(sampling::execute(scope, request).await),
         _ => {}
     }
     scope.tools.mcp().serve(&scope.settings, prompt::cwd(scope), request).await
+}
+
+/// Has the model answer a pending request of a server. The answer counts if nobody was faster.
+async fn approve_sampling(scope: &WorkScope, request: &str) -> Result<serde_json::Value, String> {
+    let id = RequestId(request.to_owned());
+    let Some(ClientRequest::Sample(_, asked)) = scope.session.live.asks.get(&id) else {
+        return Err(format!("no such pending request: {request}"));
+    };
+    let ran = sampling::execute(scope, &asked.request).await;
+    let result = ran.get("result").ok_or_else(|| {
+        let error = ran.get("error").and_then(|error| error.as_str());
+        error.unwrap_or("the model did not answer").to_owned()
+    })?;
+    let answer = Box::new(RequestAnswer::Sampling(Some(Json::from(result.clone()))));
+    let outcome = scope.handle().ask(AnswerRequest { request: id, answer }).await;
+    match outcome.map_err(|failure| failure.to_string())? {
+        AnswerOutcome::Counted => Ok(serde_json::json!({ "success": true })),
+        _ => Err("the request was already answered or withdrawn".into()),
+    }
 }
 
 async fn start_command(scope: &WorkScope, ask: crate::session::ask::StartCommand) -> Result<(), Failure> {

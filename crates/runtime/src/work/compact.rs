@@ -18,7 +18,7 @@ use tracing::Instrument;
 use super::model_call::{self, estimate_messages, token_counts};
 use super::{WorkScope, window};
 use crate::session::ask::CompactionOptions;
-use crate::session::{Compact, Failure, Mail, panics};
+use crate::session::{ActorMessage, Compact, Failure, panics};
 
 /// Minimum number of messages for an automatic compaction: a prompt, a response, a prompt.
 const MIN_MESSAGES: u64 = 3;
@@ -56,7 +56,7 @@ pub(super) fn compact_if_due(scope: &WorkScope, usage: &UsageInfo) {
     };
     // The result is not awaited; if a compaction is already running, the session ignores this one.
     let (done, _) = oneshot::channel();
-    drop(scope.mailbox.send(Mail::Compact(Box::new(Compact { start, instructions: None, done }))));
+    drop(scope.mailbox.send(ActorMessage::Compact(Box::new(Compact { start, instructions: None, done }))));
 }
 
 /// Compacts the conversation now, and waits for the result. Returns `None` if there is nothing to summarise.
@@ -78,7 +78,7 @@ pub(super) async fn compact_now(
     };
     let (done, finished) = oneshot::channel();
     let compact = Compact { start, instructions: options.custom_instructions, done };
-    handle.send(Mail::Compact(Box::new(compact)))?;
+    handle.send(ActorMessage::Compact(Box::new(compact)))?;
     let complete = finished.await.unwrap_or_else(|_| Err(Failure::NotFound(handle.id.clone())))?;
     if !complete.success {
         let error = complete.error.unwrap_or_else(|| "compaction failed".into());
@@ -104,7 +104,7 @@ pub(crate) fn compact(scope: WorkScope, start: CompactionStart, instructions: Op
         let complete = complete.unwrap_or_else(failed);
         let complete =
             CompactionComplete { trigger: start.trigger, custom_instructions: instructions, ..complete };
-        drop(scope.mailbox.send(Mail::Compacted(Box::new(complete))));
+        drop(scope.mailbox.send(ActorMessage::Compacted(Box::new(complete))));
     };
     tasks.spawn(task.in_current_span());
 }

@@ -8,7 +8,7 @@ use baton_protocol::event::{
 };
 
 use super::WorkScope;
-use crate::session::{FromWork, Mail};
+use crate::session::{ActorMessage, FromWork};
 
 /// Forwards the reports of one turn: deltas are shown as they arrive, everything else goes to the core.
 pub(super) struct ReportSink<'a> {
@@ -54,7 +54,7 @@ impl<'a> ReportSink<'a> {
             Report::Withdrawn { reference } => EngineReport::Withdrawn { reference },
             Report::Note { warning, text } => EngineReport::Note { warning, text },
         };
-        drop(self.scope.mailbox.send(Mail::Work(FromWork::Report(self.work, Box::new(report)))));
+        drop(self.scope.mailbox.send(ActorMessage::Work(FromWork::Report(self.work, Box::new(report)))));
     }
 
     fn show_text(&mut self, delta_content: String) {

@@ -12,7 +12,7 @@ use baton_protocol::tool::{BinaryResult, ToolResult};
 use baton_protocol::{Json, ToolCallId};
 use serde_json::{Map, Value, json};
 
-use super::{WorkScope, hooks};
+use super::{WorkScope, hooks, prompt};
 
 /// Bytes of parts that the history records as the server sent them.
 const RECORDED: usize = 1024 * 1024;
@@ -28,15 +28,30 @@ pub(super) fn named(scope: &WorkScope, request: &mut ToolRequest) {
     }
 }
 
-/// Describes a call for a permission request.
-pub(super) fn prepare(call: &Call, tool: &OfferedTool, arguments: &Json) -> Prepared {
+/// Describes a call for a permission request. A tool that has changed since it was last called is asked about again: a
+/// grant was given for what it was.
+pub(super) async fn prepare(
+    scope: &WorkScope,
+    call: &Call,
+    tool: &OfferedTool,
+    arguments: &Json,
+) -> Prepared {
     let mut wants = wanted(Some(&call.id), tool.server.name(), &tool.tool.name, arguments);
-    if let PermissionRequest::Mcp { tool_title, read_only, .. } = &mut wants {
+    if let PermissionRequest::Mcp { tool_title, read_only, binding, .. } = &mut wants {
+        *binding = tool.binding();
         tool_title.clone_from(&tool.tool.title);
         // A hint of a stranger: shown, and believed only where the configuration says so.
         *read_only = tool.tool.read_only_hint;
     }
-    let advice = if tool.is_trusted() { Advice::Allow } else { Advice::None };
+    let has_changed = match tool.server.config() {
+        Some(config) => scope.runtime.tool_digests.has_changed(tool.server.name(), config, &tool.tool).await,
+        None => false,
+    };
+    let advice = match (has_changed, tool.is_trusted()) {
+        (true, _) => Advice::EachTime,
+        (false, true) => Advice::Allow,
+        (false, false) => Advice::None,
+    };
     Prepared::Runnable { route: Route::BuiltIn, wants: Some(wants), advice, cwd: None, arguments: None }
 }
 
@@ -54,12 +69,26 @@ pub(super) fn wanted(
         tool_title: tool.to_owned(),
         args: Some(arguments.clone()),
         read_only: false,
+        binding: None,
     }
+}
+
+/// Finds the tool of a call. Starts the servers if a call that was approved before a restart needs them. `None` if it is
+/// not the tool that the binding names.
+pub(super) async fn approved(scope: &WorkScope, name: &str, binding: &str) -> Option<OfferedTool> {
+    let mcp = scope.tools.mcp();
+    if mcp.find(name).is_none() {
+        mcp.ready(&scope.settings, prompt::cwd(scope), true).await;
+    }
+    mcp.find(name).filter(|tool| tool.binding().as_deref() == Some(binding))
 }
 
 /// Calls a tool.
 pub(super) async fn run(scope: &WorkScope, call: &Call, tool: &OfferedTool, arguments: &Json) -> ToolResult {
     let (server, name) = (tool.server.name(), &tool.tool.name);
+    if let Some(config) = tool.server.config() {
+        scope.runtime.tool_digests.remember(server, config, &tool.tool).await;
+    }
     let input = json!({
         "serverName": server,
         "toolName": name,
@@ -73,8 +102,10 @@ pub(super) async fn run(scope: &WorkScope, call: &Call, tool: &OfferedTool, argu
     };
     let (hub, cancel, id, agent) =
         (scope.hub.clone(), scope.cancel.clone(), call.id.clone(), scope.agent.clone());
+    let runtime = scope.runtime.clone();
     let show = move |progress: Progress| {
-        let shown = ToolProgress { tool_call_id: id.clone(), progress_message: described(&progress) };
+        let progress_message = runtime.secrets.hide_in(&described(&progress));
+        let shown = ToolProgress { tool_call_id: id.clone(), progress_message };
         hub.show_for(agent.as_ref(), [shown.into()], &cancel);
     };
     let request = baton_mcp::Call {

@@ -55,7 +55,7 @@ pub use self::window::{CountedMessage, Window};
 use crate::Runtime;
 use crate::session::actor::transcript::Conversation;
 use crate::session::ask::Close;
-use crate::session::{FromWork, Handle, Hub, Mail, Respond, Settings, panics};
+use crate::session::{ActorMessage, FromWork, Handle, Hub, Respond, Settings, panics};
 
 /// State and handles of a session that its work uses: copies, so that the session cannot change under it.
 pub(crate) struct WorkScope {
@@ -63,7 +63,7 @@ pub(crate) struct WorkScope {
     pub(crate) session: Session,
     pub(crate) settings: Arc<Settings>,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) mailbox: mpsc::UnboundedSender<Mail>,
+    pub(crate) mailbox: mpsc::UnboundedSender<ActorMessage>,
     pub(crate) conversation: Conversation,
     pub(crate) tools: Arc<SessionTools>,
     pub(crate) engine: Arc<SessionEngine>,
@@ -100,12 +100,12 @@ impl WorkScope {
 
     /// Records an event in the history of a conversation: the main one, or a sub-agent's.
     fn note_for(&self, agent: Option<AgentId>, body: impl Into<Body>) {
-        drop(self.mailbox.send(Mail::Work(FromWork::Note(agent, Box::new(body.into())))));
+        drop(self.mailbox.send(ActorMessage::Work(FromWork::Note(agent, Box::new(body.into())))));
     }
 }
 
 /// Starts work in a tracked task and the current span; the result goes to `mailbox`.
-pub(crate) fn spawn(scope: WorkScope, mailbox: mpsc::UnboundedSender<Mail>, id: WorkId, work: Work) {
+pub(crate) fn spawn(scope: WorkScope, mailbox: mpsc::UnboundedSender<ActorMessage>, id: WorkId, work: Work) {
     let tasks = scope.runtime.tasks.clone();
     let task = async move {
         let cancel = scope.cancel.clone();
@@ -126,7 +126,7 @@ pub(crate) fn spawn(scope: WorkScope, mailbox: mpsc::UnboundedSender<Mail>, id: 
             tracing::error!(panic = panics::text(&*panic), "work panicked; it counts as failed");
             failed
         });
-        drop(mailbox.send(Mail::Work(FromWork::Finished(id, Box::new(result)))));
+        drop(mailbox.send(ActorMessage::Work(FromWork::Finished(id, Box::new(result)))));
     };
     tasks.spawn(task.in_current_span());
 }
@@ -154,7 +154,7 @@ async fn perform(scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
         }
         Work::Ask { .. } => model_call::call(&scope).await,
         Work::PrepareCall { call } => WorkResult::PrepareCall(tools::prepare(&scope, &call).await),
-        Work::RunTool { call } => tools::run(&scope, &call).await,
+        Work::RunTool { call, binding } => tools::run(&scope, &call, binding.as_deref()).await,
         Work::FinishCall { call, result, .. } => {
             WorkResult::RunTool(tools::finish(&scope, &call, result).await)
         }

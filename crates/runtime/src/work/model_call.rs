@@ -39,9 +39,9 @@ pub(super) async fn call(scope: &WorkScope) -> WorkResult {
         Ok(chosen) => chosen,
         Err(error) => return model_failure::result(scope, &error, None).await,
     };
-    let first = is_first_round(scope);
+    let begins = begins_turn(scope);
     skills::ready(scope).await;
-    if scope.tools.mcp().ready(&scope.settings, prompt::cwd(scope), first).await && first {
+    if scope.tools.mcp().ready(&scope.settings, prompt::cwd(scope), begins).await && begins {
         scope.tools.mcp().show_loaded(scope.session.durable.facts.model.as_deref());
     }
     let request = request(scope, &chosen).await;
@@ -141,6 +141,12 @@ fn usage_info(request: &Request, chosen: &ChosenModel, scope: &WorkScope) -> Usa
 /// Whether the model is called for the first time in the turn.
 fn is_first_round(scope: &WorkScope) -> bool {
     scope.session.durable.turn.as_ref().is_some_and(|turn| turn.rounds_of(scope.agent.as_ref()) <= 1)
+}
+
+/// Whether the main conversation calls the model for the first time in the turn, also after a question about trust.
+fn begins_turn(scope: &WorkScope) -> bool {
+    let turn = scope.session.durable.turn.as_ref().filter(|_| scope.agent.is_none());
+    turn.is_some_and(|turn| scope.tools.mcp().begins(&turn.interaction))
 }
 
 /// Estimates the tokens of messages.

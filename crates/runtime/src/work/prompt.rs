@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use baton_agent::blocking;
 use baton_agent::prompt::instructions::{self, Instruction};
-use baton_agent::prompt::system::{Surroundings, SystemPrompt};
+use baton_agent::prompt::system::{PromptContext, SystemPrompt};
 use baton_agent::prompt::user;
 use baton_core::PreparedPrompt;
 use baton_protocol::agent::SessionLimits;
@@ -73,6 +73,7 @@ pub(super) async fn prepare(scope: &WorkScope, id: PromptId, tools_gone: &[Strin
             .collect(),
         system: changed.then_some(system),
         engine: None,
+        trust: scope.tools.mcp().trust_question(&scope.settings, &cwd(scope)).await.map(Box::new),
     }
 }
 
@@ -113,8 +114,8 @@ pub(super) fn cwd(scope: &WorkScope) -> PathBuf {
 /// Returns the system prompt for a mode, with the sections that a client rewrites.
 pub(super) async fn system_text(scope: &WorkScope, mode: AgentMode) -> String {
     let tools = scope.tools_in_mode(mode).into_iter().map(|tool| tool.name).collect();
-    let surroundings = Surroundings { mode, ..surroundings(scope, tools).await };
-    let mut prompt = SystemPrompt::new(&surroundings, scope.settings.system_message.as_ref());
+    let prompt_context = PromptContext { mode, ..prompt_context(scope, tools).await };
+    let mut prompt = SystemPrompt::new(&prompt_context, scope.settings.system_message.as_ref());
     let sections = prompt.to_transform();
     if !sections.is_empty() {
         prompt.transformed(hooks::transform(scope, sections).await);
@@ -139,7 +140,7 @@ async fn instructions_in(
 }
 
 /// Collects what the system prompt says about the session: directory, tools, instructions, mode.
-pub(super) async fn surroundings(scope: &WorkScope, tools: Vec<String>) -> Surroundings {
+pub(super) async fn prompt_context(scope: &WorkScope, tools: Vec<String>) -> PromptContext {
     let context = scope.session.durable.facts.context.clone();
     let further = scope.settings.instruction_directories.clone();
     let home = scope.settings.config_discovery.then(|| scope.runtime.options.home.clone());
@@ -158,7 +159,7 @@ pub(super) async fn surroundings(scope: &WorkScope, tools: Vec<String>) -> Surro
             Some(skills::with_skills(scope, &agent.prompt, names, known).await)
         }
     };
-    Surroundings {
+    PromptContext {
         cwd: facts.context.cwd.clone(),
         git_root: facts.context.git_root.clone(),
         os: std::env::consts::OS.to_owned(),

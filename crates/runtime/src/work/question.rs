@@ -3,7 +3,7 @@
 use baton_core::ask::AnswerRequest;
 use baton_core::{CallStage, RequestAnswer, WorkResult};
 use baton_protocol::event::{ProposedPlan, Question, SwitchAnswer, UserQuestion};
-use baton_protocol::{ClientId, Json, RequestId};
+use baton_protocol::{Author, ClientId, Json, RequestId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub(super) async fn deliver(scope: &WorkScope, client: ClientId, request: &Reque
         return WorkResult::Undelivered;
     };
     let answer = match port.call(question.method, question.params).await {
-        Ok(answer) => (question.read)(&answer).unwrap_or_else(|error| {
+        Ok(answer) => (question.read)(&answer, Author::sdk(client)).unwrap_or_else(|error| {
             tracing::warn!(%client, %error, "client sent a malformed answer to a question");
             RequestAnswer::NoUser
         }),
@@ -50,7 +50,7 @@ impl From<UserInput> for RequestAnswer {
 struct QuestionCall {
     method: &'static str,
     params: Value,
-    read: fn(&Json) -> Result<RequestAnswer, serde_json::Error>,
+    read: fn(&Json, Author) -> Result<RequestAnswer, serde_json::Error>,
 }
 
 impl QuestionCall {
@@ -76,7 +76,7 @@ impl QuestionCall {
         Self {
             method: "userInput.request",
             params,
-            read: |json| json.parse::<UserInput>().map(RequestAnswer::from),
+            read: |json, _| json.parse::<UserInput>().map(RequestAnswer::from),
         }
     }
 
@@ -84,7 +84,8 @@ impl QuestionCall {
     fn plan(scope: &WorkScope, plan: &ProposedPlan) -> Self {
         let mut params = json!(plan);
         params["sessionId"] = json!(scope.session.id);
-        Self { method: "exitPlanMode.request", params, read: |json| json.parse().map(RequestAnswer::Plan) }
+        let read = |json: &Json, by| json.parse().map(|answer| RequestAnswer::Plan(answer, by));
+        Self { method: "exitPlanMode.request", params, read }
     }
 
     /// Asks whether a fallback model may continue the turn.
@@ -102,7 +103,7 @@ impl QuestionCall {
             params["retryAfterSeconds"] = json!(seconds);
         }
         let read =
-            |json: &Json| json.parse::<SwitchReply>().map(|reply| RequestAnswer::Switch(reply.response));
+            |json: &Json, _| json.parse::<SwitchReply>().map(|reply| RequestAnswer::Switch(reply.response));
         (offer.request_id == *request).then_some(Self { method: "autoModeSwitch.request", params, read })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use baton_engines::{Engine, Outcome, Report, ResumeToken, Thread, ThreadSpec};
+use baton_engines::{Engine, EngineThread, Outcome, Report, ResumeToken, ThreadSpec};
 use baton_protocol::engine::EngineControl;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -32,7 +32,7 @@ pub(crate) struct SessionEngine {
 /// A conversation with a program, and the settings it was opened with.
 struct OpenThread {
     settings: EngineSettings,
-    thread: Box<dyn Thread>,
+    thread: Box<dyn EngineThread>,
 }
 
 /// Settings of a conversation with a program. When they change, the conversation is closed, and resumed with the new ones.

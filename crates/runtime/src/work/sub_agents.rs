@@ -44,7 +44,7 @@ pub(super) async fn delegation(scope: &WorkScope, task: Task, kind: &AgentKind) 
 async fn system_text(scope: &WorkScope, kind: &AgentKind) -> String {
     let tools = scope.sub_agent_tools(kind).into_iter().map(|tool| tool.name).collect();
     let own = skills::with_skills(scope, &kind.prompt, &kind.skills, None).await;
-    system::of_sub_agent(&own, &prompt::surroundings(scope, tools).await)
+    system::of_sub_agent(&own, &prompt::prompt_context(scope, tools).await)
 }
 
 /// Prepares a call of `read_agent`, which may have to wait until the sub-agent ends.

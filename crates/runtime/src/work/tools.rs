@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use baton_agent::blocking;
-use baton_agent::tools::shell::{self, Surroundings};
+use baton_agent::tools::shell::{self, LineContext};
 use baton_agent::tools::{
     self, Tool, ToolContext, agents, ask_user, exit_plan_mode, report_intent, skill, spill,
 };
@@ -75,7 +75,7 @@ async fn plan(scope: &WorkScope, call: &Call, arguments: &Json) -> Prepared {
     if scope.tools.toolbox().get(&call.tool).is_none()
         && let Some(tool) = scope.tools.mcp().find(&call.tool)
     {
-        return mcp_calls::prepare(call, &tool, arguments);
+        return mcp_calls::prepare(scope, call, &tool, arguments).await;
     }
     match call.tool.as_str() {
         ask_user::NAME => match ask_user::Question::read(arguments) {
@@ -133,7 +133,7 @@ pub(super) async fn inspected(scope: &WorkScope, wants: PermissionRequest, cwd: 
         return wants;
     }
     let options = &scope.runtime.options;
-    let around = Surroundings {
+    let around = LineContext {
         cwd: cwd.to_owned(),
         home: options.home.clone(),
         workspace: scope.tools.files().path().to_owned(),
@@ -178,11 +178,20 @@ fn unknown_tool(name: &str, available: &[ToolSpec]) -> ToolResult {
     ToolResult { error: Some(format!("Tool '{name}' does not exist.")), ..ToolResult::failure(text) }
 }
 
-/// Runs a built-in tool.
-pub(super) async fn run(scope: &WorkScope, key: &CallKey) -> WorkResult {
+/// Runs a built-in tool, or a tool of an MCP server that is bound to what was approved.
+pub(super) async fn run(scope: &WorkScope, key: &CallKey, binding: Option<&str>) -> WorkResult {
     let Some(call) = find(scope, key) else { return WorkResult::RunTool(tools::interrupted()) };
     let arguments = call.arguments.clone().unwrap_or_else(Json::empty_object);
+    if let Some(binding) = binding {
+        let Some(tool) = mcp_calls::approved(scope, &call.tool, binding).await else {
+            return WorkResult::Changed;
+        };
+        let result = mcp_calls::run(scope, &call, &tool, &arguments).await;
+        return WorkResult::RunTool(conclude(scope, &call, &arguments, result).await);
+    }
     let result = match call.tool.as_str() {
+        // Not a tool for models: the call of a question that the user has answered.
+        baton_core::TRUST_TOOL => return WorkResult::RunTool(trust_workspace(scope, &arguments).await),
         skill::NAME => {
             let (result, loaded) = skills::run(scope, &call, &arguments).await;
             let result = conclude(scope, &call, &arguments, result).await;
@@ -202,6 +211,14 @@ pub(super) async fn run(scope: &WorkScope, key: &CallKey) -> WorkResult {
         },
     };
     WorkResult::RunTool(conclude(scope, &call, &arguments, result).await)
+}
+
+/// Stores that the user trusts files of the workspace.
+async fn trust_workspace(scope: &WorkScope, arguments: &Json) -> ToolResult {
+    match scope.tools.mcp().approve(arguments).await {
+        Ok(()) => ToolResult::success("Trusted"),
+        Err(error) => ToolResult::failure(format!("The approval was not stored: {error}")),
+    }
 }
 
 /// Runs a tool. If the session tracks files, snapshots the files that the call may change first.

@@ -2,11 +2,11 @@
 
 use baton_protocol::event::AgentMode;
 
-use super::{Surroundings, join};
+use super::{PromptContext, join};
 use crate::prompt::instructions;
 
 /// Returns the default text of a section.
-pub(super) fn text(name: &str, at: &Surroundings) -> String {
+pub(super) fn text(name: &str, at: &PromptContext) -> String {
     match name {
         "preamble" => "You are the coding agent of Baton, an agent session server. This session is driven over the GitHub \
              Copilot SDK's protocol; the people and programs attached to it see everything you do, and may answer, \
@@ -42,14 +42,14 @@ pub(super) fn text(name: &str, at: &Surroundings) -> String {
     }
 }
 
-fn custom_instructions(at: &Surroundings) -> String {
+fn custom_instructions(at: &PromptContext) -> String {
     let agent =
         at.agent.as_ref().map(|prompt| format!("<agent_instructions>\n{prompt}\n</agent_instructions>"));
     let found = instructions::render(&at.instructions);
     join(agent.iter().chain([&found]))
 }
 
-pub(super) fn environment(at: &Surroundings) -> String {
+pub(super) fn environment(at: &PromptContext) -> String {
     let git = at
         .git_root
         .as_deref()
@@ -62,7 +62,7 @@ pub(super) fn environment(at: &Surroundings) -> String {
     )
 }
 
-fn runtime(at: &Surroundings) -> String {
+fn runtime(at: &PromptContext) -> String {
     let mode = match at.mode {
         AgentMode::Plan => {
             "You are in plan mode: explore and write a plan, but change nothing until the user has approved it."

@@ -11,7 +11,7 @@ use super::instructions::{self, Instruction};
 
 /// Facts about the session that the prompt states.
 #[derive(Debug, Clone, Default)]
-pub struct Surroundings {
+pub struct PromptContext {
     /// The working directory.
     pub cwd: String,
     /// The repository that contains it.
@@ -68,10 +68,10 @@ pub enum SystemPrompt {
 impl SystemPrompt {
     /// Builds the default prompt with the client's changes, except transforms.
     #[must_use]
-    pub fn new(surroundings: &Surroundings, config: Option<&SystemMessageConfig>) -> Self {
+    pub fn new(context: &PromptContext, config: Option<&SystemMessageConfig>) -> Self {
         let appended = config.and_then(|c| c.content.clone());
         let mut sections: BTreeMap<String, String> =
-            ORDER.iter().map(|name| ((*name).to_owned(), defaults::text(name, surroundings))).collect();
+            ORDER.iter().map(|name| ((*name).to_owned(), defaults::text(name, context))).collect();
         let mut transforms = Vec::new();
         match config {
             Some(SystemMessageConfig { mode: SystemMessageMode::Replace, .. }) => {
@@ -184,7 +184,7 @@ fn join<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
 
 /// Returns the system prompt of a sub-agent: the prompt of its kind, its environment, and how it has to answer.
 #[must_use]
-pub fn of_sub_agent(prompt: &str, at: &Surroundings) -> String {
+pub fn of_sub_agent(prompt: &str, at: &PromptContext) -> String {
     let terms = "You work on behalf of another agent, and cannot ask the user. Do the task as far as it can be done. \
                  Your last message is your answer: it is all that the other agent gets, so it must be complete."
         .to_owned();
@@ -195,23 +195,23 @@ pub fn of_sub_agent(prompt: &str, at: &Surroundings) -> String {
 mod tests {
     use super::*;
 
-    fn surroundings() -> Surroundings {
-        Surroundings {
+    fn prompt_context() -> PromptContext {
+        PromptContext {
             cwd: "/work/x".into(),
             os: "Linux".into(),
             tools: vec!["bash".into()],
-            ..Surroundings::default()
+            ..PromptContext::default()
         }
     }
 
     fn prompt(json: &str) -> SystemPrompt {
         let config: SystemMessageConfig = serde_json::from_str(json).unwrap();
-        SystemPrompt::new(&surroundings(), Some(&config))
+        SystemPrompt::new(&prompt_context(), Some(&config))
     }
 
     #[test]
     fn default_prompt_states_protocol_and_environment() {
-        let text = SystemPrompt::new(&surroundings(), None).render();
+        let text = SystemPrompt::new(&prompt_context(), None).render();
         for part in [
             "GitHub",
             "Current working directory: /work/x",
@@ -224,10 +224,10 @@ mod tests {
 
     #[test]
     fn chosen_agent_extends_the_prompt_and_sub_agent_replaces_it() {
-        let chosen = Surroundings { agent: Some("You are BOTANICA.".into()), ..surroundings() };
+        let chosen = PromptContext { agent: Some("You are BOTANICA.".into()), ..prompt_context() };
         let text = SystemPrompt::new(&chosen, None).render();
         assert!(text.contains("You are BOTANICA.") && text.contains("coding agent of Baton"));
-        let text = of_sub_agent("You are BOTANICA.", &surroundings());
+        let text = of_sub_agent("You are BOTANICA.", &prompt_context());
         assert!(text.starts_with("You are BOTANICA.") && text.contains("/work/x"));
         assert!(!text.contains("coding agent of Baton"));
     }

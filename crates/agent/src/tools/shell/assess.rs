@@ -73,7 +73,7 @@ pub fn in_distrusted_repository(mut request: PermissionRequest, setting: String)
     request
 }
 
-fn warning(line: &Line) -> Option<String> {
+fn warning(line: &Line<'_>) -> Option<String> {
     let why = line.why_opaque().filter(|why| *why == Why::Character)?;
     Some(format!("Read this line with care: {}.", why.as_str()))
 }

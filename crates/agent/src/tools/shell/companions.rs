@@ -144,6 +144,7 @@ impl Tool for WriteBash {
             let request = || {
                 let input: WriteArguments = arguments::read(WRITE, arguments)?;
                 let shell = input.shell_ref.find(context)?;
+                context.services.shells.name(&context.call, &shell);
                 Ok(typing_request(context, &shell, &input.input))
             };
             request().into()
@@ -155,6 +156,15 @@ impl Tool for WriteBash {
             let write = async {
                 let input: WriteArguments = arguments::read(WRITE, arguments)?;
                 let shell = input.shell_ref.find(context)?;
+                // The id may belong to another command by now, also after a restart.
+                if !context.services.shells.is_named(&context.call, &shell) {
+                    let text = format!(
+                        "The command that this call was approved for has ended; shellId {:?} is another one now. \
+                         Call again to type into that.",
+                        shell.id
+                    );
+                    return Err(Refusal::new(text).in_short("Command has changed"));
+                }
                 for key in keys::parse(&input.input) {
                     type_key(context, &shell, key).await?;
                 }

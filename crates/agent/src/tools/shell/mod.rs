@@ -19,5 +19,5 @@ mod tests;
 pub use assess::{in_distrusted_repository, reads_repository, request as permission_request};
 pub(crate) use bash::Bash;
 pub(crate) use companions::{ListBash, ReadBash, StopBash, WriteBash};
-pub use reach::{Surroundings, with_reach, with_unknown_reach};
+pub use reach::{LineContext, with_reach, with_unknown_reach};
 pub use registry::{Background, CommandProgress, ShellSettings, Shells};

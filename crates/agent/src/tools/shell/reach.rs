@@ -27,7 +27,7 @@ const MOST_WORDS: usize = 512;
 
 /// The context in which a line would run.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct LineContext {
     /// The working directory.
     pub cwd: PathBuf,
     /// Baton's home, without links.
@@ -40,7 +40,7 @@ pub struct Surroundings {
 
 /// Adds the first guarded file that the line reaches to the paths of the request. Blocks.
 #[must_use]
-pub fn with_reach(mut request: PermissionRequest, around: &Surroundings) -> PermissionRequest {
+pub fn with_reach(mut request: PermissionRequest, around: &LineContext) -> PermissionRequest {
     if let PermissionRequest::Shell { full_command_text, possible_paths, input_to: None, .. } = &mut request
         && let Line::Commands(line) = Line::parse(full_command_text)
     {
@@ -62,19 +62,19 @@ pub fn with_unknown_reach(mut request: PermissionRequest, home: &Path) -> Permis
 }
 
 /// Returns the first guarded file that the commands of a line reach.
-fn reached(commands: &[Vec<&str>], around: &Surroundings) -> Option<PathBuf> {
+fn reached(commands: &[Vec<&str>], around: &LineContext) -> Option<PathBuf> {
     if commands.iter().map(Vec::len).sum::<usize>() > MOST_WORDS {
         return Some(around.home.clone());
     }
-    let territory = Territory {
-        cwd: around.cwd.clone(),
-        home: Some(around.home.clone()),
-        workspace: Some(beneath::resolve(&around.workspace)),
-    };
+    let workspace = beneath::resolve(&around.workspace);
+    let territory = Territory { cwd: &around.cwd, home: Some(&around.home), workspace: Some(&workspace) };
     let mut directories = vec![absolute(&around.cwd, "")];
     for words in commands {
         let search = Search::of(words);
-        if search == Search::ThroughLinks || words.iter().any(|word| is_of_another_user(word)) {
+        let has_moved = directories.len() > 1;
+        let is_unknown =
+            |word: &&str| is_of_another_user(word) || (opens_files(words) && has_unknown(word, has_moved));
+        if search == Search::ThroughLinks || words.iter().any(is_unknown) {
             return Some(around.home.clone());
         }
         let found: Vec<PathBuf> = words
@@ -118,6 +118,59 @@ fn follow(from: &Path, name: &str) -> Vec<PathBuf> {
 /// Whether a word may begin with `~user`, `~+` or `~-`, which only the shell can expand.
 fn is_of_another_user(word: &str) -> bool {
     word.strip_prefix('~').is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+}
+
+/// Whether a command may open files that its words name.
+fn opens_files(words: &[&str]) -> bool {
+    !matches!(words.first(), Some(&("echo" | "printf" | "true" | "false" | ":")))
+}
+
+/// Whether a word has a variable that the shell itself sets, so that its value is not known here: `$DIRSTACK` is a
+/// directory, and `$PWD` another one after `cd`.
+fn has_unknown(word: &str, has_moved: bool) -> bool {
+    word.split('$').skip(1).any(|rest| {
+        let rest = rest.strip_prefix('{').unwrap_or(rest);
+        let length = rest.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+        match &rest[..length] {
+            "PWD" | "OLDPWD" => has_moved,
+            name => is_set_by_the_shell(name),
+        }
+    })
+}
+
+fn is_set_by_the_shell(name: &str) -> bool {
+    name.starts_with("BASH")
+        || name.starts_with("COMP_")
+        || matches!(
+            name,
+            "DIRSTACK"
+                | "EPOCHREALTIME"
+                | "EPOCHSECONDS"
+                | "EUID"
+                | "FUNCNAME"
+                | "GROUPS"
+                | "HISTCMD"
+                | "HOSTNAME"
+                | "HOSTTYPE"
+                | "IFS"
+                | "LINENO"
+                | "MACHTYPE"
+                | "OPTARG"
+                | "OPTERR"
+                | "OPTIND"
+                | "OSTYPE"
+                | "PIPESTATUS"
+                | "PPID"
+                | "PS4"
+                | "RANDOM"
+                | "REPLY"
+                | "SECONDS"
+                | "SHELLOPTS"
+                | "SHLVL"
+                | "SRANDOM"
+                | "TERM"
+                | "UID"
+        )
 }
 
 #[expect(clippy::disallowed_methods, reason = "callers run on a blocking thread")]
@@ -171,7 +224,7 @@ impl Search {
 
 /// Returns the paths that a word can denote: the word itself and the value of an option, as they are (in quotes), and with
 /// variables and `~` expanded.
-fn readings(word: &str, around: &Surroundings) -> Vec<String> {
+fn readings(word: &str, around: &LineContext) -> Vec<String> {
     let mut names = vec![word];
     names.extend(word.split_once('=').map(|(_, value)| value));
     if let Some(letters) = word.strip_prefix('-') {
@@ -191,7 +244,7 @@ fn readings(word: &str, around: &Surroundings) -> Vec<String> {
     paths
 }
 
-fn expanded(name: &str, around: &Surroundings) -> String {
+fn expanded(name: &str, around: &LineContext) -> String {
     let mut rest = name;
     let mut text = String::new();
     if let Some(below) = rest.strip_prefix('~').filter(|below| below.is_empty() || below.starts_with('/')) {
@@ -216,8 +269,8 @@ fn expanded(name: &str, around: &Surroundings) -> String {
     text
 }
 
-fn variable(name: &str, around: &Surroundings) -> String {
-    if matches!(name, "PWD" | "OLDPWD") {
+fn variable(name: &str, around: &LineContext) -> String {
+    if name == "PWD" {
         return around.cwd.to_string_lossy().into_owned();
     }
     let found = around.environment.iter().find(|(known, _)| known == name);
@@ -245,7 +298,7 @@ mod tests {
             std::fs::create_dir(work.join(name)).unwrap();
             std::os::unix::fs::symlink(home.join("token"), work.join(name).join("x")).unwrap();
         }
-        let around = Surroundings {
+        let around = LineContext {
             cwd: work.clone(),
             home: home.clone(),
             workspace,
@@ -257,11 +310,7 @@ mod tests {
             let PermissionRequest::Shell { possible_paths, .. } = with_reach(request, &around) else {
                 panic!("{line}")
             };
-            let territory = Territory {
-                cwd: work.clone(),
-                home: Some(home.clone()),
-                workspace: Some(around.workspace.clone()),
-            };
+            let territory = Territory { cwd: &work, home: Some(&home), workspace: Some(&around.workspace) };
             let is_guarded = |path: &String| matches!(territory.read(Path::new(path)), Standing::EachTime(_));
             possible_paths.iter().any(|path| is_guarded(path) && path != "/dev/null")
         };
@@ -300,6 +349,11 @@ mod tests {
             "grep -nflinked x",
             "jq -n 'import \"settings\" as $x {search: \"/any\"}; $x'",
             "jq -nf program.jq",
+            "cd ~ && cat \"$PWD/.state/baton/token\"",
+            "cd ~ && cd / && cat \"$OLDPWD/.state/baton/token\"",
+            "cd ~ && cat \"${DIRSTACK}/.state/baton/token\"",
+            "cat \"$DIRSTACK/../user/.state/baton/token\"",
+            "cat \"$BASH_ARGV0\"",
         ] {
             assert!(reaches(line), "{line}");
         }
@@ -318,6 +372,8 @@ mod tests {
             "cat own/plan.md",
             "jq -r '.name' package.json",
             "grep -nF x a.txt",
+            "cat \"$PWD/a.txt\"",
+            "cd sub && echo \"$PWD $RANDOM\"",
         ] {
             assert!(!reaches(line), "{line}");
         }

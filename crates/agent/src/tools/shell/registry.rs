@@ -1,11 +1,12 @@
 //! The commands of one session.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use baton_process::{Ledger, end_tagged};
-use baton_protocol::Timestamp;
+use baton_protocol::{Timestamp, ToolCallId};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -17,6 +18,8 @@ use crate::tools::{Refusal, ToolContext, lock};
 const MOST_RUNNING: usize = 64;
 /// Number of ended commands whose output can still be read.
 const MOST_ENDED: usize = 32;
+/// Number of calls whose shells are remembered until they run. A call that was forgotten has to be made again.
+const MOST_NAMED: usize = 256;
 /// Longest command, in bytes: the longest single argument that Linux passes to a program.
 const LONGEST_COMMAND: usize = 128 * 1024 - 1;
 
@@ -44,6 +47,9 @@ pub struct Shells {
 struct State {
     next: u64,
     shells: Vec<Arc<Shell>>,
+    /// Shells that requests of calls named, newest last. An id can be used again for another command, which is not the one
+    /// that was approved.
+    named: VecDeque<(ToolCallId, Weak<Shell>)>,
 }
 
 /// A command, for clients.
@@ -187,6 +193,23 @@ impl Shells {
             };
             Refusal::new(format!("There is no shell with shellId {id:?}. {known}"))
         })
+    }
+
+    /// Remembers the shell that the request of a call names.
+    pub(crate) fn name(&self, call: &ToolCallId, shell: &Arc<Shell>) {
+        let mut state = lock(&self.state);
+        state.named.retain(|(named, _)| named != call);
+        state.named.push_back((call.clone(), Arc::downgrade(shell)));
+        if state.named.len() > MOST_NAMED {
+            state.named.pop_front();
+        }
+    }
+
+    /// Whether the request of a call named this shell.
+    pub(crate) fn is_named(&self, call: &ToolCallId, shell: &Arc<Shell>) -> bool {
+        let state = lock(&self.state);
+        let is_it = |named: &Weak<Shell>| std::ptr::eq(named.as_ptr(), Arc::as_ptr(shell));
+        state.named.iter().any(|(named, at)| named == call && is_it(at))
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Shell>> {

@@ -228,10 +228,10 @@ async fn input_reaches_an_async_command() {
     assert_eq!((full_command_text.as_str(), can_offer_session_approval), ("x", false));
     assert_eq!((commands.len(), input_to.as_deref()), (0, Some("0")), "typed text is no command");
 
-    let typed = bench.run(&WriteBash, json!({"shellId": 0, "input": "hello{enter}", "delay": 0.3})).await;
-    assert!(typed.text_result_for_llm.starts_with("hello\n<the command is still running"));
-    let ended = bench.run(&WriteBash, json!({"shellId": 0, "input": "bye{ctrl+d}", "delay": 20})).await;
-    assert_eq!(ended.text_result_for_llm, "bye\n<exited with exit code 0>");
+    let typed = typed(&bench, json!({"shellId": 0, "input": "hello{enter}", "delay": 0.3})).await;
+    assert!(typed.starts_with("hello\n<the command is still running"));
+    let ended = self::typed(&bench, json!({"shellId": 0, "input": "bye{ctrl+d}", "delay": 20})).await;
+    assert_eq!(ended, "bye\n<exited with exit code 0>");
 
     // Where tests run with SIGINT ignored, as in the background of a script, children inherit that. A handler, as the
     // server has one, resets it.
@@ -244,12 +244,35 @@ async fn input_reaches_an_async_command() {
         .text_result_for_llm
         .contains("up")
     {}
-    let interrupted = bench.run(&WriteBash, json!({"shellId": "s", "input": "{ctrl+c}", "delay": 20})).await;
-    assert_eq!(interrupted.text_result_for_llm, "<exited with exit code 130>");
+    let interrupted = self::typed(&bench, json!({"shellId": "s", "input": "{ctrl+c}", "delay": 20})).await;
+    assert_eq!(interrupted, "<exited with exit code 130>");
 
     bench.run(&Bash, json!({"command": "sleep 1000", "initial_wait": 0, "shellId": "q"})).await;
-    let refused = bench.run(&WriteBash, json!({"shellId": "q", "input": "x"})).await.text_result_for_llm;
+    let refused = self::typed(&bench, json!({"shellId": "q", "input": "x"})).await;
     assert!(refused.contains("takes no more input"), "{refused}");
+}
+
+/// Prepares a call of `write_bash`, as for a permission request, and runs it.
+async fn typed(bench: &Bench, arguments: serde_json::Value) -> String {
+    bench.prepare(&WriteBash, arguments.clone()).await;
+    bench.run(&WriteBash, arguments).await.text_result_for_llm
+}
+
+#[tokio::test]
+async fn typing_reaches_only_the_command_that_was_approved() {
+    let bench = Bench::new();
+    let start = |command: &str| json!({"command": command, "mode": "async", "shellId": "x"});
+    let typing = json!({"shellId": "x", "input": "rm -rf .{enter}", "delay": 0});
+    bench.run(&Bash, start("cat")).await;
+    bench.prepare(&WriteBash, typing.clone()).await;
+    bench.run(&StopBash, json!({"shellId": "x"})).await;
+    bench.run(&Bash, start("bash")).await;
+    let refused = bench.run(&WriteBash, typing.clone()).await.text_result_for_llm;
+    assert!(refused.contains("was approved for has ended"), "{refused}");
+    let untold = Bench::new();
+    untold.run(&Bash, start("cat")).await;
+    let refused = untold.run(&WriteBash, typing).await.text_result_for_llm;
+    assert!(refused.contains("was approved for has ended"), "after a restart: {refused}");
 }
 
 #[tokio::test]

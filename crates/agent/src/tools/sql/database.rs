@@ -26,6 +26,8 @@ const LARGEST_FILE: u32 = 64 * 256;
 const LARGEST_VALUE: i32 = 4 * 1024 * 1024;
 const MOST_ROWS: usize = 500;
 const MOST_STATEMENTS: usize = 1000;
+/// Rows of `todos` and of `todo_deps` that clients see.
+const MOST_TODOS: usize = 1000;
 
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS todos (
@@ -105,7 +107,8 @@ impl Database {
         Self { path, todos_changed }
     }
 
-    /// Reads the todos and their dependencies. Blocks.
+    /// Reads the first todos and dependencies. Blocks. The tables may be the model's own by now, such as a view without an
+    /// end: time, rows and sizes are limited as in its queries.
     ///
     /// # Errors
     /// When the file cannot be read, or the model has replaced these tables by others.
@@ -113,11 +116,18 @@ impl Database {
         if !self.path.exists() {
             return Ok(Default::default());
         }
-        let connection = self.open()?;
+        let mut connection = self.open()?;
+        restrict(&mut connection, CancellationToken::new(), Arc::default())?;
         let todos = connection
-            .prepare(
-                "SELECT id, title, description, status, created_at, updated_at FROM todos ORDER BY rowid",
-            )?
+            .prepare(&format!(
+                "SELECT {}, {}, {}, {}, {}, {} FROM todos NOT INDEXED LIMIT {MOST_TODOS}",
+                short("id"),
+                short("title"),
+                short("description"),
+                short("status"),
+                short("created_at"),
+                short("updated_at"),
+            ))?
             .query_map([], |row| {
                 Ok(Todo {
                     id: row.get(0)?,
@@ -130,7 +140,11 @@ impl Database {
             })?
             .collect::<rusqlite::Result<_>>()?;
         let dependencies = connection
-            .prepare("SELECT todo_id, depends_on FROM todo_deps ORDER BY rowid")?
+            .prepare(&format!(
+                "SELECT {}, {} FROM todo_deps NOT INDEXED LIMIT {MOST_TODOS}",
+                short("todo_id"),
+                short("depends_on"),
+            ))?
             .query_map([], |row| Ok(Dependency { todo_id: row.get(0)?, depends_on: row.get(1)? }))?
             .collect::<rusqlite::Result<_>>()?;
         Ok((todos, dependencies))
@@ -199,6 +213,11 @@ impl Database {
         connection.execute_batch(TABLES)?;
         Ok(connection)
     }
+}
+
+/// Returns an expression for the beginning of a column.
+fn short(column: &str) -> String {
+    format!("substr({column}, 1, 10000)")
 }
 
 /// Restricts a connection to its file, and limits time and size.

@@ -208,3 +208,16 @@ async fn concurrent_calls_are_serialised() {
     assert_eq!(*failures.lock().unwrap(), Vec::<String>::new());
     assert!(sql(&bench, "SELECT count(*) AS n FROM t").await.contains("| 16 |"));
 }
+
+#[tokio::test]
+async fn reading_todos_ends_whatever_the_model_made_of_the_table() {
+    let bench = Bench::new();
+    let endless = "DROP TABLE todo_deps; DROP TABLE todos;
+        CREATE VIEW todos AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+        SELECT i AS id, hex(zeroblob(1000000)) AS title, i AS description, i AS status, i AS created_at,
+            i AS updated_at, i AS rowid FROM n";
+    assert!(sql(&bench, endless).await.starts_with("Executed 3"));
+    let (todos, _) = bench.context.services.database.todos().unwrap();
+    assert_eq!(todos.len(), 1000);
+    assert_eq!(todos[0].title.as_deref().map(str::len), Some(10_000));
+}

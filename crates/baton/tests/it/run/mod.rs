@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 /// Runs `baton run` on a terminal.
-fn on_terminal(program: &Program, arguments: &[&str]) -> Terminal {
+pub(crate) fn on_terminal(program: &Program, arguments: &[&str]) -> Terminal {
     Terminal::start(&program.command(&[&["run"], arguments].concat())).unwrap()
 }
 

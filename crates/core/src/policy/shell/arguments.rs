@@ -8,7 +8,7 @@ use super::catalogue::is_listed;
 use super::word::{Expansion, Word};
 
 /// Whether a program is harmless with these arguments; none if it is not a reader.
-pub(super) fn of_reader(program: &str, words: &[Word]) -> Option<bool> {
+pub(super) fn of_reader(program: &str, words: &[Word<'_>]) -> Option<bool> {
     let literal = words.iter().all(Word::is_literal);
     Some(match program {
         "echo" | "true" | "false" | ":" | "pwd" | "ls" | "cat" | "head" | "tail" | "wc" | "basename"
@@ -44,7 +44,7 @@ struct Options {
 }
 
 impl Options {
-    fn accept(&self, words: &[Word]) -> bool {
+    fn accept(&self, words: &[Word<'_>]) -> bool {
         words.iter().all(|word| self.accepts(&word.text))
     }
 
@@ -106,28 +106,28 @@ const RG: Options = Options {
 };
 
 /// Whether there is at most one file: `uniq` writes to the second. After `--` every word is a file.
-fn has_one_operand(words: &[Word]) -> bool {
+fn has_one_operand(words: &[Word<'_>]) -> bool {
     let is_option = |text: &str| text.starts_with('-') && text != "-";
     words.iter().all(|word| word.text != "--")
         && words.iter().filter(|word| !is_option(&word.text)).count() <= 1
 }
 
 /// Whether no builtin of any shell evaluates the word.
-fn is_inert(word: &Word) -> bool {
+fn is_inert(word: &Word<'_>) -> bool {
     word.expansion == Expansion::None && !word.text.contains(['[', '$', '`', '('])
 }
 
-fn is_number(word: &Word) -> bool {
+fn is_number(word: &Word<'_>) -> bool {
     word.is_literal() && !word.text.is_empty() && word.text.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Whether `test` has neither `-v` nor `-R`, which evaluate the subscript of a name.
-fn tests_harmlessly(words: &[Word]) -> bool {
+fn tests_harmlessly(words: &[Word<'_>]) -> bool {
     words.iter().all(|word| is_inert(word) && word.text != "-v" && word.text != "-R")
 }
 
 /// Whether `printf` has no `-v`, and no conversion such as `%n`, which assigns.
-fn prints_harmlessly(words: &[Word]) -> bool {
+fn prints_harmlessly(words: &[Word<'_>]) -> bool {
     let Some((format, values)) = words.split_first() else { return true };
     !format.text.starts_with('-') && is_printing(&format.text) && values.iter().all(is_inert)
 }
@@ -170,7 +170,7 @@ fn finds_harmlessly(text: &str) -> bool {
 }
 
 /// Whether `sed` only prints lines: `sed -n 5p FILE`, `sed -n 1,20p FILE`. Other scripts can write files and run commands.
-fn prints_lines(words: &[Word]) -> bool {
+fn prints_lines(words: &[Word<'_>]) -> bool {
     match words {
         [] => true,
         [quiet, script, files @ ..] => {
@@ -189,9 +189,9 @@ fn prints_lines(words: &[Word]) -> bool {
 /// Whether git changes nothing and runs nothing. `log`, `diff`, `show`, `grep` and `blame` are excluded: their options
 /// write files and run programs, and so does the configuration of a repository (`diff.external`, `textconv`,
 /// `gpg.program`).
-fn git(words: &[Word]) -> bool {
+fn git(words: &[Word<'_>]) -> bool {
     let Some((subcommand, rest)) = words.split_first() else { return false };
-    let options = match subcommand.text.as_str() {
+    let options = match &*subcommand.text {
         "status" => Options {
             short: "sbuzalmnor",
             long: "--short --branch --porcelain --long --untracked-files --ignored --show-stash",

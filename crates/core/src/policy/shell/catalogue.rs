@@ -49,41 +49,54 @@ pub(super) struct Verdict {
     pub(super) plain: bool,
 }
 
-/// Programs with subcommands, which are part of their identifiers.
-const WITH_SUBCOMMANDS: &str = "\
-    git gh cargo rustup npm pnpm yarn bun docker podman kubectl helm terraform go pip pip3 uv poetry apt \
-    apt-get brew dotnet systemctl conda bundle composer mix flutter deno just";
+/// Whether a program has subcommands, which are part of its identifier.
+fn has_subcommands(program: &str) -> bool {
+    matches!(
+        program,
+        "git"
+            | "gh"
+            | "cargo"
+            | "rustup"
+            | "npm"
+            | "pnpm"
+            | "yarn"
+            | "bun"
+            | "docker"
+            | "podman"
+            | "kubectl"
+            | "helm"
+            | "terraform"
+            | "go"
+            | "pip"
+            | "pip3"
+            | "uv"
+            | "poetry"
+            | "apt"
+            | "apt-get"
+            | "brew"
+            | "dotnet"
+            | "systemctl"
+            | "conda"
+            | "bundle"
+            | "composer"
+            | "mix"
+            | "flutter"
+            | "deno"
+            | "just"
+    )
+}
 
-/// Programs with subcommands whose `run` takes the name of a script.
-const WITH_SCRIPTS: &str = "npm pnpm yarn bun";
-
-/// Builtins that change the meaning of the rest of the line, or that evaluate their arguments.
-const SHELL_STATE: &str = "\
-    . source eval exec command builtin trap alias unalias export declare typeset local readonly set shopt \
-    setopt unsetopt enable disable hash unset read mapfile readarray let getopts pushd popd dirs umask \
-    ulimit bind complete compgen compopt return break continue shift integer float autoload zmodload emulate \
-    fc history rehash";
-
-/// Programs that run the program that their arguments name.
-const WRAPPERS: &str = "\
-    sudo doas su env xargs parallel nohup setsid timeout nice ionice stdbuf watch strace ltrace chroot flock \
-    script unshare busybox";
-
-/// Programs that run other programs, or write any content to any file.
-const RUNNERS: &str = "\
-    sh bash zsh dash ksh fish python python3 node ruby perl php lua awk gawk mawk make cmake ninja tar zip \
-    unzip rsync ssh scp sftp curl wget npx bunx uvx vi vim nvim ed ex emacs nano less more man patch split \
-    install tox pytest jest tsc gcc cc clang rustc gdb";
-
-/// Programs that change or delete the files that their arguments name, and do nothing else.
-const CHANGERS: &str = "rm rmdir unlink shred cp mv ln chmod chown chgrp truncate tee dd mkfifo mknod";
+/// Whether a program has subcommands, and its `run` takes the name of a script.
+fn has_scripts(program: &str) -> bool {
+    matches!(program, "npm" | "pnpm" | "yarn" | "bun")
+}
 
 /// Classifies a command. `moved`: whether the line may have left the working directory before it.
-pub(super) fn classify(words: &[Word], moved: bool) -> Verdict {
+pub(super) fn classify(words: &[Word<'_>], moved: bool) -> Verdict {
     let Some((program, rest)) = words.split_first() else {
         return Verdict { kind: Kind::Unknown, plain: false };
     };
-    let name = program.text.as_str();
+    let name = &*program.text;
     if matches!(name, "touch" | "mkdir") {
         return Verdict { kind: Kind::Maker, plain: program.bare };
     }
@@ -103,22 +116,41 @@ pub(super) fn classify(words: &[Word], moved: bool) -> Verdict {
 
 fn listed(name: &str) -> Kind {
     match name {
-        name if is_listed(SHELL_STATE, name) => Kind::ShellState,
-        name if is_listed(WRAPPERS, name) => Kind::Wrapper,
-        name if is_listed(CHANGERS, name) => Kind::Changer,
-        name if is_listed(RUNNERS, name) || is_listed(WITH_SUBCOMMANDS, name) => Kind::Runner,
+        // Builtins that change the meaning of the rest of the line, or that evaluate their arguments.
+        "." | "source" | "eval" | "exec" | "command" | "builtin" | "trap" | "alias" | "unalias"
+        | "export" | "declare" | "typeset" | "local" | "readonly" | "set" | "shopt" | "setopt"
+        | "unsetopt" | "enable" | "disable" | "hash" | "unset" | "read" | "mapfile" | "readarray" | "let"
+        | "getopts" | "pushd" | "popd" | "dirs" | "umask" | "ulimit" | "bind" | "complete" | "compgen"
+        | "compopt" | "return" | "break" | "continue" | "shift" | "integer" | "float" | "autoload"
+        | "zmodload" | "emulate" | "fc" | "history" | "rehash" => Kind::ShellState,
+        // Run the program that their arguments name.
+        "sudo" | "doas" | "su" | "env" | "xargs" | "parallel" | "nohup" | "setsid" | "timeout" | "nice"
+        | "ionice" | "stdbuf" | "watch" | "strace" | "ltrace" | "chroot" | "flock" | "script" | "unshare"
+        | "busybox" => Kind::Wrapper,
+        // Change or delete the files that their arguments name, and do nothing else.
+        "rm" | "rmdir" | "unlink" | "shred" | "cp" | "mv" | "ln" | "chmod" | "chown" | "chgrp"
+        | "truncate" | "tee" | "dd" | "mkfifo" | "mknod" => Kind::Changer,
+        // Run other programs, or write any content to any file.
+        "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish" | "python" | "python3" | "node" | "ruby" | "perl"
+        | "php" | "lua" | "awk" | "gawk" | "mawk" | "make" | "cmake" | "ninja" | "tar" | "zip" | "unzip"
+        | "rsync" | "ssh" | "scp" | "sftp" | "curl" | "wget" | "npx" | "bunx" | "uvx" | "vi" | "vim"
+        | "nvim" | "ed" | "ex" | "emacs" | "nano" | "less" | "more" | "man" | "patch" | "split"
+        | "install" | "tox" | "pytest" | "jest" | "tsc" | "gcc" | "cc" | "clang" | "rustc" | "gdb" => {
+            Kind::Runner
+        }
+        name if has_subcommands(name) => Kind::Runner,
         _ => Kind::Unknown,
     }
 }
 
 /// Returns the words that identify a command in a grant: the program, and its subcommand if it has one.
-pub(super) fn name(words: &[Word]) -> &[Word] {
-    let Some(program) = words.first().map(|word| word.text.as_str()) else { return words };
+pub(super) fn name<'w, 'a>(words: &'w [Word<'a>]) -> &'w [Word<'a>] {
+    let Some(program) = words.first().map(|word| &*word.text) else { return words };
     let is_part =
         |at: usize| words.get(at).is_some_and(|w| w.bare && w.is_literal() && !w.text.starts_with('-'));
-    let length = match is_listed(WITH_SUBCOMMANDS, program) && is_part(1) {
+    let length = match has_subcommands(program) && is_part(1) {
         false => 1,
-        true if words[1].text == "run" && is_listed(WITH_SCRIPTS, program) && is_part(2) => 3,
+        true if words[1].text == "run" && has_scripts(program) && is_part(2) => 3,
         true => 2,
     };
     &words[..length]

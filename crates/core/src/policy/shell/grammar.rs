@@ -14,28 +14,26 @@
 //! - `=ls` and `$x[...]` have a meaning in zsh, which some engines use.
 
 use super::Why;
-use super::catalogue::is_listed;
-use super::word::{Command, Expansion, Word};
+use super::word::{Command, Draft, Expansion, Word};
 
 /// Length of the longest line that is parsed, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// Words that are not programs in command position.
-const RESERVED: &str = "\
-    if then else elif fi do done case esac while until for select in function time coproc repeat foreach end \
-    ! [[ ]] nocorrect";
-
 /// Parses a line, or returns why it is opaque.
-pub(super) fn parse(text: &str) -> Result<Vec<Command>, Why> {
+pub(super) fn parse(text: &str) -> Result<Vec<Command<'_>>, Why> {
     if text.len() > LONGEST {
         return Err(Why::TooLong);
     }
-    if text.chars().any(is_deceptive) {
+    if !text.bytes().all(is_printable) && text.chars().any(is_deceptive) {
         return Err(Why::Character);
     }
     let mut parser = Parser { text, at: 0, moved: false, commands: Vec::new() };
     parser.list()?;
     if parser.commands.is_empty() { Err(Why::Empty) } else { Ok(parser.commands) }
+}
+
+fn is_printable(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~' | b'\t' | b'\n')
 }
 
 /// Whether a character is invisible, or displayed as something else than what the shell reads.
@@ -66,32 +64,41 @@ struct Parser<'a> {
     at: usize,
     /// Whether a command so far may have changed the directory.
     moved: bool,
-    commands: Vec<Command>,
+    commands: Vec<Command<'a>>,
 }
 
-impl Parser<'_> {
-    fn peek(&self) -> Option<char> {
-        self.text[self.at..].chars().next()
+impl<'a> Parser<'a> {
+    /// Returns the next byte. The grammar has ASCII characters only, besides those within words.
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
     }
 
+    /// Consumes a character.
     fn next(&mut self) -> Option<char> {
-        let c = self.peek()?;
+        let c = self.text[self.at..].chars().next()?;
         self.at += c.len_utf8();
         Some(c)
     }
 
     fn take(&mut self, wanted: &str) -> bool {
-        let found = self.text[self.at..].starts_with(wanted);
+        let found = self.text.as_bytes()[self.at..].starts_with(wanted.as_bytes());
         self.at += if found { wanted.len() } else { 0 };
         found
     }
 
     fn blanks(&mut self) {
-        while self.take(" ") || self.take("\t") || self.take("\\\n") {}
+        while self.skip_any(b" \t") || self.take("\\\n") {}
     }
 
     fn blank_lines(&mut self) {
-        while self.take(" ") || self.take("\t") || self.take("\n") {}
+        while self.skip_any(b" \t\n") {}
+    }
+
+    /// Consumes one of these characters.
+    fn skip_any(&mut self, wanted: &[u8]) -> bool {
+        let found = self.peek().is_some_and(|byte| wanted.contains(&byte));
+        self.at += usize::from(found);
+        found
     }
 
     fn list(&mut self) -> Result<(), Why> {
@@ -120,10 +127,10 @@ impl Parser<'_> {
             return Ok(Separator::Joins);
         }
         if self.take("|") {
-            return if self.peek() == Some('&') { Err(Why::Operator) } else { Ok(Separator::Joins) };
+            return if self.peek() == Some(b'&') { Err(Why::Operator) } else { Ok(Separator::Joins) };
         }
         if self.take(";") {
-            return if matches!(self.peek(), Some(';' | '&')) {
+            return if matches!(self.peek(), Some(b';' | b'&')) {
                 Err(Why::Operator)
             } else {
                 Ok(Separator::Ends)
@@ -138,19 +145,19 @@ impl Parser<'_> {
         loop {
             self.blanks();
             match self.peek() {
-                None | Some('\n' | ';' | '|') => break,
+                None | Some(b'\n' | b';' | b'|') => break,
                 // A redirection in bash; in a plain `sh` the end of a background command.
-                Some('&') if self.take("&>") => return Err(Why::Redirection),
-                Some('&') => break,
-                Some('<' | '>') => self.redirection()?,
-                Some('0'..='2') if matches!(self.text.as_bytes().get(self.at + 1), Some(b'<' | b'>')) => {
+                Some(b'&') if self.take("&>") => return Err(Why::Redirection),
+                Some(b'&') => break,
+                Some(b'<' | b'>') => self.redirection()?,
+                Some(b'0'..=b'2') if matches!(self.text.as_bytes().get(self.at + 1), Some(b'<' | b'>')) => {
                     self.at += 1;
                     self.redirection()?;
                 }
                 Some(_) => {
                     let (word, assignment) = self.word()?;
                     let number = word.bare && word.text.bytes().all(|b| b.is_ascii_digit());
-                    if number && matches!(self.peek(), Some('<' | '>')) {
+                    if number && matches!(self.peek(), Some(b'<' | b'>')) {
                         return Err(Why::Redirection);
                     }
                     if words.is_empty() && assignment {
@@ -178,10 +185,7 @@ impl Parser<'_> {
 
     fn redirection(&mut self) -> Result<(), Why> {
         if self.take(">&") {
-            return match self.next() {
-                Some('0'..='2') => self.delimited(),
-                _ => Err(Why::Redirection),
-            };
+            return if self.skip_any(b"012") { self.delimited() } else { Err(Why::Redirection) };
         }
         _ = self.take(">>") || self.take(">") || self.take("<");
         self.null()
@@ -189,54 +193,52 @@ impl Parser<'_> {
 
     /// Reads `/dev/null` as the target of a redirection.
     fn null(&mut self) -> Result<(), Why> {
-        while self.take(" ") || self.take("\t") {}
+        while self.skip_any(b" \t") {}
         if self.take("/dev/null") { self.delimited() } else { Err(Why::Redirection) }
     }
 
     fn delimited(&self) -> Result<(), Why> {
         match self.peek() {
-            None | Some(' ' | '\t' | '\n' | ';' | '|' | '&') => Ok(()),
+            None | Some(b' ' | b'\t' | b'\n' | b';' | b'|' | b'&') => Ok(()),
             Some(_) => Err(Why::Redirection),
         }
     }
 
     /// Reads a word. Also returns whether it is an assignment, if it precedes the program.
-    fn word(&mut self) -> Result<(Word, bool), Why> {
-        let mut word = Word { text: String::new(), bare: true, expansion: Expansion::None };
+    fn word(&mut self) -> Result<(Word<'a>, bool), Why> {
+        let mut draft = Draft::new(self.text);
         let mut assignment = false;
-        while let Some(c) = self.peek() {
-            match c {
-                ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' => break,
-                '\'' => self.single_quoted(&mut word)?,
-                '"' => self.double_quoted(&mut word)?,
-                '\\' => self.escaped(&mut word)?,
-                '$' => self.variable(&mut word, Expansion::Open)?,
-                '*' | '?' | '[' => {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' => break,
+                b'\'' => self.single_quoted(&mut draft)?,
+                b'"' => self.double_quoted(&mut draft)?,
+                b'\\' => self.escaped(&mut draft)?,
+                b'$' => self.variable(&mut draft, Expansion::Open)?,
+                b'*' | b'?' | b'[' => {
+                    draft.copy(self.at, 1);
+                    draft.expansion = Expansion::Open;
                     self.at += 1;
-                    word.text.push(c);
-                    word.expansion = Expansion::Open;
                 }
-                '=' => {
+                b'=' => {
+                    assignment |= draft.bare && is_assignable(draft.text());
+                    draft.copy(self.at, 1);
                     self.at += 1;
-                    assignment |= word.bare && is_assignable(&word.text);
-                    word.text.push('=');
                 }
-                c if is_plain(c) => {
-                    let rest = &self.text[self.at..];
-                    let run = rest.find(|c: char| !is_plain(c)).unwrap_or(rest.len());
-                    word.text.push_str(&rest[..run]);
+                byte if is_plain(byte) => {
+                    let rest = &self.text.as_bytes()[self.at..];
+                    let run = rest.iter().position(|byte| !is_plain(*byte)).unwrap_or(rest.len());
+                    draft.copy(self.at, run);
                     self.at += run;
-                    // In another locale it may contain a blank.
-                    if !rest[..run].is_ascii() {
-                        word.expansion = Expansion::Open;
-                    }
                 }
-                '`' | '(' | ')' => return Err(Why::Substitution),
-                '{' | '}' => return Err(Why::Braces),
-                '#' => return Err(Why::Comment),
+                0x80.. => self.foreign_letter(&mut draft)?,
+                b'`' | b'(' | b')' => return Err(Why::Substitution),
+                b'{' | b'}' => return Err(Why::Braces),
+                b'#' => return Err(Why::Comment),
                 _ => return Err(Why::Character),
             }
         }
+        let mut word = draft.finish();
         if word.bare && word.text == "[" {
             word.expansion = Expansion::None;
         }
@@ -246,54 +248,63 @@ impl Parser<'_> {
         Ok((word, assignment))
     }
 
-    fn single_quoted(&mut self, word: &mut Word) -> Result<(), Why> {
+    /// Reads a letter or digit that is not ASCII. In another locale it may contain a blank.
+    fn foreign_letter(&mut self, draft: &mut Draft<'a>) -> Result<(), Why> {
+        let start = self.at;
+        if !self.next().is_some_and(char::is_alphanumeric) {
+            return Err(Why::Character);
+        }
+        draft.copy(start, self.at - start);
+        draft.expansion = Expansion::Open;
+        Ok(())
+    }
+
+    fn single_quoted(&mut self, draft: &mut Draft<'a>) -> Result<(), Why> {
         self.at += 1;
-        word.bare = false;
+        draft.bare = false;
         let length = self.text[self.at..].find('\'').ok_or(Why::Incomplete)?;
-        word.text.push_str(&self.text[self.at..self.at + length]);
+        draft.copy(self.at, length);
         self.at += length + 1;
         Ok(())
     }
 
-    fn double_quoted(&mut self, word: &mut Word) -> Result<(), Why> {
+    fn double_quoted(&mut self, draft: &mut Draft<'a>) -> Result<(), Why> {
         self.at += 1;
-        word.bare = false;
+        draft.bare = false;
         let (mut escapes, mut foreign) = (false, false);
         loop {
-            match self.peek().ok_or(Why::Incomplete)? {
+            let start = self.at;
+            match self.next().ok_or(Why::Incomplete)? {
                 '"' => break,
                 '`' => return Err(Why::Substitution),
                 '\\' => {
-                    self.at += 1;
                     escapes = true;
                     match self.next().ok_or(Why::Incomplete)? {
                         '\n' => return Err(Why::Continuation),
-                        c @ ('$' | '`' | '"' | '\\') => word.text.push(c),
-                        c => word.text.extend(['\\', c]),
+                        '$' | '`' | '"' | '\\' => draft.copy(start + 1, 1),
+                        c => draft.copy(start, 1 + c.len_utf8()),
                     }
                 }
                 // A dollar sign before a blank or quote is literal, as at the end of a regular expression.
-                '$' if matches!(self.text.as_bytes().get(self.at + 1), Some(b'"' | b' ')) => {
-                    self.at += 1;
-                    word.text.push('$');
+                '$' if matches!(self.peek(), Some(b'"' | b' ')) => draft.copy(start, 1),
+                '$' => {
+                    self.at = start;
+                    self.variable(draft, Expansion::Quoted)?;
                 }
-                '$' => self.variable(word, Expansion::Quoted)?,
                 c => {
                     foreign |= !c.is_ascii();
-                    self.at += c.len_utf8();
-                    word.text.push(c);
+                    draft.copy(start, c.len_utf8());
                 }
             }
         }
-        self.at += 1;
         if escapes && foreign { Err(Why::Character) } else { Ok(()) }
     }
 
-    fn escaped(&mut self, word: &mut Word) -> Result<(), Why> {
+    fn escaped(&mut self, draft: &mut Draft<'a>) -> Result<(), Why> {
         self.at += 1;
-        word.bare = false;
+        draft.bare = false;
         match self.next() {
-            Some(c @ ' '..='~') => word.text.push(c),
+            Some(' '..='~') => draft.copy(self.at - 1, 1),
             Some('\n') => return Err(Why::Continuation),
             _ => return Err(Why::Character),
         }
@@ -301,7 +312,7 @@ impl Parser<'_> {
     }
 
     /// Reads `$NAME` or `${NAME}`.
-    fn variable(&mut self, word: &mut Word, expansion: Expansion) -> Result<(), Why> {
+    fn variable(&mut self, draft: &mut Draft<'a>, expansion: Expansion) -> Result<(), Why> {
         let start = self.at;
         self.at += 1;
         let braces = self.take("{");
@@ -313,19 +324,22 @@ impl Parser<'_> {
         self.at += name.len();
         let closed = !braces || self.take("}");
         // `$x[...]` is a subscript in other shells, and a backslash may join the name with the next line.
-        if !closed || matches!(self.peek(), Some('[' | '\\')) {
+        if !closed || matches!(self.peek(), Some(b'[' | b'\\')) {
             return Err(Why::Substitution);
         }
-        word.text.push_str(&self.text[start..self.at]);
-        word.expansion = word.expansion.max(expansion);
+        draft.copy(start, self.at - start);
+        draft.expansion = draft.expansion.max(expansion);
         Ok(())
     }
 }
 
 /// Whether a character is literal anywhere in a word.
-fn is_plain(c: char) -> bool {
-    matches!(c, 'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' | '.' | '/' | ':' | ',' | '@' | '%' | '+' | '^' | '~' | ']' | '!')
-        || (!c.is_ascii() && c.is_alphanumeric())
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'_' | b'-' | b'.' | b'/' | b':' | b',' | b'@' | b'%' | b'+' | b'^' | b'~' | b']' | b'!'
+        )
 }
 
 fn is_name(text: &str) -> bool {
@@ -339,7 +353,7 @@ fn is_assignable(text: &str) -> bool {
 }
 
 /// Whether bash never evaluates a value, whatever the attributes of the variable: `RANDOM='a[$(id)]'` runs `id`.
-fn is_plain_value(word: &Word) -> bool {
+fn is_plain_value(word: &Word<'_>) -> bool {
     word.is_literal() && !word.text.contains(['[', '$', '`', '('])
 }
 
@@ -348,13 +362,43 @@ fn is_own_home(text: &str) -> bool {
     text == "~" || text.starts_with("~/")
 }
 
+/// Whether a word is not a program in command position.
+fn is_reserved(text: &str) -> bool {
+    matches!(
+        text,
+        "if" | "then"
+            | "else"
+            | "elif"
+            | "fi"
+            | "do"
+            | "done"
+            | "case"
+            | "esac"
+            | "while"
+            | "until"
+            | "for"
+            | "select"
+            | "in"
+            | "function"
+            | "time"
+            | "coproc"
+            | "repeat"
+            | "foreach"
+            | "end"
+            | "!"
+            | "[["
+            | "]]"
+            | "nocorrect"
+    )
+}
+
 /// Refuses words that do not name a program, or that only the shell can resolve to one.
-fn check_program(word: &Word) -> Result<(), Why> {
-    let text = word.text.as_str();
+fn check_program(word: &Word<'_>) -> Result<(), Why> {
+    let text = &*word.text;
     if !word.is_literal() {
         return Err(Why::Program);
     }
-    if is_listed(RESERVED, text) {
+    if is_reserved(text) {
         return Err(Why::Keyword);
     }
     let odd = |c: char| c.is_ascii_control() || matches!(c, '[' | '$' | '`' | '(' | '{' | ' ');

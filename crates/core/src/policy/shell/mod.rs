@@ -29,26 +29,26 @@ const WIDE: &str = ":*";
 
 /// A parsed shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line {
+pub enum Line<'a> {
     /// All commands of the line are known.
-    Commands(Commands),
+    Commands(Commands<'a>),
     /// The line may run anything.
-    Opaque(Opaque),
+    Opaque(Opaque<'a>),
 }
 
 /// A line whose commands are all known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Commands {
+pub struct Commands<'a> {
     /// The line, trimmed.
-    text: String,
+    text: &'a str,
     /// At least one.
-    commands: Vec<Command>,
+    commands: Vec<Command<'a>>,
 }
 
 /// A line that could not be parsed to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opaque {
-    text: String,
+pub struct Opaque<'a> {
+    text: &'a str,
     why: Why,
 }
 
@@ -114,16 +114,16 @@ pub struct Offer {
     pub meaning: String,
 }
 
-impl Line {
+impl<'a> Line<'a> {
     /// Parses a line. Never fails: a line outside the grammar is [`Opaque`].
     #[must_use]
-    pub fn parse(text: &str) -> Self {
+    pub fn parse(text: &'a str) -> Self {
         let trimmed = trim(text);
         // An option of the shell, not a command: the line is passed to `bash -c`.
         let parsed = if text.starts_with(['-', '+']) { Err(Why::Program) } else { grammar::parse(text) };
         match parsed {
-            Ok(commands) => Self::Commands(Commands { text: trimmed.to_owned(), commands }),
-            Err(why) => Self::Opaque(Opaque { text: trimmed.to_owned(), why }),
+            Ok(commands) => Self::Commands(Commands { text: trimmed, commands }),
+            Err(why) => Self::Opaque(Opaque { text: trimmed, why }),
         }
     }
 
@@ -140,8 +140,8 @@ impl Line {
     #[must_use]
     pub fn is_named_by(&self, argument: &str) -> Match {
         match self {
-            Self::Commands(line) => naming::of_commands(&line.text, &line.commands, argument),
-            Self::Opaque(line) => naming::of_opaque(&line.text, argument),
+            Self::Commands(line) => naming::of_commands(line.text, &line.commands, argument),
+            Self::Opaque(line) => naming::of_opaque(line.text, argument),
         }
     }
 
@@ -165,6 +165,18 @@ impl Line {
         }
     }
 
+    /// Whether a grant can be offered: whether [`offers`](Self::offers) returns any.
+    #[must_use]
+    pub fn is_grantable(&self) -> bool {
+        match self {
+            Self::Commands(line) => {
+                !line.is_distrusted()
+                    && (line.is_plain() || line.has_exact_offer() || line.wide_offer().is_some())
+            }
+            Self::Opaque(_) => false,
+        }
+    }
+
     /// Returns the commands in the form for clients: the identifiers of the default offer. A line that only a grant for
     /// the exact line covers, or no grant, is one command.
     #[must_use]
@@ -172,7 +184,7 @@ impl Line {
         match self {
             Self::Commands(line) if line.is_plain() => line.identified(),
             Self::Commands(Commands { text, .. }) | Self::Opaque(Opaque { text, .. }) => {
-                vec![ShellCommand { identifier: text.clone(), read_only: self.is_read_only() }]
+                vec![ShellCommand { identifier: (*text).to_owned(), read_only: self.is_read_only() }]
             }
         }
     }
@@ -208,7 +220,7 @@ impl Line {
     }
 }
 
-impl Commands {
+impl Commands<'_> {
     /// Returns the programs of the line, as written.
     pub fn programs(&self) -> impl Iterator<Item = &str> {
         self.commands.iter().map(Command::program)
@@ -216,12 +228,12 @@ impl Commands {
 
     /// Returns the words of each command without their quotes, the program first.
     pub fn commands_in_words(&self) -> impl Iterator<Item = Vec<&str>> {
-        self.commands.iter().map(|command| command.words.iter().map(|word| word.text.as_str()).collect())
+        self.commands.iter().map(|command| command.words.iter().map(|word| &*word.text).collect())
     }
 
     /// Returns the words of the line without their quotes.
     pub fn words(&self) -> impl Iterator<Item = &str> {
-        self.commands.iter().flat_map(|command| &command.words).map(|word| word.text.as_str())
+        self.commands.iter().flat_map(|command| &command.words).map(|word| &*word.text)
     }
 
     fn is_distrusted(&self) -> bool {
@@ -260,8 +272,15 @@ impl Commands {
                 meaning: format!("{} with any plain arguments", quoted.join(", ")),
             });
         }
-        (!self.text.ends_with(WIDE))
-            .then(|| Offer { identifiers: vec![self.text.clone()], meaning: "exactly this line".to_owned() })
+        self.has_exact_offer().then(|| Offer {
+            identifiers: vec![self.text.to_owned()],
+            meaning: "exactly this line".to_owned(),
+        })
+    }
+
+    /// Whether the text of the line cannot be mistaken for a wide grant.
+    fn has_exact_offer(&self) -> bool {
+        !self.text.ends_with(WIDE)
     }
 
     fn wide_offer(&self) -> Option<Offer> {
@@ -285,7 +304,7 @@ impl Commands {
     }
 }
 
-fn is_command_covered(command: &Command, identifiers: &[&str]) -> bool {
+fn is_command_covered(command: &Command<'_>, identifiers: &[&str]) -> bool {
     if command.plain && command.is_identified_by_any(identifiers) {
         return true;
     }

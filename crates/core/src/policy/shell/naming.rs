@@ -7,7 +7,7 @@ use super::catalogue::{Kind, is_listed};
 use super::word::Command;
 use super::{Match, WIDE, trim};
 
-pub(super) fn of_commands(text: &str, commands: &[Command], argument: &str) -> Match {
+pub(super) fn of_commands(text: &str, commands: &[Command<'_>], argument: &str) -> Match {
     let Some(name) = Name::of(argument) else { return Match::Unknown };
     if trim(argument) == text || commands.iter().any(|command| name.is_of(command)) {
         Match::Yes
@@ -20,7 +20,7 @@ pub(super) fn of_commands(text: &str, commands: &[Command], argument: &str) -> M
 
 /// Whether a command may run a program that its words do not show, or help to run one. The configuration of a repository
 /// names programs for git, and a program that is copied or linked has another name afterwards.
-fn may_hide(command: &Command) -> bool {
+fn may_hide(command: &Command<'_>) -> bool {
     command.kind.can_run_others() || command.kind == Kind::Changer || base(command.program()) == "git"
 }
 
@@ -77,15 +77,15 @@ impl<'a> Name<'a> {
     }
 
     /// Whether it names a command.
-    fn is_of(&self, command: &Command) -> bool {
+    fn is_of(&self, command: &Command<'_>) -> bool {
         let wraps = command.kind == Kind::Wrapper || command.kind == Kind::ShellState || command.assigns;
         // The program that a wrapper runs follows its options, whose values look like programs.
         let starts = if wraps { command.words.len() } else { 1 };
-        (0..starts).any(|start| self.begins(command.words[start..].iter().map(|word| word.text.as_str())))
+        (0..starts).any(|start| self.begins(command.words[start..].iter().map(|word| &*word.text)))
     }
 
     /// Whether it is the same program with other arguments. Options can be written in many ways.
-    fn is_program_of(&self, command: &Command) -> bool {
+    fn is_program_of(&self, command: &Command<'_>) -> bool {
         let program =
             self.0.first().is_some_and(|program| base(command.program()).eq_ignore_ascii_case(base(program)));
         program && self.0.len() > 1

@@ -1,5 +1,7 @@
 //! Words and simple commands.
 
+use std::borrow::Cow;
+
 use super::catalogue::{self, Kind};
 
 /// How a shell expands a word.
@@ -15,15 +17,15 @@ pub(super) enum Expansion {
 
 /// One word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct Word<'a> {
     /// The word without its quotes; variables as they are written.
-    pub(super) text: String,
+    pub(super) text: Cow<'a, str>,
     /// Whether it is written without quotes and backslashes.
     pub(super) bare: bool,
     pub(super) expansion: Expansion,
 }
 
-impl Word {
+impl Word<'_> {
     /// Whether the text is exactly the argument.
     pub(super) fn is_literal(&self) -> bool {
         self.expansion == Expansion::None
@@ -35,11 +37,54 @@ impl Word {
     }
 }
 
+/// A word that is being read. Its text is a part of the line, or several parts if quotes and backslashes are between them.
+pub(super) struct Draft<'a> {
+    line: &'a str,
+    /// The text, as long as it is one part.
+    part: (usize, usize),
+    joined: Option<String>,
+    pub(super) bare: bool,
+    pub(super) expansion: Expansion,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(line: &'a str) -> Self {
+        Self { line, part: (0, 0), joined: None, bare: true, expansion: Expansion::None }
+    }
+
+    /// Adds a part of the line, from a position and with a length in bytes.
+    pub(super) fn copy(&mut self, from: usize, length: usize) {
+        let (start, end) = self.part;
+        match &mut self.joined {
+            Some(text) => text.push_str(&self.line[from..from + length]),
+            None if start == end => self.part = (from, from + length),
+            None if end == from => self.part = (start, from + length),
+            None if length == 0 => {}
+            None => self.joined = Some([&self.line[start..end], &self.line[from..from + length]].concat()),
+        }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        match &self.joined {
+            Some(text) => text,
+            None => &self.line[self.part.0..self.part.1],
+        }
+    }
+
+    pub(super) fn finish(self) -> Word<'a> {
+        let text = match self.joined {
+            Some(text) => Cow::Owned(text),
+            None => Cow::Borrowed(&self.line[self.part.0..self.part.1]),
+        };
+        Word { text, bare: self.bare, expansion: self.expansion }
+    }
+}
+
 /// One simple command: a program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Command {
+pub(super) struct Command<'a> {
     /// The program, which is literal, and its arguments.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<Word<'a>>,
     /// Whether variables are set for the program. `PATH`, `LD_PRELOAD` or `GIT_SSH_COMMAND` can change what runs.
     pub(super) assigns: bool,
     pub(super) kind: Kind,
@@ -49,9 +94,9 @@ pub(super) struct Command {
     pub(super) distrusted: bool,
 }
 
-impl Command {
+impl<'a> Command<'a> {
     /// Classifies a command. `moved`: whether the line may have changed the directory before it.
-    pub(super) fn new(words: Vec<Word>, assigns: bool, moved: bool) -> Self {
+    pub(super) fn new(words: Vec<Word<'a>>, assigns: bool, moved: bool) -> Self {
         let verdict = catalogue::classify(&words, moved);
         let open = words.iter().any(|word| word.expansion == Expansion::Open);
         let kind = if assigns { Kind::Runner } else { verdict.kind };
@@ -73,19 +118,22 @@ impl Command {
 
     /// Returns the program, as written.
     pub(super) fn program(&self) -> &str {
-        self.words.first().map_or("", |word| word.text.as_str())
+        self.words.first().map_or("", |word| &*word.text)
     }
 
     /// Returns the identifier of a grant for the command, without the suffix of a wide grant.
     pub(super) fn identifier(&self) -> String {
-        let words: Vec<&str> = catalogue::name(&self.words).iter().map(|word| word.text.as_str()).collect();
+        let words: Vec<&str> = catalogue::name(&self.words).iter().map(|word| &*word.text).collect();
         words.join(" ")
     }
 
     /// Whether one of these identifies the command.
     pub(super) fn is_identified_by_any(&self, identifiers: &[&str]) -> bool {
         let name = catalogue::name(&self.words);
-        let is_own = |identifier: &&str| identifier.split(' ').eq(name.iter().map(|word| word.text.as_str()));
+        let is_own = |identifier: &&str| match name {
+            [program] => *identifier == program.text,
+            name => identifier.split(' ').eq(name.iter().map(|word| &*word.text)),
+        };
         identifiers.iter().any(is_own)
     }
 

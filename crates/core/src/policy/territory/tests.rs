@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn territory(cwd: &str) -> Territory {
+fn territory(cwd: &str) -> Territory<'_> {
     Territory {
-        cwd: cwd.into(),
-        home: Some("/home/ann/.baton".into()),
-        workspace: Some("/home/ann/.baton/session-state/s1".into()),
+        cwd: Path::new(cwd),
+        home: Some(Path::new("/home/ann/.baton")),
+        workspace: Some(Path::new("/home/ann/.baton/session-state/s1")),
     }
 }
 
@@ -32,7 +32,7 @@ fn write_grant_covers_the_working_directory() {
         assert_eq!(at.write(Path::new(path)), expected, "{path}");
         assert_eq!(at.read(Path::new(path)), expected, "{path}");
     }
-    assert_eq!(Territory { cwd: PathBuf::new(), ..at }.write(Path::new("/etc/passwd")), Standing::Outside);
+    assert_eq!(Territory { cwd: Path::new(""), ..at }.write(Path::new("/etc/passwd")), Standing::Outside);
 }
 
 #[test]
@@ -89,6 +89,9 @@ fn implicitly_executed_files_need_approval_each_time() {
         ".envrc",
         ".vscode/tasks.json",
         ".claude/settings.json",
+        ".agents/skills/x/SKILL.md",
+        ".github/hooks/x.json",
+        ".github/skills/x/SKILL.md",
         ".mcp.json",
         ".hg/hgrc",
         ".jj/repo/config.toml",
@@ -130,7 +133,7 @@ proptest! {
             "session-state", "s1", "files", "\u{200b}", "/",
         ]), 0..8),
     ) {
-        let path = PathBuf::from(format!("/{}", parts.join("/")));
+        let path = std::path::PathBuf::from(format!("/{}", parts.join("/")));
         let at = territory("/work");
         if at.write(&path) == Standing::Covered {
             prop_assert!(path.starts_with("/work") || path.starts_with("/home/ann/.baton/session-state/s1"));

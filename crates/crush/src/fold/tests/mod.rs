@@ -265,6 +265,7 @@ fn requests_are_opened_and_closed_once() {
                 permission_request: request,
                 prompt_request: None,
                 resolved_by_hook: None,
+                requires_user: None,
             },
         );
     let mut fold = fold();

@@ -2,6 +2,7 @@
 
 mod events;
 mod grants;
+mod mcp;
 mod prompts;
 mod provider;
 mod requests;
@@ -13,10 +14,14 @@ pub(super) use self::events::{EventPage, EventsQuery, NumberedEvent};
 pub(super) use self::grants::{
     GrantView, LocationGrantView, LocationList, LocationView, RevokeQuery, SessionGrants,
 };
+pub(super) use self::mcp::{
+    McpCatalogue, McpCatalogueQuery, McpEntryView, McpListQuery, McpLog, McpPageQuery, McpPromptArguments,
+    McpResourceQuery, McpServerList, McpServerView, NewMcpServer,
+};
 pub(super) use self::prompts::{AcceptedPrompt, Cancelled, NewPrompt, PromptView, WaitQuery};
 pub(crate) use self::requests::RequestView;
 pub(super) use self::requests::{
-    Counted, Decision, RequestAnswer, RequestList, RequestOverview, SessionRequest, SwitchResponse,
+    Counted, Decision, LoginLink, RequestAnswer, RequestList, RequestOverview, SessionRequest, SwitchResponse,
 };
 pub(super) use self::sessions::{
     ListQuery, ModeName, NewSession, PermissionModeName, SessionChange, SessionList, SessionView,

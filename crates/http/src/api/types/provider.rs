@@ -92,6 +92,7 @@ impl TryFrom<Provider> for ProviderConfig {
 
     fn try_from(provider: Provider) -> Result<Self, ApiError> {
         check_base_url(&provider)?;
+        check_credentials(&provider)?;
         Ok(Self {
             kind: provider.kind,
             wire_api: provider.wire_api,
@@ -120,6 +121,20 @@ fn check_base_url(provider: &Provider) -> Result<(), ApiError> {
         Some(ProviderKind::Replay) => invalid("it must be an absolute path of a recording".to_owned()),
         _ => baton_model::endpoint::Endpoint::new(url).map(drop).or_else(|error| invalid(error.to_string())),
     }
+}
+
+/// Refuses credentials that cannot be sent: no prompt of the session would be answered, with an error that names no field.
+fn check_credentials(provider: &Provider) -> Result<(), ApiError> {
+    let headers = provider.headers.iter().flatten().map(|(name, value)| (format!("headers.{name}"), value));
+    let keys = [("apiKey", &provider.api_key), ("bearerToken", &provider.bearer_token)];
+    let keys = keys.into_iter().filter_map(|(name, key)| Some((name.to_owned(), key.as_ref()?)));
+    for (name, value) in keys.chain(headers) {
+        if value.chars().any(char::is_control) {
+            let message = format!("provider.{name} has a line break or another control character");
+            return Err(ApiError::unprocessable("invalid_provider", message));
+        }
+    }
+    Ok(())
 }
 
 /// Kind of endpoint.

@@ -1,9 +1,9 @@
 //! Requests and their answers.
 
-use baton_core::{Call, CallStage, Session, policy};
-use baton_protocol::PromptId;
-use baton_protocol::event::{PlanAction, Question, SwitchOffered};
+use baton_core::{Call, CallStage, ClientRequest, Session, policy};
+use baton_protocol::event::{LoginRequested, PlanAction, Question, SwitchOffered};
 use baton_protocol::permission::Approval;
+use baton_protocol::{PromptId, RequestId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -15,7 +15,7 @@ use super::grants::{GrantName, OfferView};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RequestView {
     pub(crate) request_id: String,
-    /// `permission`, `tool`, `question`, `plan`, `switch` or `command`.
+    /// `permission`, `tool`, `question`, `plan`, `switch`, `command`, `login`, `elicitation` or `sampling`.
     pub(crate) kind: &'static str,
     /// Tool call that the request is about; absent for fallback models (`switch`) and commands.
     pub(crate) tool_call_id: Option<String>,
@@ -35,17 +35,10 @@ impl RequestView {
         let turn = session.durable.turn.iter();
         let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(|call| Self::of_call(session, call));
         let offers = turn.filter_map(|turn| turn.offer.as_ref()).map(Self::of_offer);
-        calls.chain(offers).chain(session.command_of_clients().map(Self::of_command)).collect()
-    }
-
-    /// Returns the ids of the pending requests of a session, in the order of [`Self::all`].
-    pub(crate) fn ids(session: &Session) -> Vec<String> {
-        let turn = session.durable.turn.iter();
-        let waits = |call: &&Call| !matches!(call.stage, CallStage::Started | CallStage::Done { .. });
-        let calls = turn.clone().flat_map(|turn| &turn.calls).filter(waits);
-        let calls = calls.filter_map(|call| Some(call.stage.request()?.to_string()));
-        let offers = turn.filter_map(|turn| turn.offer.as_ref()).map(|offer| offer.request_id.to_string());
-        calls.chain(offers).chain(session.command_of_clients().map(|(id, _)| id.to_string())).collect()
+        let commands = session.command_of_clients().map(Self::of_command);
+        let logins = session.durable.logins.iter().map(|login| Self::of_login(login));
+        let asks = session.live.asks.iter().filter_map(|(id, ask)| Self::of_ask(id, ask));
+        calls.chain(offers).chain(commands).chain(logins).chain(asks).collect()
     }
 
     fn of_call(session: &Session, call: &Call) -> Option<Self> {
@@ -82,6 +75,41 @@ impl RequestView {
         }
     }
 
+    /// Returns the request to log in to an MCP server. Its link is made when it is needed.
+    fn of_login(login: &LoginRequested) -> Self {
+        let detail = json!({
+            "serverName": login.server_name,
+            "serverUrl": login.server_url,
+            "reason": login.reason,
+        });
+        Self::beside(login.request_id.to_string(), "login", detail)
+    }
+
+    /// Returns a request of an MCP server, or a form of a client.
+    fn of_ask(id: &RequestId, ask: &ClientRequest) -> Option<Self> {
+        let (kind, detail) = match ask {
+            ClientRequest::Elicit(_, form) => (
+                "elicitation",
+                json!({
+                    "message": form.message,
+                    "requestedSchema": form.schema,
+                    "source": form.source,
+                    "url": form.url,
+                }),
+            ),
+            ClientRequest::Sample(_, sample) => {
+                ("sampling", json!({ "serverName": sample.server, "request": sample.request }))
+            }
+            ClientRequest::InvokeCommand(..) => return None,
+        };
+        Some(Self::beside(id.to_string(), kind, detail))
+    }
+
+    /// Returns a request that belongs to no call.
+    fn beside(request_id: String, kind: &'static str, detail: serde_json::Value) -> Self {
+        Self { request_id, kind, tool_call_id: None, tool_name: None, detail, offers: Vec::new() }
+    }
+
     /// Returns the request to continue with a fallback model.
     fn of_offer(offer: &SwitchOffered) -> Self {
         Self {
@@ -102,7 +130,7 @@ impl RequestView {
 fn offers_of(session: &Session, call: &Call) -> Vec<OfferView> {
     let CallStage::AwaitingPermission { wants, .. } = &call.stage else { return Vec::new() };
     let territory = session.durable.territory(&session.live, None);
-    let offers = policy::offers(wants, &territory).into_iter();
+    let offers = policy::offers(wants, territory).into_iter();
     offers.map(|offer| OfferView { grant: offer.approval, meaning: offer.meaning }).collect()
 }
 
@@ -162,6 +190,52 @@ pub(crate) enum RequestAnswer {
     Switch { response: SwitchResponse },
     /// Whether a queued command was run.
     Command { handled: bool },
+    /// Ends a login: with what the browser ended at, or by declining it. A browser that reaches this server needs neither.
+    Login {
+        /// Address that the browser was sent to, or the code in it.
+        pasted: Option<String>,
+        #[serde(default)]
+        decline: bool,
+    },
+    /// Result of a form, or of a page that was opened.
+    Elicitation {
+        action: FormAction,
+        /// Values of the form, for `accept`.
+        #[schema(value_type = Option<Object>)]
+        content: Option<serde_json::Value>,
+    },
+    /// Whether the session's model may answer an MCP server.
+    Sampling { approve: bool },
+}
+
+/// What was done with a form.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FormAction {
+    Accept,
+    Decline,
+    Cancel,
+}
+
+impl FormAction {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Decline => "decline",
+            Self::Cancel => "cancel",
+        }
+    }
+}
+
+/// A link for a login.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LoginLink {
+    /// Address to open in a browser; absent if the server could be connected without a login.
+    pub(crate) authorization_url: Option<String>,
+    /// Address that the browser returns to.
+    pub(crate) redirect_uri: Option<String>,
+    pub(crate) request_id: Option<String>,
 }
 
 /// Answer to a plan: the mode to continue in, or `reject`.

@@ -13,7 +13,7 @@ use crate::crash::CrashPoint;
 use crate::session::ask::ReplyMessage;
 use crate::session::failure::Failure;
 use crate::session::hub::Published;
-use crate::session::mail::{FromWork, Mail};
+use crate::session::message::{ActorMessage, FromWork};
 use crate::work;
 
 impl Actor {
@@ -107,7 +107,7 @@ impl Actor {
                 Work::Ask { .. } => WorkResult::AskFailed(Box::new(error.into())),
                 _ => WorkResult::Drive(Err(error)),
             };
-            return drop(self.mailbox.send(Mail::Work(FromWork::Finished(id, Box::new(failed)))));
+            return drop(self.mailbox.send(ActorMessage::Work(FromWork::Finished(id, Box::new(failed)))));
         }
         let span = self.work_span(&work);
         let token = CancellationToken::new();

@@ -13,7 +13,7 @@ use super::{Actor, spans};
 use crate::session::Respond;
 use crate::session::ask::StopCompaction;
 use crate::session::failure::Failure;
-use crate::session::mail::Compact;
+use crate::session::message::Compact;
 use crate::work;
 
 /// A running compaction.

@@ -34,7 +34,7 @@ use self::write::Pending;
 use super::ask::{ActorAsk, AskMessage, BesideAsk, FamilyAsk};
 use super::failure::Failure;
 use super::hub::Hub;
-use super::mail::{FromWork, Mail};
+use super::message::{ActorMessage, FromWork};
 use super::respond::{Respond, Responder};
 use super::settings::{Settings, SettingsEdit};
 use super::view::View;
@@ -67,9 +67,9 @@ pub(crate) struct Actor {
     last_snapshot: u64,
     /// Description of damage that was found when the session was opened, until a client has been shown it.
     repairs: Option<String>,
-    inbox: mpsc::UnboundedReceiver<Mail>,
+    inbox: mpsc::UnboundedReceiver<ActorMessage>,
     /// The actor's own mailbox, for reports of work.
-    mailbox: mpsc::UnboundedSender<Mail>,
+    mailbox: mpsc::UnboundedSender<ActorMessage>,
     /// Responders of asks of the core that have no reply yet.
     replies: BTreeMap<AskId, Responder>,
     last_ask: u64,
@@ -104,8 +104,8 @@ struct Running {
 impl Actor {
     /// Serves messages until the session is not needed any more, or cannot be written.
     async fn live(&mut self) {
-        while let Some(mail) = self.next_mail().await {
-            if self.take_mail(mail).await.is_break() {
+        while let Some(message) = self.next_message().await {
+            if self.take_message(message).await.is_break() {
                 break;
             }
             self.plan_leaving();
@@ -114,17 +114,17 @@ impl Actor {
 
     /// Waits for the next message. Returns none if the session has been idle without clients for [`LINGER`], or has lost
     /// its lease.
-    async fn next_mail(&mut self) -> Option<Mail> {
+    async fn next_message(&mut self) -> Option<ActorMessage> {
         if let Some(leave_at) = self.leave_at {
             return tokio::select! {
-                mail = self.inbox.recv() => mail,
+                message = self.inbox.recv() => message,
                 () = tokio::time::sleep_until(leave_at) => self.runtime.registry.try_remove(&self.session.id, &mut self.inbox),
             };
         }
         loop {
             let interval = if self.session.is_busy() { LEASE_CHECK } else { IDLE_LEASE_CHECK };
             tokio::select! {
-                mail = self.inbox.recv() => return mail,
+                message = self.inbox.recv() => return message,
                 () = tokio::time::sleep_until(self.lease_checked_at + interval) => {}
             }
             self.lease_checked_at = tokio::time::Instant::now();
@@ -145,12 +145,12 @@ impl Actor {
     }
 
     /// Serves a message, and those that have arrived meanwhile, with as few writes as possible.
-    async fn take_mail(&mut self, first: Mail) -> ControlFlow<()> {
+    async fn take_message(&mut self, first: ActorMessage) -> ControlFlow<()> {
         let mut next = Some(first);
         let mut taken = 0;
         let mut pending: Option<Pending> = None;
-        while let Some(mail) = next.take() {
-            match self.as_input(mail) {
+        while let Some(message) = next.take() {
+            match self.as_input(message) {
                 Ok((input, from_work)) => {
                     let pending = pending.get_or_insert_with(|| Pending {
                         before: self.session.clone(),
@@ -177,14 +177,14 @@ impl Actor {
     }
 
     /// Converts a message to an input of the core, if it is one; and whether it comes from work.
-    fn as_input(&mut self, mail: Mail) -> Result<(Input, bool), Box<Mail>> {
-        Ok(match mail {
-            Mail::Ask(AskMessage::Core(ask), responder) => {
+    fn as_input(&mut self, message: ActorMessage) -> Result<(Input, bool), Box<ActorMessage>> {
+        Ok(match message {
+            ActorMessage::Ask(AskMessage::Core(ask), responder) => {
                 (Input::Ask { id: self.expect_reply(responder), ask: *ask }, false)
             }
-            Mail::Work(FromWork::Note(agent, body)) => (Input::Note { agent, body }, true),
-            Mail::Work(FromWork::Report(work, report)) => (Input::Reported { work, report }, true),
-            Mail::Work(FromWork::Finished(work, result)) => {
+            ActorMessage::Work(FromWork::Note(agent, body)) => (Input::Note { agent, body }, true),
+            ActorMessage::Work(FromWork::Report(work, report)) => (Input::Reported { work, report }, true),
+            ActorMessage::Work(FromWork::Finished(work, result)) => {
                 self.runtime.crash_point(CrashPoint::WorkReturned);
                 if let Some(running) = self.running.remove(&work)
                     && running.is_tool
@@ -198,32 +198,32 @@ impl Actor {
     }
 
     /// Serves a message that is not an input of the core.
-    async fn take_other(&mut self, mail: Mail) -> ControlFlow<()> {
-        match mail {
-            Mail::Ask(AskMessage::Actor(ask), responder) => return self.serve(ask, responder).await,
-            Mail::Ask(AskMessage::Beside(ask), responder) => self.serve_beside(ask, responder).await,
-            Mail::Join(joining, port, reply) => match self.join(&joining, port.clone()).await {
+    async fn take_other(&mut self, message: ActorMessage) -> ControlFlow<()> {
+        match message {
+            ActorMessage::Ask(AskMessage::Actor(ask), responder) => return self.serve(ask, responder).await,
+            ActorMessage::Ask(AskMessage::Beside(ask), responder) => self.serve_beside(ask, responder).await,
+            ActorMessage::Join(joining, port, reply) => match self.join(&joining, port.clone()).await {
                 Ok(joined) => drop(reply.send(Ok(joined))),
                 Err(error @ StoreError::Medium { .. }) => drop(reply.send(Err(Failure::Store(error)))),
                 // Another server has taken the session over, or it was deleted. The message is forwarded to the next actor
                 // of the session in this server, which replies.
                 Err(lost) => {
-                    drop(self.mailbox.send(Mail::Join(joining, port, reply)));
+                    drop(self.mailbox.send(ActorMessage::Join(joining, port, reply)));
                     self.show_failure(&lost);
                     return ControlFlow::Break(());
                 }
             },
-            Mail::Leave(client) => return self.leave(client).await,
-            Mail::Compact(compact) => return self.compact(*compact).await,
-            Mail::Compacted(complete) => return self.compacted(*complete).await,
-            Mail::Stop(done) | Mail::Vanish(done) => {
+            ActorMessage::Leave(client) => return self.leave(client).await,
+            ActorMessage::Compact(compact) => return self.compact(*compact).await,
+            ActorMessage::Compacted(complete) => return self.compacted(*complete).await,
+            ActorMessage::Stop(done) | ActorMessage::Vanish(done) => {
                 self.stop_everything();
                 self.end_processes().await;
                 let _ = done.send(());
                 return ControlFlow::Break(());
             }
             // Inputs of the core: `as_input` converts them.
-            Mail::Ask(AskMessage::Core(_), _) | Mail::Work(_) => {}
+            ActorMessage::Ask(AskMessage::Core(_), _) | ActorMessage::Work(_) => {}
         }
         ControlFlow::Continue(())
     }

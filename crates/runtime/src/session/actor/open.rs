@@ -23,7 +23,7 @@ use crate::crash::CrashPoint;
 use crate::mcp::SessionMcp;
 use crate::session::failure::Failure;
 use crate::session::hub::{Hub, Port};
-use crate::session::mail::{How, Joined, Joining, Mail};
+use crate::session::message::{ActorMessage, JoinKind, JoinReply, JoinRequest};
 use crate::session::settings::Settings;
 use crate::session::stored_settings;
 use crate::skills::SessionSkills;
@@ -34,8 +34,8 @@ const PAGE: usize = 512;
 
 /// Both ends of a session's mailbox.
 pub(crate) struct Mailbox {
-    pub(crate) sender: mpsc::UnboundedSender<Mail>,
-    pub(crate) receiver: mpsc::UnboundedReceiver<Mail>,
+    pub(crate) sender: mpsc::UnboundedSender<ActorMessage>,
+    pub(crate) receiver: mpsc::UnboundedReceiver<ActorMessage>,
 }
 
 /// A session that is being created or loaded, before its actor runs.
@@ -52,16 +52,16 @@ struct Created {
     port: Arc<dyn Port>,
     outputs: Vec<Output>,
     bodies: Vec<Bytes>,
-    reply: oneshot::Sender<Result<Joined, Failure>>,
+    reply: oneshot::Sender<Result<JoinReply, Failure>>,
 }
 
 impl Loading {
     /// Creates the session with its first client, in one write, and runs its actor.
     pub(crate) async fn create(
         self,
-        joining: Joining,
+        joining: JoinRequest,
         port: Arc<dyn Port>,
-        reply: oneshot::Sender<Result<Joined, Failure>>,
+        reply: oneshot::Sender<Result<JoinReply, Failure>>,
     ) {
         let mut session = Session::new(self.id.clone());
         let mut settings = Settings::default();
@@ -275,12 +275,12 @@ impl Actor {
     /// Attaches a client, unless the store cannot record it.
     pub(super) async fn join(
         &mut self,
-        joining: &Joining,
+        joining: &JoinRequest,
         port: Arc<dyn Port>,
-    ) -> Result<Joined, StoreError> {
-        let arrival = match joining.how {
-            How::Made => Arrival::Made,
-            How::Resumed => self.resumed(&joining.params).await,
+    ) -> Result<JoinReply, StoreError> {
+        let arrival = match joining.kind {
+            JoinKind::Create => Arrival::Made,
+            JoinKind::Resume => self.resumed(&joining.params).await,
         };
         let before = (self.session.clone(), self.settings.clone());
         Arc::make_mut(&mut self.settings).merge(joining.client, &joining.params, joining.legacy);
@@ -331,8 +331,8 @@ impl Actor {
         }
     }
 
-    pub(super) fn joined(&self) -> Joined {
-        Joined { elicitation: self.session.live.clients.values().any(|client| client.elicitation) }
+    pub(super) fn joined(&self) -> JoinReply {
+        JoinReply { elicitation: self.session.live.clients.values().any(|client| client.elicitation) }
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Settings {
     pub(crate) mcp_servers: BTreeMap<String, Json>,
     /// MCP servers that the session does not use.
     pub(crate) disabled_mcp_servers: Vec<String>,
+    /// Whether files of the workspace declare MCP servers for the session; none means the default.
+    pub(crate) workspace_servers: Option<bool>,
     /// Whether a client of the session shows forms.
     #[serde(skip)]
     pub(crate) elicitation: bool,
@@ -180,6 +182,7 @@ impl Settings {
             self.disabled_mcp_servers.clone_from(disabled);
         }
         self.merge_skills(client, params);
+        set(&mut self.workspace_servers, &params.enable_config_discovery);
         self.elicitation |= params.request_elicitation.unwrap_or(false);
         set(&mut self.chosen_agent, &params.agent);
         if let Some(excluded) = &params.excluded_builtin_agents {
@@ -236,6 +239,12 @@ impl Settings {
         if params.has_skill_provider == Some(true) {
             self.skill_provider = Some(client);
         }
+    }
+
+    /// Whether files of the workspace, such as `.mcp.json`, declare MCP servers for the session. SDK applications have to ask for it;
+    /// people who use Baton's own doors expect it.
+    pub(crate) fn discovers(&self) -> bool {
+        self.workspace_servers.unwrap_or(self.keep)
     }
 
     /// Adds model providers and models. One with the name of an earlier one replaces it.

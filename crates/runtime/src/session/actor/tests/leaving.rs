@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::world::{World, gone, note, noted, prompt, settle};
 use crate::session::actor::LINGER;
 use crate::session::ask::StopCompaction;
-use crate::session::{Compact, Failure, Mail};
+use crate::session::{ActorMessage, Compact, Failure};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -82,7 +82,7 @@ async fn session_stays_while_a_compaction_runs() {
     let (handle, mut client) = world.create_with(Profile::default(), params).await;
     let (done, _result) = oneshot::channel();
     let start = CompactionStart { trigger: Some(CompactionTrigger::Threshold), ..CompactionStart::default() };
-    handle.send(Mail::Compact(Box::new(Compact { start, instructions: None, done }))).unwrap();
+    handle.send(ActorMessage::Compact(Box::new(Compact { start, instructions: None, done }))).unwrap();
     let token = client.called().await;
     handle.leave(client.id);
     tokio::time::sleep(2 * LINGER).await;
@@ -101,9 +101,9 @@ async fn message_at_the_moment_of_unloading_is_served() {
     let world = World::new();
     let (_handle, client) = world.create().await;
     let (sender, mut inbox) = mpsc::unbounded_channel();
-    drop(sender.send(Mail::Leave(client.id)));
+    drop(sender.send(ActorMessage::Leave(client.id)));
     let registry = &world.runtime.registry;
-    assert!(matches!(registry.try_remove(&world.id, &mut inbox), Some(Mail::Leave(_))));
+    assert!(matches!(registry.try_remove(&world.id, &mut inbox), Some(ActorMessage::Leave(_))));
     assert!(world.is_live(), "the actor has a message to serve");
     assert!(registry.try_remove(&world.id, &mut inbox).is_none());
     assert!(!world.is_live());

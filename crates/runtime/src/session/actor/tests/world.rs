@@ -1,6 +1,5 @@
 //! A runtime with one session, and scripted clients of it.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,9 +13,9 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::store::ScriptedStore;
-use crate::options::{Account, Options};
-use crate::session::{Batch, CallFailed, Calling, Failure, Handle, How, Joining, Port};
-use crate::{Runtime, ServerEndpoint, owner};
+use crate::options::Options;
+use crate::session::{Batch, CallFailed, Calling, Failure, Handle, JoinKind, JoinRequest, Port};
+use crate::{Runtime, owner};
 
 /// Virtual time after which a test fails, instead of waiting forever.
 const LIMIT: Duration = Duration::from_secs(3600);
@@ -32,22 +31,7 @@ impl World {
     pub(super) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let store = Arc::new(ScriptedStore::new());
-        let options = Options {
-            version: "test".into(),
-            home: home.path().join("home"),
-            cwd: home.path().into(),
-            endpoint: ServerEndpoint::Demo,
-            engines: BTreeMap::new(),
-            record: None,
-            reveal_endpoint: false,
-            github_api: None,
-            account: Account::default(),
-            environment: Vec::new(),
-            engine_environment: Vec::new(),
-            secrets: Vec::new(),
-            allow_all: false,
-            crash: None,
-        };
+        let options = Options::new("test", home.path().join("home"), home.path());
         let runtime = Runtime::new(options, store.clone());
         Self { runtime, store, id: "s1".parse().unwrap(), home }
     }
@@ -72,7 +56,7 @@ impl World {
         params: SessionParams,
     ) -> Result<(Handle, Client), Failure> {
         let (client, port) = self.client();
-        let joining = joining(client.id, profile, params, How::Made);
+        let joining = joining(client.id, profile, params, JoinKind::Create);
         let created = self.runtime.registry.create(&self.runtime, &self.id, joining, port).await;
         created.map(|(handle, _)| (handle, client))
     }
@@ -80,7 +64,7 @@ impl World {
     /// Attaches a further client.
     pub(super) async fn join(&self, handle: &Handle) -> Result<Client, Failure> {
         let (client, port) = self.client();
-        let joining = joining(client.id, Profile::default(), self.params(), How::Resumed);
+        let joining = joining(client.id, Profile::default(), self.params(), JoinKind::Resume);
         handle.join(joining, port).await.map(|_| client)
     }
 
@@ -122,8 +106,8 @@ impl World {
     }
 }
 
-fn joining(client: ClientId, profile: Profile, params: SessionParams, how: How) -> Joining {
-    Joining { client, profile, params: Box::new(params), legacy: false, how }
+fn joining(client: ClientId, profile: Profile, params: SessionParams, kind: JoinKind) -> JoinRequest {
+    JoinRequest { client, profile, params: Box::new(params), legacy: false, kind }
 }
 
 pub(super) struct Client {

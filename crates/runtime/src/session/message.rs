@@ -14,9 +14,9 @@ use super::failure::Failure;
 use super::hub::Port;
 use super::respond::Responder;
 
-/// A client that creates or resumes a session.
+/// Request of a client to create or resume a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Joining {
+pub struct JoinRequest {
     /// The client.
     pub client: ClientId,
     /// What the client offers to the session.
@@ -27,22 +27,22 @@ pub struct Joining {
     /// Whether the client is an SDK from before May 2026.
     pub legacy: bool,
     /// Whether it creates or resumes the session.
-    pub how: How,
+    pub kind: JoinKind,
 }
 
-/// How a client attaches to a session.
+/// Whether a client creates a session or resumes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub enum JoinKind {
     /// It creates the session.
-    Made,
+    Create,
     /// It resumes the session.
-    Resumed,
+    Resume,
 }
 
-/// Facts that a client needs once it is attached.
+/// Reply to a client that has joined a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Joined {
+pub struct JoinReply {
     /// Whether an attached client can show forms.
     pub elicitation: bool,
 }
@@ -68,11 +68,11 @@ pub(crate) struct Compact {
 }
 
 /// Message to an actor.
-pub(crate) enum Mail {
+pub(crate) enum ActorMessage {
     /// Asks something of the session.
     Ask(AskMessage, Responder),
     /// Attaches a client, with the port that receives its events.
-    Join(Box<Joining>, Arc<dyn Port>, oneshot::Sender<Result<Joined, Failure>>),
+    Join(Box<JoinRequest>, Arc<dyn Port>, oneshot::Sender<Result<JoinReply, Failure>>),
     /// Detaches a client whose connection ended.
     Leave(ClientId),
     /// Reports from work.
@@ -97,7 +97,7 @@ pub(crate) enum FromWork {
     Finished(WorkId, Box<WorkResult>),
 }
 
-impl Mail {
+impl ActorMessage {
     /// Replies with a failure, where the sender waits for a reply.
     pub(crate) fn refuse(self, failure: Failure) {
         match self {

@@ -1,0 +1,178 @@
+//! `baton mcp`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  baton mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  baton mcp add docs --url https://docs.example/mcp --header \"X-Key: ${DOCS_KEY}\"
+  baton mcp add memory --scope project -- npx -y @modelcontextprotocol/server-memory
+  baton mcp test files                           connect, and list its tools
+  baton run \"which files are here?\"              sessions use all servers that are enabled
+
+Sessions ask before they call a tool of a server.";
+
+/// Subcommands of `baton mcp`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// List the servers that sessions in this directory use
+    List {
+        /// Show the servers of a running session instead, with their status: its id or a unique prefix of it
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add a server
+    #[command(after_help = ADD_NOTES)]
+    Add(Box<AddArgs>),
+    /// Remove a server
+    #[command(after_help = NOT_FOUND)]
+    Remove {
+        /// Server to remove
+        name: String,
+        /// Where to remove it [default: where it is declared]
+        #[arg(long)]
+        scope: Option<Scope>,
+    },
+    /// Use servers again that were disabled
+    #[command(after_help = NOT_FOUND)]
+    Enable {
+        /// Servers to enable
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Keep servers, but do not use them in new sessions
+    #[command(after_help = NOT_FOUND)]
+    Disable {
+        /// Servers to disable
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Connect to a server and list its tools
+    #[command(after_help = TEST_NOTES)]
+    Test {
+        /// Server to test
+        name: String,
+        /// Give up after this many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        timeout: u64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Trust the servers that files of this workspace declare, as they are now
+    #[command(after_help = TRUST_NOTES)]
+    Trust {
+        /// Trust without asking
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Print the newest lines of a server's log
+    #[command(after_help = LOG_NOTES)]
+    Logs {
+        /// Server whose log to print
+        name: String,
+        /// Session that uses it, by its id or a unique prefix of it [default: the one that changed last]
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+const ADD_NOTES: &str = "\
+Examples:
+  baton mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  baton mcp add docs --url https://docs.example/mcp
+  baton mcp add old --transport sse --url https://old.example/sse --header \"Authorization: Bearer ${TOKEN}\"
+
+${NAME} in values is replaced when the server is started, by a variable that commands of sessions see.
+
+Exit codes: 0 added, 1 failed, 2 wrong usage.";
+
+const NOT_FOUND: &str = "Exit codes: 0 done, 1 failed, 3 there is no such server.";
+
+const TEST_NOTES: &str = "\
+The server is started as for a session in this directory, and ended afterwards. A running Baton server is not needed.
+
+Exit codes: 0 connected, 1 failed, 3 there is no such server.";
+
+const TRUST_NOTES: &str = "\
+Files: .mcp.json, .github/mcp.json and .vscode/mcp.json of this directory and its parents up to the root of the
+repository. A file that changes afterwards has to be trusted again.
+
+Exit codes: 0 trusted, 1 failed or refused, 3 there is nothing to trust.";
+
+const LOG_NOTES: &str = "\
+The log has the server's standard error, its log messages and what happened to its connection. It is kept while the
+session is open in a running server or in `baton run`.
+
+Exit codes: 0 printed, 1 failed, 3 there is no such server.";
+
+/// Where a server is declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scope {
+    /// For all your sessions: mcp-config.json in Baton's home
+    User,
+    /// For everyone who works in this repository: .mcp.json in its root
+    Project,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    /// A program, over its standard input and output
+    Stdio,
+    /// Streamable HTTP
+    Http,
+    /// The older HTTP transport
+    Sse,
+}
+
+/// Arguments of `baton mcp add`.
+#[derive(Debug, Args)]
+pub(crate) struct AddArgs {
+    /// Name of the server; its tools are offered as NAME-TOOL
+    pub(crate) name: String,
+    /// Address of a remote server
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) url: Option<String>,
+    /// How to reach it [default: stdio for a command, http for an address]
+    #[arg(long)]
+    pub(crate) transport: Option<Transport>,
+    /// Where to add it
+    #[arg(long, default_value = "user")]
+    pub(crate) scope: Scope,
+    /// Set an environment variable of the program; can be repeated
+    #[arg(long, short, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Send a header with every request; can be repeated
+    #[arg(long, short = 'H', value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+    /// Start the program in this directory [default: the session's directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Offer only these tools
+    #[arg(long, value_delimiter = ',', value_name = "TOOL,...")]
+    pub(crate) tools: Option<Vec<String>>,
+    /// Do not offer these tools
+    #[arg(long, value_delimiter = ',', value_name = "TOOL,...")]
+    pub(crate) exclude_tools: Vec<String>,
+    /// Let a call be silent for at most this many seconds [default: 300]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
+    /// Call tools without asking that the server says change nothing
+    #[arg(long)]
+    pub(crate) trust_read_only_hint: bool,
+    /// Replace a server of the same name
+    #[arg(long, short)]
+    pub(crate) force: bool,
+    /// Program and its arguments, after `--`; or an address
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<String>,
+}

@@ -1,0 +1,38 @@
+//! A port for browsers that return from logins, for a server that has no HTTP port. It is opened when the first login needs
+//! it, on this machine only; everything but the page that ends a login needs a token that nobody has.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Weak};
+
+use baton_http::{HttpDoor, HttpListener, HttpOptions};
+use baton_protocol::SessionId;
+use baton_runtime::Runtime;
+use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+
+/// Lets logins open the port.
+pub(crate) fn offer(runtime: &Arc<Runtime>) {
+    let (weak, opened) = (Arc::downgrade(runtime), Arc::new(Mutex::new(None::<String>)));
+    runtime.logins.set_landing(Arc::new(move || {
+        let (weak, opened) = (weak.clone(), opened.clone());
+        Box::pin(async move {
+            let mut opened = opened.lock().await;
+            if opened.is_none() {
+                *opened = open(&weak).await;
+            }
+            opened.clone()
+        })
+    }));
+}
+
+async fn open(runtime: &Weak<Runtime>) -> Option<String> {
+    let runtime = runtime.upgrade()?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.ok()?;
+    let port = listener.local_addr().ok()?.port();
+    let token = Some(format!("{}{}", SessionId::random(), SessionId::random()));
+    let options = HttpOptions { token, max_connections: 16, max_streams: 0, ..HttpOptions::default() };
+    let door = HttpDoor::new(&runtime, options);
+    let tasks = runtime.tasks.clone();
+    tasks.spawn(async move { door.serve(HttpListener::Tcp(listener)).await });
+    Some(format!("http://127.0.0.1:{port}/oauth/callback"))
+}

@@ -1,0 +1,340 @@
+//! Tokens of MCP servers: `mcp-tokens` in the home, apart from sessions, for its owner only, and encrypted.
+//!
+//! The key is in a file beside it (`mcp-tokens.key`). That protects tokens in a copy of the one file, and not from a
+//! reader of the whole home, who is its owner. `docs/security.md` says so.
+//!
+//! A token belongs to an address of a server, an authorization server and a client. A server whose configuration names
+//! another address or client never gets it.
+#![allow(clippy::disallowed_methods, reason = "runs on a blocking thread")]
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use baton_mcp::oauth::{Identity, OAuthConfig, Source, Tokens};
+use baton_private as private;
+use baton_protocol::Timestamp;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom, SystemRandom};
+use serde::{Deserialize, Serialize};
+
+/// Seconds before its end that a token counts as expired.
+const MARGIN: u64 = 30;
+const FILE: &str = "mcp-tokens";
+const KEY_BYTES: usize = 32;
+/// Binds the ciphertext to its purpose.
+const PURPOSE: &[u8] = b"baton mcp-tokens 1";
+/// Registrations that are kept.
+const MOST_REGISTRATIONS: usize = 200;
+
+/// Tokens of one server, as stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredTokens {
+    /// Address of the MCP server, as its configuration names it.
+    pub server: String,
+    /// Where the tokens came from.
+    pub source: Source,
+    /// The client that they were issued to.
+    pub identity: Identity,
+    /// Whether the client was registered, rather than configured.
+    pub was_registered: bool,
+    /// The tokens.
+    pub tokens: Tokens,
+    /// When they were issued, in milliseconds since 1970.
+    pub issued: i64,
+}
+
+impl StoredTokens {
+    /// Whether the access token has expired, or is about to.
+    #[must_use]
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        let age = now.as_millis().saturating_sub(self.issued) / 1000;
+        let age = u64::try_from(age).unwrap_or_default();
+        self.tokens.expires_in.is_some_and(|seconds| age + MARGIN >= seconds)
+    }
+}
+
+/// A client that was registered for us.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Registration {
+    issuer: String,
+    redirect: String,
+    identity: Identity,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Content {
+    tokens: Vec<StoredTokens>,
+    registrations: Vec<Registration>,
+}
+
+/// The tokens of a home.
+#[derive(Debug, Clone)]
+pub struct TokenVault {
+    path: PathBuf,
+}
+
+/// Keeps other servers on the home from refreshing tokens, until it is dropped.
+#[derive(Debug)]
+pub struct RefreshLock(#[allow(dead_code, reason = "dropping it releases the lock")] File);
+
+impl TokenVault {
+    /// Names the file in a home; nothing is read yet.
+    #[must_use]
+    pub fn new(home: &Path) -> Self {
+        Self { path: home.join(FILE) }
+    }
+
+    /// Returns the tokens of a server, for the client of its configuration.
+    pub async fn find(&self, server: &str, config: &OAuthConfig) -> Option<StoredTokens> {
+        let (server, config) = (server.to_owned(), config.clone());
+        let found = self.read(move |content| {
+            let mut all = content.tokens.into_iter().rev();
+            all.find(|stored| {
+                stored.server == server && config.is_of(&stored.identity.id, stored.was_registered)
+            })
+        });
+        found.await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "stored tokens of MCP servers cannot be read");
+            None
+        })
+    }
+
+    /// Stores tokens, in place of earlier ones for the same server.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub async fn put(&self, stored: StoredTokens) -> Result<(), String> {
+        self.edit(move |content| {
+            content.tokens.retain(|known| known.server != stored.server);
+            content.tokens.push(stored);
+        })
+        .await
+    }
+
+    /// Removes all tokens of a server. Returns whether there were any.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub async fn remove(&self, server: &str) -> Result<bool, String> {
+        let server = server.to_owned();
+        self.edit(move |content| {
+            let before = content.tokens.len();
+            content.tokens.retain(|known| known.server != server);
+            content.tokens.len() != before
+        })
+        .await
+    }
+
+    /// Returns the client that was registered for logins that return to `redirect`.
+    pub async fn registration(&self, issuer: &str, redirect: &str) -> Option<Identity> {
+        let (issuer, redirect) = (issuer.to_owned(), redirect.to_owned());
+        let found = self.read(move |content| {
+            let mut all = content.registrations.into_iter();
+            all.find(|known| known.issuer == issuer && known.redirect == redirect)
+        });
+        found.await.ok().flatten().map(|known| known.identity)
+    }
+
+    /// Stores a client that was registered; without one, forgets it.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub async fn put_registration(
+        &self,
+        issuer: &str,
+        redirect: &str,
+        identity: Option<Identity>,
+    ) -> Result<(), String> {
+        let (issuer, redirect) = (issuer.to_owned(), redirect.to_owned());
+        self.edit(move |content| {
+            let all = &mut content.registrations;
+            all.retain(|known| known.issuer != issuer || known.redirect != redirect);
+            all.extend(identity.map(|identity| Registration { issuer, redirect, identity }));
+            let too_many = all.len().saturating_sub(MOST_REGISTRATIONS);
+            all.drain(..too_many);
+        })
+        .await
+    }
+
+    /// Waits until no other server on the home refreshes tokens: a refresh token is used once.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub async fn lock_refresh(&self) -> Result<RefreshLock, String> {
+        let path = self.path.with_extension("refresh");
+        self.blocking(move |_| {
+            let file = private::create(path)?;
+            file.lock()?;
+            Ok(RefreshLock(file))
+        })
+        .await
+    }
+
+    async fn read<R: Send + 'static>(
+        &self,
+        look: impl FnOnce(Content) -> R + Send + 'static,
+    ) -> Result<R, String> {
+        self.blocking(|path| open(path).map(look)).await
+    }
+
+    async fn edit<R: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut Content) -> R + Send + 'static,
+    ) -> Result<R, String> {
+        self.blocking(|path| {
+            if let Some(parent) = path.parent() {
+                private::create_dir_all(parent)?;
+            }
+            let lock = private::create(path.with_extension("lock"))?;
+            lock.lock()?;
+            // Tokens that cannot be read are worth a new login, and no failure.
+            let mut content = open(path).unwrap_or_default();
+            let result = change(&mut content);
+            private::replace_synced(path, seal(path, &content)?)?;
+            Ok(result)
+        })
+        .await
+    }
+
+    async fn blocking<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Path) -> io::Result<R> + Send + 'static,
+    ) -> Result<R, String> {
+        let path = self.path.clone();
+        let done = tokio::task::spawn_blocking(move || work(&path)).await.map_err(io::Error::other);
+        done.flatten().map_err(|error| format!("cannot read or write {}: {error}", self.path.display()))
+    }
+}
+
+fn open(path: &Path) -> io::Result<Content> {
+    let mut bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::default()),
+        Err(error) => return Err(error),
+    };
+    let damaged = || io::Error::other("the file or its key is damaged");
+    let key = std::fs::read(key_path(path))?;
+    let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN).ok_or_else(damaged)?;
+    let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| damaged())?;
+    let plain = cipher(&key)?.open_in_place(nonce, Aad::from(PURPOSE), sealed).map_err(|_| damaged())?;
+    serde_json::from_slice(plain).map_err(io::Error::other)
+}
+
+fn seal(path: &Path, content: &Content) -> io::Result<Vec<u8>> {
+    let key = match std::fs::read(key_path(path)) {
+        Ok(key) if key.len() == KEY_BYTES => key,
+        _ => {
+            let key = random::<KEY_BYTES>()?;
+            private::replace_synced(key_path(path), key)?;
+            key.to_vec()
+        }
+    };
+    let nonce = random::<NONCE_LEN>()?;
+    let mut sealed = serde_json::to_vec(content)?;
+    cipher(&key)?
+        .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(PURPOSE), &mut sealed)
+        .map_err(|_| io::Error::other("cannot encrypt"))?;
+    Ok([&nonce[..], &sealed].concat())
+}
+
+fn cipher(key: &[u8]) -> io::Result<LessSafeKey> {
+    let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| io::Error::other("the key is damaged"))?;
+    Ok(LessSafeKey::new(key))
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("no random numbers"))?;
+    Ok(bytes)
+}
+
+fn key_path(path: &Path) -> PathBuf {
+    path.with_extension("key")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use baton_mcp::oauth::Authentication;
+
+    use super::*;
+
+    fn stored(server: &str, client: &str, was_registered: bool) -> StoredTokens {
+        StoredTokens {
+            server: server.into(),
+            source: Source {
+                issuer: "https://login.example".into(),
+                token_endpoint: "https://login.example/token".into(),
+                resource: server.into(),
+            },
+            identity: Identity { id: client.into(), secret: None, authentication: Authentication::None },
+            was_registered,
+            tokens: Tokens {
+                access: "the-access-token".into(),
+                refresh: Some("the-refresh-token".into()),
+                expires_in: Some(60),
+                scopes: Vec::new(),
+            },
+            issued: Timestamp::now().as_millis(),
+        }
+    }
+
+    #[tokio::test]
+    async fn tokens_are_found_by_server_and_client_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let vault = TokenVault::new(&dir.path().join("home"));
+        let any = OAuthConfig::default();
+        assert_eq!(vault.find("https://a.example/", &any).await, None);
+        vault.put(stored("https://a.example/", "registered", true)).await.unwrap();
+        assert!(vault.find("https://a.example/", &any).await.is_some());
+        assert_eq!(vault.find("https://b.example/", &any).await, None, "another address");
+        let configured = OAuthConfig { client: Some("mine".into()), ..OAuthConfig::default() };
+        assert_eq!(vault.find("https://a.example/", &configured).await, None, "another client");
+        vault.put(stored("https://a.example/", "mine", false)).await.unwrap();
+        assert!(vault.find("https://a.example/", &configured).await.is_some());
+        assert!(vault.remove("https://a.example/").await.unwrap());
+        assert!(!vault.remove("https://a.example/").await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn files_are_private_and_encrypted() {
+        let dir = tempfile::tempdir().unwrap();
+        let vault = TokenVault::new(dir.path());
+        vault.put(stored("https://a.example/", "me", true)).await.unwrap();
+        for name in ["mcp-tokens", "mcp-tokens.key"] {
+            let path = dir.path().join(name);
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{name}");
+            let bytes = std::fs::read(&path).unwrap();
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(!text.contains("token") && !text.contains("example"), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn damaged_file_costs_a_login_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let vault = TokenVault::new(dir.path());
+        vault.put(stored("https://a.example/", "me", true)).await.unwrap();
+        std::fs::write(dir.path().join("mcp-tokens"), "nonsense").unwrap();
+        assert_eq!(vault.find("https://a.example/", &OAuthConfig::default()).await, None);
+        vault.put(stored("https://a.example/", "me", true)).await.unwrap();
+        std::fs::write(dir.path().join("mcp-tokens.key"), [7; KEY_BYTES]).unwrap();
+        assert_eq!(vault.find("https://a.example/", &OAuthConfig::default()).await, None);
+        vault.put(stored("https://b.example/", "me", true)).await.unwrap();
+        assert!(vault.find("https://b.example/", &OAuthConfig::default()).await.is_some());
+    }
+
+    #[test]
+    fn tokens_expire_a_little_early() {
+        let mut stored = stored("s", "me", true);
+        assert!(!stored.is_expired(Timestamp::now()));
+        stored.issued -= 31_000;
+        assert!(stored.is_expired(Timestamp::now()));
+        stored.tokens.expires_in = None;
+        assert!(!stored.is_expired(Timestamp::now()));
+    }
+}

@@ -1,0 +1,331 @@
+//! MCP servers: those of a session, and those of the user.
+
+use std::path::Path;
+
+use axum::Json;
+use axum::extract::State;
+use baton_protocol::Json as AnyJson;
+use baton_runtime::mcp::{McpRequest, ServerOverview};
+use baton_runtime::session::ask::Mcp;
+use baton_runtime::session::{Failure, Handle};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::extract::{JsonBody, PathParams, QueryParams, session_id};
+use super::sessions::open;
+use super::types::{
+    McpCatalogue, McpCatalogueQuery, McpEntryView, McpListQuery, McpLog, McpPageQuery, McpPromptArguments,
+    McpResourceQuery, McpServerList, McpServerView, NewMcpServer,
+};
+use crate::Shared;
+use crate::error::{ApiError, ErrorBody};
+
+async fn ask(handle: &Handle, request: McpRequest) -> Result<Value, ApiError> {
+    Ok(handle.ask(Mcp { request: Box::new(request) }).await?)
+}
+
+async fn overview(handle: &Handle, start: bool) -> Result<Vec<ServerOverview>, ApiError> {
+    let servers = ask(handle, McpRequest::Overview { start }).await?;
+    serde_json::from_value(servers).map_err(|error| ApiError::internal(error.to_string()))
+}
+
+async fn find(handle: &Handle, server: &str) -> Result<ServerOverview, ApiError> {
+    let all = overview(handle, false).await?;
+    all.into_iter().find(|known| known.name == server).ok_or_else(|| no_such_server(server))
+}
+
+fn no_such_server(server: &str) -> ApiError {
+    ApiError::not_found(format!("no such MCP server: {server}"))
+}
+
+/// Sends a request to a connected server. What it answers is passed on.
+async fn send(handle: &Handle, server: &str, method: &str, params: Value) -> Result<Json<Value>, ApiError> {
+    find(handle, server).await?;
+    let (server, method) = (server.to_owned(), method.to_owned());
+    let request = McpRequest::Send { server, method, params: AnyJson::from(params) };
+    match handle.ask(Mcp { request: Box::new(request) }).await {
+        Ok(answer) => Ok(Json(answer)),
+        Err(Failure::Refused(why)) => Err(ApiError::new(StatusCode::BAD_GATEWAY, "mcp_error", why)),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// List the MCP servers of a session, with their status and tools.
+#[utoipa::path(get, path = "/api/sessions/{id}/mcp", operation_id = "listSessionMcpServers", tag = "mcp",
+    params(("id" = String, Path, description = "Session id"), McpListQuery),
+    responses((status = 200, description = "Servers", body = McpServerList),
+        (status = 400, description = "Malformed query", body = ErrorBody),
+        (status = 404, description = "No such session", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn list(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<McpListQuery>,
+) -> Result<Json<McpServerList>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    let servers = overview(&handle, query.start).await?.into_iter().map(McpServerView::from).collect();
+    Ok(Json(McpServerList { servers }))
+}
+
+/// Show an MCP server of a session.
+#[utoipa::path(get, path = "/api/sessions/{id}/mcp/{server}", operation_id = "showSessionMcpServer", tag = "mcp",
+    params(("id" = String, Path, description = "Session id"), ("server" = String, Path, description = "Name of the server")),
+    responses((status = 200, description = "The server", body = McpServerView),
+        (status = 404, description = "No such session or server", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn show(
+    State(door): State<Shared>,
+    PathParams((id, server)): PathParams<(String, String)>,
+) -> Result<Json<McpServerView>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    Ok(Json(find(&handle, &server).await?.into()))
+}
+
+/// Use an MCP server in a session again, and connect to it.
+#[utoipa::path(post, path = "/api/sessions/{id}/mcp/{server}/enable", operation_id = "enableSessionMcpServer", tag = "mcp",
+    params(("id" = String, Path, description = "Session id"), ("server" = String, Path, description = "Name of the server")),
+    responses((status = 200, description = "Connected, or failed with a reason", body = McpServerView),
+        (status = 404, description = "No such session or server", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn enable(
+    State(door): State<Shared>,
+    PathParams((id, server)): PathParams<(String, String)>,
+) -> Result<Json<McpServerView>, ApiError> {
+    change(&door, &id, &server, |server| McpRequest::Enable { server }).await
+}
+
+/// Stop using an MCP server in a session.
+#[utoipa::path(post, path = "/api/sessions/{id}/mcp/{server}/disable", operation_id = "disableSessionMcpServer", tag = "mcp",
+    params(("id" = String, Path, description = "Session id"), ("server" = String, Path, description = "Name of the server")),
+    responses((status = 200, description = "Disabled", body = McpServerView),
+        (status = 404, description = "No such session or server", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn disable(
+    State(door): State<Shared>,
+    PathParams((id, server)): PathParams<(String, String)>,
+) -> Result<Json<McpServerView>, ApiError> {
+    change(&door, &id, &server, |server| McpRequest::Disable { server }).await
+}
+
+/// End the connection to an MCP server of a session, and connect again.
+#[utoipa::path(post, path = "/api/sessions/{id}/mcp/{server}/restart", operation_id = "restartSessionMcpServer", tag = "mcp",
+    params(("id" = String, Path, description = "Session id"), ("server" = String, Path, description = "Name of the server")),
+    responses((status = 200, description = "Connected, or failed with a reason", body = McpServerView),
+        (status = 404, description = "No such session or server", body = ErrorBody),
+        (status = 409, description = "A different server holds the session, or the server is disabled", body = ErrorBody)))]
+pub(super) async fn restart(
+    State(door): State<Shared>,
+    PathParams((id, server)): PathParams<(String, String)>,
+) -> Result<Json<McpServerView>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    if !find(&handle, &server).await?.enabled {
+        return Err(ApiError::conflict("disabled", format!("{server} is disabled; enable it first")));
+    }
+    change(&door, &id, &server, |server| McpRequest::Start { server, config: None, restart: true }).await
+}
+
+async fn change(
+    door: &Shared,
+    id: &str,
+    server: &str,
+    request: impl FnOnce(String) -> McpRequest,
+) -> Result<Json<McpServerView>, ApiError> {
+    let handle = open(door, &session_id(id)?).await?;
+    find(&handle, server).await?;
+    ask(&handle, request(server.to_owned())).await?;
+    Ok(Json(find(&handle, server).await?.into()))
+}
+
+/// Read the log of an MCP server of a session.
+#[utoipa::path(get, path = "/api/sessions/{id}/mcp/{server}/log", operation_id = "readSessionMcpLog", tag = "mcp",
+    params(("id" = String, Path, description = "Session id"), ("server" = String, Path, description = "Name of the server")),
+    responses((status = 200, description = "Newest lines, oldest first", body = McpLog),
+        (status = 404, description = "No such session or server", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn log(
+    State(door): State<Shared>,
+    PathParams((id, server)): PathParams<(String, String)>,
+) -> Result<Json<McpLog>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    find(&handle, &server).await?;
+    match handle.ask(Mcp { request: Box::new(McpRequest::Log { server: server.clone() }) }).await {
+        Ok(log) => {
+            serde_json::from_value(log).map(Json).map_err(|error| ApiError::internal(error.to_string()))
+        }
+        Err(Failure::Refused(_)) => Err(no_such_server(&server)),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// List the resources of an MCP server of a session.
+#[utoipa::path(get, path = "/api/sessions/{id}/mcp/{server}/resources", operation_id = "listSessionMcpResources", tag = "mcp",
+    params(("id" = String, Path, description = "Session id"), ("server" = String, Path, description = "Name of the server"), McpPageQuery),
+    responses((status = 200, description = "`resources`, and `nextCursor` if there are more", body = Object),
+        (status = 400, description = "Malformed query", body = ErrorBody),
+        (status = 404, description = "No such session or server", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody),
+        (status = 502, description = "The server is not connected, or answered with an error", body = ErrorBody)))]
+pub(super) async fn resources(
+    State(door): State<Shared>,
+    PathParams((id, server)): PathParams<(String, String)>,
+    QueryParams(page): QueryParams<McpPageQuery>,
+) -> Result<Json<Value>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    send(&handle, &server, "resources/list", cursor(page)).await
+}
+
+/// Read a resource of an MCP server of a session.
+#[utoipa::path(get, path = "/api/sessions/{id}/mcp/{server}/resource", operation_id = "readSessionMcpResource", tag = "mcp",
+    params(("id" = String, Path, description = "Session id"), ("server" = String, Path, description = "Name of the server"), McpResourceQuery),
+    responses((status = 200, description = "`contents`", body = Object),
+        (status = 400, description = "Malformed query", body = ErrorBody),
+        (status = 404, description = "No such session or server", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody),
+        (status = 502, description = "The server is not connected, or answered with an error", body = ErrorBody)))]
+pub(super) async fn resource(
+    State(door): State<Shared>,
+    PathParams((id, server)): PathParams<(String, String)>,
+    QueryParams(query): QueryParams<McpResourceQuery>,
+) -> Result<Json<Value>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    send(&handle, &server, "resources/read", json!({ "uri": query.uri })).await
+}
+
+/// List the prompts of an MCP server of a session.
+#[utoipa::path(get, path = "/api/sessions/{id}/mcp/{server}/prompts", operation_id = "listSessionMcpPrompts", tag = "mcp",
+    params(("id" = String, Path, description = "Session id"), ("server" = String, Path, description = "Name of the server"), McpPageQuery),
+    responses((status = 200, description = "`prompts`, and `nextCursor` if there are more", body = Object),
+        (status = 400, description = "Malformed query", body = ErrorBody),
+        (status = 404, description = "No such session or server", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody),
+        (status = 502, description = "The server is not connected, or answered with an error", body = ErrorBody)))]
+pub(super) async fn prompts(
+    State(door): State<Shared>,
+    PathParams((id, server)): PathParams<(String, String)>,
+    QueryParams(page): QueryParams<McpPageQuery>,
+) -> Result<Json<Value>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    send(&handle, &server, "prompts/list", cursor(page)).await
+}
+
+/// Fill in a prompt of an MCP server of a session.
+#[utoipa::path(post, path = "/api/sessions/{id}/mcp/{server}/prompts/{prompt}", operation_id = "getSessionMcpPrompt", tag = "mcp",
+    request_body = McpPromptArguments,
+    params(("id" = String, Path, description = "Session id"), ("server" = String, Path, description = "Name of the server"),
+        ("prompt" = String, Path, description = "Name of the prompt")),
+    responses((status = 200, description = "`messages`", body = Object),
+        (status = 400, description = "Malformed request body", body = ErrorBody),
+        (status = 404, description = "No such session or server", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody),
+        (status = 415, description = "Request body is not JSON", body = ErrorBody),
+        (status = 422, description = "Request body does not match the schema", body = ErrorBody),
+        (status = 502, description = "The server is not connected, or answered with an error", body = ErrorBody)))]
+pub(super) async fn prompt(
+    State(door): State<Shared>,
+    PathParams((id, server, prompt)): PathParams<(String, String, String)>,
+    JsonBody(body): JsonBody<McpPromptArguments>,
+) -> Result<Json<Value>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    send(&handle, &server, "prompts/get", json!({ "name": prompt, "arguments": body.arguments })).await
+}
+
+fn cursor(page: McpPageQuery) -> Value {
+    page.cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }))
+}
+
+/// List the MCP servers outside of sessions: those of the user, the configuration file and a directory.
+#[utoipa::path(get, path = "/api/mcp/servers", operation_id = "listMcpServers", tag = "mcp", params(McpCatalogueQuery),
+    responses((status = 200, description = "Servers", body = McpCatalogue),
+        (status = 400, description = "Malformed query", body = ErrorBody)))]
+pub(super) async fn catalogue(
+    State(door): State<Shared>,
+    QueryParams(query): QueryParams<McpCatalogueQuery>,
+) -> Result<Json<McpCatalogue>, ApiError> {
+    let cwd = query.cwd.as_deref().map(Path::new);
+    if cwd.is_some_and(|cwd| !cwd.is_absolute()) {
+        return Err(ApiError::bad_request("cwd must be an absolute path"));
+    }
+    let entries = door.runtime.catalogue.entries(cwd).await;
+    let servers = entries.into_iter().map(|(name, entry)| McpEntryView::new(name, &entry)).collect();
+    Ok(Json(McpCatalogue { servers }))
+}
+
+/// Add an MCP server for all sessions of the user.
+#[utoipa::path(post, path = "/api/mcp/servers", operation_id = "addMcpServer", tag = "mcp", request_body = NewMcpServer,
+    responses((status = 201, description = "Added", body = McpEntryView),
+        (status = 400, description = "Malformed request body", body = ErrorBody),
+        (status = 409, description = "There is a server of that name", body = ErrorBody),
+        (status = 415, description = "Request body is not JSON", body = ErrorBody),
+        (status = 422, description = "The configuration cannot be used; the message names the field", body = ErrorBody)))]
+pub(super) async fn add(
+    State(door): State<Shared>,
+    JsonBody(new): JsonBody<NewMcpServer>,
+) -> Result<(StatusCode, Json<McpEntryView>), ApiError> {
+    let NewMcpServer { name, config } = new;
+    let config = Value::Object(config);
+    if let Err(error) = baton_runtime::mcp::ServerConfig::parse(&name, &config) {
+        return Err(ApiError::unprocessable("unusable", error.to_string()));
+    }
+    let user = door.runtime.catalogue.user();
+    if user.list().await.map_err(ApiError::internal)?.contains_key(&name) {
+        return Err(ApiError::conflict(
+            "exists",
+            format!("there is an MCP server {name:?}; remove it first"),
+        ));
+    }
+    user.add(name.clone(), config).await.map_err(|why| ApiError::conflict("exists", why))?;
+    entry(&door, name).await.map(|view| (StatusCode::CREATED, Json(view)))
+}
+
+/// Remove an MCP server of the user.
+#[utoipa::path(delete, path = "/api/mcp/servers/{server}", operation_id = "removeMcpServer", tag = "mcp",
+    params(("server" = String, Path, description = "Name of the server")),
+    responses((status = 204, description = "Removed; sessions that use it keep it until their next prompt"),
+        (status = 404, description = "The user has no such server", body = ErrorBody)))]
+pub(super) async fn remove(
+    State(door): State<Shared>,
+    PathParams(server): PathParams<String>,
+) -> Result<StatusCode, ApiError> {
+    let user = door.runtime.catalogue.user();
+    if !user.list().await.map_err(ApiError::internal)?.contains_key(&server) {
+        return Err(no_such_server(&server));
+    }
+    user.remove(server.clone()).await.map_err(|_| no_such_server(&server))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Use an MCP server in new sessions again.
+#[utoipa::path(post, path = "/api/mcp/servers/{server}/enable", operation_id = "enableMcpServer", tag = "mcp",
+    params(("server" = String, Path, description = "Name of the server")),
+    responses((status = 200, description = "Enabled", body = McpEntryView),
+        (status = 404, description = "No such server", body = ErrorBody)))]
+pub(super) async fn enable_for_all(
+    State(door): State<Shared>,
+    PathParams(server): PathParams<String>,
+) -> Result<Json<McpEntryView>, ApiError> {
+    turn(&door, server, true).await
+}
+
+/// Stop using an MCP server in new sessions.
+#[utoipa::path(post, path = "/api/mcp/servers/{server}/disable", operation_id = "disableMcpServer", tag = "mcp",
+    params(("server" = String, Path, description = "Name of the server")),
+    responses((status = 200, description = "Disabled", body = McpEntryView),
+        (status = 404, description = "No such server", body = ErrorBody)))]
+pub(super) async fn disable_for_all(
+    State(door): State<Shared>,
+    PathParams(server): PathParams<String>,
+) -> Result<Json<McpEntryView>, ApiError> {
+    turn(&door, server, false).await
+}
+
+async fn turn(door: &Shared, server: String, enabled: bool) -> Result<Json<McpEntryView>, ApiError> {
+    entry(door, server.clone()).await?;
+    door.runtime.catalogue.enable(vec![server.clone()], enabled).await.map_err(ApiError::internal)?;
+    entry(door, server).await.map(Json)
+}
+
+async fn entry(door: &Shared, name: String) -> Result<McpEntryView, ApiError> {
+    let entries = door.runtime.catalogue.entries(None).await;
+    let entry = entries.get(&name).ok_or_else(|| no_such_server(&name))?;
+    Ok(McpEntryView::new(name, entry))
+}

@@ -1,0 +1,410 @@
+//! Logins at remote MCP servers, and the tokens that they end with.
+//!
+//! A login is prepared here and finished by what a browser brings back, through whichever door. Only the request for it is
+//! durable (`baton_core::step::logins`): a link holds a secret, so it ends with the process, and the next one is fresh.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use baton_core::policy::address::is_public;
+use baton_files::tokens::{StoredTokens, TokenVault};
+use baton_mcp::oauth::{self, Found, Grant, Identity, Login, OAuthError, Returned, Source, Tokens};
+use baton_mcp::{Challenge, Http, Method, Protected, Request};
+use baton_model::http::HttpClient;
+use baton_protocol::{SessionId, Timestamp};
+use tokio::sync::{Mutex as AsyncMutex, broadcast};
+
+use super::McpRequest;
+use super::network::Network;
+use crate::Runtime;
+use crate::session::ask::Mcp;
+
+/// How long a link can be used.
+const LINK: Duration = Duration::from_secs(15 * 60);
+/// Links that may wait for a browser at the same time.
+const MOST_LINKS: usize = 256;
+/// Links for one server of one session.
+const LINKS_OF_SERVER: usize = 4;
+
+/// Opens a place that browsers can return to, and returns its address.
+pub type Landing = Arc<dyn Fn() -> baton_mcp::Working<'static, Option<String>> + Send + Sync>;
+
+/// Logins and tokens of MCP servers; one for all sessions.
+pub struct Logins {
+    vault: TokenVault,
+    network: Arc<HttpClient>,
+    /// Reaches public addresses only.
+    public: Arc<HttpClient>,
+    /// Links that were given out, by their states.
+    waiting: Mutex<HashMap<String, Waiting>>,
+    landing: Mutex<Option<Landing>>,
+    /// A refresh token is used once.
+    refreshing: AsyncMutex<()>,
+    /// Logins that came to their end, with the reason of those that failed.
+    ended: broadcast::Sender<Result<LoggedIn, String>>,
+}
+
+/// A link that waits for its browser.
+struct Waiting {
+    /// The session that asked; none for a command of the user.
+    session: Option<SessionId>,
+    server: Protected,
+    login: Login,
+    was_registered: bool,
+    begun: Instant,
+}
+
+/// A link for a login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The address to open.
+    pub url: String,
+    /// Where the browser returns to.
+    pub redirect: String,
+}
+
+/// A login that came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoggedIn {
+    /// The session that it was for; none for a command of the user.
+    pub session: Option<SessionId>,
+    /// Name of the server.
+    pub server: String,
+}
+
+impl Logins {
+    pub(crate) fn new(home: &std::path::Path, network: Arc<HttpClient>) -> Self {
+        Self {
+            vault: TokenVault::new(home),
+            network,
+            public: Arc::new(HttpClient::reaching(is_public)),
+            waiting: Mutex::default(),
+            landing: Mutex::default(),
+            refreshing: AsyncMutex::default(),
+            ended: broadcast::channel(16).0,
+        }
+    }
+
+    /// Sets where browsers return to if a client does not say: the HTTP door, or a port that is opened when it is needed.
+    pub fn set_landing(&self, landing: Landing) {
+        *self.landing.lock().unwrap_or_else(PoisonError::into_inner) = Some(landing);
+    }
+
+    /// Returns a token for a server from an earlier login, refreshed if it has expired.
+    pub(super) async fn known(&self, server: &Protected) -> Option<String> {
+        let stored = self.vault.find(server.url.as_str(), &server.oauth).await?;
+        match stored.is_expired(Timestamp::now()) {
+            false => Some(stored.tokens.access),
+            true => self.renew(server, &stored.tokens.access).await,
+        }
+    }
+
+    /// Returns another token than the one that a server rejected, without a person; none if that needs a login.
+    pub(super) async fn renew(&self, server: &Protected, rejected: &str) -> Option<String> {
+        let _alone = self.refreshing.lock().await;
+        let _only = self.vault.lock_refresh().await.ok()?;
+        let stored = self.vault.find(server.url.as_str(), &server.oauth).await?;
+        if stored.tokens.access != rejected && !stored.is_expired(Timestamp::now()) {
+            return Some(stored.tokens.access);
+        }
+        stored.tokens.refresh.as_ref()?;
+        let http = self.http_for(server).await;
+        match oauth::refresh(&http, &server.url, &stored.source, &stored.identity, &stored.tokens).await {
+            Ok(tokens) => {
+                let access = tokens.access.clone();
+                self.store(server, stored.source, stored.identity, stored.was_registered, tokens).await;
+                Some(access)
+            }
+            Err(OAuthError::Refused { code, .. }) if code == "invalid_grant" => {
+                tracing::info!(server = server.name, "the login has expired");
+                drop(self.vault.remove(server.url.as_str()).await);
+                None
+            }
+            Err(error) => {
+                tracing::warn!(server = server.name, %error, "failed to refresh a token");
+                None
+            }
+        }
+    }
+
+    /// Gets a token for the client itself, if the configuration says so.
+    pub(super) async fn for_client(&self, server: &Protected, challenge: &Challenge) -> Option<String> {
+        let client = server.oauth.client.clone().filter(|_| server.oauth.grant == Grant::Client)?;
+        let http = self.http_for(server).await;
+        let attempt = async {
+            let found = oauth::discover(&http, &server.url, Some(challenge)).await?;
+            let identity = Identity::configured(client, server.oauth.secret.clone(), &found);
+            let tokens =
+                oauth::client_credentials(&http, &server.url, &found, &identity, &found.scopes).await?;
+            Ok::<_, OAuthError>((Source::of(&found), identity, tokens))
+        };
+        match attempt.await {
+            Ok((source, identity, tokens)) => {
+                let access = tokens.access.clone();
+                self.store(server, source, identity, false, tokens).await;
+                Some(access)
+            }
+            Err(error) => {
+                tracing::warn!(server = server.name, %error, "failed to get a token for the client");
+                None
+            }
+        }
+    }
+
+    /// Prepares a login and returns its link, for a session or for a command of the user.
+    ///
+    /// # Errors
+    /// With a message for people, when the authorization server cannot be used.
+    pub async fn prepare(
+        &self,
+        session: Option<&SessionId>,
+        server: &Protected,
+        challenge: Option<Challenge>,
+        redirect: Option<String>,
+    ) -> Result<Link, String> {
+        let text = |error: OAuthError| error.to_string();
+        let redirect = match redirect {
+            Some(redirect) => redirect,
+            None => self.land().await.ok_or("no port is open for the browser to return to")?,
+        };
+        let http = self.http_for(server).await;
+        let challenge = match challenge {
+            Some(challenge) => Some(challenge),
+            None => probe(&http, server).await,
+        };
+        let found = oauth::discover(&http, &server.url, challenge.as_ref()).await.map_err(text)?;
+        let (identity, was_registered) =
+            self.identity(&http, server, &found, &redirect).await.map_err(text)?;
+        let scopes = self.scopes(server, &found, challenge.as_ref()).await;
+        let login = Login::new(found, identity, &redirect, &scopes).map_err(text)?;
+        let link = Link { url: login.url.to_string(), redirect };
+        let state = login.state.clone();
+        let waiting = Waiting {
+            session: session.cloned(),
+            server: server.clone(),
+            login,
+            was_registered,
+            begun: Instant::now(),
+        };
+        self.remember(state, waiting)?;
+        Ok(link)
+    }
+
+    fn remember(&self, state: String, waiting: Waiting) -> Result<(), String> {
+        let mut all = self.lock();
+        all.retain(|_, known| known.begun.elapsed() < LINK);
+        let is_same =
+            |known: &Waiting| known.session == waiting.session && known.server.name == waiting.server.name;
+        while all.values().filter(|known| is_same(known)).count() >= LINKS_OF_SERVER {
+            let oldest = all.iter().filter(|(_, known)| is_same(known)).min_by_key(|(_, known)| known.begun);
+            let Some(oldest) = oldest.map(|(state, _)| state.clone()) else { break };
+            all.remove(&oldest);
+        }
+        if all.len() >= MOST_LINKS {
+            return Err("too many logins are pending".into());
+        }
+        all.insert(state, waiting);
+        Ok(())
+    }
+
+    /// Returns the client of the configuration, or the one that is registered for us.
+    async fn identity(
+        &self,
+        http: &dyn Http,
+        server: &Protected,
+        found: &Found,
+        redirect: &str,
+    ) -> Result<(Identity, bool), OAuthError> {
+        if let Some(client) = &server.oauth.client {
+            return Ok((Identity::configured(client.clone(), server.oauth.secret.clone(), found), false));
+        }
+        if let Some(known) = self.vault.registration(&found.issuer, redirect).await {
+            return Ok((known, true));
+        }
+        let identity = oauth::register(http, &server.url, found, redirect).await?;
+        let stored = self.vault.put_registration(&found.issuer, redirect, Some(identity.clone())).await;
+        if let Err(error) = stored {
+            tracing::warn!(%error, "failed to store the registration of a client");
+        }
+        Ok((identity, true))
+    }
+
+    /// Returns the scopes to ask for. A server that wants more gets more in addition: those that were granted stay.
+    async fn scopes(&self, server: &Protected, found: &Found, challenge: Option<&Challenge>) -> Vec<String> {
+        let mut scopes = found.scopes.clone();
+        if challenge.is_some_and(|challenge| challenge.status == 403)
+            && let Some(stored) = self.vault.find(server.url.as_str(), &server.oauth).await
+        {
+            let missing = stored.tokens.scopes.into_iter().filter(|scope| !found.scopes.contains(scope));
+            scopes.extend(missing);
+        }
+        scopes
+    }
+
+    /// Finishes the login that a browser returned from. A link can be used once, whatever came back.
+    ///
+    /// # Errors
+    /// With a message for people, when there is no token.
+    async fn finish(&self, returned: &Returned, only: Option<&LoggedIn>) -> Result<LoggedIn, String> {
+        let unknown = "this link was used before, or is too old: ask for another one";
+        let waiting = self.take(returned, only).ok_or(unknown)?;
+        if waiting.begun.elapsed() >= LINK {
+            return Err(unknown.into());
+        }
+        let Waiting { session, server, login, was_registered, .. } = waiting;
+        let code = login.code(returned).map_err(|error| error.to_string())?;
+        let http = self.http_for(&server).await;
+        let tokens = match oauth::exchange(&http, &server.url, &login, &code).await {
+            Ok(tokens) => tokens,
+            Err(error) => {
+                if matches!(&error, OAuthError::Refused { code, .. } if code == "invalid_client") {
+                    // The authorization server has forgotten the registration.
+                    drop(self.vault.put_registration(&login.found.issuer, &login.redirect, None).await);
+                }
+                return Err(error.to_string());
+            }
+        };
+        let Login { found, identity, .. } = login;
+        self.store(&server, Source::of(&found), identity, was_registered, tokens).await;
+        Ok(LoggedIn { session, server: server.name })
+    }
+
+    /// Takes the link that was used: the one of the state, or the newest one of a server if a person pasted only a code.
+    fn take(&self, returned: &Returned, only: Option<&LoggedIn>) -> Option<Waiting> {
+        let mut all = self.lock();
+        let fits = |known: &Waiting| {
+            only.is_none_or(|only| known.session == only.session && known.server.name == only.server)
+        };
+        let state = match (&returned.state, only) {
+            (Some(state), _) => all.get(state).filter(|known| fits(known)).map(|_| state.clone()),
+            (None, None) => None,
+            (None, Some(_)) => {
+                let own = all.iter().filter(|(_, known)| fits(known));
+                own.max_by_key(|(_, known)| known.begun).map(|(state, _)| state.clone())
+            }
+        };
+        all.remove(&state?)
+    }
+
+    /// Waits for logins that come to their end.
+    #[must_use]
+    pub fn ended(&self) -> broadcast::Receiver<Result<LoggedIn, String>> {
+        self.ended.subscribe()
+    }
+
+    /// Finishes a login of a command with what a person pasted: the address that the browser ended at, or the code.
+    ///
+    /// # Errors
+    /// With a message for people, when there is no token.
+    pub async fn finish_pasted(
+        &self,
+        session: Option<&SessionId>,
+        server: &str,
+        pasted: &str,
+    ) -> Result<(), String> {
+        let returned = oauth::parse_returned(pasted).ok_or("neither an address with a code nor a code")?;
+        let only = LoggedIn { session: session.cloned(), server: server.to_owned() };
+        self.finish(&returned, Some(&only)).await.map(drop)
+    }
+
+    /// Forgets the tokens of a server. Returns whether there were any.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub async fn forget(&self, server: &Protected) -> Result<bool, String> {
+        self.vault.remove(server.url.as_str()).await
+    }
+
+    async fn store(
+        &self,
+        server: &Protected,
+        source: Source,
+        identity: Identity,
+        was_registered: bool,
+        tokens: Tokens,
+    ) {
+        let stored = StoredTokens {
+            server: server.url.to_string(),
+            source,
+            identity,
+            was_registered,
+            tokens,
+            issued: Timestamp::now().as_millis(),
+        };
+        if let Err(error) = self.vault.put(stored).await {
+            tracing::error!(%error, "failed to store a token; the next connection needs another login");
+        }
+    }
+
+    async fn land(&self) -> Option<String> {
+        let landing = self.landing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        landing?().await
+    }
+
+    /// Returns the client for requests to addresses that a server names. A server on the internet names addresses on the
+    /// internet: it must not reach into this network.
+    async fn http_for(&self, server: &Protected) -> Network {
+        let host = server.url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let is_inside = match host.parse::<IpAddr>() {
+            Ok(address) => !is_public(address),
+            Err(_) => tokio::net::lookup_host((host.as_str(), 0))
+                .await
+                .is_ok_and(|mut found| found.any(|address| !is_public(address.ip()))),
+        };
+        Network(if is_inside { self.network.clone() } else { self.public.clone() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks a server for its challenge, which names its metadata and scopes.
+async fn probe(http: &dyn Http, server: &Protected) -> Option<Challenge> {
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let headers = vec![
+        header("content-type", "application/json"),
+        header("accept", "application/json, text/event-stream"),
+    ];
+    let request = Request { method: Method::Post, url: server.url.clone(), headers, body: body.into() };
+    let sent = tokio::time::timeout(Duration::from_secs(10), http.send(request)).await;
+    let response = sent.ok()?.ok()?;
+    let is_challenge = matches!(response.status, 401 | 403);
+    is_challenge.then(|| Challenge {
+        url: server.url.clone(),
+        status: response.status,
+        headers: response.headers,
+        body: String::new(),
+    })
+}
+
+impl Runtime {
+    /// Finishes the login that a browser returned from with the query of its address, and connects the server.
+    ///
+    /// # Errors
+    /// With a message for people, when there is no token.
+    pub async fn finish_login(self: &Arc<Self>, query: &str) -> Result<LoggedIn, String> {
+        let returned = Returned::parse(query).filter(|returned| returned.state.is_some());
+        let returned = returned.ok_or("the address is not that of a login")?;
+        let done = self.logins.finish(&returned, None).await;
+        if let Ok(LoggedIn { session: Some(session), server }) = &done {
+            self.connect_after(session, server).await;
+        }
+        // Nobody waits, unless a command does.
+        drop(self.logins.ended.send(done.clone()));
+        done
+    }
+
+    /// Lets the session use its server.
+    async fn connect_after(self: &Arc<Self>, session: &SessionId, server: &str) {
+        let handle = self.registry.open(self, session);
+        let request = Box::new(McpRequest::LoggedIn { server: server.to_owned() });
+        if let Err(error) = handle.ask(Mcp { request }).await {
+            // The token is stored: the next use of the server has it.
+            tracing::warn!(%session, %error, "failed to connect a server after a login");
+        }
+    }
+}
