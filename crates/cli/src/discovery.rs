@@ -43,6 +43,9 @@ pub(crate) struct RunningServer {
     pub(crate) socket: Option<PathBuf>,
     /// File with the token, if clients need one.
     pub(crate) token_file: Option<PathBuf>,
+    /// URL of the page, as other machines reach it.
+    #[serde(default)]
+    pub(crate) page: Option<String>,
     #[serde(default)]
     pub(crate) role: Role,
     /// The one session of a run.
@@ -69,6 +72,7 @@ impl RunningServer {
             url,
             socket,
             token_file,
+            page: None,
             role: Role::Server,
             session: None,
             endpoint: None,

@@ -13,12 +13,14 @@ mod landing;
 mod logging;
 mod mcp;
 mod operate;
+mod people;
 mod record;
 mod run;
 mod sdk;
 mod serve;
 mod sessions;
 mod setup;
+mod share;
 mod show;
 mod signals;
 mod terminal;
@@ -56,6 +58,8 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         Some(Command::Serve(args)) => serve::serve(cli, args),
         Some(Command::Run(args)) => run::run(cli, args),
+        Some(Command::Link(args)) => people::link(cli, args),
+        Some(Command::People(command)) => people::people(cli, command),
         Some(Command::Attach(args)) => attach::attach(cli, args),
         Some(Command::Record(args)) => record::record(args),
         Some(Command::Replay(args)) => record::replay(args),

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use baton_crush::{HttpShare, WorkspaceOptions};
-use baton_http::{HttpDoor, HttpListener, HttpOptions, TlsIdentity};
+use baton_http::{HttpDoor, HttpListener, HttpOptions, Page, TlsIdentity};
+use baton_people::People;
 use baton_rpc::{RpcDoor, RpcOptions};
 use baton_runtime::Runtime;
 use tokio::net::{TcpListener, UnixListener};
@@ -20,7 +22,7 @@ use crate::args::{Cli, ServeArgs};
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
 use crate::logging::LogFormat;
-use crate::{cluster, file_limit, logging, setup, terminal};
+use crate::{cluster, file_limit, logging, setup, share, terminal};
 
 pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
@@ -34,6 +36,10 @@ fn serve_configured(
     config: &Config,
     environment: &Environment,
 ) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(
+        args.http.is_some() || args.share || (args.tls_cert.is_none() && args.tls_key.is_none()),
+        "--tls-cert and --tls-key need --http or --share"
+    );
     let mut options = setup::options(config, environment)?;
     let file = args.token_file.clone().unwrap_or_else(|| config.home.value.join("token"));
     // A token from the environment is in no file that clients could read.
@@ -54,6 +60,9 @@ fn serve_configured(
         let running = listeners.running_server(token_file).with_endpoint(&config.endpoint.value);
         let published = running.publish(&config.home.value)?;
         listeners.announce(config, token_file);
+        if args.share {
+            listeners.share().await?;
+        }
         notify_ready(environment);
         if let Some(keep) = config.keep {
             server.delete_old_sessions(keep);
@@ -87,7 +96,7 @@ fn notify_ready(environment: &Environment) {
 /// Chooses the token that clients must send: the given one, otherwise the one in the file. Returns none only with
 /// `--insecure-no-token`, which is refused if other machines can connect.
 fn choose_token(args: &ServeArgs, given: Option<String>, file: &Path) -> anyhow::Result<Option<String>> {
-    let elsewhere = args.http.is_some_and(|address| !address.ip().is_loopback());
+    let elsewhere = http_address(args).is_some_and(|address| !address.ip().is_loopback());
     match args.insecure_no_token {
         true if elsewhere => {
             anyhow::bail!("refusing to serve other machines without a token; leave out --insecure-no-token")
@@ -95,6 +104,11 @@ fn choose_token(args: &ServeArgs, given: Option<String>, file: &Path) -> anyhow:
         true => Ok(None),
         false => given.map_or_else(|| token(file).map(Some), |given| Ok(Some(given))),
     }
+}
+
+/// Returns the address to listen on for HTTP clients, if there is one.
+fn http_address(args: &ServeArgs) -> Option<SocketAddr> {
+    args.http.or_else(|| args.share.then_some((Ipv4Addr::UNSPECIFIED, share::PORT).into()))
 }
 
 type Serving = Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>>;
@@ -106,6 +120,11 @@ struct Listeners {
     lines: Vec<String>,
     token: Option<String>,
     url: Option<String>,
+    /// URL of the page for browsers on other machines.
+    page: Option<String>,
+    people: Arc<People>,
+    /// Whether a one-time link is printed instead of one with the token.
+    is_shared: bool,
     socket: Option<PathBuf>,
 }
 
@@ -125,18 +144,36 @@ impl Listeners {
         server: &Arc<Runtime>,
         options: DoorOptions,
     ) -> anyhow::Result<Self> {
-        let DoorOptions { rpc, http, tls, workspaces } = options;
+        let DoorOptions { rpc, mut http, tls, workspaces } = options;
         let (token, max_body) = (http.token.clone(), http.max_body);
-        let door = HttpDoor::new(server, http);
+        let named = http.hosts.iter().find(|host| host.parse::<IpAddr>().is_err()).cloned();
+        if http_address(args).is_some_and(|address| address.ip().is_unspecified()) {
+            // A literal address cannot be rebound by DNS.
+            http.hosts.extend(share::network_address().map(|address| address.to_string()));
+        }
+        let people = People::new(server.store.clone());
+        let page = Page { routes: baton_page::routes(), serves: baton_page::serves };
+        let door = HttpDoor::with_page(server, http, Some(people.clone()), Some(page));
         let share = HttpShare { max_body, streams: door.streams() };
         let door = door.mount("/v1", baton_crush::routes(server, workspaces, share));
-        let mut listeners = Self { serving: Vec::new(), lines: Vec::new(), token, url: None, socket: None };
-        let use_defaults = args.port.is_none() && args.http.is_none() && args.socket.is_none();
+        let mut listeners = Self {
+            serving: Vec::new(),
+            lines: Vec::new(),
+            token,
+            url: None,
+            page: None,
+            people,
+            is_shared: args.share,
+            socket: None,
+        };
+        let address = http_address(args);
+        let use_defaults = args.port.is_none() && address.is_none() && args.socket.is_none();
         if let Some(port) = args.port.or(use_defaults.then_some(0)) {
+            let rpc = RpcOptions { people: Some(listeners.people.clone()), ..rpc };
             listeners.open_rpc(RpcDoor::new(server, rpc), port).await?;
         }
-        if let Some(address) = args.http {
-            listeners.open_http(&door, address, tls).await?;
+        if let Some(address) = address {
+            listeners.open_http(&door, address, args.http.is_none(), tls, named.as_deref()).await?;
         }
         match &args.socket {
             Some(path) => listeners.open_socket(&door, path)?,
@@ -163,13 +200,21 @@ impl Listeners {
     async fn open_http(
         &mut self,
         door: &HttpDoor,
-        address: std::net::SocketAddr,
+        address: SocketAddr,
+        any_port: bool,
         tls: Option<TlsIdentity>,
+        name: Option<&str>,
     ) -> anyhow::Result<()> {
-        let listener =
-            TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+        let listener = match TcpListener::bind(address).await {
+            Err(error) if any_port && error.kind() == std::io::ErrorKind::AddrInUse => {
+                TcpListener::bind((address.ip(), 0)).await
+            }
+            bound => bound,
+        };
+        let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", listener.local_addr()?);
+        self.page = Some(share::base(scheme, listener.local_addr()?, name));
         self.lines.push(format!("listening on {url}"));
         self.url = Some(url);
         let listener = match tls {
@@ -196,7 +241,22 @@ impl Listeners {
 
     fn running_server(&self, token_file: Option<&Path>) -> RunningServer {
         let token_file = token_file.filter(|_| self.token.is_some()).map(Path::to_owned);
-        RunningServer::new(self.url.clone(), self.socket.clone(), token_file)
+        let server = RunningServer::new(self.url.clone(), self.socket.clone(), token_file);
+        RunningServer { page: self.page.clone(), ..server }
+    }
+
+    /// Prints a one-time login link with its QR code, on a terminal only: a reader of the log must not be able to log in.
+    async fn share(&self) -> anyhow::Result<()> {
+        let Some(base) = &self.page else { return Ok(()) };
+        if !terminal::errors_are_on_a_terminal() {
+            terminal::note("share  run `baton link` for a login link; it is printed here on a terminal only");
+            return Ok(());
+        }
+        let link = share::link(base, &self.people.link(None).await?);
+        terminal::secret_note(&format!("share  {link}"));
+        share::show_code(&link);
+        terminal::note("       scan it with the phone's camera; it works once, within 15 minutes");
+        Ok(())
     }
 
     /// Prints the addresses. Prints or logs the home, the model and the authentication.
@@ -226,7 +286,7 @@ impl Listeners {
         if let Some(warning) = self.url.as_deref().and_then(plain_text_warning) {
             terminal::note(&warning);
         }
-        if let (Some(url), Some(token)) = (&self.url, &self.token) {
+        if let (Some(url), Some(token), false) = (&self.url, &self.token, self.is_shared) {
             let url = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
             // A reader of the log must not be able to log in.
             if !terminal::secret_note(&format!("link   {url}/?token={token}")) {
@@ -244,7 +304,7 @@ impl Listeners {
 
 /// Returns the warning for an address that other machines can reach without TLS.
 fn plain_text_warning(url: &str) -> Option<String> {
-    let address: std::net::SocketAddr = url.strip_prefix("http://")?.parse().ok()?;
+    let address: SocketAddr = url.strip_prefix("http://")?.parse().ok()?;
     (!address.ip().is_loopback()).then(|| {
         "warn   no TLS: anyone on the network can read the token and all sessions; add --tls-cert and --tls-key, or listen \
          on 127.0.0.1 behind a reverse proxy"

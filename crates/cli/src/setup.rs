@@ -171,6 +171,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
 pub(crate) fn rpc_options(config: &Config, environment: &Environment) -> RpcOptions {
     RpcOptions {
         token: environment.get("COPILOT_CONNECTION_TOKEN").map(str::to_owned),
+        people: None,
         limits: config.rpc.limits(),
         max_message: MAX_MESSAGE,
         max_backlog: MAX_BACKLOG,

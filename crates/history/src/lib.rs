@@ -5,6 +5,7 @@
 //! * [`copy`]: copies of sessions to another store; [`fork`]: copies of a session, whole or up to an event.
 //! * [`transfer`]: exports to a file, and imports from files that are not trusted.
 //! * [`grants`]: grants and rules of all sessions; [`audit`]: who did what in them.
+//! * [`search`]: sessions that contain a text.
 //! * [`stored`]: sessions that are held for a moment to look at them or to change them.
 //! * [`repairs`]: damage that opening a session tolerates, described for users.
 //! * [`newest_first`] reads a history backwards; [`record_of`] encodes an event for the store.
@@ -20,6 +21,7 @@ pub mod metadata;
 pub mod owner;
 pub mod repairs;
 pub(crate) mod sanitise;
+pub mod search;
 pub mod stored;
 pub mod transfer;
 

@@ -38,6 +38,12 @@ impl ApiError {
         Self { status, code, message: message.into() }
     }
 
+    /// Returns the identifier for programs.
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }

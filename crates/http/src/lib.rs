@@ -1,7 +1,8 @@
 //! The HTTP door: for browsers, scripts and every other client that is not an SDK.
 //!
 //! [`listen`] accepts and limits connections, [`linger`] closes them, [`guard`] authorises each request and [`cors`] the web
-//! pages of other origins, [`api`] is the session API, and [`sse`] streams events. Other APIs are mounted beside the session
+//! pages of other origins, [`login`] exchanges links for cookies, [`api`] is the session API, [`sse`] streams the events of a
+//! session, and [`feed`] the changes of all sessions. Other APIs are mounted beside the session
 //! API ([`HttpDoor::mount`]), behind the same guard and limits; neither knows the other.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
@@ -9,9 +10,11 @@ mod api;
 mod body;
 mod cors;
 mod error;
+mod feed;
 mod guard;
 mod linger;
 mod listen;
+mod login;
 mod metrics;
 mod oauth;
 mod readiness;
@@ -27,21 +30,24 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
+use axum::routing::get;
 use tokio::sync::Semaphore;
 
 pub use self::api::describe_api;
+use self::feed::Feed;
 use self::guard::RateLimit;
 pub use self::listen::HttpListener;
 use self::metrics::Metrics;
 use self::readiness::Readiness;
 pub use self::replay::serve_recording;
 pub use self::tls::{TlsError, TlsIdentity};
+use baton_people::People;
 use baton_runtime::Runtime;
 
 /// Access rules and limits of the HTTP door.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Token that clients on TCP must send; without one, every client that reaches the port has access. Clients on a socket
+    /// Token of the owner. Clients on TCP must send it, or show that they are a person; without one, every client that reaches the port has access. Clients on a socket
     /// file need none: only its owner can open it.
     pub token: Option<String>,
     /// Additional host names to accept. A request for any other name comes from a foreign web page whose name was made to
@@ -88,6 +94,10 @@ pub(crate) struct Door {
     pub(crate) options: HttpOptions,
     pub(crate) metrics: Metrics,
     pub(crate) streams: Arc<Semaphore>,
+    /// People besides the owner; none for a server of one session.
+    pub(crate) people: Option<Arc<People>>,
+    pub(crate) page: Option<Page>,
+    pub(crate) feed: Arc<Feed>,
     readiness: Readiness,
     rate: RateLimit,
     /// Whether a listener has TLS.
@@ -98,6 +108,15 @@ impl Door {
     pub(crate) fn has_tls(&self) -> bool {
         self.has_tls.load(Ordering::Relaxed)
     }
+}
+
+/// A web application, which is served without a login.
+#[derive(Clone)]
+pub struct Page {
+    /// Its routes, including `/`.
+    pub routes: Router,
+    /// Whether a path is one of its routes.
+    pub serves: fn(&str) -> bool,
 }
 
 type Shared = Arc<Door>;
@@ -113,7 +132,21 @@ impl HttpDoor {
     /// Creates a door to a runtime. [`Self::serve`] starts listening.
     #[must_use]
     pub fn new(runtime: &Arc<Runtime>, options: HttpOptions) -> Self {
+        Self::with_page(runtime, options, None, None)
+    }
+
+    /// Creates a door that knows people besides the owner, and serves a page.
+    #[must_use]
+    pub fn with_page(
+        runtime: &Arc<Runtime>,
+        options: HttpOptions,
+        people: Option<Arc<People>>,
+        page: Option<Page>,
+    ) -> Self {
         let door = Arc::new(Door {
+            people,
+            page,
+            feed: Feed::of(runtime),
             runtime: runtime.clone(),
             metrics: Metrics::default(),
             streams: Arc::new(Semaphore::new(options.max_streams)),
@@ -172,10 +205,15 @@ impl HttpDoor {
     }
 
     fn routes(&self) -> Router {
+        let start = match &self.door.page {
+            Some(page) => page.routes.clone(),
+            None => Router::new().route("/", get(api::start_page)),
+        };
         Router::new()
             .merge(api::routes())
             .route(oauth::CALLBACK, axum::routing::get(oauth::callback))
             .with_state(self.door.clone())
+            .merge(start)
             .merge(self.mounted.clone())
             .fallback(error::unknown_path)
             .layer(DefaultBodyLimit::max(self.door.options.max_body))

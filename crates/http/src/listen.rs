@@ -94,11 +94,11 @@ async fn accept(listener: &HttpListener) -> io::Result<(Accepted, Peer)> {
         }
     };
     stream.set_nodelay(true)?;
-    let accepted = match listener {
-        HttpListener::Tls(_, identity) => Accepted::Tls(stream, identity.clone()),
-        _ => Accepted::Tcp(stream),
+    let (accepted, tls) = match listener {
+        HttpListener::Tls(_, identity) => (Accepted::Tls(stream, identity.clone()), true),
+        _ => (Accepted::Tcp(stream), false),
     };
-    Ok((accepted, Peer::Tcp(address.ip())))
+    Ok((accepted, Peer::Tcp { address: address.ip(), tls }))
 }
 
 async fn serve_accepted(door: &Shared, routes: Router, accepted: Accepted, peer: Peer) {
@@ -146,7 +146,7 @@ async fn serve_connection(door: &Shared, routes: Router, transport: impl Transpo
     };
     // No byte of this response has been written yet, and a client that requests a stream has read all responses before it.
     // One that pipelines requests may lose responses.
-    let span = info_span!("stream", session = %subscription.session);
+    let span = info_span!("stream", of = %subscription.wanted);
     match connection.into_parts().io.into_inner().into_inner().split(door) {
         Ok((incoming, outgoing)) => {
             Box::pin(sse::stream(door, subscription, headers, incoming, outgoing)).instrument(span).await;

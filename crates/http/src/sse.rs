@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use baton_people::Identity;
 use baton_protocol::{ClientId, SessionId};
 use baton_store::Seq;
 use bytes::Bytes;
@@ -33,10 +34,31 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Request for an event stream. As a response, it turns its connection into the stream.
 pub(super) struct Subscription {
-    pub(super) session: SessionId,
-    /// The reader's cursor: the last event that it has received.
-    pub(super) after: Seq,
+    pub(super) wanted: Wanted,
+    /// Who reads it. The stream ends with the identity.
+    pub(super) reader: Identity,
     pub(super) permit: OwnedSemaphorePermit,
+}
+
+/// What a stream sends.
+pub(super) enum Wanted {
+    /// The events of a session.
+    Session {
+        session: SessionId,
+        /// The reader's cursor: the last event that it has received.
+        after: Seq,
+    },
+    /// The changes of all sessions.
+    Feed,
+}
+
+impl std::fmt::Display for Wanted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Session { session, .. } => session.fmt(f),
+            Self::Feed => f.write_str("all sessions"),
+        }
+    }
 }
 
 /// Response extension that carries a subscription to [`take_subscription`]. Shared, because extensions must be `Clone` and a
@@ -81,13 +103,37 @@ pub(super) async fn stream(
             // Fails only if the reader has disconnected.
             ended = outbox.run() => drop(ended),
             () = disconnected(incoming) => {}
-            Err(Closed) = follow(door, &subscription, &outbox) => {}
+            Err(Closed) = send(door, &subscription.wanted, &outbox) => {}
+            () = revoked(door, &subscription.reader) => {}
             () = door.runtime.stopping.cancelled() => {}
         }
     }
     outbox.close();
     drop(tokio::time::timeout(SHUTDOWN_GRACE, outbox.run()).await);
     drop(subscription.permit);
+}
+
+async fn send(door: &Shared, wanted: &Wanted, outbox: &Arc<Outbox>) -> Result<(), Closed> {
+    match wanted {
+        Wanted::Session { session, after } => follow(door, session, *after, outbox).await,
+        Wanted::Feed => {
+            let _reader = door.feed.attach(outbox);
+            // From here on no change is missed: the reader reads the lists now.
+            outbox.push(READY)?;
+            loop {
+                tokio::time::sleep(HEARTBEAT).await;
+                outbox.push(HEARTBEAT_COMMENT)?;
+            }
+        }
+    }
+}
+
+/// Waits until the identity of a reader ends.
+async fn revoked(door: &Shared, reader: &Identity) {
+    match &door.people {
+        Some(people) => people.revoked(reader).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Encodes the head of the response. It has no length: the response ends with the connection.
@@ -109,9 +155,9 @@ async fn disconnected(mut incoming: impl AsyncRead + Unpin) {
 }
 
 /// Sends a session's events until the outbox is closed, across reloads of the session and moves to other servers.
-async fn follow(door: &Shared, subscription: &Subscription, outbox: &Arc<Outbox>) -> Result<(), Closed> {
-    let (runtime, session) = (&door.runtime, &subscription.session);
-    let subscriber = Subscriber::from(runtime, Reader(outbox.clone()), subscription.after);
+async fn follow(door: &Shared, session: &SessionId, after: Seq, outbox: &Arc<Outbox>) -> Result<(), Closed> {
+    let runtime = &door.runtime;
+    let subscriber = Subscriber::from(runtime, Reader(outbox.clone()), after);
     let mut arrivals = runtime.registry.arrivals();
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -140,6 +186,8 @@ async fn follow(door: &Shared, subscription: &Subscription, outbox: &Arc<Outbox>
         }
     }
 }
+
+const READY: Bytes = Bytes::from_static(b"event: ready\ndata: {}\n\n");
 
 const HEARTBEAT_COMMENT: Bytes = Bytes::from_static(b": still here\n\n");
 

@@ -23,8 +23,10 @@ use std::sync::Arc;
 
 use baton_protocol::SessionId;
 use baton_store::{
-    Append, Lease, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError, Summary, Take,
+    Append, Document, Lease, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError, Summary,
+    Take,
 };
+use bytes::Bytes;
 
 use append::Appends;
 use connect::{Database, with_client};
@@ -138,5 +140,17 @@ impl Store for PostgresStore {
 
     fn probe(&self) -> Reply<'_, ()> {
         Box::pin(write::probe(&self.database))
+    }
+
+    fn document(&self, name: &str) -> Reply<'_, Option<Document>> {
+        let name = name.to_owned();
+        Box::pin(async move {
+            let found = with_client!(self.database.reading(), |client| read::document(&client, &name).await);
+            found.map_err(|fault| self.database.failed("read", fault))
+        })
+    }
+
+    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> Reply<'_, bool> {
+        Box::pin(write::document(&self.database, name.to_owned(), expected, body))
     }
 }

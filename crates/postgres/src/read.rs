@@ -1,7 +1,7 @@
 //! The queries. Each is one statement, and so sees one consistent state; `opened` is several, and checks the epoch.
 
 use baton_protocol::{SessionId, Timestamp};
-use baton_store::{Epoch, Holder, Lease, Opened, Record, Seq, Span, StoreError, Summary};
+use baton_store::{Document, Epoch, Holder, Lease, Opened, Record, Seq, Span, StoreError, Summary};
 use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -142,4 +142,12 @@ pub(crate) fn summary_from(row: &Row) -> Result<Summary, Fault> {
         size: natural(row.try_get(8)?),
         damage,
     })
+}
+
+pub(crate) async fn document(client: &Client, name: &str) -> Result<Option<Document>, Fault> {
+    let sql = "SELECT version, body FROM baton_documents WHERE name = $1";
+    let rows = client.query_typed(sql, &[(&name, Type::TEXT)]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let body: Vec<u8> = row.try_get(1)?;
+    Ok(Some(Document { version: natural(row.try_get(0)?), body: body.into() }))
 }

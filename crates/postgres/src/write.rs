@@ -2,6 +2,7 @@
 
 use baton_protocol::SessionId;
 use baton_store::{Epoch, Lease, NewRecord, NewSession, Owner, StoreError, Take};
+use bytes::Bytes;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::connect::{Client, Database, with_client};
@@ -212,6 +213,31 @@ pub(crate) async fn probe(database: &Database) -> Result<(), StoreError> {
     let written =
         with_client!(database.writing(), |client| client.query_typed(sql, &[]).await.map_err(Fault::from));
     written.map(drop).map_err(|fault| database.failed("write to", fault))
+}
+
+/// Writes a document if its version is `expected`. Returns whether it was.
+pub(crate) async fn document(
+    database: &Database,
+    name: String,
+    expected: u64,
+    body: Bytes,
+) -> Result<bool, StoreError> {
+    let written = with_client!(database.writing_once(), |client| {
+        let sql = match expected {
+            0 => {
+                "INSERT INTO baton_documents (name, version, body) VALUES ($1, $2 + 1, $3)
+                 ON CONFLICT DO NOTHING RETURNING version"
+            }
+            _ => {
+                "UPDATE baton_documents SET version = version + 1, body = $3 WHERE name = $1 AND version = $2
+                 RETURNING version"
+            }
+        };
+        let values: &[(&(dyn ToSql + Sync), Type)] =
+            &[(&name, Type::TEXT), (&integer(expected), Type::INT8), (&&body[..], Type::BYTEA)];
+        client.query_typed(sql, values).await.map_err(Fault::from)
+    });
+    written.map(|rows| !rows.is_empty()).map_err(|fault| database.failed("write to", fault))
 }
 
 pub(crate) fn size(records: &[NewRecord]) -> i64 {

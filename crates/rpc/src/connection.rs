@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_protocol::frame::{Decoder, FrameError};
 use baton_protocol::rpc::{CallId, Incoming, Outgoing, RpcError, code};
-use baton_protocol::{ClientId, Json, SessionId};
+use baton_protocol::{Author, ClientId, Json, SessionId};
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Semaphore, oneshot};
 use tokio::task::JoinHandle;
@@ -20,6 +20,7 @@ use super::frames;
 use super::methods::{self, CallFuture, Reply};
 use super::peer::Peer;
 use super::{RpcDoor, RpcOptions};
+use baton_people::{Identity, People};
 use baton_runtime::Runtime;
 use baton_runtime::lifecycle::{Listener, News};
 use baton_runtime::session::{CallFailed, Calling, Handle};
@@ -68,6 +69,8 @@ struct State {
     dialect: Option<Dialect>,
     /// Whether the client may call methods other than `connect`.
     admitted: bool,
+    /// The person whose token the client has sent; none for the owner.
+    person: Option<Identity>,
     attached: BTreeMap<SessionId, Handle>,
     /// Calls to the client that it has not answered.
     outgoing: HashMap<u64, oneshot::Sender<Result<Json, RpcError>>>,
@@ -255,6 +258,34 @@ impl Connection {
 
     pub(crate) fn admit(&self) {
         self.lock().admitted = true;
+    }
+
+    /// Admits a client of a person. The connection ends with the person's token.
+    pub(crate) fn admit_person(self: &Arc<Self>, people: Arc<People>, person: Identity) {
+        let mut state = self.lock();
+        state.admitted = true;
+        state.person = Some(person.clone());
+        drop(state);
+        let connection = self.clone();
+        drop(self.spawn(async move {
+            tokio::select! {
+                () = people.revoked(&person) => {
+                    tracing::info!("token revoked; closing connection");
+                    connection.ended.cancel();
+                }
+                () = connection.ended.cancelled() => {}
+                () = connection.runtime.stopping.cancelled() => {}
+            }
+        }));
+    }
+
+    /// Returns the author of what the client changes.
+    pub(crate) fn author(&self) -> Author {
+        let client = Author::sdk(self.client);
+        match &self.lock().person {
+            Some(person) => person.author(client),
+            None => client,
+        }
     }
 
     /// Returns the session, if the client is attached to it.

@@ -22,6 +22,7 @@ mod tcp;
 
 use std::sync::Arc;
 
+use baton_people::People;
 use baton_runtime::Runtime;
 use baton_wire::stdio;
 use bytes::BytesMut;
@@ -37,6 +38,8 @@ pub struct RpcOptions {
     /// Token that clients must send in their first call. Without one, clients on TCP must be processes of the server's own
     /// user.
     pub token: Option<String>,
+    /// People whose tokens are accepted, too, if their role allows it.
+    pub people: Option<Arc<People>>,
     /// Limits of connections on TCP.
     pub limits: RpcLimits,
     /// Maximum size of a message that a client may send, in bytes.

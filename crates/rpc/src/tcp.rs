@@ -178,7 +178,7 @@ async fn read_stream(connection: &Arc<Connection>, reader: &mut OwnedReadHalf, s
             valid
         };
         let step = connection.while_open(step);
-        let more = if admitted { step.await } else { before_deadline(step, deadline).await };
+        let more = if admitted { step.await } else { before_deadline(connection, step, deadline).await };
         if !more {
             break;
         }
@@ -189,12 +189,22 @@ async fn read_stream(connection: &Arc<Connection>, reader: &mut OwnedReadHalf, s
     }
 }
 
-/// Awaits a future, and returns its value; `false` at the deadline for the token.
-async fn before_deadline(step: impl Future<Output = bool>, deadline: Instant) -> bool {
-    tokio::time::timeout_at(deadline, step).await.unwrap_or_else(|_| {
-        tracing::debug!("no connection token within the time limit; closing connection");
-        false
-    })
+/// Awaits a future, and returns its value; `false` at the deadline for the token, if none was accepted by then.
+async fn before_deadline(
+    connection: &Connection,
+    step: impl Future<Output = bool>,
+    deadline: Instant,
+) -> bool {
+    let mut step = std::pin::pin!(step);
+    match tokio::time::timeout_at(deadline, &mut step).await {
+        Ok(more) => more,
+        // Tokens of people are checked beside the connection.
+        Err(_) if connection.is_admitted() => step.await,
+        Err(_) => {
+            tracing::debug!("no connection token within the time limit; closing connection");
+            false
+        }
+    }
 }
 
 fn no_token_within(limit: usize) -> RpcError {

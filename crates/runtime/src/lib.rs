@@ -52,7 +52,7 @@ use baton_files::locations::Locations;
 use baton_files::mirror::Mirrors;
 use baton_files::preferences::Preferences;
 pub use baton_files::{checkpoints, context, home, locations, preferences, rewind, workspace};
-pub use baton_history::{audit, copy, fork, grants, metadata, owner, repairs, transfer};
+pub use baton_history::{audit, copy, fork, grants, metadata, owner, repairs, search, transfer};
 pub use baton_metrics as metrics;
 use baton_metrics::Metrics;
 use baton_process::Ledger;

@@ -7,9 +7,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_protocol::SessionId;
+use bytes::Bytes;
 
 use crate::{
-    Append, Lease, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError, Summary, Take,
+    Append, Document, Lease, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError, Summary,
+    Take,
 };
 
 /// The planned fault. Calls are numbered from 1 across all methods, in the order in which they are first
@@ -130,5 +132,13 @@ impl Store for FaultyStore {
 
     fn probe(&self) -> Reply<'_, ()> {
         Box::pin(self.pass(WRITING, self.inner.probe()))
+    }
+
+    fn document(&self, name: &str) -> Reply<'_, Option<Document>> {
+        Box::pin(self.pass(READING, self.inner.document(name)))
+    }
+
+    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> Reply<'_, bool> {
+        Box::pin(self.pass(WRITING, self.inner.write_document(name, expected, body)))
     }
 }

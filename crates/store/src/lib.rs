@@ -238,6 +238,15 @@ pub enum Span {
     },
 }
 
+/// A small named value beside the sessions, such as the list of people who have access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Number of times that it was written.
+    pub version: u64,
+    /// The content. Opaque to the store.
+    pub body: Bytes,
+}
+
 /// An error of a store: a refusal or a failure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -354,4 +363,20 @@ pub trait Store: Send + Sync + 'static {
 
     /// Performs a write without effect, to check that the store is writable.
     fn probe(&self) -> Reply<'_, ()>;
+
+    /// Reads a document, or returns `None` if it was never written.
+    fn document(&self, _name: &str) -> Reply<'_, Option<Document>> {
+        Box::pin(async { Err(no_documents()) })
+    }
+
+    /// Writes a document if its version is still `expected`; 0 stands for a document that does not exist. Returns `false`,
+    /// and changes nothing, if another writer was faster.
+    fn write_document(&self, _name: &str, _expected: u64, _body: Bytes) -> Reply<'_, bool> {
+        Box::pin(async { Err(no_documents()) })
+    }
+}
+
+/// Error of a store that holds sessions only, such as the stand-ins of tests.
+fn no_documents() -> StoreError {
+    StoreError::Medium { doing: "use".into(), path: String::new(), cause: "it holds no documents".into() }
 }

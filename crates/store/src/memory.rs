@@ -10,8 +10,8 @@ use baton_protocol::{SessionId, Timestamp};
 use bytes::Bytes;
 
 use crate::{
-    Append, Epoch, Holder, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store,
-    StoreError, Summary, Take,
+    Append, Document, Epoch, Holder, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span,
+    Store, StoreError, Summary, Take,
 };
 
 /// A [`Store`] whose content is lost when it is dropped.
@@ -22,6 +22,7 @@ pub struct MemoryStore(Mutex<Sessions>);
 struct Sessions {
     by_id: BTreeMap<SessionId, Session>,
     last_epoch: u64,
+    documents: BTreeMap<String, Document>,
 }
 
 #[derive(Debug)]
@@ -228,5 +229,23 @@ impl Store for MemoryStore {
 
     fn probe(&self) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn document(&self, name: &str) -> Reply<'_, Option<Document>> {
+        let name = name.to_owned();
+        Box::pin(async move { Ok(self.sessions().documents.get(&name).cloned()) })
+    }
+
+    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> Reply<'_, bool> {
+        let name = name.to_owned();
+        Box::pin(async move {
+            let mut sessions = self.sessions();
+            let version = sessions.documents.get(&name).map_or(0, |document| document.version);
+            if version != expected {
+                return Ok(false);
+            }
+            sessions.documents.insert(name, Document { version: version + 1, body });
+            Ok(true)
+        })
     }
 }

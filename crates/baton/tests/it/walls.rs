@@ -11,6 +11,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("private", &[]),
     ("diff", &[]),
     ("process", &["private"]),
+    ("markup", &[]),
     // Crates that know nothing of a live session.
     ("core", &["protocol"]),
     ("store", &["private", "protocol"]),
@@ -28,6 +29,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("metrics", &["core", "protocol"]),
     // Which model a session calls, with which credentials.
     ("providers", &["agent", "model", "protocol"]),
+    // Who may use a server.
+    ("people", &["protocol", "store"]),
     // Live sessions, without a wire.
     (
         "runtime",
@@ -50,22 +53,24 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // The doors: they see the runtime, which re-exports what they need of histories and files, and never each other.
     ("wire", &["protocol", "runtime", "store"]),
-    ("rpc", &["agent", "core", "git", "protocol", "runtime", "store", "wire"]),
-    ("http", &["core", "model", "protocol", "runtime", "store", "wire"]),
+    ("rpc", &["agent", "core", "git", "people", "protocol", "runtime", "store", "wire"]),
+    ("http", &["core", "markup", "model", "people", "protocol", "runtime", "store", "wire"]),
     ("crush", &["core", "protocol", "runtime", "store", "wire"]),
     // Links between servers: sessions of one at another.
     ("peer", &["protocol", "runtime", "store"]),
+    // The web application: files, and routes that serve them.
+    ("page", &[]),
     // Backups, services: they know the home and its store, and no live session.
     ("ops", &["agent", "private", "protocol", "store"]),
     // The command line, and the program, which tests the whole.
+    ("baton", &["cli"]),
     (
         "cli",
         &[
-            "crush", "engines", "http", "model", "ops", "peer", "postgres", "private", "protocol", "rpc",
-            "runtime", "store",
+            "crush", "engines", "http", "markup", "model", "ops", "page", "peer", "people", "postgres",
+            "private", "protocol", "rpc", "runtime", "store",
         ],
     ),
-    ("baton", &["cli"]),
     ("testkit", &["protocol"]),
 ];
 
@@ -76,7 +81,7 @@ const MAX_LINES: usize = 12_000;
 const WIRE: &[&str] = &["axum", "hyper", "hyper-util", "tower", "utoipa", "tokio-rustls"];
 
 /// The doors and what they share, and the store that is reached over a network.
-const DOORS: &[&str] = &["wire", "rpc", "http", "crush", "cli", "baton", "testkit", "postgres"];
+const DOORS: &[&str] = &["wire", "rpc", "http", "crush", "page", "cli", "baton", "testkit", "postgres"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the directory of all crates").to_owned()

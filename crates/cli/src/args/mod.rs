@@ -3,6 +3,7 @@
 mod attach;
 mod mcp;
 mod operate;
+mod people;
 mod record;
 mod run;
 mod serve;
@@ -21,6 +22,7 @@ pub(crate) use self::operate::{
     AuditArgs, BackupArgs, CopyArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServersArgs,
     ServiceCommand, StopArgs, StoreCommand,
 };
+pub(crate) use self::people::{LinkArgs, PeopleCommand};
 pub(crate) use self::record::{RecordArgs, ReplayArgs};
 pub(crate) use self::run::{ModelArgs, RunArgs};
 pub(crate) use self::serve::{PeerArgs, ServeArgs};
@@ -117,6 +119,12 @@ pub(crate) enum Command {
     /// Send one prompt and stream the answer to the terminal
     #[command(after_help = run::EXAMPLES)]
     Run(RunArgs),
+    /// Print a one-time login link to the page of the running server
+    #[command(after_help = people::LINK_NOTES)]
+    Link(LinkArgs),
+    /// Add, list and remove people who may use the server
+    #[command(subcommand, after_help = people::NOTES)]
+    People(PeopleCommand),
     /// Watch and steer a session of a running server
     #[command(after_help = attach::NOTES)]
     Attach(AttachArgs),

@@ -10,6 +10,7 @@ use super::ModelArgs;
 const NOTES: &str = "\
 Examples:
   baton serve --port 8421                       SDK clients (JSON-RPC) on 127.0.0.1:8421
+  baton serve --share                           phones and browsers in your network; prints a QR code to log in
   baton serve --http 127.0.0.1:8080             browsers and scripts, with a token
   baton serve --socket /run/user/1000/baton.sock  HTTP on a socket file that only you can open
   baton serve --http 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem --allow-host baton.example
@@ -34,11 +35,15 @@ pub(crate) struct ServeArgs {
     /// Listen for HTTP clients on a socket file; only its owner can open it, so it needs no token
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
+    /// Print a one-time login link and its QR code, to open the page on a phone; without --http, listen on this machine's
+    /// network address
+    #[arg(long)]
+    pub(crate) share: bool,
     /// Use TLS on the HTTP address, with this certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "http")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Private key of the certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "http")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
     /// Read the token that clients must send from this file; created if missing [default: token in the home directory]
     #[arg(long, value_name = "FILE")]

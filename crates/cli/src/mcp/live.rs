@@ -28,6 +28,7 @@ async fn find(around: &Surroundings, wanted: Option<&str>) -> anyhow::Result<(Cl
         url: None,
         socket: None,
         token_file: None,
+        ca: None,
         home: &around.config.home.value,
         token: around.environment.get("BATON_TOKEN"),
     };

@@ -155,8 +155,8 @@ async fn revoke_over_http(
             "session {session} is open in process {pid} on {host}, which has no HTTP address; revoke it there"
         )
     })?;
-    let client =
-        ServerLocator { url: None, socket: None, token_file: None, home, token: None }.client(server)?;
+    let client = ServerLocator { url: None, socket: None, token_file: None, ca: None, home, token: None }
+        .client(server)?;
     let grant = grant.map(|grant| format!("/{grant}")).unwrap_or_default();
     match client.delete(&format!("/api/sessions/{session}/grants{grant}")).await {
         Ok(()) => Ok(true),

@@ -30,7 +30,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// Priority of a backup: the server comes first.
 const BACKUP_NICENESS: i32 = 10;
 
-fn load(cli: &Cli) -> anyhow::Result<Config> {
+pub(crate) fn load(cli: &Cli) -> anyhow::Result<Config> {
     let config = config::load(&cli.global, &ModelArgs::default(), None, &Environment::of_process())?;
     logging::start(&config);
     Ok(config)

@@ -1,17 +1,16 @@
 //! A session as one HTML page that loads nothing and runs nothing.
 //!
-//! Everything in a session is untrusted. Text is escaped twice: control and invisible characters as on a terminal, then for
-//! HTML. Of Markdown, HTML is shown as text, images become links, and links lead to web and mail addresses only. A content
-//! security policy forbids scripts and connections, should all of that fail.
+//! Everything in a session is untrusted, and rendered by [`baton_markup::html`]. A content security policy forbids scripts and
+//! connections, should that fail.
 
 use std::io::Write;
 
+use baton_markup::html::escaped;
 use baton_protocol::{Body, Event, SessionId};
 use baton_store::{Seq, Span, Store};
-use pulldown_cmark::{CowStr, Event as Md, Options, Parser, Tag, TagEnd, html};
 
 use super::local_time::LocalTime;
-use crate::terminal;
+use baton_markup::html::HeadingLevel;
 
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem;color:#1c1c1c;background:#fff}\
@@ -68,7 +67,7 @@ fn part(event: &Event, time: &LocalTime) -> Option<String> {
         }
         Body::AssistantMessage(message) if !message.content.trim().is_empty() => {
             let who = if event.agent_id.is_some() { " sub-agent" } else { "" };
-            format!("<article class=\"answer\">{when}{who}\n{}</article>", markdown(&message.content))
+            format!("<article class=\"answer\">{when}{who}\n{}</article>", baton_markup::html::markdown(&message.content, HeadingLevel::H1))
         }
         Body::ToolStart(start) => {
             let arguments = start.arguments.as_ref().map(|json| json.as_str()).unwrap_or_default();
@@ -95,96 +94,4 @@ fn part(event: &Event, time: &LocalTime) -> Option<String> {
 
 fn details(summary: &str, text: &str) -> String {
     format!("<details><summary>{}</summary><pre>{}</pre></details>", escaped(summary), escaped(text))
-}
-
-/// Escapes text for the page.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in terminal::escaped(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Renders Markdown without anything that a browser would execute or load.
-fn markdown(text: &str) -> String {
-    let text = terminal::escaped(text);
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let harmless = Parser::new_ext(&text, options).map(|event| match event {
-        Md::Html(html) | Md::InlineHtml(html) => Md::Text(html),
-        Md::Start(Tag::Link { link_type, dest_url, title, id }) => {
-            Md::Start(Tag::Link { link_type, dest_url: target(dest_url), title, id })
-        }
-        Md::Start(Tag::Image { link_type, dest_url, title, id }) => {
-            Md::Start(Tag::Link { link_type, dest_url: target(dest_url), title, id })
-        }
-        Md::End(TagEnd::Image) => Md::End(TagEnd::Link),
-        Md::Start(Tag::HtmlBlock) => Md::Start(Tag::Paragraph),
-        Md::End(TagEnd::HtmlBlock) => Md::End(TagEnd::Paragraph),
-        other => other,
-    });
-    let mut out = String::new();
-    html::push_html(&mut out, harmless);
-    // Again: references such as `&#27;` have become characters.
-    terminal::escaped(&out)
-}
-
-/// A link's address, if it leads to a page or a mailbox.
-fn target(url: CowStr<'_>) -> CowStr<'_> {
-    let lower = url.trim().to_lowercase();
-    let is_harmless = ["https://", "http://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme));
-    if is_harmless { url } else { CowStr::Borrowed("#") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn markdown_is_rendered_and_html_in_it_is_text() {
-        let page = markdown(
-            "# T\n\n**b** <script>alert(1)</script>\n\n<img src=x onerror=alert(1)>\n\n| a |\n|---|\n| 1 |",
-        );
-        assert!(
-            page.contains("<h1>T</h1>") && page.contains("<strong>b</strong>") && page.contains("<td>1</td>"),
-            "{page}"
-        );
-        assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
-    }
-
-    #[test]
-    fn links_lead_to_pages_and_images_are_links() {
-        let page = markdown(
-            "[a](javascript:alert(1)) [b](https://b.example) ![c](http://c.example/x.png) [d](JaVaScRiPt:x)",
-        );
-        assert!(!page.to_lowercase().contains("javascript") && !page.contains("<img"), "{page}");
-        assert!(
-            page.contains("href=\"https://b.example\"") && page.contains("href=\"http://c.example/x.png\""),
-            "{page}"
-        );
-        let quoted = markdown("[a](<https://x.example/\" onclick=\"alert(1)>)");
-        assert!(!quoted.contains("\" onclick"), "{quoted}");
-    }
-
-    #[test]
-    fn references_to_control_characters_are_escaped() {
-        let page = markdown("&#27;[31m &#x202e;x [a](https://b.example \"&#27;\") `&#27;`");
-        assert!(!page.contains(['\u{1b}', '\u{202e}']), "{page}");
-        assert!(page.contains("\\x1b[31m \\u{202e}x"), "{page}");
-    }
-
-    #[test]
-    fn text_cannot_leave_its_place() {
-        assert_eq!(
-            escaped("</pre><b a='\"'>&\u{202e}"),
-            "&lt;/pre&gt;&lt;b a=&#39;&quot;&#39;&gt;&amp;\\u{202e}"
-        );
-    }
 }

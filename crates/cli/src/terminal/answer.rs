@@ -3,8 +3,8 @@
 use std::io::IsTerminal;
 
 use super::markdown::Markdown;
-use super::visible::Prose;
 use super::{has_styles, print, width_of};
+use baton_markup::visible::Prose;
 
 /// Columns of a terminal that does not tell its size.
 const DEFAULT_WIDTH: usize = 80;

@@ -12,7 +12,7 @@ use anyhow::Context;
 use tokio::sync::mpsc;
 
 use super::note;
-use super::visible::Untrusted;
+use baton_markup::visible::Untrusted;
 
 /// Size limit of standard input as part of a prompt.
 const MAX_INPUT: u64 = 16 << 20;

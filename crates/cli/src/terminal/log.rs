@@ -3,8 +3,8 @@
 
 use std::io::{self, Write};
 
-use super::visible::{self, Layout, Untrusted};
 use crate::logging::LogFormat;
+use baton_markup::visible::{self, Layout, Untrusted};
 
 /// Writes log entries. The subscriber makes one write for each entry.
 pub(crate) struct LogWriter<W> {

@@ -1,6 +1,6 @@
 //! Terminal input and output. The only module that writes to standard output and error.
 //!
-//! All text is escaped by [`visible`], because most of it is untrusted: a title, a path, a server's error, an answer. A line
+//! All text is escaped by [`baton_markup::visible`], because most of it is untrusted: a title, a path, a server's error, an answer. A line
 //! stays one line, and prose keeps its line breaks. Styles are added here, after escaping, so an escape sequence in a text
 //! never comes from Baton.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the only module that prints")]
@@ -14,13 +14,12 @@ mod log;
 mod markdown;
 mod question;
 mod table;
-mod visible;
 
 use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
 
-use self::visible::{Layout, Untrusted};
 use crate::logging::LogFormat;
+use baton_markup::visible::{self, Layout, Untrusted};
 
 pub(crate) use self::answer::AnswerPrinter;
 pub(crate) use self::columns::{cut as shortened, cut_start as shortened_start};
@@ -78,7 +77,7 @@ pub(crate) fn json_output() -> Box<dyn Write> {
     }
 }
 
-/// Standard output for text that was escaped with [`escaped`].
+/// Standard output for text that was escaped.
 pub(crate) fn escaped_output() -> Box<dyn Write> {
     Box::new(std::io::BufWriter::new(std::io::stdout()))
 }
@@ -86,11 +85,6 @@ pub(crate) fn escaped_output() -> Box<dyn Write> {
 /// Whether standard output is a terminal.
 pub(crate) fn output_is_terminal() -> bool {
     std::io::stdout().is_terminal()
-}
-
-/// Escapes control and invisible characters of prose. Line breaks stay.
-pub(crate) fn escaped(text: &str) -> String {
-    visible::prose_lines(text).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints JSON line by line, escaped.
@@ -134,6 +128,19 @@ pub(crate) fn output_line(text: &str) {
 /// Prints an error to standard error. Further lines are indented, so that none looks like an error of its own.
 pub(crate) fn error(text: &str) {
     write_stderr(&format!("baton: {}", visible::prose_lines(text).collect::<Vec<_>>().join("\n       ")));
+}
+
+/// Whether standard error is a terminal.
+pub(crate) fn errors_are_on_a_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// Prints the lines of a QR code to standard error, white on black whatever the colours of the terminal, but only to a
+/// terminal.
+pub(crate) fn code_lines(rows: &[String]) {
+    if std::io::stderr().is_terminal() {
+        rows.iter().for_each(|row| write_stderr(&format!("\x1b[97;40m{row}\x1b[0m")));
+    }
 }
 
 /// Prints a note that contains a secret, but only to a terminal: not into files and pipes. Returns whether it was printed.

@@ -3,7 +3,7 @@
 //! Untrusted text cannot leave its place: every line, and every row of a wrapped line, begins with a bar. The headline counts
 //! the lines and the escaped characters, so that an escape can be told from text that only looks like one.
 
-use super::visible::{self, Form, Untrusted};
+use baton_markup::visible::{self, Form, Untrusted};
 
 /// Prefix of each line of untrusted text.
 const BAR: &str = "  │ ";

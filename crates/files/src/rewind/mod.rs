@@ -6,10 +6,12 @@
 //! only if its content is known to come from those tools ([`Plan`]).
 
 mod file_history;
+mod preview;
 mod restore;
 mod snapshots;
 
 pub use self::file_history::{FileHistory, Point, TouchedFile};
+pub use self::preview::{ChangeType, Undone, preview};
 pub use self::restore::{Plan, RestoreFailure, Skip};
 pub use self::snapshots::{FileState, Snapshots, lines_between, text_now, text_of};
 pub use baton_agent::tools::beneath::resolve;

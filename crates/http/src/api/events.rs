@@ -6,14 +6,17 @@ use axum::response::{IntoResponse, Response};
 use baton_store::{Seq, Span};
 use http::{HeaderMap, StatusCode, header};
 
-use super::extract::{PathParams, QueryParams, session_id};
+use super::extract::{Caller, PathParams, QueryParams, session_id};
 use super::sessions::find;
 use super::types::{Cursor, EventPage, EventsQuery, Limit, NumberedEvent};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
-use crate::sse::Subscription;
+use crate::sse::{Subscription, Wanted};
+use baton_people::Identity;
 
 /// Read events of a session.
+///
+/// With `before`, the page ends there: read it to show the end of a long session first.
 ///
 /// With `Accept: text/event-stream`, events are sent as a stream until you disconnect. Durable events carry their sequence
 /// number as event id, so that a reconnect with `Last-Event-ID` misses nothing.
@@ -27,6 +30,7 @@ use crate::sse::Subscription;
         (status = 503, description = "Too many streams are open", body = ErrorBody)))]
 pub(super) async fn read(
     State(door): State<Shared>,
+    Caller(reader): Caller,
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<EventsQuery>,
     headers: HeaderMap,
@@ -38,13 +42,38 @@ pub(super) async fn read(
         return Err(cursor_ahead(after, summary.head));
     }
     if !wants_stream(&headers) {
-        return Ok(Json(page(&door, &id, after, query.limit.map_or(200, Limit::get)).await?).into_response());
+        let limit = query.limit.map_or(200, Limit::get);
+        let span = match query.before.map(Cursor::get) {
+            Some(before) => Span::Before { before: Seq(before), limit },
+            None => Span::After { after, limit },
+        };
+        return Ok(Json(page(&door, &id, span, query.rendered).await?).into_response());
     }
+    subscribe(&door, Wanted::Session { session: id, after }, reader)
+}
+
+/// Streams changes of all sessions. Not in the OpenAPI document, whose tools expect every response to end.
+///
+/// `session` names a session that has changed, with its title, directory and state, and with its pending requests if those
+/// have changed. `deleted` names one that was deleted. Read the lists of sessions and requests after `ready`.
+pub(super) async fn feed(
+    State(door): State<Shared>,
+    Caller(reader): Caller,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    if !wants_stream(&headers) {
+        let message = "this is a stream; send `Accept: text/event-stream`";
+        return Err(ApiError::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", message));
+    }
+    subscribe(&door, Wanted::Feed, reader)
+}
+
+fn subscribe(door: &Shared, wanted: Wanted, reader: Identity) -> Result<Response, ApiError> {
     let too_many = || {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", "too many event streams are open")
     };
     let permit = door.streams.clone().try_acquire_owned().map_err(|_| too_many())?;
-    Ok(Subscription { session: id, after, permit }.into_response())
+    Ok(Subscription { wanted, reader, permit }.into_response())
 }
 
 /// Error for a cursor after the last event. The reader has seen an earlier session with this id, or events that a power cut
@@ -71,16 +100,24 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 async fn page(
     door: &Shared,
     id: &baton_protocol::SessionId,
-    after: Seq,
-    limit: usize,
+    span: Span,
+    rendered: bool,
 ) -> Result<EventPage, ApiError> {
-    let records = door.runtime.store.read(id, Span::After { after, limit }).await?;
-    let next = records.last().map_or(after, |record| record.seq).0;
-    let has_more = records.len() == limit;
+    let records = door.runtime.store.read(id, span).await?;
+    let (start, limit) = match span {
+        Span::After { after, limit } => (after, limit),
+        Span::Before { before, limit } => (before, limit),
+    };
+    let next = records.last().map_or(start, |record| record.seq).0;
+    let has_more = match span {
+        Span::After { .. } => records.len() == limit,
+        Span::Before { .. } => records.first().is_some_and(|record| record.seq > Seq(1)),
+    };
     let events = records.into_iter().filter_map(|record| {
+        let html = rendered.then(|| super::render::of_event(&record.kind, &record.body)).flatten();
         let text = String::from_utf8(record.body.to_vec()).ok()?;
         let event = serde_json::value::RawValue::from_string(text).ok()?;
-        Some(NumberedEvent { seq: record.seq.0, event })
+        Some(NumberedEvent { seq: record.seq.0, event, html })
     });
     Ok(EventPage { events: events.collect(), next, has_more })
 }

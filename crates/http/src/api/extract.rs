@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query};
-use baton_protocol::SessionId;
+use baton_people::Identity;
+use baton_protocol::{Author, SessionId};
 use http::StatusCode;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -14,7 +15,7 @@ use baton_wire::SlowBody;
 
 /// Accepts JSON objects only: serde would also read a struct from an array.
 #[derive(Debug)]
-pub(super) struct Object<T>(pub(super) T);
+pub(crate) struct Object<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -37,7 +38,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 }
 
 /// Extracts a JSON body.
-pub(super) struct JsonBody<T>(pub(super) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: serde::de::DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
@@ -55,6 +56,25 @@ fn refusal(rejection: &JsonRejection) -> ApiError {
     }
     let code = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
     ApiError::new(rejection.status(), code, rejection.body_text())
+}
+
+/// Extracts who sends a request, as the guard has found out.
+pub(crate) struct Caller(pub(crate) Identity);
+
+impl Caller {
+    /// Returns the author for events.
+    pub(crate) fn author(&self) -> Author {
+        self.0.author(Author::http())
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut http::request::Parts, _: &S) -> Result<Self, ApiError> {
+        let found = parts.extensions.get::<Identity>().cloned();
+        found.map(Self).ok_or_else(|| ApiError::internal("the request was not authorised"))
+    }
 }
 
 /// Extracts the query.

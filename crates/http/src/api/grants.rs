@@ -6,11 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use baton_core::Change;
 use baton_core::ask::Amend;
+use baton_protocol::EventId;
 use baton_protocol::rules::{Rule, RuleListEdit};
-use baton_protocol::{Author, EventId};
 use http::StatusCode;
 
-use super::extract::{PathParams, QueryParams, session_id};
+use super::extract::{Caller, PathParams, QueryParams, session_id};
 use super::sessions::{ask, find, open};
 use super::types::{GrantView, LocationGrantView, LocationList, LocationView, RevokeQuery, SessionGrants};
 use crate::Shared;
@@ -44,6 +44,7 @@ pub(super) async fn list(
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn revoke(
     State(door): State<Shared>,
+    caller: Caller,
     PathParams((id, grant)): PathParams<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let session = session_id(&id)?;
@@ -51,7 +52,7 @@ pub(super) async fn revoke(
         find(&door, &session).await?;
         return Err(no_such_grant(&grant));
     };
-    let change = Change::Revoke { grant: Some(id), by: Author::http() };
+    let change = Change::Revoke { grant: Some(id), by: caller.author() };
     match ask(&door, &session, Amend { change: Box::new(change) }).await? {
         Some(_) => Ok(StatusCode::NO_CONTENT),
         None => Err(no_such_grant(&grant)),
@@ -67,6 +68,7 @@ pub(super) async fn revoke(
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn revoke_all(
     State(door): State<Shared>,
+    caller: Caller,
     PathParams(id): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
     let session = session_id(&id)?;
@@ -75,9 +77,9 @@ pub(super) async fn revoke_all(
         location: Some(None),
         ..Default::default()
     });
-    let rules = Change::Rules { edit, by: Author::http() };
+    let rules = Change::Rules { edit, by: caller.author() };
     ask(&door, &session, Amend { change: Box::new(rules) }).await?;
-    let grants = Change::Revoke { grant: None, by: Author::http() };
+    let grants = Change::Revoke { grant: None, by: caller.author() };
     ask(&door, &session, Amend { change: Box::new(grants) }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -109,6 +111,7 @@ pub(super) async fn locations(State(door): State<Shared>) -> Result<Json<Locatio
         (status = 404, description = "No such grant", body = ErrorBody)))]
 pub(super) async fn revoke_at_location(
     State(door): State<Shared>,
+    caller: Caller,
     QueryParams(query): QueryParams<RevokeQuery>,
 ) -> Result<StatusCode, ApiError> {
     let locations = &door.runtime.locations;
@@ -123,7 +126,7 @@ pub(super) async fn revoke_at_location(
         return Err(ApiError::not_found(format!("no such grant for location {}", location.display())));
     }
     let edit = RuleListEdit { remove, ..RuleListEdit::default() };
-    locations.edit(query.location, edit, Author::http()).await.map_err(ApiError::internal)?;
+    locations.edit(query.location, edit, caller.author()).await.map_err(ApiError::internal)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -8,14 +8,14 @@ use axum::extract::State;
 use baton_core::ask::{Abort, SendPrompt};
 use baton_protocol::attachment::Attachment;
 use baton_protocol::event::{AbortReason, Body as EventBody, Event, Prompt, SendMode};
-use baton_protocol::{Author, ClientId, PromptId, SessionId};
+use baton_protocol::{ClientId, PromptId, SessionId};
 use baton_runtime::session::subscription::{Received, Subscription, subscribe};
 use baton_runtime::session::{Batch, Handle};
 use baton_store::Span;
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
-use super::extract::{JsonBody, PathParams, QueryParams, session_id};
+use super::extract::{Caller, JsonBody, PathParams, QueryParams, session_id};
 use super::sessions::{ask, find};
 use super::types::{AcceptedPrompt, Cancelled, NewPrompt, PromptView, WaitQuery};
 use crate::Shared;
@@ -41,6 +41,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
         (status = 422, description = "Request body does not match the schema, or the idempotency key was used for a different prompt (`key_reused`)", body = ErrorBody)))]
 pub(super) async fn send(
     State(door): State<Shared>,
+    caller: Caller,
     PathParams(id): PathParams<String>,
     headers: HeaderMap,
     JsonBody(prompt): JsonBody<NewPrompt>,
@@ -59,7 +60,7 @@ pub(super) async fn send(
         attachments: prompt.attachments.into_iter().map(attachment).collect(),
         mode: if prompt.immediate { SendMode::Immediate } else { SendMode::Enqueue },
         key,
-        by: Some(Author::http()),
+        by: Some(caller.author()),
         ..Prompt::default()
     };
     let sent = prompt.key.is_some().then(|| prompt.clone());
@@ -253,9 +254,10 @@ fn state_after(body: &EventBody, wanted: PromptId) -> Option<(&'static str, Opti
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn cancel(
     State(door): State<Shared>,
+    caller: Caller,
     PathParams(id): PathParams<String>,
 ) -> Result<Json<Cancelled>, ApiError> {
-    let abort = Abort { reason: AbortReason::UserInitiated, by: Some(Author::http()) };
+    let abort = Abort { reason: AbortReason::UserInitiated, by: Some(caller.author()) };
     let had_work = ask(&door, &session_id(&id)?, abort).await?;
     Ok(Json(Cancelled { had_work }))
 }

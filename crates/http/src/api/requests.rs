@@ -4,18 +4,19 @@ use axum::Json;
 use axum::extract::State;
 use baton_core::ask::AnswerRequest;
 use baton_core::{self as core, AnswerOutcome, Elicited};
-use baton_protocol::event::{PlanAnswer, SwitchAnswer};
-use baton_protocol::permission::Verdict;
+use baton_protocol::event::{Body as EventBody, Event, PlanAnswer, SwitchAnswer};
+use baton_protocol::permission::{PermissionOutcome, Verdict};
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{Author, RequestId};
+use baton_protocol::{Author, RequestId, SessionId};
 use baton_runtime::mcp::McpRequest;
 use baton_runtime::metadata;
 use baton_runtime::session::ask::Mcp;
 use baton_runtime::session::{Failure, Handle};
+use baton_store::{Span, Summary};
 use http::HeaderMap;
 
-use super::extract::{JsonBody, PathParams, session_id};
-use super::sessions::{ask, open};
+use super::extract::{Caller, JsonBody, PathParams, session_id};
+use super::sessions::{ask, find, open};
 use super::types::{
     Counted, Decision, LoginLink, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
     SwitchResponse,
@@ -23,6 +24,9 @@ use super::types::{
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 use crate::oauth::callback_address;
+
+/// Number of events that are searched for the first answer to a request.
+const SEARCHED: usize = 500;
 
 /// List the pending requests of a session.
 #[utoipa::path(get, path = "/api/sessions/{id}/requests", operation_id = "listSessionRequests", tag = "requests", params(("id" = String, Path, description = "Session id")),
@@ -43,12 +47,14 @@ pub(super) async fn list(
     responses((status = 200, description = "Pending requests", body = RequestOverview)))]
 pub(super) async fn overview(State(door): State<Shared>) -> Result<Json<RequestOverview>, ApiError> {
     let all = door.runtime.store.list().await?;
-    let busy = all.into_iter().filter(|summary| {
-        let is_busy = summary.holder.as_ref().is_some_and(|holder| holder.busy);
-        is_busy || metadata::decode(&summary.meta).logins
-    });
+    // A session that was opened after a crash counts as idle in the store until its first write, whatever is pending in it.
+    let may_wait = |summary: &Summary| {
+        summary.holder.as_ref().is_some_and(|holder| holder.busy)
+            || metadata::decode(&summary.meta).logins
+            || door.runtime.registry.get(&summary.session).is_some()
+    };
     let mut requests = Vec::new();
-    for summary in busy {
+    for summary in all.into_iter().filter(may_wait) {
         let handle = door.runtime.registry.open(&door.runtime, &summary.session);
         // Fails if a different server holds the session; that server lists its requests.
         let Ok(view) = handle.inspect().await else { continue };
@@ -74,6 +80,7 @@ pub(super) async fn overview(State(door): State<Shared>) -> Result<Json<RequestO
             body = ErrorBody)))]
 pub(super) async fn answer(
     State(door): State<Shared>,
+    caller: Caller,
     PathParams((id, request)): PathParams<(String, String)>,
     JsonBody(answer): JsonBody<RequestAnswer>,
 ) -> Result<Json<Counted>, ApiError> {
@@ -88,11 +95,11 @@ pub(super) async fn answer(
         }
         _ => {}
     }
-    let (named, answer) = (request.clone(), Box::new(core_answer(answer)));
+    let (named, answer) = (request.clone(), Box::new(core_answer(answer, caller.author())));
     match ask(&door, &session, AnswerRequest { request, answer }).await? {
         AnswerOutcome::Counted => Ok(Json(Counted { counted: true })),
         AnswerOutcome::TooLate => {
-            Err(ApiError::conflict("already_answered", "the request was already answered or withdrawn"))
+            Err(ApiError::conflict("already_answered", first_answer(&door, &session_id(&id)?, &named).await?))
         }
         AnswerOutcome::NoSuchRequest => {
             Err(ApiError::not_found(format!("no such request in session {id}: {named}")))
@@ -104,6 +111,32 @@ pub(super) async fn answer(
             Err(ApiError::unprocessable("not_offered", why))
         }
     }
+}
+
+/// Says who answered a request first, as far as the recent history tells.
+async fn first_answer(door: &Shared, session: &SessionId, request: &RequestId) -> Result<String, ApiError> {
+    let head = find(door, session).await?.head;
+    let recent = Span::Before { before: head.plus(1), limit: SEARCHED };
+    for record in door.runtime.store.read(session, recent).await?.iter().rev() {
+        if &*record.kind != "permission.completed" {
+            continue;
+        }
+        let Ok(event) = Event::parse(&String::from_utf8_lossy(&record.body)) else { continue };
+        let EventBody::PermissionCompleted(completed) = event.body else { continue };
+        if completed.request_id != *request {
+            continue;
+        }
+        let by = completed.by.map_or_else(|| "a rule".to_owned(), |by| by.0);
+        let what = match completed.result {
+            PermissionOutcome::Approved {}
+            | PermissionOutcome::ApprovedForSession { .. }
+            | PermissionOutcome::ApprovedForLocation { .. } => "approved",
+            PermissionOutcome::Cancelled { .. } => "withdrawn",
+            _ => "denied",
+        };
+        return Ok(format!("the request was already {what} by {by}"));
+    }
+    Ok("the request was already answered or withdrawn".to_owned())
 }
 
 /// Return a fresh link for a pending login.
@@ -165,7 +198,7 @@ async fn mcp(handle: &Handle, request: McpRequest) -> Result<serde_json::Value, 
     })
 }
 
-fn core_answer(answer: RequestAnswer) -> core::RequestAnswer {
+fn core_answer(answer: RequestAnswer, by: Author) -> core::RequestAnswer {
     match answer {
         RequestAnswer::Permission { decision: Decision::ApproveUnattended, .. } => {
             core::RequestAnswer::ApproveUnattended
@@ -180,7 +213,7 @@ fn core_answer(answer: RequestAnswer) -> core::RequestAnswer {
                 Decision::Reject => Verdict::Reject { feedback },
                 Decision::UserNotAvailable => Verdict::UserNotAvailable,
             };
-            core::RequestAnswer::Permission(verdict, Author::http())
+            core::RequestAnswer::Permission(verdict, by)
         }
         RequestAnswer::Command { handled } => core::RequestAnswer::QueuedCommand { handled, stop: false },
         RequestAnswer::Tool { text, failed: true } => core::RequestAnswer::Tool(ToolResult::failure(text)),

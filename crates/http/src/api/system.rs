@@ -1,4 +1,4 @@
-//! Health, metrics, models and the start page.
+//! Health, metrics, models and the start page of servers without one.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,10 +6,8 @@ use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde_json::{Value, json};
 
-use super::extract::QueryParams;
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
-use crate::guard::COOKIE;
 
 /// Check that the process is alive.
 #[utoipa::path(get, path = "/api/health", operation_id = "checkHealth", tag = "system", security(()),
@@ -57,20 +55,8 @@ pub(super) async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], super::OPENAPI).into_response()
 }
 
-#[derive(serde::Deserialize)]
-pub(super) struct StartQuery {
-    token: Option<String>,
-}
-
-/// Answers a browser that follows the link which the server printed. Moves the token from the query into a cookie that scripts
-/// cannot read and other sites cannot send.
-pub(super) async fn start_page(QueryParams(query): QueryParams<StartQuery>) -> Response {
-    if let Some(token) = query.token.filter(|token| token.bytes().all(|b| b.is_ascii_graphic() && b != b';'))
-    {
-        let cookie = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/");
-        let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, "/".to_owned())];
-        return (StatusCode::SEE_OTHER, headers).into_response();
-    }
+/// Answers requests for `/` on a server without a page.
+pub(crate) async fn start_page() -> Response {
     let text = "Baton server. API description: /api/openapi.json\n";
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
 }

@@ -4,19 +4,19 @@
 
 use std::net::Ipv6Addr;
 
-use axum::extract::Request;
+use http::request::Parts;
 use http::{StatusCode, header};
 
 use crate::HttpOptions;
 use crate::error::ApiError;
 
 /// Checks that a request names an allowed host, once, and the same in its target and its header.
-pub(super) fn check_host(options: &HttpOptions, request: &Request) -> Result<(), ApiError> {
-    let headers = request.headers();
+pub(super) fn check_host(options: &HttpOptions, request: &Parts) -> Result<(), ApiError> {
+    let headers = &request.headers;
     let named = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let is_single = headers.get_all(header::HOST).iter().count() == 1;
     // If the request line contains an authority (`GET http://name/ HTTP/1.1`), it must be that of the header.
-    let target = request.uri().authority().map(http::uri::Authority::as_str);
+    let target = request.uri.authority().map(http::uri::Authority::as_str);
     let agrees = target.is_none_or(|target| target.eq_ignore_ascii_case(named));
     if is_single && agrees && host_of(named).is_some_and(|host| is_allowed(options, host)) {
         return Ok(());

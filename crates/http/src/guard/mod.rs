@@ -1,32 +1,36 @@
 //! Access control: every request passes through [`guard`].
 //!
 //! A local server can be reached by every web page that its user visits, and by every user of the machine. So a request on TCP
-//! needs a token ([`token`]), must name an allowed host ([`host`]), and must not come from a page of a foreign origin, even
-//! with a token. The guard also limits the rate ([`rate`]), writes the access log, and answers 500 when a handler panics.
+//! needs a token or a login ([`identity`]) with a role that allows it ([`baton_people::access`]), must name an allowed host
+//! ([`host`]), and must not come from a page of a foreign origin, even with a token. The guard also limits the rate ([`rate`]), writes the access log, and answers 500 when a handler panics.
 
 mod host;
+mod identity;
 mod rate;
-mod token;
 
 use std::any::Any;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use self::host::check_host;
 pub(crate) use self::host::is_allowed_authority;
+pub(crate) use self::identity::{LOGIN_COOKIE, TOKEN_COOKIE, cookies, is_equal, unreadable};
+use self::identity::{identify, is_start, query};
 pub(super) use self::rate::RateLimit;
-pub(crate) use self::token::COOKIE;
-use self::token::check_token;
 use super::error::ApiError;
 use super::oauth::CALLBACK;
-use super::{HttpOptions, Shared, cors};
+use super::{HttpOptions, Shared, cors, login};
+use baton_people::Identity;
+use baton_people::access::{self, Access};
 
 /// Origin of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,14 +38,19 @@ pub(crate) enum Peer {
     /// A socket file, which only its owner can open.
     SocketFile,
     /// A TCP port.
-    Tcp(IpAddr),
+    Tcp {
+        /// Address of the client.
+        address: IpAddr,
+        /// Whether the connection is encrypted.
+        tls: bool,
+    },
 }
 
 impl std::fmt::Display for Peer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::SocketFile => f.write_str("socket"),
-            Self::Tcp(address) => address.fmt(f),
+            Self::Tcp { address, .. } => address.fmt(f),
         }
     }
 }
@@ -49,14 +58,26 @@ impl std::fmt::Display for Peer {
 /// Checks a request, runs its handler, and writes the access log.
 pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Tcp(IpAddr::from([0, 0, 0, 0])));
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let origin = cors::configured_origin(&door.options, request.headers());
-    let mut response = match early_response(&door, peer, &request) {
-        None => {
-            AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| panicked(&*panic))
+    let unknown = Peer::Tcp { address: IpAddr::from([0, 0, 0, 0]), tls: false };
+    let (mut head, body) = request.into_parts();
+    let announced = hyper::body::Body::size_hint(&body).lower();
+    let peer = head.extensions.get::<Peer>().copied().unwrap_or(unknown);
+    let (method, path) = (head.method.clone(), head.uri.path().to_owned());
+    let origin = cors::configured_origin(&door.options, &head.headers);
+    let mut response = match admit(&door, peer, &head, announced).await {
+        Ok(identity) => {
+            let person = identity.clone().filter(|identity| *identity != Identity::Owner);
+            if let Some(identity) = identity {
+                head.extensions.insert(identity);
+            }
+            let run = AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind();
+            let response = run.await.unwrap_or_else(|panic| panicked(&*panic));
+            match person {
+                Some(person) => until_revoked(&door, person, response),
+                None => response,
+            }
         }
-        Some(response) => response,
+        Err(response) => *response,
     };
     let status = response.status();
     door.metrics.count(status);
@@ -79,38 +100,97 @@ fn panicked(panic: &(dyn Any + Send)) -> Response {
     ApiError::internal("internal error; see the server log").into_response()
 }
 
-/// Returns the response to a request that does not reach its handler: an error, or the response to a preflight.
-fn early_response(door: &Shared, peer: Peer, request: &Request) -> Option<Response> {
+/// Ends the body of a response when the identity of its reader ends. Only streams live that long; event streams of sessions
+/// watch it themselves.
+fn until_revoked(door: &Shared, person: Identity, response: Response) -> Response {
+    let Some(people) = door.people.clone() else { return response };
+    if hyper::body::Body::size_hint(response.body()).exact().is_some() {
+        return response;
+    }
+    let (head, body) = response.into_parts();
+    let revoked = Box::pin(async move { people.revoked(&person).await });
+    Response::from_parts(head, Body::from_stream(body.into_data_stream().take_until(revoked)))
+}
+
+/// Identifies the sender of a request, if the request needs that. Otherwise returns the response to a request that does not
+/// reach its handler: an error, a preflight, or a login.
+async fn admit(
+    door: &Shared,
+    peer: Peer,
+    request: &Parts,
+    announced: u64,
+) -> Result<Option<Identity>, Box<Response>> {
     let options = &door.options;
-    let Peer::Tcp(address) = peer else {
-        return check_length(options, request).err().map(IntoResponse::into_response);
+    let refused = |error: ApiError| Box::new(error.into_response());
+    let Peer::Tcp { address, .. } = peer else {
+        return check_length(options, announced).map(|()| Some(Identity::Owner)).map_err(refused);
     };
-    let checked = check_rate(door, address).and_then(|()| check_host(options, request));
+    check_rate(door, address).and_then(|()| check_host(options, request)).map_err(refused)?;
     if is_return_from_login(request) {
-        return checked.err().map(IntoResponse::into_response);
+        return Ok(None);
     }
-    let checked = checked.and_then(|()| check_origin(options, request.headers()));
-    if checked.is_ok() && cors::is_preflight(request.method(), request.headers()) {
-        return Some(cors::preflight());
+    if !is_visit(door, request) {
+        check_origin(options, &request.headers).map_err(refused)?;
     }
-    let checked = checked.and_then(|()| check_token(options, request));
-    checked.and_then(|()| check_length(options, request)).err().map(IntoResponse::into_response)
+    if cors::is_preflight(&request.method, &request.headers) {
+        return Err(Box::new(cors::preflight()));
+    }
+    let identity = check_identity(door, request).await?;
+    check_length(options, announced).map(|()| identity).map_err(refused)
+}
+
+/// Whether a browser opens the start page, also from a link on a page elsewhere. The page reveals nothing by itself.
+fn is_visit(door: &Shared, request: &Parts) -> bool {
+    let is =
+        |name: &str, value: &[u8]| request.headers.get(name).is_some_and(|found| found.as_bytes() == value);
+    door.page.is_some()
+        && is_start(request)
+        && is("sec-fetch-mode", b"navigate")
+        && is("sec-fetch-dest", b"document")
+}
+
+/// Identifies the sender, and checks that the role allows the request. A login link is answered here.
+async fn check_identity(door: &Shared, request: &Parts) -> Result<Option<Identity>, Box<Response>> {
+    let refused = |error: ApiError| Box::new(error.into_response());
+    let (method, path) = (&request.method, request.uri.path());
+    let start = is_start(request);
+    let (code, token) =
+        (query(request, "login").filter(|_| start), query(request, "token").filter(|_| start));
+    if code.is_some() {
+        return Err(Box::new(login::follow_link(door, request, code, None).await));
+    }
+    let is_of_page = door.page.as_ref().is_some_and(|page| (page.serves)(path));
+    if is_of_page && token.is_none() && matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(None);
+    }
+    let needed = match access::http(method.as_str(), path) {
+        Access::Public => return Ok(None),
+        Access::Needs(role) => role,
+    };
+    let identity = identify(&door.options, door.people.as_deref(), request).await.map_err(refused)?;
+    if identity.role() < needed {
+        let message = format!("your role is {}; this needs {needed}", identity.role());
+        return Err(refused(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)));
+    }
+    if token.is_some() {
+        return Err(Box::new(login::follow_link(door, request, None, token).await));
+    }
+    Ok(Some(identity))
 }
 
 /// Whether a browser returns from a login: from another site, and without a token. It must be a navigation: no page can
 /// request this one in the background.
-fn is_return_from_login(request: &Request) -> bool {
-    let headers = request.headers();
+fn is_return_from_login(request: &Parts) -> bool {
+    let headers = &request.headers;
     let mode = headers.get("sec-fetch-mode").map(HeaderValue::as_bytes);
-    request.method() == Method::GET
-        && request.uri().path() == CALLBACK
+    request.method == Method::GET
+        && request.uri.path() == CALLBACK
         && !headers.contains_key(header::ORIGIN)
         && mode.is_none_or(|mode| mode == b"navigate")
 }
 
 /// Refuses a body whose announced size exceeds the limit, before any of it is read.
-fn check_length(options: &HttpOptions, request: &Request) -> Result<(), ApiError> {
-    let announced = hyper::body::Body::size_hint(request.body()).lower();
+fn check_length(options: &HttpOptions, announced: u64) -> Result<(), ApiError> {
     if announced <= options.max_body as u64 {
         return Ok(());
     }
@@ -197,7 +277,7 @@ mod tests {
     #[test]
     fn pages_of_foreign_origins_are_refused() {
         let check =
-            |headers: &[(&str, &str)]| check_origin(&options(), request(headers, "/").headers()).is_ok();
+            |headers: &[(&str, &str)]| check_origin(&options(), &request(headers, "/").headers).is_ok();
         assert!(check(&[("host", "localhost:1")]), "not a browser");
         assert!(check(&[("host", "localhost:1"), ("origin", "http://localhost:1")]));
         assert!(check(&[("host", "localhost:1"), ("origin", "https://app.example")]));
@@ -215,14 +295,13 @@ mod tests {
 #[cfg(test)]
 mod test_requests {
     use super::*;
-    use axum::body::Body;
 
-    pub(super) fn request(headers: &[(&str, &str)], path: &str) -> Request {
+    pub(super) fn request(headers: &[(&str, &str)], path: &str) -> Parts {
         let mut builder = Request::builder().uri(path);
         for (name, value) in headers {
             builder = builder.header(*name, *value);
         }
-        builder.body(Body::empty()).unwrap()
+        builder.body(()).unwrap().into_parts().0
     }
 
     pub(super) fn options() -> HttpOptions {

@@ -99,7 +99,8 @@ impl Transport for HttpClient {
 }
 
 fn make(versions: &[&str], gate: Option<Gate>) -> Result<reqwest::Client, TransportError> {
-    let tls = tls::offering(versions, Vec::new()).map_err(|error| TransportError::Invalid(error.to_string()))?;
+    let tls =
+        tls::offering(versions, Vec::new()).map_err(|error| TransportError::Invalid(error.to_string()))?;
     let mut builder = reqwest::Client::builder();
     if let Some(gate) = gate {
         builder = builder.dns_resolver(gate);

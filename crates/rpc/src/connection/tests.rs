@@ -31,6 +31,7 @@ impl Pair {
         let runtime = Runtime::new(options, Arc::new(MemoryStore::default()));
         let options = RpcOptions {
             token: token.map(str::to_owned),
+            people: None,
             limits: RpcLimits::default(),
             max_message: 1 << 20,
             max_backlog: 1 << 20,

@@ -73,7 +73,7 @@ impl Call<'_> {
 
     /// Returns the author of what this client changes.
     pub(super) fn author(&self) -> Author {
-        Author::sdk(self.connection.client)
+        self.connection.author()
     }
 
     pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, CallError> {

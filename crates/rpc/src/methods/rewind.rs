@@ -1,7 +1,7 @@
 //! Rewinding the conversation, with or without files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use baton_core::Session;
 use baton_protocol::event::{ChangedFile, Preimage};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Call, Handled, blocking};
 use crate::errors::CallError;
-use baton_runtime::rewind::{FileHistory, FileState, Plan, Point, Snapshots, TouchedFile, lines_between};
+use baton_runtime::rewind::{self, FileHistory, Point, Snapshots, TouchedFile};
 use baton_runtime::session::ask::{Rewind, TruncateAt};
 use baton_runtime::session::{Failure, Handle, RewindOutcome, Rewound};
 
@@ -105,25 +105,9 @@ pub(super) fn preview(call: &Call<'_>) -> Handled {
             return Err(CallError::failed(format_args!("Event {event_id} not found in session")));
         };
         let touched = state.file_history.touched_since(from);
-        let compare = move || {
-            let plan = Plan::of(&state.snapshots, touched);
-            let files = plan.restore.iter().map(|(path, before)| undone(&state.snapshots, path, before));
-            files.collect::<Vec<Value>>()
-        };
-        let files = blocking(compare).await?;
+        let files = blocking(move || rewind::preview(&state.snapshots, touched)).await?;
         Ok(json!({ "available": true, "fileCount": files.len(), "files": files }))
     })
-}
-
-/// Describes the change that restoring a file would undo.
-fn undone(snapshots: &Snapshots, path: &Path, before: &Preimage) -> Value {
-    let change = match before {
-        Preimage::Absent => "created",
-        _ if FileState::of(path) == FileState::Absent => "deleted",
-        _ => "modified",
-    };
-    let (added, removed) = lines_between(snapshots, before, path);
-    json!({ "path": path, "changeType": change, "linesAdded": added, "linesRemoved": removed })
 }
 
 #[derive(Deserialize)]

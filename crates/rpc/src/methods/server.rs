@@ -7,6 +7,8 @@ use serde_json::json;
 use subtle::ConstantTimeEq;
 
 use super::{Call, Handled, Reply};
+use crate::errors::CallError;
+use baton_people::access;
 
 /// Version of the protocol: the one with broadcast events.
 const PROTOCOL_VERSION: u32 = 3;
@@ -19,15 +21,34 @@ struct Connect {
 /// Authenticates the client. The first call of current SDKs, and with a token the only one allowed before it succeeds.
 pub(super) fn connect(call: &Call<'_>) -> Handled {
     let given = call.parse::<Connect>()?.token.unwrap_or_default();
+    let connected =
+        json!({ "ok": true, "protocolVersion": PROTOCOL_VERSION, "version": call.runtime().options.version });
     if let Some(expected) = &call.connection.options.token
         && !bool::from(expected.as_bytes().ct_eq(given.as_bytes()))
     {
-        let message = "AUTHENTICATION_FAILED: the connection token is missing or wrong";
-        return Err(RpcError::new(code::AUTHENTICATION_FAILED, message).into());
+        let Some(people) = call.connection.options.people.clone() else { return Err(wrong_token().into()) };
+        let connection = call.connection.clone();
+        return call.later(async move {
+            let person = people.of_token(&given).await.map_err(CallError::failed)?.ok_or_else(wrong_token)?;
+            if person.role() < access::JSON_RPC {
+                let message = format!(
+                    "AUTHENTICATION_FAILED: your role is {}; SDK clients need {}",
+                    person.role(),
+                    access::JSON_RPC
+                );
+                return Err(RpcError::new(code::AUTHENTICATION_FAILED, message).into());
+            }
+            connection.admit_person(people, person);
+            Ok(connected)
+        });
     }
     call.connection.admit();
-    let version = &call.runtime().options.version;
-    call.now(json!({ "ok": true, "protocolVersion": PROTOCOL_VERSION, "version": version }))
+    call.now(connected)
+}
+
+fn wrong_token() -> RpcError {
+    let message = "AUTHENTICATION_FAILED: the connection token is missing or wrong";
+    RpcError::new(code::AUTHENTICATION_FAILED, message)
 }
 
 /// Returns the error for a call before `connect`.

@@ -10,6 +10,7 @@
 
 mod appending;
 mod creating;
+mod documents;
 mod leasing;
 mod listing;
 mod opening;
@@ -82,6 +83,8 @@ pub async fn run_all(make: impl AsyncFn() -> Stores) {
         listing::conditional_delete_respects_the_holder,
         listing::probe_leaves_no_trace,
         listing::id_of_a_deleted_session_can_be_reused,
+        documents::document_is_read_as_written,
+        documents::one_of_many_concurrent_writers_wins,
     );
 }
 

@@ -25,11 +25,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_protocol::SessionId;
+use bytes::Bytes;
 use rusqlite::Connection;
 
 use crate::{
-    Append, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError,
-    Summary, Take,
+    Append, Document, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store,
+    StoreError, Summary, Take,
 };
 use error::Fault;
 use file::Database;
@@ -239,5 +240,15 @@ impl Store for SqliteStore {
 
     fn probe(&self) -> Reply<'_, ()> {
         Box::pin(self.write(0, write::probe))
+    }
+
+    fn document(&self, name: &str) -> Reply<'_, Option<Document>> {
+        let name = name.to_owned();
+        Box::pin(async move { Ok(self.query(move |file| read::document(file, &name)).await?.flatten()) })
+    }
+
+    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> Reply<'_, bool> {
+        let name = name.to_owned();
+        Box::pin(self.write(body.len(), move |file| write::document(file, &name, expected, &body)))
     }
 }

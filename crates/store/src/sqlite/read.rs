@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::Fault;
 use super::values::{integer, natural};
-use crate::{Holder, Lease, Opened, Record, Seq, Span, StoreError, Summary};
+use crate::{Document, Holder, Lease, Opened, Record, Seq, Span, StoreError, Summary};
 
 /// Selects sessions, with the columns that [`summary_from`] expects.
 macro_rules! select_sessions {
@@ -192,4 +192,13 @@ fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
 
 fn damaged(column: usize, error: FromSqlError) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Null, error.into())
+}
+
+pub(super) fn document(file: &Connection, name: &str) -> Result<Option<Document>, Fault> {
+    let mut statement = file.prepare_cached("SELECT version, body FROM documents WHERE name = ?1")?;
+    let read = |row: &Row<'_>| {
+        let (version, body): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
+        Ok(Document { version: version.unsigned_abs(), body: body.into() })
+    };
+    Ok(statement.query_row([name], read).optional()?)
 }

@@ -11,7 +11,7 @@ use super::{Durability, Migration, backup};
 
 /// All migrations; `user_version` in the file is the number of those applied. Released migrations have been
 /// applied to users' files: **never edit one, append the next**.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
 
 /// "BATN", in the header of every file; set by `migrations/1.sql`.
 const APPLICATION_ID: i64 = 0x4241_544E;
@@ -165,6 +165,8 @@ mod tests {
 
     use super::*;
 
+    /// The current format.
+    const NOW: usize = MIGRATIONS.len();
     const NEXT: &str = "CREATE TABLE added (x INTEGER) STRICT;";
 
     fn database(directory: &Path) -> Database {
@@ -180,7 +182,7 @@ mod tests {
         file.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0)).unwrap()
     }
 
-    /// Creates a database of format 1 with one session.
+    /// Creates a database of the current format with one session.
     fn with_session(database: &Database) -> Connection {
         let (file, _) = open_writer(database).unwrap();
         file.execute(
@@ -199,17 +201,17 @@ mod tests {
         let mut file = with_session(&database);
         assert!(!bak(dir.path(), 0).exists(), "a new file has no copy");
         let mut migrations = MIGRATIONS.to_vec();
-        for (format, sql) in [(1, NEXT), (2, "DELETE FROM sessions"), (3, "DROP TABLE added")] {
+        for (format, sql) in [(NOW, NEXT), (NOW + 1, "DELETE FROM sessions"), (NOW + 2, "DROP TABLE added")] {
             migrations.push(sql);
             migrate(&mut file, &database, &migrations).unwrap();
             assert_eq!(version(&file).unwrap(), format + 1);
             let mode = std::fs::metadata(bak(dir.path(), format)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
-        let copies = [1, 2, 3].map(|format| bak(dir.path(), format).exists());
+        let copies = [NOW, NOW + 1, NOW + 2].map(|format| bak(dir.path(), format).exists());
         assert_eq!(copies, [false, true, true], "older ones are pruned");
-        assert_eq!(count(&bak(dir.path(), 2)), 1, "it is the state before the migration");
-        assert_eq!(count(&bak(dir.path(), 3)), 0);
+        assert_eq!(count(&bak(dir.path(), NOW + 1)), 1, "it is the state before the migration");
+        assert_eq!(count(&bak(dir.path(), NOW + 2)), 0);
         migrate(&mut file, &database, &migrations).unwrap();
         let left = std::fs::read_dir(dir.path()).unwrap().count();
         assert_eq!(left, 5, "the database, its log, its index and two copies");
@@ -221,12 +223,12 @@ mod tests {
         let database = database(dir.path());
         let mut file = with_session(&database);
         // Stands for a full disk: the copy cannot be put in its place.
-        std::fs::create_dir_all(bak(dir.path(), 1).join("x")).unwrap();
+        std::fs::create_dir_all(bak(dir.path(), NOW).join("x")).unwrap();
         let migrations = [MIGRATIONS, &[NEXT]].concat();
         let error = migrate(&mut file, &database, &migrations).unwrap_err();
         let error = database.failed("open", error).to_string();
         assert!(error.contains("cannot copy it before changing its format"), "{error}");
-        assert_eq!(version(&file).unwrap(), 1);
+        assert_eq!(version(&file).unwrap(), NOW);
         let names = std::fs::read_dir(dir.path()).unwrap();
         let partial = names.flatten().any(|entry| entry.file_name().to_string_lossy().contains(".partial"));
         assert!(!partial, "an incomplete copy is removed");
@@ -240,6 +242,6 @@ mod tests {
         file.execute_batch("CREATE TRIGGER t AFTER INSERT ON events BEGIN DELETE FROM sessions; END")
             .unwrap();
         let Err(Fault::Unusable(why)) = check_foreign(&file) else { panic!("it is accepted") };
-        assert!(why.contains("not those of format 1"), "{why}");
+        assert!(why.contains(&format!("not those of format {NOW}")), "{why}");
     }
 }

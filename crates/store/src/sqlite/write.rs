@@ -128,6 +128,23 @@ pub(super) fn probe(file: &Connection) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Writes a document if its version is `expected`. Returns whether it was.
+pub(super) fn document(file: &Connection, name: &str, expected: u64, body: &[u8]) -> Result<bool, Fault> {
+    let written = match expected {
+        0 => file
+            .prepare_cached(
+                "INSERT INTO documents (name, version, body) VALUES (?1, 1, ?2) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![name, body])?,
+        _ => file
+            .prepare_cached(
+                "UPDATE documents SET version = version + 1, body = ?3 WHERE name = ?1 AND version = ?2",
+            )?
+            .execute(params![name, integer(expected), body])?,
+    };
+    Ok(written == 1)
+}
+
 /// Deletes some events of deleted sessions. Returns whether more may remain.
 pub(super) fn sweep(file: &Connection, at_most: usize) -> Result<bool, Fault> {
     let key: Option<i64> = file

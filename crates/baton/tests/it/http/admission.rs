@@ -71,14 +71,64 @@ async fn login_link_sets_an_http_only_cookie() {
     let token = test.program.token();
     let browser = Http::anonymous(&test.server);
     let followed = browser.get(&format!("/?token={token}")).await;
-    assert_eq!((followed.status, followed.header("location")), (303, Some("/")));
+    assert_eq!((followed.status, followed.header("location")), (303, Some("./")));
     let cookie = followed.header("set-cookie").unwrap().to_owned();
-    for word in ["HttpOnly", "SameSite=Strict", "Path=/"] {
+    for word in ["HttpOnly", "SameSite=Strict"] {
         assert!(cookie.contains(word), "{cookie}");
     }
+    assert!(!cookie.contains("Path"), "limited to the prefix that a proxy may add: {cookie}");
+    assert!(!cookie.contains("Secure"), "without TLS: {cookie}");
     let pair = cookie.split(';').next().unwrap();
     let shown = browser.send("GET", "/api/sessions", &[("Cookie", pair)], None).await;
     assert_eq!(shown.status, 200);
+}
+
+#[tokio::test]
+async fn one_time_link_logs_in_once_and_survives_a_kill() {
+    let mut test = TestServer::start().await;
+    let printed = test.program.run(&["link"]).await;
+    let link = printed.stdout.trim().to_owned();
+    let path = &link[link.find("/?login=").unwrap_or_else(|| panic!("{printed:?}"))..];
+    test.kill_and_restart().await;
+    let browser = Http::anonymous(&test.server);
+    let followed = browser.send("GET", path, &[("X-Forwarded-Proto", "https")], None).await;
+    assert_eq!((followed.status, followed.header("location")), (303, Some("./")));
+    let cookie = followed.header("set-cookie").unwrap().to_owned();
+    assert!(cookie.contains("HttpOnly; SameSite=Strict") && cookie.ends_with("; Secure"), "{cookie}");
+    let again = browser.get(path).await;
+    assert_eq!((again.header("location"), again.header("set-cookie")), (Some("./#/used-link"), None));
+    test.kill_and_restart().await;
+    let pair = cookie.split(';').next().unwrap();
+    let browser = Http::anonymous(&test.server);
+    let shown = browser.send("GET", "/api/me", &[("Cookie", pair)], None).await;
+    assert_eq!(shown.expect(200)["name"], "owner");
+    let forged = browser.send("POST", "/api/sessions", &[("Cookie", pair)], Some(&json!({}))).await;
+    assert_eq!(forged.refused(403), "csrf");
+    let headers = [("Cookie", pair), ("X-Baton-Page", "1")];
+    assert_eq!(browser.send("POST", "/api/logout", &headers, Some(&json!({}))).await.status, 204);
+    assert_eq!(browser.send("GET", "/api/me", &[("Cookie", pair)], None).await.refused(401), "unauthorized");
+}
+
+#[tokio::test]
+async fn people_have_the_rights_of_their_role_until_they_are_removed() {
+    let test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
+    let added = test.program.run(&["people", "add", "vera", "--role", "viewer", "--json"]).await;
+    let person: serde_json::Value = serde_json::from_str(&added.stdout).unwrap();
+    assert_eq!((&person["name"], &person["role"]), (&json!("vera"), &json!("viewer")));
+    let bearer = format!("Bearer {}", person["token"].as_str().unwrap());
+    let vera = Http::anonymous(&test.server);
+    let headers = [("Authorization", bearer.as_str())];
+    for (method, path) in routes().into_iter().filter(|(_, path)| !is_public(path) && path != "/api/render") {
+        let answer = vera.send(&method, &path, &headers, Some(&json!({}))).await;
+        assert_eq!(answer.status == 403, method != "GET", "{method} {path}: {answer:?}");
+    }
+    assert_eq!(vera.send("GET", "/v1/workspaces", &headers, None).await.refused(403), "forbidden");
+    let listed = test.program.run(&["people", "list", "--json"]).await;
+    assert!(listed.stdout.contains("vera") && !listed.stdout.contains("token"), "{listed:?}");
+    let removed = test.program.run(&["people", "remove", "vera"]).await;
+    assert_eq!(removed.code(), Some(0), "{removed:?}");
+    assert_eq!(vera.send("GET", "/api/sessions", &headers, None).await.refused(401), "unauthorized");
 }
 
 #[tokio::test]

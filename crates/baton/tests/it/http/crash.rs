@@ -18,6 +18,11 @@ async fn permission_request_survives_a_kill_and_is_answered_once() {
     assert_eq!(everywhere["requests"][0]["sessionId"], "s");
     assert_eq!(everywhere["requests"][0]["requestId"], before["requestId"]);
     assert_eq!(test.http.pending("s").await, before, "the same request with the same id");
+    let opened = test.http.get("/api/requests").await.expect(200);
+    assert_eq!(
+        opened["requests"], everywhere["requests"],
+        "still listed when somebody has opened the session"
+    );
     assert!(!test.program.work().join("made").exists());
 
     let path = format!("/api/sessions/s/requests/{}", before["requestId"].as_str().unwrap());

@@ -91,7 +91,8 @@ async fn attach_accepts_a_self_signed_certificate_that_is_named() {
     let token = program.home().join("token");
     let attach = async |host: &str, ca: Option<&str>| {
         let url = format!("https://{host}:{port}");
-        let mut arguments = vec!["attach", "--new", "--json", "--token-file", token.to_str().unwrap(), "--url"];
+        let mut arguments =
+            vec!["attach", "--new", "--json", "--token-file", token.to_str().unwrap(), "--url"];
         arguments.push(&url);
         arguments.extend(ca.into_iter().flat_map(|ca| ["--ca", ca]));
         program.run(&arguments).await

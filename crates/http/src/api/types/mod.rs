@@ -19,11 +19,13 @@ pub(super) use self::mcp::{
     McpResourceQuery, McpServerList, McpServerView, NewMcpServer,
 };
 pub(super) use self::prompts::{AcceptedPrompt, Cancelled, NewPrompt, PromptView, WaitQuery};
+pub(crate) use self::requests::RequestView;
 pub(super) use self::requests::{
-    Counted, Decision, LoginLink, RequestAnswer, RequestList, RequestOverview, RequestView, SessionRequest,
-    SwitchResponse,
+    Counted, Decision, LoginLink, RequestAnswer, RequestList, RequestOverview, SessionRequest, SwitchResponse,
 };
-pub(super) use self::sessions::{ListQuery, NewSession, SessionChange, SessionList, SessionView};
+pub(super) use self::sessions::{
+    ListQuery, ModeName, NewSession, PermissionModeName, SessionChange, SessionList, SessionView,
+};
 
 /// Number of items per page, from 1 to `MAX`.
 #[derive(Debug, Clone, Copy, Deserialize)]

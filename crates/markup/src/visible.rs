@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Formatter, Write};
 
 /// How strictly a text is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// Text to read. Keeps joiners and variation selectors, which some scripts and emoji need.
     Prose,
     /// A diff. Keeps tabs, which are its layout; escapes trailing whitespace.
@@ -19,7 +19,7 @@ pub(crate) enum Form {
 
 /// Untrusted text, displayed on one line: line breaks are escaped too.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Untrusted<'a>(pub(crate) &'a str);
+pub struct Untrusted<'a>(pub &'a str);
 
 impl Display for Untrusted<'_> {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
@@ -30,7 +30,7 @@ impl Display for Untrusted<'_> {
 }
 
 /// Escapes one line of a text (without its line break), and counts the escaped characters.
-pub(crate) fn line(text: &str, form: Form) -> (String, usize) {
+pub fn line(text: &str, form: Form) -> (String, usize) {
     let ends = match form {
         Form::Prose => text.len(),
         Form::Diff | Form::Exact => text.trim_end_matches([' ', '\t']).len(),
@@ -50,7 +50,7 @@ pub(crate) fn line(text: &str, form: Form) -> (String, usize) {
 
 /// Escapes control characters in a JSON document without changing its meaning. They can occur only in strings, which have
 /// escapes for them; outside of strings there can be line breaks, which `layout` keeps or joins.
-pub(crate) fn json(text: &str, layout: Layout) -> String {
+pub fn json(text: &str, layout: Layout) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -70,21 +70,23 @@ pub(crate) fn json(text: &str, layout: Layout) -> String {
 
 /// Whether a JSON document keeps its line breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub enum Layout {
+    /// Line breaks become spaces.
     OneLine,
+    /// Line breaks stay.
     Lines,
 }
 
 /// Escapes prose that arrives in parts. Keeps line breaks and tabs.
 #[derive(Debug, Default)]
-pub(crate) struct Prose {
+pub struct Prose {
     /// The last character was a CR: part of a line break if an LF follows, else escaped.
     carriage_return: bool,
 }
 
 impl Prose {
     /// Escapes the next part.
-    pub(crate) fn next(&mut self, text: &str) -> String {
+    pub fn next(&mut self, text: &str) -> String {
         let mut shown = String::with_capacity(text.len());
         for c in text.chars() {
             let follows_cr = std::mem::take(&mut self.carriage_return);
@@ -112,13 +114,13 @@ impl Prose {
     }
 
     /// Returns what is left at the end of the text.
-    pub(crate) fn finish(&mut self) -> &'static str {
+    pub fn finish(&mut self) -> &'static str {
         if std::mem::take(&mut self.carriage_return) { "\\r" } else { "" }
     }
 }
 
 /// Escapes prose line by line. CR LF is a line break; any other CR is escaped.
-pub(crate) fn prose_lines(text: &str) -> impl Iterator<Item = String> {
+pub fn prose_lines(text: &str) -> impl Iterator<Item = String> {
     text.split('\n').map(|text| line(text.strip_suffix('\r').unwrap_or(text), Form::Prose).0)
 }
 

@@ -1,0 +1,78 @@
+//! `baton people` and `baton link`.
+
+use baton_people::{PersonName, Role};
+use clap::{Args, Subcommand};
+
+pub(super) const NOTES: &str = "\
+Roles, each with the rights of those before it:
+  viewer     watch all sessions
+  approver   answer requests
+  driver     create, prompt, steer, cancel and delete sessions
+  admin      manage people
+
+Examples:
+  baton people add ada --role approver           add a person, print the token
+  baton link --person ada                        print a login link for the person's browser
+  baton people remove ada                        end all access at once, open streams included
+
+A token works like the owner's: `Authorization: Bearer TOKEN`. Only its digest is stored. Removing a person, or making a
+new token, also ends the logins of browsers.";
+
+pub(super) const LINK_NOTES: &str = "\
+The link works once, within 15 minutes, and leads to the page of the running server. The browser stays logged in for 30
+days.";
+
+/// Subcommands of `baton people`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PeopleCommand {
+    /// Add a person, and print the person's token
+    Add {
+        /// Name: letters, digits and any of . - _ @ +
+        name: PersonName,
+        /// What the person may do: viewer, approver, driver or admin
+        #[arg(long)]
+        role: Role,
+        /// Let the token expire after this many days
+        #[arg(long, value_name = "DAYS")]
+        expires: Option<u32>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List all people
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a person; open connections end at once
+    Remove {
+        /// Name of the person
+        name: PersonName,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Replace a person's token, and print the new one
+    Token {
+        /// Name of the person
+        name: PersonName,
+        /// Let the token expire after this many days
+        #[arg(long, value_name = "DAYS")]
+        expires: Option<u32>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Flags of `baton link`.
+#[derive(Debug, Args)]
+pub(crate) struct LinkArgs {
+    /// Log in as this person, instead of as the owner
+    #[arg(long, value_name = "NAME")]
+    pub(crate) person: Option<PersonName>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,108 @@
+//! `baton people` and `baton link`: who may use the server, and one-time links to its page. Both write to the store, which a
+//! running server reads again within a fraction of a second.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use baton_people::{Directory, People, Secret};
+use serde_json::json;
+
+use crate::args::{Cli, LinkArgs, PeopleCommand};
+use crate::config::Config;
+use crate::discovery::{Role as ServerRole, RunningServer};
+use crate::{operate, setup, share, terminal};
+
+pub(crate) fn people(cli: &Cli, command: &PeopleCommand) -> anyhow::Result<ExitCode> {
+    let config = operate::load(cli)?;
+    with_people(&config, async |people| match command {
+        PeopleCommand::Add { name, role, expires, json } => {
+            let token = people.add(name, *role, lasts(*expires)).await?;
+            show_token(name.as_str(), role.name(), &token, *json)
+        }
+        PeopleCommand::Token { name, expires, json } => {
+            let token = people.renew_token(name, lasts(*expires)).await?;
+            let directory = people.directory().await?;
+            let role =
+                directory.people().iter().find(|person| person.name == *name).map(|person| person.role);
+            show_token(name.as_str(), role.map_or("", |role| role.name()), &token, *json)
+        }
+        PeopleCommand::Remove { name, json } => {
+            people.remove(name).await?;
+            match json {
+                true => terminal::json(&json!({ "removed": name }).to_string()),
+                false => terminal::note(&format!("removed {name}")),
+            }
+            Ok(())
+        }
+        PeopleCommand::List { json } => list(&*people.directory().await?, *json),
+    })
+}
+
+fn lasts(days: Option<u32>) -> Option<Duration> {
+    days.map(|days| Duration::from_secs(u64::from(days) * 24 * 3600))
+}
+
+/// Prints the token alone, for scripts; or with its person, as JSON.
+fn show_token(name: &str, role: &str, token: &Secret, json: bool) -> anyhow::Result<()> {
+    if json {
+        terminal::json(&json!({ "name": name, "role": role, "token": token.reveal() }).to_string());
+    } else {
+        terminal::line(token.reveal());
+        terminal::note(&format!("token of {name} ({role}); it is not shown again"));
+    }
+    Ok(())
+}
+
+fn list(directory: &Directory, json: bool) -> anyhow::Result<()> {
+    let people = directory.people();
+    if json {
+        let people = people.iter().map(|person| {
+            json!({ "name": person.name, "role": person.role, "added": person.added, "expires": person.expires })
+        });
+        let people: Vec<_> = people.collect();
+        terminal::json(&serde_json::to_string_pretty(&json!({ "people": people }))?);
+    } else if people.is_empty() {
+        terminal::note("nobody but the owner; add people with `baton people add NAME --role ROLE`");
+    } else {
+        for person in people {
+            let expires = person.expires.map(|time| format!("expires {time}")).unwrap_or_default();
+            terminal::line_with_aside(&format!("{:<20} {:<9}", person.name, person.role), &expires);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn link(cli: &Cli, args: &LinkArgs) -> anyhow::Result<ExitCode> {
+    let config = operate::load(cli)?;
+    let servers = RunningServer::all(&config.home.value).into_iter();
+    let mut pages =
+        servers.filter(|server| server.role == ServerRole::Server).filter_map(|server| server.page);
+    let base = pages.next().context(
+        "no server of this home serves the page; start one with `baton serve --share` or `baton serve --http ADDR:PORT`",
+    )?;
+    with_people(&config, async |people| {
+        let code = people.link(args.person.as_ref()).await?;
+        let link = share::link(&base, &code);
+        match args.json {
+            true => terminal::json(&json!({ "link": link }).to_string()),
+            false => terminal::line(&link),
+        }
+        if terminal::output_is_terminal() && !args.json {
+            share::show_code(&link);
+        }
+        Ok(())
+    })
+}
+
+fn with_people(
+    config: &Config,
+    work: impl AsyncFnOnce(&People) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    setup::run(async {
+        let store = setup::store(config, None)?;
+        let done = work(&People::new(store.shared())).await;
+        store.close().await?;
+        done.map(|()| ExitCode::SUCCESS)
+    })
+}

@@ -1,0 +1,187 @@
+//! Copies of a session, and rewinding it.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use baton_runtime::fork::{Fork, ForkError};
+use baton_runtime::rewind::{self, FileHistory, Undone};
+use baton_runtime::session::RewindOutcome;
+use baton_runtime::session::ask::Rewind;
+use baton_store::{Seq, Span};
+use bytes::Bytes;
+use http::{StatusCode, header};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::extract::{JsonBody, PathParams, QueryParams, session_id};
+use super::sessions::{ask, find, open};
+use super::types::SessionView;
+use crate::Shared;
+use crate::error::{ApiError, ErrorBody};
+
+/// Which part of a session to copy.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct NewFork {
+    /// Id of the first event that is not copied; default: copy everything.
+    until: Option<String>,
+    /// Name of the copy.
+    name: Option<String>,
+}
+
+/// Copy a session, whole or up to an event.
+#[utoipa::path(post, path = "/api/sessions/{id}/fork", operation_id = "forkSession", tag = "sessions", request_body = NewFork,
+    params(("id" = String, Path, description = "Session id")),
+    responses((status = 201, description = "The copy", body = SessionView),
+        (status = 400, description = "Malformed request body", body = ErrorBody),
+        (status = 404, description = "No such session or event", body = ErrorBody),
+        (status = 415, description = "Request body is not JSON", body = ErrorBody),
+        (status = 422, description = "Request body does not match the schema", body = ErrorBody)))]
+pub(super) async fn fork(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+    JsonBody(NewFork { until, name }): JsonBody<NewFork>,
+) -> Result<(StatusCode, Json<SessionView>), ApiError> {
+    let source = session_id(&id)?;
+    find(&door, &source).await?;
+    let wanted = Fork { source, until, name };
+    let (copy, _) =
+        baton_runtime::fork::fork(&*door.runtime.store, wanted).await.map_err(|error| match error {
+            ForkError::Store(error) => error.into(),
+            error => ApiError::not_found(error.to_string()),
+        })?;
+    let summary = find(&door, &copy).await?;
+    Ok((StatusCode::CREATED, Json(SessionView::of(&summary, &door.runtime.owner))))
+}
+
+/// Export a session as one event a line, as `baton sessions export` does.
+#[utoipa::path(get, path = "/api/sessions/{id}/export", operation_id = "exportSession", tag = "sessions",
+    params(("id" = String, Path, description = "Session id")),
+    responses((status = 200, description = "Events, one a line", body = String, content_type = "application/x-ndjson"),
+        (status = 404, description = "No such session", body = ErrorBody)))]
+pub(super) async fn export(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+) -> Result<Response, ApiError> {
+    let id = session_id(&id)?;
+    let head = find(&door, &id).await?.head;
+    let name = format!("attachment; filename=\"{id}.jsonl\"");
+    let pages = futures_util::stream::try_unfold(Seq::ZERO, move |after| {
+        let (door, id) = (door.clone(), id.clone());
+        async move {
+            if after >= head {
+                return Ok(None);
+            }
+            let page = door.runtime.store.read(&id, Span::After { after, limit: 200 }).await?;
+            let Some(last) = page.last() else { return Ok(None) };
+            let next = last.seq;
+            let lines = page.iter().flat_map(|record| [record.body.clone(), Bytes::from_static(b"\n")]);
+            let lines: Vec<Bytes> = lines.collect();
+            Ok::<_, baton_store::StoreError>(Some((Bytes::from(lines.concat()), next)))
+        }
+    });
+    let headers =
+        [(header::CONTENT_TYPE, "application/x-ndjson".to_owned()), (header::CONTENT_DISPOSITION, name)];
+    Ok((headers, Body::from_stream(pages)).into_response())
+}
+
+/// Where to rewind to.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct RewindQuery {
+    /// Id of the event of a prompt (`user.message`); the conversation is rewound to before it.
+    event: String,
+}
+
+/// What a rewind would do.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RewindPreview {
+    /// Why the session cannot be rewound now, if so: `session-busy`.
+    obstacle: Option<String>,
+    /// Whether files can be restored, too.
+    can_restore_files: bool,
+    /// Files that would be restored, and the changes that would be undone.
+    #[schema(value_type = Vec<Object>)]
+    files: Vec<Undone>,
+}
+
+/// Show what a rewind would do, without doing it.
+#[utoipa::path(get, path = "/api/sessions/{id}/rewind", operation_id = "previewRewind", tag = "sessions",
+    params(("id" = String, Path, description = "Session id"), RewindQuery),
+    responses((status = 200, description = "Files that would be restored", body = RewindPreview),
+        (status = 400, description = "Malformed query", body = ErrorBody),
+        (status = 404, description = "No such session or prompt", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn preview(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+    QueryParams(RewindQuery { event }): QueryParams<RewindQuery>,
+) -> Result<Json<RewindPreview>, ApiError> {
+    let id = session_id(&id)?;
+    let view = open(&door, &id).await?.inspect().await?;
+    let history = FileHistory::read(&*door.runtime.store, &id, view.head).await?;
+    let found = event.parse().ok().and_then(|event| history.place_of(event));
+    let from =
+        found.ok_or_else(|| ApiError::not_found(format!("no such prompt in session {id}: {event}")))?;
+    let obstacle = view.session.rewind_obstacle(false).map(|obstacle| name_of(RewindOutcome::from(obstacle)));
+    let can_restore_files = view.session.rewind_obstacle(true).is_none();
+    let files = if can_restore_files {
+        let (snapshots, touched) = (view.files.snapshots(), history.touched_since(from));
+        let compare = tokio::task::spawn_blocking(move || rewind::preview(&snapshots, touched));
+        compare.await.map_err(|error| ApiError::internal(error.to_string()))?
+    } else {
+        Vec::new()
+    };
+    Ok(Json(RewindPreview { obstacle, can_restore_files, files }))
+}
+
+fn name_of(outcome: RewindOutcome) -> String {
+    let name = serde_json::to_value(outcome).ok();
+    name.and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// A rewind to carry out.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewRewind {
+    /// Id of the event of a prompt (`user.message`); the conversation is rewound to before it.
+    event: String,
+    /// Whether to restore files, too.
+    #[serde(default)]
+    files: bool,
+}
+
+/// Result of a rewind.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RewindResult {
+    /// `success`, or why nothing or not everything was rewound.
+    outcome: String,
+    /// Files that were restored.
+    restored: Vec<String>,
+    /// Error message, if it failed.
+    error: Option<String>,
+}
+
+/// Rewind a session to before a prompt, with or without files.
+#[utoipa::path(post, path = "/api/sessions/{id}/rewind", operation_id = "rewindSession", tag = "sessions", request_body = NewRewind,
+    params(("id" = String, Path, description = "Session id")),
+    responses((status = 200, description = "Result", body = RewindResult),
+        (status = 400, description = "Malformed request body", body = ErrorBody),
+        (status = 404, description = "No such session", body = ErrorBody),
+        (status = 409, description = "The prompt does not exist, or a different server holds the session", body = ErrorBody),
+        (status = 415, description = "Request body is not JSON", body = ErrorBody),
+        (status = 422, description = "Request body does not match the schema", body = ErrorBody)))]
+pub(super) async fn rewind(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+    JsonBody(NewRewind { event, files }): JsonBody<NewRewind>,
+) -> Result<Json<RewindResult>, ApiError> {
+    let rewound = ask(&door, &session_id(&id)?, Rewind { event, with_files: files }).await?;
+    Ok(Json(RewindResult {
+        outcome: name_of(rewound.outcome),
+        restored: rewound.restored.iter().map(|path| path.display().to_string()).collect(),
+        error: rewound.error,
+    }))
+}

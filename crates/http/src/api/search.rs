@@ -1,0 +1,60 @@
+//! Search in all sessions.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::extract::QueryParams;
+use super::types::{Limit, SessionView};
+use crate::Shared;
+use crate::error::{ApiError, ErrorBody};
+
+/// What to search for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct SearchQuery {
+    /// Text to find, in any letter case.
+    #[param(pattern = "\\S")]
+    text: String,
+    /// Maximum number of sessions; default: 50.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    limit: Option<Limit<1000>>,
+}
+
+/// Sessions that contain the text.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SearchResult {
+    found: Vec<FoundSession>,
+}
+
+/// A session that contains the text.
+#[derive(Debug, Serialize, ToSchema)]
+struct FoundSession {
+    session: SessionView,
+    /// Number of messages that contain it.
+    matches: usize,
+    /// Text around the first match.
+    excerpt: String,
+}
+
+/// Search titles and conversations.
+#[utoipa::path(get, path = "/api/search", operation_id = "searchSessions", tag = "sessions", params(SearchQuery),
+    responses((status = 200, description = "Sessions, last changed first", body = SearchResult),
+        (status = 400, description = "Malformed query", body = ErrorBody)))]
+pub(super) async fn search(
+    State(door): State<Shared>,
+    QueryParams(query): QueryParams<SearchQuery>,
+) -> Result<Json<SearchResult>, ApiError> {
+    if query.text.trim().is_empty() {
+        return Err(ApiError::bad_request("the text to search for is empty"));
+    }
+    let limit = query.limit.map_or(50, Limit::get);
+    let found = baton_runtime::search::search(&*door.runtime.store, &query.text, limit).await?;
+    let found = found.into_iter().map(|found| FoundSession {
+        session: SessionView::of(&found.summary, &door.runtime.owner),
+        matches: found.matches,
+        excerpt: found.excerpt,
+    });
+    Ok(Json(SearchResult { found: found.collect() }))
+}

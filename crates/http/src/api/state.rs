@@ -1,0 +1,92 @@
+//! The state of a session: what a page shows besides the conversation.
+
+use axum::Json;
+use axum::extract::State;
+use baton_protocol::event::{AgentMode, Hold, PermissionMode};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::extract::{PathParams, session_id};
+use super::queue::QueuedItem;
+use super::sessions::{find, open};
+use super::types::{ModeName, PermissionModeName, RequestView, SessionView};
+use crate::Shared;
+use crate::error::{ApiError, ErrorBody};
+
+/// State of a session.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionState {
+    session: SessionView,
+    /// Agent mode.
+    #[schema(value_type = ModeName)]
+    mode: AgentMode,
+    /// Permission mode.
+    #[schema(value_type = PermissionModeName)]
+    permissions: PermissionMode,
+    reasoning_effort: Option<String>,
+    /// Whether a turn runs.
+    running: bool,
+    /// Whether a stopped server left work here that continues when the session is resumed.
+    left: bool,
+    /// Prompts and commands that have not started, in their order.
+    queue: Vec<QueuedItem>,
+    /// Whether the queue is paused.
+    paused: bool,
+    /// Pending requests.
+    requests: Vec<RequestView>,
+    /// Calls and tokens, by model.
+    usage: Vec<ModelUsage>,
+    /// Number of clients that receive the session's events, this one included if it does.
+    watching: usize,
+    /// Whether a rewind can restore files.
+    tracks_files: bool,
+}
+
+/// Usage of one model.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ModelUsage {
+    model: String,
+    calls: u64,
+    input_tokens: u64,
+    output_tokens: u64,
+    cache_read_tokens: u64,
+}
+
+/// Show the state of a session: modes, queue, pending requests, usage.
+#[utoipa::path(get, path = "/api/sessions/{id}/state", operation_id = "showSessionState", tag = "sessions", params(("id" = String, Path, description = "Session id")),
+    responses((status = 200, description = "The state", body = SessionState),
+        (status = 404, description = "No such session", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn show(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<SessionState>, ApiError> {
+    let id = session_id(&id)?;
+    let handle = open(&door, &id).await?;
+    let watching = handle.hub.clients();
+    let session = handle.inspect().await?.session;
+    let durable = &session.durable;
+    let usage = durable.totals.models.iter().map(|(model, (calls, tokens))| ModelUsage {
+        model: model.clone(),
+        calls: *calls,
+        input_tokens: tokens.input,
+        output_tokens: tokens.output,
+        cache_read_tokens: tokens.cache_read,
+    });
+    Ok(Json(SessionState {
+        session: SessionView::of(&find(&door, &id).await?, &door.runtime.owner),
+        mode: durable.mode(),
+        permissions: durable.facts.permissions,
+        reasoning_effort: durable.facts.reasoning_effort.clone(),
+        running: durable.turn.is_some(),
+        left: session.live.is_recovered && session.is_busy(),
+        queue: QueuedItem::all(&session),
+        paused: durable.hold != Hold::Open,
+        requests: RequestView::all(&session),
+        usage: usage.collect(),
+        watching,
+        tracks_files: durable.facts.tracks_files,
+    }))
+}

@@ -1,0 +1,124 @@
+//! The feed: one stream of the changes of all sessions, for lists of sessions and of pending requests.
+//!
+//! It carries no cursor. A reader waits for `ready`, reads the lists once, and applies the changes that follow; each names the complete
+//! state of its session, so that a change which the list contained already does no harm.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use baton_core::Session;
+use baton_protocol::{SessionId, Timestamp};
+use baton_runtime::Runtime;
+use baton_runtime::lifecycle::Observer;
+use baton_store::Seq;
+use baton_wire::Outbox;
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::api::RequestView;
+
+/// All readers, and what they know.
+#[derive(Default)]
+pub(crate) struct Feed {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    readers: HashMap<u64, Arc<Outbox>>,
+    last: u64,
+    /// The pending requests that readers know of, by session. Sessions without any are not listed.
+    pending: HashMap<SessionId, Vec<String>>,
+}
+
+/// A reader of the feed. Dropping it detaches.
+pub(crate) struct Reader {
+    feed: Weak<Feed>,
+    id: u64,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Some(feed) = self.feed.upgrade() {
+            feed.lock().readers.remove(&self.id);
+        }
+    }
+}
+
+impl Feed {
+    /// Creates the feed of a runtime.
+    pub(crate) fn of(runtime: &Arc<Runtime>) -> Arc<Self> {
+        let feed = Arc::new(Self::default());
+        let observer: Arc<dyn Observer> = feed.clone();
+        runtime.lifecycle.add_witness(Arc::downgrade(&observer));
+        feed
+    }
+
+    /// Sends changes to a reader from now on.
+    pub(crate) fn attach(self: &Arc<Self>, outbox: &Arc<Outbox>) -> Reader {
+        let mut state = self.lock();
+        state.last += 1;
+        let id = state.last;
+        state.readers.insert(id, outbox.clone());
+        Reader { feed: Arc::downgrade(self), id }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A reader that does not keep up is closed by its outbox, and starts again.
+    fn send(&self, name: &str, data: &serde_json::Value) {
+        let encoded = Bytes::from(format!("event: {name}\ndata: {data}\n\n"));
+        for outbox in self.readers.values() {
+            let _ = outbox.push(encoded.clone());
+        }
+    }
+
+    /// Notes the pending requests of a session. Returns whether they changed.
+    fn note(&mut self, session: &Session, requests: &[RequestView]) -> bool {
+        let ids: Vec<String> = requests.iter().map(|request| request.request_id.clone()).collect();
+        let known = self.pending.get(&session.id).map_or(&[][..], Vec::as_slice);
+        if known == ids {
+            return false;
+        }
+        match ids.is_empty() {
+            true => self.pending.remove(&session.id),
+            false => self.pending.insert(session.id.clone(), ids),
+        };
+        true
+    }
+}
+
+impl Observer for Feed {
+    fn recorded(&self, session: &Session, _after: Seq) {
+        let mut state = self.lock();
+        let requests = RequestView::all(session);
+        let changed = state.note(session, &requests);
+        if state.readers.is_empty() {
+            return;
+        }
+        let facts = &session.durable.facts;
+        let mut data = json!({
+            "id": session.id,
+            "title": facts.name.as_ref().or(facts.title.as_ref()),
+            "cwd": facts.context.cwd,
+            "model": facts.model,
+            "busy": session.is_busy(),
+            "head": session.durable.seq,
+            "updatedAt": Timestamp::now(),
+        });
+        if changed {
+            data["requests"] = json!(requests);
+        }
+        state.send("session", &data);
+    }
+
+    fn deleted(&self, session: &SessionId) {
+        let mut state = self.lock();
+        state.pending.remove(session);
+        state.send("deleted", &json!({ "id": session }));
+    }
+}

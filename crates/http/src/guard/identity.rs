@@ -1,0 +1,155 @@
+//! Who sends a request: the proof in a header, in a cookie, or in the query of a login link.
+
+use baton_people::{Digest, Identity, People, PeopleError};
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode, header};
+use subtle::ConstantTimeEq;
+
+use crate::HttpOptions;
+use crate::error::ApiError;
+
+/// Cookie in which a browser stores the owner's token.
+pub(crate) const TOKEN_COOKIE: &str = "baton_token";
+/// Cookie in which a browser stores its login.
+pub(crate) const LOGIN_COOKIE: &str = "baton_login";
+/// Header that the page sends with every change. Pages of other origins cannot, without being asked first by the browser.
+const PAGE_HEADER: &str = "x-baton-page";
+
+/// Identifies the sender of a request.
+pub(super) async fn identify(
+    options: &HttpOptions,
+    people: Option<&People>,
+    request: &Parts,
+) -> Result<Identity, ApiError> {
+    let Some(owner) = &options.token else { return Ok(Identity::Owner) };
+    let headers = &request.headers;
+    if let Some(given) = bearer(headers) {
+        if is_equal(&given, owner) {
+            return Ok(Identity::Owner);
+        }
+        return of_person(people, &given).await?.ok_or_else(unauthorized);
+    }
+    if is_start(request) && query(request, "token").is_some_and(|given| is_equal(given, owner)) {
+        return Ok(Identity::Owner);
+    }
+    let identity = of_cookie(people, headers, owner).await?.ok_or_else(unauthorized)?;
+    // A browser sends cookies on its own. The header proves that the page sends the request, and not a form elsewhere.
+    let changes = !matches!(request.method, Method::GET | Method::HEAD);
+    if changes && !headers.contains_key(PAGE_HEADER) {
+        let message =
+            format!("a change with a cookie needs the header {PAGE_HEADER}; programs send the token instead");
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "csrf", message));
+    }
+    Ok(identity)
+}
+
+async fn of_person(people: Option<&People>, token: &str) -> Result<Option<Identity>, ApiError> {
+    match people {
+        Some(people) => people.of_token(token).await.map_err(unreadable),
+        None => Ok(None),
+    }
+}
+
+async fn of_cookie(
+    people: Option<&People>,
+    headers: &HeaderMap,
+    owner: &str,
+) -> Result<Option<Identity>, ApiError> {
+    if cookies(headers, TOKEN_COOKIE).any(|given| is_equal(given, owner)) {
+        return Ok(Some(Identity::Owner));
+    }
+    let Some(people) = people else { return Ok(None) };
+    for login in cookies(headers, LOGIN_COOKIE) {
+        if let Some(found) = people.of_login(login, Digest::of(owner)).await.map_err(unreadable)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+pub(crate) fn unreadable(error: PeopleError) -> ApiError {
+    match error {
+        PeopleError::Store(error) => error.into(),
+        error => ApiError::internal(error.to_string()),
+    }
+}
+
+fn unauthorized() -> ApiError {
+    let message = "token missing or wrong; send `Authorization: Bearer TOKEN`; the server printed the path of the token file when it started";
+    ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+}
+
+pub(crate) fn is_equal(given: &str, expected: &str) -> bool {
+    bool::from(given.as_bytes().ct_eq(expected.as_bytes()))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+}
+
+/// Returns all values of a cookie: a browser sends one for each path that has one.
+pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(found, _)| *found == name).map(|(_, value)| value)
+}
+
+/// Whether a request is for the start page. Only its query may contain a secret: URLs end up in histories and logs.
+pub(super) fn is_start(request: &Parts) -> bool {
+    request.method == Method::GET && request.uri.path() == "/"
+}
+
+/// Returns a value of the query.
+pub(super) fn query<'a>(request: &'a Parts, name: &str) -> Option<&'a str> {
+    let pairs = request.uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.into_iter().find(|(found, _)| *found == name).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_requests::{options, request};
+    use super::*;
+
+    async fn check(method: &str, headers: &[(&str, &str)], path: &str) -> Result<Identity, &'static str> {
+        let mut request = request(headers, path);
+        request.method = method.parse().unwrap();
+        identify(&options(), None, &request).await.map_err(|error| error.code())
+    }
+
+    #[tokio::test]
+    async fn token_is_required_in_header_cookie_or_start_link() {
+        for (headers, path) in [
+            (&[("authorization", "Bearer secret")][..], "/api/sessions"),
+            (&[("authorization", "bearer secret")][..], "/api/sessions"),
+            (&[("cookie", "a=b; baton_token=secret")][..], "/api/sessions"),
+            (&[("cookie", "baton_token=old; baton_token=secret")][..], "/api/sessions"),
+            (&[][..], "/?token=secret"),
+        ] {
+            assert_eq!(check("GET", headers, path).await, Ok(Identity::Owner), "{headers:?} {path}");
+        }
+        for (headers, path) in [
+            (&[][..], "/api/sessions"),
+            (&[("authorization", "Bearer wrong")][..], "/api/sessions"),
+            (&[("authorization", "Bearer secret2")][..], "/api/sessions"),
+            (&[("authorization", "secret")][..], "/api/sessions"),
+            (&[("authorization", "Bearer wrong"), ("cookie", "baton_token=secret")][..], "/api/sessions"),
+            (&[("cookie", "baton_login=secret")][..], "/api/sessions"),
+            (&[][..], "/api/sessions?token=secret"),
+        ] {
+            assert_eq!(check("GET", headers, path).await, Err("unauthorized"), "{headers:?} {path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn change_with_a_cookie_needs_the_header_of_the_page() {
+        let cookie = ("cookie", "baton_token=secret");
+        assert_eq!(check("POST", &[cookie], "/api/sessions").await, Err("csrf"));
+        assert_eq!(check("DELETE", &[cookie], "/api/sessions/s").await, Err("csrf"));
+        let page = ("x-baton-page", "1");
+        assert_eq!(check("POST", &[cookie, page], "/api/sessions").await, Ok(Identity::Owner));
+        let token = ("authorization", "Bearer secret");
+        assert_eq!(check("POST", &[token], "/api/sessions").await, Ok(Identity::Owner));
+    }
+}

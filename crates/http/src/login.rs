@@ -1,0 +1,135 @@
+//! Logging in and out: links, cookies, and who is logged in.
+
+use axum::Json;
+use axum::extract::{FromRequest, Request, State};
+use axum::response::{IntoResponse, Response};
+use baton_people::{Digest, Identity, LOGIN_TIME, Secret};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::api::{Caller, JsonBody};
+use super::error::ApiError;
+use super::guard::{LOGIN_COOKIE, Peer, TOKEN_COOKIE, cookies, is_equal, unreadable};
+use super::{Door, Shared};
+
+/// Answers a browser that follows a login link: exchanges the secret in the query for a cookie, and leads to the page without
+/// the query. The secret of `?login=` works once; `?token=` is the owner's token, which the guard has checked.
+pub(super) async fn follow_link(
+    door: &Door,
+    request: &Parts,
+    code: Option<&str>,
+    token: Option<&str>,
+) -> Response {
+    let secure = is_secure(request);
+    match (code, token) {
+        (Some(code), _) => match redeem(door, code).await {
+            Ok(Some(login)) => enter("./", &cookie(LOGIN_COOKIE, login.reveal(), secure)),
+            // The page says what happened, and goes on if the browser is logged in already.
+            Ok(None) => redirect("./#/used-link"),
+            Err(error) => error.into_response(),
+        },
+        (None, Some(token)) if token.bytes().all(|b| b.is_ascii_graphic() && b != b';') => {
+            enter("./", &cookie(TOKEN_COOKIE, token, secure))
+        }
+        _ => redirect("./"),
+    }
+}
+
+async fn redeem(door: &Door, code: &str) -> Result<Option<Secret>, ApiError> {
+    let Some(people) = &door.people else { return Ok(None) };
+    people.redeem(code, owner_digest(door)).await.map_err(unreadable)
+}
+
+fn owner_digest(door: &Door) -> Digest {
+    Digest::of(door.options.token.as_deref().unwrap_or_default())
+}
+
+fn redirect(to: &'static str) -> Response {
+    (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
+}
+
+fn enter(to: &'static str, cookie: &str) -> Response {
+    let mut response = redirect(to);
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// Returns a cookie that scripts cannot read and other sites cannot send. It has no path: the browser then limits it to the
+/// directory of the URL, which the server does not know behind a proxy that adds a prefix.
+fn cookie(name: &str, value: &str, secure: bool) -> String {
+    let secure = if secure { "; Secure" } else { "" };
+    format!("{name}={value}; HttpOnly; SameSite=Strict; Max-Age={}{secure}", LOGIN_TIME.as_secs())
+}
+
+/// Whether the browser uses TLS, as far as the server can tell. A proxy's word is enough: a client that lies about it gets a
+/// cookie that it cannot send.
+fn is_secure(request: &Parts) -> bool {
+    let forwarded = request.headers.get("x-forwarded-proto").is_some_and(|proto| proto == "https");
+    forwarded || matches!(request.extensions.get(), Some(Peer::Tcp { tls: true, .. }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Login {
+    /// The token of the owner or of a person, or the code of a link.
+    secret: String,
+}
+
+/// Logs in a browser with a token or the code of a link.
+pub(super) async fn log_in(State(door): State<Shared>, request: Request) -> Result<Response, ApiError> {
+    let (head, body) = request.into_parts();
+    let secure = is_secure(&head);
+    let JsonBody(Login { secret }) = JsonBody::from_request(Request::from_parts(head, body), &()).await?;
+    let Some(people) = &door.people else { return Err(ApiError::not_found("this server has no page")) };
+    let secret = secret.trim();
+    let owner = owner_digest(&door);
+    let login = match &door.options.token {
+        Some(token) if is_equal(secret, token) => Some(people.log_in_owner(owner).await.map_err(unreadable)?),
+        _ => match people.log_in(secret).await.map_err(unreadable)? {
+            Some(login) => Some(login),
+            None => people.redeem(secret, owner).await.map_err(unreadable)?,
+        },
+    };
+    let wrong = || {
+        let message = "this token or link is wrong, expired or was used; `baton link` prints a new link";
+        ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    };
+    let login = login.ok_or_else(wrong)?;
+    let cookie = cookie(LOGIN_COOKIE, login.reveal(), secure);
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+/// Logs out: ends the login of the browser.
+pub(super) async fn log_out(State(door): State<Shared>, headers: HeaderMap) -> Result<Response, ApiError> {
+    if let Some(people) = &door.people {
+        for login in cookies(&headers, LOGIN_COOKIE) {
+            people.log_out(login).await.map_err(unreadable)?;
+        }
+    }
+    let ended = |name: &str| format!("{name}=; HttpOnly; SameSite=Strict; Max-Age=0");
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    for name in [LOGIN_COOKIE, TOKEN_COOKIE] {
+        if let Ok(cookie) = HeaderValue::try_from(ended(name)) {
+            response.headers_mut().append(header::SET_COOKIE, cookie);
+        }
+    }
+    Ok(response)
+}
+
+/// Says who is logged in, and what the page needs to know of the server.
+pub(super) async fn me(State(door): State<Shared>, Caller(identity): Caller) -> Json<Value> {
+    let name = match &identity {
+        Identity::Owner => "owner",
+        Identity::Person { name, .. } => name.as_str(),
+    };
+    Json(json!({
+        "name": name,
+        "role": identity.role(),
+        "version": door.runtime.options.version,
+        "cwd": door.runtime.options.cwd,
+    }))
+}

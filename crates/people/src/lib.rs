@@ -1,0 +1,414 @@
+//! People who may use a server: their roles, tokens, logins and one-time links.
+//!
+//! The list is one document of the store ([`Directory`]), so that it is as durable as the sessions, and shared by all servers
+//! on it. Secrets are stored as digests only. [`People`] reads the list, parses it when it has changed, and changes
+//! it. [`access`] is the one table that says which role a request needs. This crate knows no wire: doors ask it who is
+//! speaking, and refuse what the role does not allow.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
+
+pub mod access;
+mod directory;
+mod name;
+mod role;
+mod secret;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use baton_protocol::{Author, Timestamp};
+use baton_store::{Store, StoreError};
+use tokio::sync::watch;
+
+pub use self::directory::{Directory, Person};
+pub use self::name::PersonName;
+pub use self::role::Role;
+pub use self::secret::{Digest, Secret};
+
+/// Name of the document.
+const DOCUMENT: &str = "people";
+/// How often the list is read for open streams: other processes change it, too.
+const INTERVAL: Duration = Duration::from_millis(300);
+/// How long a login lasts.
+pub const LOGIN_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long a one-time link can be used.
+pub const LINK_TIME: Duration = Duration::from_secs(15 * 60);
+
+/// Who is speaking.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    /// The owner of the server: a holder of its token, or of its socket file.
+    Owner,
+    /// A person of the list.
+    Person {
+        /// Name.
+        name: PersonName,
+        /// What the person may do.
+        role: Role,
+        /// What the person showed to prove it. The identity ends when this is revoked.
+        proof: Proof,
+    },
+}
+
+/// Digest of a secret with which a person, or the owner, has logged in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// The person's token.
+    Token(Digest),
+    /// A login of a browser.
+    Login(Digest),
+}
+
+impl Identity {
+    /// Returns the role: the owner may do everything.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        match self {
+            Self::Owner => Role::Admin,
+            Self::Person { role, .. } => *role,
+        }
+    }
+
+    /// Returns the name for events and the audit; `owner` for a client of the owner, as the door calls it.
+    #[must_use]
+    pub fn author(&self, owner: Author) -> Author {
+        match self {
+            Self::Owner => owner,
+            Self::Person { name, .. } => Author(name.to_string()),
+        }
+    }
+}
+
+/// Failure to change the list.
+#[derive(Debug, thiserror::Error)]
+pub enum PeopleError {
+    /// The name is taken.
+    #[error(
+        "{0} exists already; remove that person first, or make a new token with `baton people token {0}`"
+    )]
+    Exists(PersonName),
+    /// There is no such person.
+    #[error("no such person: {0}; `baton people list` lists all")]
+    Unknown(PersonName),
+    /// No secure random numbers.
+    #[error("the system has no random numbers")]
+    NoRandom,
+    /// The stored list cannot be read.
+    #[error("the list of people cannot be read: {0}")]
+    Damaged(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The people of a store.
+pub struct People {
+    store: Arc<dyn Store>,
+    copy: Mutex<Option<Copy>>,
+    changed: watch::Sender<u64>,
+}
+
+impl std::fmt::Debug for People {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("People")
+    }
+}
+
+struct Copy {
+    directory: Arc<Directory>,
+    version: u64,
+}
+
+impl People {
+    /// Creates an accessor. Reads nothing yet.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { store, copy: Mutex::default(), changed: watch::Sender::new(0) })
+    }
+
+    /// Returns the list as it is now, so that a revocation by another process takes effect at once.
+    ///
+    /// # Errors
+    /// When the list cannot be read. Callers must refuse access then.
+    pub async fn directory(&self) -> Result<Arc<Directory>, PeopleError> {
+        Ok(self.read().await?.0)
+    }
+
+    async fn read(&self) -> Result<(Arc<Directory>, u64), PeopleError> {
+        let document = self.store.document(DOCUMENT).await?;
+        let version = document.as_ref().map_or(0, |document| document.version);
+        if let Some(copy) = &*self.lock()
+            && copy.version == version
+        {
+            return Ok((copy.directory.clone(), version));
+        }
+        let directory = match &document {
+            Some(document) => serde_json::from_slice(&document.body)
+                .map_err(|error| PeopleError::Damaged(error.to_string()))?,
+            None => Directory::default(),
+        };
+        Ok((self.keep(directory, version), version))
+    }
+
+    fn keep(&self, directory: Directory, version: u64) -> Arc<Directory> {
+        let directory = Arc::new(directory);
+        let mut copy = self.lock();
+        if copy.as_ref().is_none_or(|copy| copy.version <= version) {
+            *copy = Some(Copy { directory: directory.clone(), version });
+        }
+        drop(copy);
+        self.changed.send_if_modified(|seen| version > std::mem::replace(seen, version.max(*seen)));
+        directory
+    }
+
+    /// Changes the list, again if another process was faster.
+    async fn edit<T>(
+        &self,
+        edit: impl Fn(&mut Directory) -> Result<T, PeopleError>,
+    ) -> Result<T, PeopleError> {
+        loop {
+            let (current, version) = self.read().await?;
+            let mut directory = (*current).clone();
+            directory.forget_expired(Timestamp::now());
+            let result = edit(&mut directory)?;
+            let body =
+                serde_json::to_vec(&directory).map_err(|error| PeopleError::Damaged(error.to_string()))?;
+            if self.store.write_document(DOCUMENT, version, body.into()).await? {
+                self.keep(directory, version + 1);
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Adds a person. Returns the token, which is stored nowhere.
+    ///
+    /// # Errors
+    /// When the name is taken, or the list cannot be written.
+    pub async fn add(
+        &self,
+        name: &PersonName,
+        role: Role,
+        lasts: Option<Duration>,
+    ) -> Result<Secret, PeopleError> {
+        let token = Secret::random("bp_").ok_or(PeopleError::NoRandom)?;
+        let now = Timestamp::now();
+        self.edit(|directory| directory.add(name, role, token.digest(), now, lasts)).await?;
+        Ok(token)
+    }
+
+    /// Replaces a person's token; logins with the old one end.
+    ///
+    /// # Errors
+    /// When there is no such person, or the list cannot be written.
+    pub async fn renew_token(
+        &self,
+        name: &PersonName,
+        lasts: Option<Duration>,
+    ) -> Result<Secret, PeopleError> {
+        let token = Secret::random("bp_").ok_or(PeopleError::NoRandom)?;
+        let now = Timestamp::now();
+        self.edit(|directory| directory.renew(name, token.digest(), now, lasts)).await?;
+        Ok(token)
+    }
+
+    /// Removes a person, with all logins and links.
+    ///
+    /// # Errors
+    /// When there is no such person, or the list cannot be written.
+    pub async fn remove(&self, name: &PersonName) -> Result<(), PeopleError> {
+        self.edit(|directory| directory.remove(name)).await
+    }
+
+    /// Makes a one-time link for a person; without a name, for the owner. Returns its code.
+    ///
+    /// # Errors
+    /// When there is no such person, or the list cannot be written.
+    pub async fn link(&self, name: Option<&PersonName>) -> Result<Secret, PeopleError> {
+        let code = Secret::random("").ok_or(PeopleError::NoRandom)?;
+        let until = later(Timestamp::now(), LINK_TIME);
+        self.edit(|directory| directory.add_link(name, code.digest(), until)).await?;
+        Ok(code)
+    }
+
+    /// Exchanges the code of a link for a login, once. Returns the login's secret, or none if the code is wrong, expired or
+    /// used. `owner` is the digest of the server's token: an owner's login ends when the token changes.
+    ///
+    /// # Errors
+    /// When the list cannot be written.
+    pub async fn redeem(&self, code: &str, owner: Digest) -> Result<Option<Secret>, PeopleError> {
+        let given = Digest::of(code);
+        // Most wrong codes cost no write.
+        if !self.read().await?.0.has_link(given, Timestamp::now()) {
+            return Ok(None);
+        }
+        let login = Secret::random("").ok_or(PeopleError::NoRandom)?;
+        let now = Timestamp::now();
+        let used = self.edit(|directory| Ok(directory.redeem(given, login.digest(), owner, now))).await?;
+        Ok(used.then_some(login))
+    }
+
+    /// Logs in a person with a token; none if the token is no person's.
+    ///
+    /// # Errors
+    /// When the list cannot be written.
+    pub async fn log_in(&self, token: &str) -> Result<Option<Secret>, PeopleError> {
+        let Some(person) = self.of_token(token).await? else { return Ok(None) };
+        let Identity::Person { name, .. } = person else { return Ok(None) };
+        let login = Secret::random("").ok_or(PeopleError::NoRandom)?;
+        let until = later(Timestamp::now(), LOGIN_TIME);
+        self.edit(|directory| directory.add_login(Some(&name), login.digest(), None, until)).await?;
+        Ok(Some(login))
+    }
+
+    /// Logs in the owner, who has shown the server's token.
+    ///
+    /// # Errors
+    /// When the list cannot be written.
+    pub async fn log_in_owner(&self, owner: Digest) -> Result<Secret, PeopleError> {
+        let login = Secret::random("").ok_or(PeopleError::NoRandom)?;
+        let until = later(Timestamp::now(), LOGIN_TIME);
+        self.edit(|directory| directory.add_login(None, login.digest(), Some(owner), until)).await?;
+        Ok(login)
+    }
+
+    /// Ends a login.
+    ///
+    /// # Errors
+    /// When the list cannot be written.
+    pub async fn log_out(&self, login: &str) -> Result<(), PeopleError> {
+        let digest = Digest::of(login);
+        self.edit(|directory| {
+            directory.end_login(digest);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns the person whose token this is.
+    ///
+    /// # Errors
+    /// When the list cannot be read.
+    pub async fn of_token(&self, token: &str) -> Result<Option<Identity>, PeopleError> {
+        let directory = self.directory().await?;
+        Ok(directory.of_token(Digest::of(token), Timestamp::now()))
+    }
+
+    /// Returns who has logged in with this secret. `owner` is the digest of the server's token.
+    ///
+    /// # Errors
+    /// When the list cannot be read.
+    pub async fn of_login(&self, login: &str, owner: Digest) -> Result<Option<Identity>, PeopleError> {
+        let directory = self.directory().await?;
+        Ok(directory.of_login(Digest::of(login), owner, Timestamp::now()))
+    }
+
+    /// Waits until an identity ends: its proof was revoked or has expired, or its role has changed. Never returns for the owner.
+    pub async fn revoked(&self, identity: &Identity) {
+        let Identity::Person { proof, .. } = identity else { return std::future::pending().await };
+        let mut changed = self.changed.subscribe();
+        loop {
+            // A list that cannot be read proves nothing; the stream goes on until it can.
+            if let Ok((directory, _)) = self.read().await
+                && directory.of_proof(*proof, Timestamp::now()).as_ref() != Some(identity)
+            {
+                return;
+            }
+            // Other processes change the list, too.
+            drop(tokio::time::timeout(INTERVAL, changed.changed()).await);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Copy>> {
+        self.copy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn later(now: Timestamp, by: Duration) -> Timestamp {
+    Timestamp(now.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_store::memory::MemoryStore;
+
+    fn people() -> (Arc<People>, Arc<People>) {
+        let store = Arc::new(MemoryStore::default());
+        (People::new(store.clone()), People::new(store))
+    }
+
+    fn ada() -> PersonName {
+        "ada".parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn token_identifies_its_person_until_it_is_replaced_or_the_person_removed() {
+        let (people, _) = people();
+        let token = people.add(&ada(), Role::Approver, None).await.unwrap();
+        let found = people.of_token(token.reveal()).await.unwrap().unwrap();
+        assert_eq!((found.role(), found.author(Author::http()).0.as_str()), (Role::Approver, "ada"));
+        assert!(matches!(people.add(&ada(), Role::Admin, None).await, Err(PeopleError::Exists(_))));
+        assert_eq!(people.of_token("bp_wrong").await.unwrap(), None);
+        let new = people.renew_token(&ada(), None).await.unwrap();
+        assert_eq!(people.of_token(token.reveal()).await.unwrap(), None, "replaced");
+        people.remove(&ada()).await.unwrap();
+        assert_eq!(people.of_token(new.reveal()).await.unwrap(), None, "removed");
+        assert!(matches!(people.remove(&ada()).await, Err(PeopleError::Unknown(_))));
+    }
+
+    #[tokio::test]
+    async fn expired_token_identifies_nobody() {
+        let (people, _) = people();
+        let token = people.add(&ada(), Role::Admin, Some(Duration::ZERO)).await.unwrap();
+        assert_eq!(people.of_token(token.reveal()).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn link_works_once_and_login_ends_with_its_person_or_the_owners_token() {
+        let (people, _) = people();
+        let owner = Digest::of("token");
+        let code = people.link(None).await.unwrap();
+        let login = people.redeem(code.reveal(), owner).await.unwrap().unwrap();
+        assert_eq!(people.redeem(code.reveal(), owner).await.unwrap(), None, "used");
+        assert_eq!(people.of_login(login.reveal(), owner).await.unwrap(), Some(Identity::Owner));
+        assert_eq!(people.of_login(login.reveal(), Digest::of("other")).await.unwrap(), None);
+        people.log_out(login.reveal()).await.unwrap();
+        assert_eq!(people.of_login(login.reveal(), owner).await.unwrap(), None);
+
+        assert!(matches!(people.link(Some(&ada())).await, Err(PeopleError::Unknown(_))));
+        people.add(&ada(), Role::Viewer, None).await.unwrap();
+        let code = people.link(Some(&ada())).await.unwrap();
+        let login = people.redeem(code.reveal(), owner).await.unwrap().unwrap();
+        assert_eq!(people.of_login(login.reveal(), owner).await.unwrap().unwrap().role(), Role::Viewer);
+        people.remove(&ada()).await.unwrap();
+        assert_eq!(people.of_login(login.reveal(), owner).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn revocation_by_another_process_ends_an_identity() {
+        let (people, others) = people();
+        let token = people.add(&ada(), Role::Viewer, None).await.unwrap();
+        let identity = people.of_token(token.reveal()).await.unwrap().unwrap();
+        let watching = tokio::spawn({
+            let (people, identity) = (people.clone(), identity.clone());
+            async move { people.revoked(&identity).await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!watching.is_finished());
+        others.remove(&ada()).await.unwrap();
+        watching.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn secrets_are_not_stored() {
+        let store = Arc::new(MemoryStore::default());
+        let people = People::new(store.clone());
+        let token = people.add(&ada(), Role::Viewer, None).await.unwrap();
+        let code = people.link(None).await.unwrap();
+        let login = people.redeem(code.reveal(), Digest::of("t")).await.unwrap().unwrap();
+        let stored = store.document(DOCUMENT).await.unwrap().unwrap().body;
+        let stored = String::from_utf8(stored.to_vec()).unwrap();
+        for secret in [token, code, login] {
+            assert!(!stored.contains(secret.reveal()), "{stored}");
+        }
+    }
+}
