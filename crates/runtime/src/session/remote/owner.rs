@@ -96,12 +96,17 @@ impl Edge {
                 self.clients.insert(client);
                 let (to_edge, calls) = (self.to_edge.clone(), self.calls.clone());
                 let port = Arc::new(EdgePort { client, to_edge, calls, marked: AtomicBool::new(false) });
-                let (handle, to_edge) = (self.handle.clone(), self.to_edge.clone());
-                let joined = async move {
-                    let result = handle.join(*joining, port).await;
+                // Sent at once: what the edge asks next must find the client attached.
+                let (sender, receiver) = oneshot::channel();
+                let sent = self.handle.send(ActorMessage::Join(joining, port, sender));
+                let (hub, to_edge) = (self.handle.hub.clone(), self.to_edge.clone());
+                self.runtime.tasks.spawn(async move {
+                    let result = match sent {
+                        Ok(()) => receiver.await.unwrap_or_else(|_| Err(hub.gone())),
+                        Err(failure) => Err(failure),
+                    };
                     drop(to_edge.send(FromOwner::Joined { id, result }));
-                };
-                self.runtime.tasks.spawn(joined);
+                });
             }
             ToOwner::Leave { client } => {
                 if self.clients.remove(&client) {
