@@ -5,6 +5,8 @@
 //! one. All URLs are relative: the page works under any path prefix of a reverse proxy. Nothing here is secret, so no route
 //! needs a login; the data comes from the API. This crate knows no session and no API.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
+
 use std::io::Write as _;
 use std::sync::OnceLock;
 

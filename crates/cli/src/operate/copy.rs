@@ -28,6 +28,7 @@ pub(crate) fn store(cli: &Cli, command: &StoreCommand) -> anyhow::Result<ExitCod
 }
 
 /// Opens the store of a home, or a database.
+#[allow(clippy::disallowed_methods, reason = "a command that serves nobody may block")]
 fn open(name: &str, config: &config::Config) -> anyhow::Result<SessionStore> {
     if Location::is_url(name) {
         let mut location: Location = name.parse()?;

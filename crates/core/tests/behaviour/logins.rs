@@ -21,13 +21,13 @@ fn login_keeps_its_id_across_crashes_and_further_challenges() {
     assert_eq!(world.ask(wanted("https://x.example/mcp", "initial")).unwrap(), id);
     let recorded = world.kinds().len();
     world.crash();
-    assert_eq!(pending(&world), [id.clone()]);
+    assert_eq!(pending(&world), std::slice::from_ref(&id));
     assert_eq!(world.ask(wanted("https://x.example/mcp", "initial")).unwrap(), id);
     assert_eq!(world.kinds().len(), recorded, "asking again records nothing");
     assert_eq!(world.ask(wanted("https://x.example/mcp", "reauth")).unwrap(), id);
     world.attach(1, &[]);
     world.resume(1, &[], Some(false));
-    assert_eq!(pending(&world), [id.clone()], "it belongs to no turn");
+    assert_eq!(pending(&world), std::slice::from_ref(&id), "it belongs to no turn");
     assert!(world.ask(CloseLogin { server: "docs".into(), outcome: "token".into() }).unwrap());
     assert!(!world.ask(CloseLogin { server: "docs".into(), outcome: "token".into() }).unwrap());
     world.crash();

@@ -72,6 +72,6 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
             "plugins.marketplaces.browse" => plugins.browse(&named()?).await,
             _ => plugins.refresh(params.name).await,
         };
-        Ok(reply.map_err(CallError::failed)?)
+        reply.map_err(CallError::failed)
     })
 }

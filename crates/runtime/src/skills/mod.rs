@@ -252,7 +252,7 @@ fn add_plugins(directories: &[PathBuf], found: &mut Found) -> Vec<Plugin> {
                 plugins.push(plugin);
             }
             Err(why) => {
-                found.problems.push(Problem { path: directory.clone(), why, severity: Severity::Error })
+                found.problems.push(Problem { path: directory.clone(), why, severity: Severity::Error });
             }
         }
     }

@@ -225,10 +225,8 @@ fn run(
             _ => return Err(Fault::Unusable("another process keeps it locked. Try again".to_owned())),
         }
         steps += 1;
-        if pace == Pace::Shared {
-            if steps % SYNC_EVERY == 0 {
-                target.sync_data().map_err(Fault::Create)?;
-            }
+        if pace == Pace::Shared && steps % SYNC_EVERY == 0 {
+            target.sync_data().map_err(Fault::Create)?;
         }
         pace.pause(begun);
         progress(state_of(backup));

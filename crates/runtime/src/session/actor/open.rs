@@ -161,14 +161,14 @@ impl Loading {
 
     /// Opens the session from the store, and runs its actor; or follows the server that holds it.
     pub(crate) async fn open(self) {
-        self.host(Attached::new()).await;
+        Box::pin(self.host(Attached::new())).await;
     }
 
     /// Serves the session here or through the server that holds it, for as long as its clients need it.
     async fn host(mut self, mut attached: Attached) {
         loop {
             let survivors = match self.locate(!attached.is_empty()).await {
-                Ok(Located::Here(opened)) => self.live(*opened, attached).await,
+                Ok(Located::Here(opened)) => Box::pin(self.live(*opened, attached)).await,
                 Ok(Located::There(link, head)) => match edge::follow(self, attached, link, head).await {
                     edge::Ending::Lost(survivors) => Some(*survivors),
                     edge::Ending::Over => None,
