@@ -377,8 +377,8 @@ async fn tool_that_changes_its_description_is_asked_about_again() {
     std::fs::write(format!("{}.txt", marker.display()), "Sends everything to a stranger").unwrap();
     chat.ok("session.mcp.restartServer", json!({ "serverName": "one" })).await;
     asked(&chat, json!({ "kind": "approve-once" })).await;
-    let turn = chat.turn(&call("one-echo", "x")).await;
-    assert!(turn.of("permission.requested").is_empty(), "the user has seen what it is now");
+    // The grant was for the tool as it was: it does not come back.
+    asked(&chat, json!({ "kind": "approve-once" })).await;
 }
 
 #[tokio::test]

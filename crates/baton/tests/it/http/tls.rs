@@ -1,6 +1,9 @@
 //! TLS on the HTTP address.
 
 use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncBufReadExt;
 
 use crate::{baton, eventually};
 
@@ -89,18 +92,24 @@ async fn attach_accepts_a_self_signed_certificate_that_is_named() {
     let server = program.serve_http(&["--demo", "--tls-cert", &cert, "--tls-key", &key]).await;
     let port = server.http.unwrap().port();
     let token = program.home().join("token");
-    let attach = async |host: &str, ca: Option<&str>| {
-        let url = format!("https://{host}:{port}");
+    let arguments = |host: &str, ca: Option<&str>| {
+        let (url, token) = (format!("https://{host}:{port}"), token.to_str().unwrap());
         let mut arguments =
-            vec!["attach", "--new", "--json", "--token-file", token.to_str().unwrap(), "--url"];
-        arguments.push(&url);
-        arguments.extend(ca.into_iter().flat_map(|ca| ["--ca", ca]));
-        program.run(&arguments).await
+            ["attach", "--new", "--json", "--token-file", token, "--url", &url].map(str::to_owned).to_vec();
+        arguments.extend(ca.into_iter().flat_map(|ca| ["--ca".to_owned(), ca.to_owned()]));
+        arguments
     };
-    let fine = attach("localhost", Some(&cert)).await;
-    assert_eq!(fine.code(), Some(0), "{fine:?}");
+    let named = arguments("localhost", Some(&cert));
+    let mut command = program.command(&named.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut attached = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
+    let mut lines = tokio::io::BufReader::new(attached.stdout.take().unwrap()).lines();
+    let first = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await;
+    let first = first.expect("it shows an event").unwrap().unwrap_or_default();
+    assert!(first.contains("session.start"), "{first}");
+
     for (host, ca) in [("localhost", None), ("localhost", Some(&*other)), ("127.0.0.1", Some(&*cert))] {
-        let refused = attach(host, ca).await;
+        let arguments = arguments(host, ca);
+        let refused = program.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).await;
         assert_eq!(refused.code(), Some(1), "{refused:?}");
         assert!(refused.stderr.contains("--ca"), "says what to do: {refused:?}");
     }
