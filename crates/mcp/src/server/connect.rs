@@ -80,7 +80,7 @@ impl Server {
             && !self.access.has_token()
             && let Some(token) = self.options.client.token(protected).await
         {
-            self.access.set_token(token);
+            self.use_token(token);
         }
         let (mut is_renewed, mut is_asked) = (false, false);
         loop {
@@ -109,7 +109,7 @@ impl Server {
                     if !is_renewed {
                         is_renewed = true;
                         if let Some(token) = self.options.client.renew(protected, &challenge, reason).await {
-                            self.access.set_token(token);
+                            self.use_token(token);
                             continue;
                         }
                     }
@@ -119,7 +119,7 @@ impl Server {
                     self.settled.send_replace(true);
                     self.set_status(Status::Pending);
                     match self.options.client.authorize(protected, *challenge, reason).await {
-                        Some(token) => self.access.set_token(token),
+                        Some(token) => self.use_token(token),
                         None => return Err(Some(Status::NeedsAuth)),
                     }
                 }
@@ -167,10 +167,16 @@ impl Server {
             self.stop(Status::NeedsAuth).await;
             return Err(CallError::Unauthorized);
         };
-        self.access.set_token(token);
+        self.use_token(token);
         client.notice(&self.name, Notice::Removed);
         self.stop(Status::NotConfigured).await;
         self.connection().await
+    }
+
+    /// Authenticates with a token from now on. It must not be shown, wherever it comes from.
+    fn use_token(&self, token: String) {
+        self.options.client.keep_secret(vec![token.clone()]);
+        self.access.set_token(token);
     }
 
     fn note_failure(&self, slot: &mut Slot, status: &Status) {

@@ -6,7 +6,7 @@ use baton_store::contract::{self, Stores};
 
 use crate::support::{Database, store};
 
-const WIPE: &str = "TRUNCATE baton_sessions, baton_events, baton_snapshots";
+const WIPE: &str = "TRUNCATE baton_sessions, baton_events, baton_snapshots, baton_documents";
 
 /// Two servers, each with its own connections; every test starts without sessions.
 async fn run(database: &Database, ours: &str, theirs: &str) {

@@ -84,7 +84,8 @@ async fn servers_that_start_together_create_the_tables_once() {
         let store = database.store();
         starting.spawn(async move { store.check().await.unwrap().format });
     }
-    assert_eq!(starting.join_all().await, [1; 8]);
+    let formats = starting.join_all().await;
+    assert!(formats.iter().all(|format| *format > 0 && *format == formats[0]), "{formats:?}");
 }
 
 /// Connections are cut while many sessions write: every append is there once, acknowledged by itself or by its retry.
