@@ -177,11 +177,11 @@ async fn finish_login(
 
 /// Lets the session's model answer an MCP server.
 async fn sample(handle: &Handle, request: RequestId) -> Result<Json<Counted>, ApiError> {
-    let pending = RequestView::all(&handle.inspect().await?.session);
-    if !pending.iter().any(|pending| pending.request_id == request.to_string()) {
-        return Err(ApiError::not_found(format!("no such pending request: {request}")));
-    }
-    mcp(handle, McpRequest::ApproveSampling { request: request.to_string() }).await?;
+    let approve = McpRequest::ApproveSampling { request: request.to_string() };
+    handle.ask(Mcp { request: Box::new(approve) }).await.map_err(|failure| match failure {
+        Failure::Refused(why) => ApiError::not_found(why),
+        other => other.into(),
+    })?;
     Ok(Json(Counted { counted: true }))
 }
 
