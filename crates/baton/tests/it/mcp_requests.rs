@@ -41,7 +41,7 @@ async fn answered(http: &Http, tool: &str, kind: &str, answer: Value) -> Value {
     let _ = http.post(&path, json!({ "kind": "question", "answer": "x" })).await.refused(400);
     let _ = http.post(&path, answer.clone()).await.expect(200);
     let late = http.post(&path, answer).await.status;
-    assert!(matches!(late, 409 | 422), "{late}");
+    assert!(matches!(late, 404 | 409), "{late}");
     assert_eq!(http.outcome("s", &prompt).await, "completed");
     result(http).await
 }
