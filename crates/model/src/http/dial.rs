@@ -199,7 +199,7 @@ mod tests {
     #[tokio::test]
     async fn connecting_ends_when_the_request_stops_waiting() {
         let mut dialer = DialLayer::default().layer(Unreachable);
-        let mut dialing = request(async { dialer.call(()) }).await;
+        let mut dialing = IN_REQUEST.sync_scope((), || dialer.call(()));
         assert!(request(poll_once(&mut dialing)).await.is_pending(), "a request waits for its connection");
         // The library polls the connection in a task of its own once the request uses another one.
         assert!(matches!(poll_once(&mut dialing).await, Poll::Ready(Err(_))), "no request waits for it");
