@@ -27,6 +27,7 @@ TOKEN = "token-of-the-test-cluster"
 def database(name: str) -> str:
     """Creates a database in the cluster of `with-cluster`, and returns its URL."""
     base = os.environ["BATON_TEST_POSTGRES"]
+    name = f"{name}_{os.getpid()}"
     subprocess.run(["psql", "-qX", f"{base}&dbname=postgres", "-c", f"CREATE DATABASE {name}"], check=True)
     return f"{base}&dbname={name}"
 
