@@ -63,8 +63,9 @@ fn list(directory: &Directory, json: bool) -> anyhow::Result<()> {
         let people: Vec<_> = people.collect();
         terminal::json(&serde_json::to_string_pretty(&json!({ "people": people }))?);
     } else if people.is_empty() {
-        terminal::note("nobody but the owner; add people with `baton people add NAME --role ROLE`");
+        terminal::note("no people yet; add one with `baton people add NAME --role ROLE`");
     } else {
+        terminal::line(&format!("{:<20} {:<9}", "NAME", "ROLE"));
         for person in people {
             let expires = person.expires.map(|time| format!("expires {time}")).unwrap_or_default();
             terminal::line_with_aside(&format!("{:<20} {:<9}", person.name, person.role), &expires);

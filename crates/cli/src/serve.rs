@@ -207,6 +207,10 @@ impl Listeners {
     ) -> anyhow::Result<()> {
         let listener = match TcpListener::bind(address).await {
             Err(error) if any_port && error.kind() == std::io::ErrorKind::AddrInUse => {
+                terminal::note(&format!(
+                    "port {} is in use; taking another one, which changes with each start",
+                    address.port()
+                ));
                 TcpListener::bind((address.ip(), 0)).await
             }
             bound => bound,
@@ -239,9 +243,15 @@ impl Listeners {
         self.serving.push(Box::pin(async move { door.serve(listener).await }));
     }
 
+    /// Returns the URL for programs on this machine: a wildcard address is none that a request can name.
+    fn local_url(&self) -> Option<String> {
+        let url = self.url.as_deref()?;
+        Some(url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"))
+    }
+
     fn running_server(&self, token_file: Option<&Path>) -> RunningServer {
         let token_file = token_file.filter(|_| self.token.is_some()).map(Path::to_owned);
-        let server = RunningServer::new(self.url.clone(), self.socket.clone(), token_file);
+        let server = RunningServer::new(self.local_url(), self.socket.clone(), token_file);
         RunningServer { page: self.page.clone(), ..server }
     }
 
@@ -286,8 +296,7 @@ impl Listeners {
         if let Some(warning) = self.url.as_deref().and_then(plain_text_warning) {
             terminal::note(&warning);
         }
-        if let (Some(url), Some(token), false) = (&self.url, &self.token, self.is_shared) {
-            let url = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
+        if let (Some(url), Some(token), false) = (self.local_url(), &self.token, self.is_shared) {
             // A reader of the log must not be able to log in.
             if !terminal::secret_note(&format!("link   {url}/?token={token}")) {
                 terminal::note(&format!("link   {url}/?token=TOKEN (replace TOKEN)"));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use baton_core::{CallStage, Session};
+use baton_core::{Call, CallStage, ClientRequest, Session};
 use baton_protocol::SessionId;
 use baton_protocol::event::{AssistantUsage, Body, ModelCallFailure, Outcome, Question};
 
@@ -21,7 +21,17 @@ const TOOLS: [&str; 2] = ["success", "failure"];
 /// Names of outcomes of turns, in the order of the counters.
 const OUTCOMES: [&str; 4] = ["completed", "failed", "cancelled", "interrupted"];
 /// Kinds of requests.
-const KINDS: [&str; 5] = ["permission", "tool", "question", "plan", "fallback_model"];
+const KINDS: [&str; 9] = [
+    "permission",
+    "tool",
+    "question",
+    "plan",
+    "fallback_model",
+    "command",
+    "login",
+    "elicitation",
+    "sampling",
+];
 
 /// Counters of a runtime.
 #[derive(Default)]
@@ -66,7 +76,7 @@ pub struct Snapshot {
     /// Ended tool calls by success.
     pub tool_calls: [(&'static str, u64); 2],
     /// Pending requests of live sessions by kind: their number, and the age of the oldest.
-    pub pending: [(&'static str, u64, Duration); 5],
+    pub pending: [(&'static str, u64, Duration); 9],
 }
 
 impl Metrics {
@@ -173,19 +183,29 @@ fn cause(failure: &ModelCallFailure) -> usize {
 
 /// Returns the pending requests of a session, as id and kind.
 fn pending(session: &Session) -> Vec<(String, &'static str)> {
-    let Some(turn) = &session.durable.turn else { return Vec::new() };
-    let calls = turn.calls.iter().filter_map(|call| {
-        let kind = match &call.stage {
-            CallStage::AwaitingPermission { .. } => "permission",
-            CallStage::AwaitingClient { .. } => "tool",
-            CallStage::AwaitingAnswer { question: Question::UserInput(_), .. } => "question",
-            CallStage::AwaitingAnswer { question: Question::Plan(_), .. } => "plan",
-            CallStage::Started | CallStage::Done { .. } => return None,
-        };
-        Some((call.stage.request()?.to_string(), kind))
+    let turn = session.durable.turn.iter();
+    let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(of_call);
+    let offers = turn.filter_map(|turn| turn.offer.as_ref());
+    let offers = offers.map(|offer| (offer.request_id.to_string(), "fallback_model"));
+    let commands = session.command_of_clients().map(|(id, _)| (id.to_string(), "command"));
+    let logins = session.durable.logins.iter().map(|login| (login.request_id.to_string(), "login"));
+    let asks = session.live.asks.iter().filter_map(|(id, ask)| match ask {
+        ClientRequest::Elicit(..) => Some((id.to_string(), "elicitation")),
+        ClientRequest::Sample(..) => Some((id.to_string(), "sampling")),
+        ClientRequest::InvokeCommand(..) => None,
     });
-    let offer = turn.offer.iter().map(|offer| (offer.request_id.to_string(), "fallback_model"));
-    calls.chain(offer).collect()
+    calls.chain(offers).chain(commands).chain(logins).chain(asks).collect()
+}
+
+fn of_call(call: &Call) -> Option<(String, &'static str)> {
+    let kind = match &call.stage {
+        CallStage::AwaitingPermission { .. } => "permission",
+        CallStage::AwaitingClient { .. } => "tool",
+        CallStage::AwaitingAnswer { question: Question::UserInput(_), .. } => "question",
+        CallStage::AwaitingAnswer { question: Question::Plan(_), .. } => "plan",
+        CallStage::Started | CallStage::Done { .. } => return None,
+    };
+    Some((call.stage.request()?.to_string(), kind))
 }
 
 #[cfg(test)]
@@ -251,5 +271,16 @@ mod tests {
         metrics.note_pending(&session);
         assert_eq!(metrics.snapshot().pending[4].1, 0);
         metrics.forget(&session.id);
+    }
+
+    #[test]
+    fn login_is_pending_without_a_turn() {
+        let metrics = Metrics::default();
+        let mut session = Session::new("s".parse().unwrap());
+        let login = r#"{"requestId":"r","serverName":"docs","serverUrl":"https://docs.example/mcp","reason":"initial"}"#;
+        session.durable.logins.push(std::sync::Arc::new(serde_json::from_str(login).unwrap()));
+        metrics.note_pending(&session);
+        let pending = metrics.snapshot().pending;
+        assert!(pending.iter().any(|(kind, count, _)| (*kind, *count) == ("login", 1)), "{pending:?}");
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 pub(super) const EXAMPLES: &str = "\
 Examples:
   baton mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
-  baton mcp add docs --url https://docs.example/mcp --header \"X-Key: ${DOCS_KEY}\"
+  baton mcp add docs --url https://docs.example/mcp --header 'X-Key: ${DOCS_KEY}'
   baton mcp add memory --scope project -- npx -y @modelcontextprotocol/server-memory
   baton mcp test files                           connect, and list its tools
   baton run \"which files are here?\"              sessions use all servers that are enabled

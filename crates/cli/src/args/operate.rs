@@ -183,9 +183,9 @@ pub(crate) enum ServiceCommand {
 
 const SERVICE_NOTES: &str = "\
 Examples:
-  baton service install -- --http 127.0.0.1:8421
+  baton service install -- --http 127.0.0.1:8080
   baton service install --print                 show the unit, install nothing
-  sudo baton service install --system --directory /srv/projects -- --http 127.0.0.1:8421
+  sudo baton service install --system --directory /srv/projects -- --http 127.0.0.1:8080
 
 Keys of models go into ~/.config/baton/environment, or /etc/baton/environment for the system; see docs/operations.md.
 

@@ -35,8 +35,8 @@ pub(crate) struct ServeArgs {
     /// Listen for HTTP clients on a socket file; only its owner can open it, so it needs no token
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
-    /// Print a one-time login link and its QR code, to open the page on a phone; without --http, listen on this machine's
-    /// network address
+    /// Print a one-time login link and its QR code, to open the page on a phone; without --http, listen on
+    /// port 8422 of all addresses of this machine
     #[arg(long)]
     pub(crate) share: bool,
     /// Use TLS on the HTTP address, with this certificate (PEM)

@@ -105,6 +105,8 @@ impl PendingRequest {
     /// The possible answers, for the prompt line.
     pub(crate) fn hint(&self) -> &'static str {
         match self.kind.as_str() {
+            // Trust lasts until the files change.
+            "permission" if self.is_about_trust() => "[y]es, [n]o:",
             "permission" => show::permission_hint(self.offers.len()),
             "plan" => "[y]es as recommended, a number, or [n]o (and what to change):",
             "switch" => "[y]es, [n]o, [a]lways in this session:",

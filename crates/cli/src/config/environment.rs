@@ -1,14 +1,18 @@
 //! The environment variables that settings are read from.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Environment variables, without empty ones. A map, so that tests need not change the process.
 pub(crate) struct Environment(BTreeMap<String, String>);
 
 impl Environment {
+    /// The variables of this process. Those that are not UTF-8 hold no setting of ours.
     pub(crate) fn of_process() -> Self {
-        std::env::vars().collect()
+        let text =
+            |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        std::env::vars_os().filter_map(text).collect()
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {

@@ -161,7 +161,7 @@ impl<'a> Conversation<'a> {
             if self.asked.as_ref().is_some_and(still) {
                 return Ok(());
             }
-            if self.asked.take().is_some() {
+            if self.asked.take().is_some() && !self.progress.is_cancelled {
                 self.screen.note("answered elsewhere");
             }
             let Some(next) = pending.into_iter().find(PendingRequest::is_for_user) else { return Ok(()) };

@@ -122,6 +122,9 @@ impl Remote {
                 // A restarted server continues pending work when a client asks for it.
                 let resumed = self.client.post::<Value>(&self.path("/resume"), &json!({}), None).await;
                 resumed.map(drop)?;
+                if self.attempts > 0 {
+                    terminal::note("connected again; a question that was open can still be answered");
+                }
             }
             let Some(stream) = &mut self.stream else { continue };
             let ended = || Failure::Unreachable("the server ended the stream".into());

@@ -198,7 +198,7 @@ fn write_stderr(text: &str) {
 /// Prints help, the version, or an error in the flags, and returns the exit code.
 pub(crate) fn print_usage(error: &clap::Error) -> ExitCode {
     let _ = error.print();
-    if error.exit_code() != 0 && std::env::args().any(|arg| arg == "--stdio") {
+    if error.exit_code() != 0 && std::env::args_os().any(|arg| arg == "--stdio") {
         wait_for_caller();
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))

@@ -75,7 +75,7 @@ pub(crate) fn unreadable(error: PeopleError) -> ApiError {
 }
 
 fn unauthorized() -> ApiError {
-    let message = "token missing or wrong; send `Authorization: Bearer TOKEN`; the server printed the path of the token file when it started";
+    let message = "token missing or wrong; send `Authorization: Bearer TOKEN` (baton attach: --token-file or BATON_TOKEN); the server printed the path of the token file when it started";
     ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
 }
 

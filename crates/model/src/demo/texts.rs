@@ -22,10 +22,9 @@ pub(super) fn introduction(prompt: &str, message_count: usize) -> String {
          - run `echo hello`\n\
          - create file hello.txt with content Hello, Baton\n\
          - show file hello.txt\n\
-         - list files\n\
-         - ask me what to do next\n\n\
-         To talk to a real model, start Baton with OPENAI_API_KEY set (OPENAI_BASE_URL and OPENAI_MODEL \
-         choose another provider or model), or give the session a provider of its own."
+         - list files\n\n\
+         To talk to a real model, start Baton with OPENAI_API_KEY or ANTHROPIC_API_KEY set (OPENAI_BASE_URL and \
+         OPENAI_MODEL choose another provider or model), or give the session a provider of its own."
     )
 }
 

@@ -1,5 +1,7 @@
 //! Prompts from arguments and pipes.
 
+use std::os::unix::ffi::OsStrExt;
+
 use super::{on_terminal_with_input, piped};
 use crate::scripted;
 
@@ -20,6 +22,16 @@ async fn piped_input_is_part_of_the_prompt() {
     assert_eq!(ran.code(), Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("the prompt is empty"), "{}", ran.stderr);
     assert_eq!(model.requests().len(), before);
+}
+
+#[tokio::test]
+async fn text_that_is_not_utf8_is_no_panic() {
+    let (program, _model) = scripted().await;
+    let strange = std::ffi::OsStr::from_bytes(b"\xff");
+    let ran = program.command(&["run", "[[text:fine]]"]).env("STRANGE", strange).output().await.unwrap();
+    assert_eq!((ran.status.code(), ran.stdout.as_slice()), (Some(0), &b"fine\n"[..]));
+    let ran = program.command(&["run"]).arg(strange).output().await.unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
 #[tokio::test]

@@ -38,6 +38,15 @@ async fn running_server_runs_the_session_and_others_watch_and_answer() {
 }
 
 #[tokio::test]
+async fn server_on_all_addresses_is_used_by_local_commands() {
+    let (program, _model) = scripted().await;
+    let _server = program.serve_with(&["serve", "--http", "0.0.0.0:0", "--port", "0"]).await;
+    let ran = program.run(&["run", "[[text:through the server]]"]).await;
+    assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "through the server\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("on the server, process"), "{}", ran.stderr);
+}
+
+#[tokio::test]
 async fn server_and_command_behave_alike() {
     let (program, _model) = scripted().await;
     let server = program.serve_http(&[]).await;
@@ -158,6 +167,7 @@ async fn run_survives_a_restart_of_the_server() {
     // The same address, because the client knows no other.
     let address = server.http.unwrap().to_string();
     let _again = program.serve_with(&["serve", "--port", "0", "--http", &address]).await;
+    run.until("connected again").await;
     run.press("y\r").unwrap();
     run.until("\r\nwritten\r\n").await;
     assert_eq!(run.running.ended().await.code(), Some(0));
