@@ -11,7 +11,8 @@ use super::{Durability, Migration, backup};
 
 /// All migrations; `user_version` in the file is the number of those applied. Released migrations have been
 /// applied to users' files: **never edit one, append the next**.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
 
 /// "BATN", in the header of every file; set by `migrations/1.sql`.
 const APPLICATION_ID: i64 = 0x4241_544E;
