@@ -66,6 +66,9 @@ function named(tool, what, more) {
   return { heading: short ? `${visible(tool)}: ${short}` : visible(tool), full: short === shown ? undefined : shown, ...more };
 }
 
+/** Reasons for a login, in words. */
+const LOGIN_REASONS = /** @type {Record<string, string>} */ ({ initial: "This MCP server needs a login before its tools can be used." });
+
 /**
  * @param {PendingRequest} request
  * @returns {Subject}
@@ -81,7 +84,7 @@ function otherSubject({ kind, detail, toolName }) {
     case "command":
       return named("Command", detail.command ?? "", {});
     case "login":
-      return named("Log in", detail.serverName ?? "", { why: detail.reason });
+      return named("Log in", detail.serverName ?? "", { why: LOGIN_REASONS[detail.reason] ?? detail.reason });
     case "sampling":
       return named("Use the model", detail.serverName ?? "", {});
     case "elicitation":
