@@ -30,6 +30,7 @@ test("the pictures of the documentation are made", async () => {
     const request = (page, heading) => page.getByRole("article").filter({ has: page.getByRole("heading", { name: heading }) });
     await request(desktop, /create: .*notes\.md/).getByRole("button", { name: "Allow once" }).click();
     await desktop.goto(`${server.url}#/s/upload`);
+    await request(desktop, /view: .*upload\.rs/).getByRole("button", { name: "Allow once" }).click();
     await log.getByText("retries").first().waitFor({ state: "attached" });
     await desktop.getByRole("button", { name: "Cancel turn" }).waitFor({ state: "hidden" });
     await desktop.getByRole("textbox", { name: "Prompt" }).fill("run `cargo test --package upload -- --test-threads 1`");
