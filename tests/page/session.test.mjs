@@ -101,6 +101,36 @@ for (const [name, size] of SIZES) {
     await page.context().close();
   });
 
+  test(`images of tools, summaries and errors are shown (${name})`, async () => {
+    const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    writeFileSync(join(server.work, `${name}.png`), Buffer.from(png, "base64"));
+    const id = `shown-${name}`;
+    const event = (type, data, at) => JSON.stringify({ type, data, id: crypto.randomUUID(), timestamp: new Date(1_700_000_000_000 + at).toISOString(), parentId: null });
+    const file = join(server.home, `${id}.jsonl`);
+    writeFileSync(file, `${[
+      event("session.start", { sessionId: id, version: 1, producer: "test", copilotVersion: "1", startTime: new Date(1_700_000_000_000).toISOString(), context: { cwd: server.work } }, 0),
+      event("user.message", { content: "an old prompt" }, 1),
+      event("session.compaction_complete", { success: true, summaryContent: "## What happened\n\n**much** <script>window.attacked=1</script>" }, 2),
+    ].join("\n")}\n`);
+    await server.baton("sessions", "import", file);
+    const page = await open(browser, server, { size });
+    await page.goto(`${server.url}#/s/${id}`);
+    await log(page).getByText("The conversation so far was summarised for the model").click();
+    await log(page).locator("strong", { hasText: "much" }).waitFor();
+    await server.api("PATCH", `sessions/${id}`, { permissions: "allow-all" });
+    await prompt(page).fill(`[[tool:view {"path":"${join(server.work, `${name}.png`)}"}]]`);
+    await page.getByRole("button", { name: "Send" }).click();
+    await log(page).locator("details.tool img").waitFor();
+    await page.getByRole("button", { name: "Cancel turn" }).waitFor({ state: "hidden" });
+    await prompt(page).fill("[[error:400]]");
+    await page.getByRole("button", { name: "Send" }).click();
+    await log(page).getByText("Error", { exact: true }).waitFor();
+    assert.equal(await page.evaluate(() => window.attacked), undefined);
+    assert.deepEqual(await violations(page), []);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
   test(`the list and the session show cost, model, directory, state and who is attached (${name})`, async () => {
     const id = `cost-${name}`;
     await server.session(id, "[[text:This costs something.]]");
