@@ -217,7 +217,7 @@ test("removing a person ends open pages and streams at once", async () => {
   await page.context().close();
 });
 
-test("an expired token ends open streams, and no later request of it succeeds", async () => {
+test("a token that was replaced ends its open streams, and no later request of it succeeds", async () => {
   const { token } = JSON.parse((await server.baton("people", "add", "rob", "--role", "driver", "--json")).out);
   await server.session("renewed", "hello");
   const headers = { Authorization: `Bearer ${token}`, Accept: "text/event-stream" };
