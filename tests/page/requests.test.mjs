@@ -43,15 +43,14 @@ async function asked(id, tool, size) {
   return page;
 }
 
-/** Returns the result of the last tool call of a session, once it has one. */
-async function result(page, id) {
-  await page.waitForFunction(async (session) => {
-    const response = await fetch(`api/sessions/${session}`);
-    return !(await response.json()).busy;
-  }, id);
-  const { events } = (await server.api("GET", `sessions/${id}/events?limit=1000`)).body;
-  const done = events.map(({ event }) => event).findLast(({ type }) => type === "tool.execution_complete");
-  return done.data.result?.content ?? JSON.stringify(done.data);
+/** Returns the result of the tool call of a session, once it has one. */
+async function result(id) {
+  for (;;) {
+    const { events } = (await server.api("GET", `sessions/${id}/events?limit=1000`)).body;
+    const done = events.map(({ event }) => event).find(({ type }) => type === "tool.execution_complete");
+    if (done) return done.data.result?.content ?? JSON.stringify(done.data);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
 }
 
 for (const [name, size] of SIZES) {
@@ -70,7 +69,7 @@ for (const [name, size] of SIZES) {
     await form.getByRole("checkbox", { name: "Vegan" }).check();
     await form.getByRole("button", { name: "Send answer" }).click();
     await form.waitFor({ state: "detached" });
-    assert.deepEqual(JSON.parse(await result(page, `form-${name}`)), {
+    assert.deepEqual(JSON.parse(await result(`form-${name}`)), {
       action: "accept", content: { name: "Ada <b>", guests: 4, table: "w", outside: true, diets: ["vegan"] },
     });
     assert.deepEqual(page.problems, []);
@@ -80,14 +79,14 @@ for (const [name, size] of SIZES) {
   test(`a form is declined, a page is opened, a sample is allowed and denied (${name})`, async () => {
     const page = await asked(`decline-${name}`, "forms-form", size);
     await request(page, /Book a table/).getByRole("button", { name: "Decline" }).click();
-    assert.deepEqual(JSON.parse(await result(page, `decline-${name}`)), { action: "decline" });
+    assert.deepEqual(JSON.parse(await result(`decline-${name}`)), { action: "decline" });
     await server.session(`url-${name}`, "[[tool:forms-page {}]]", { questions: true, allowAllTools: true });
     const opened = request(page, /Pay here/);
     await opened.getByText("https://pay.example/order?id=1").waitFor();
     const link = opened.getByRole("link", { name: "Open page" });
     assert.deepEqual(await link.evaluate((element) => [element.href, element.target, element.rel]), ["https://pay.example/order?id=1", "_blank", "noopener noreferrer"]);
     await opened.getByRole("button", { name: "Done" }).click();
-    assert.deepEqual(JSON.parse(await result(page, `url-${name}`)), { action: "accept" });
+    assert.deepEqual(JSON.parse(await result(`url-${name}`)), { action: "accept" });
     for (const [answer, expected] of [["Allow once", /assistant/], ["Deny", /declined|refused|denied/i]]) {
       const id = `sample-${name}-${answer.split(" ")[0]}`;
       await server.session(id, "[[tool:forms-sample {}]]", { questions: true, allowAllTools: true });
@@ -95,7 +94,7 @@ for (const [name, size] of SIZES) {
       await sample.getByText("user: say hello").waitFor();
       await sample.getByRole("button", { name: answer, exact: true }).click();
       await sample.waitFor({ state: "detached" });
-      assert.match(await result(page, id), expected);
+      assert.match(await result(id), expected);
     }
     assert.deepEqual(page.problems, []);
     await page.context().close();
