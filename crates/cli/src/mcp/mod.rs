@@ -1,4 +1,4 @@
-//! `baton mcp`: lists, adds, removes, tests and trusts MCP servers, and prints their logs.
+//! `baton mcp`: lists, adds, removes, tests and trusts MCP servers, logs in to them, and prints their logs.
 //!
 //! Servers outside of sessions are files, so these commands work with and without a running server.
 #![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
@@ -6,19 +6,24 @@
 mod edit;
 mod list;
 mod live;
+mod login;
 mod project;
 mod test;
 mod trust;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
+use baton_runtime::Runtime;
 use baton_runtime::mcp::{Reach, ServerCatalogue, ServerConfig};
+use baton_store::memory::MemoryStore;
 
 use crate::args::{Cli, McpCommand, ModelArgs};
 use crate::config::{self, Config, Environment};
-use crate::{logging, setup, terminal};
+use crate::{landing, logging, setup, terminal};
 
 pub(crate) use self::list::unusable_programs;
 
@@ -49,12 +54,31 @@ pub(crate) fn mcp(cli: &Cli, command: &McpCommand) -> anyhow::Result<ExitCode> {
             McpCommand::Enable { names } => edit::enable(&around, names, true).await,
             McpCommand::Disable { names } => edit::enable(&around, names, false).await,
             McpCommand::Test { name, timeout, json } => test::test(&around, name, *timeout, *json).await,
+            McpCommand::Login { name, no_browser, port, timeout, force, json } => {
+                let how = login::How {
+                    may_open_browser: !no_browser,
+                    port: *port,
+                    limit: Duration::from_secs((*timeout).max(1)),
+                    again: *force,
+                    as_json: *json,
+                };
+                login::login(&around, name, &how).await
+            }
+            McpCommand::Logout { name, json } => login::logout(&around, name, *json).await,
             McpCommand::Trust { yes } => trust::trust(&around, *yes).await,
             McpCommand::Logs { name, session, json } => {
                 live::logs(&around, name, session.as_deref(), *json).await
             }
         }
     })
+}
+
+/// Creates a server without stored sessions, for its logins and its place for browsers to return to.
+fn without_sessions(around: &Surroundings) -> anyhow::Result<Arc<Runtime>> {
+    let options = setup::options(&around.config, &around.environment)?;
+    let runtime = Runtime::new(options, Arc::new(MemoryStore::default()));
+    landing::offer(&runtime);
+    Ok(runtime)
 }
 
 /// Says that there is no such server, and which ones there are.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use baton_runtime::mcp::{Probe, probe};
 use serde_json::json;
 
-use super::{Surroundings, described, no_such_server};
-use crate::{setup, terminal};
+use super::{Surroundings, described, no_such_server, without_sessions};
+use crate::terminal;
 
 /// Characters of a description that are shown.
 const DESCRIPTION: usize = 100;
@@ -22,9 +22,9 @@ pub(super) async fn test(
     let Some(entry) = entries.get(name) else { return Ok(no_such_server(around, name).await) };
     let declared = entry.chosen.declared.clone();
     let what = declared.config.as_ref().map(described).unwrap_or_default();
-    let options = setup::options(&around.config, &around.environment)?;
+    let runtime = without_sessions(around)?;
     let limit = Duration::from_secs(timeout.max(1));
-    let probe = probe(&options, declared, around.cwd.clone(), limit).await;
+    let probe = probe(&runtime.options, &runtime.logins, declared, around.cwd.clone(), limit).await;
     if as_json {
         terminal::json(&serde_json::to_string_pretty(&as_value(name, &probe))?);
     } else {

@@ -1,4 +1,4 @@
-//! Tests of one server outside of a session: connect, list its tools, end it.
+//! One server outside of a session: connect, list its tools, end it; and who it is for a login.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use baton_process::Ledger;
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
+use super::logins::Logins;
 use super::network::Network;
 use crate::{Options, owner};
 
@@ -45,23 +46,18 @@ pub struct ProbedTool {
     pub is_offered: bool,
 }
 
-/// Connects to a server as a session in `cwd` would, lists its tools, and ends it.
-pub async fn probe(options: &Options, declared: Declared, cwd: PathBuf, limit: Duration) -> Probe {
+/// Connects to a server as a session in `cwd` would, with the token of an earlier login, lists its tools, and ends it.
+pub async fn probe(
+    options: &Options,
+    logins: &Arc<Logins>,
+    declared: Declared,
+    cwd: PathBuf,
+    limit: Duration,
+) -> Probe {
     let begun = Instant::now();
-    let tag = format!("{}/", uuid::Uuid::new_v4());
-    let ledger = Ledger::new(&options.home, owner::instance(&owner::this_process()));
     let name = declared.name.clone();
-    let host_options = HostOptions {
-        client: Arc::new(Nobody),
-        http: Arc::new(Network(Arc::new(HttpClient::new()))),
-        ledger: ledger.clone(),
-        environment: options.environment.clone(),
-        cwd,
-        session: String::new(),
-        pool: Arc::default(),
-        tag: tag.clone(),
-        tasks: TaskTracker::new(),
-    };
+    let host_options = host_options(options, logins, cwd);
+    let (ledger, tag) = (host_options.ledger.clone(), host_options.tag.clone());
     // Before a process carries the tag: if this process is killed, the next server ends what it left.
     let (noting, noted) = (ledger.clone(), tag.clone());
     drop(tokio::task::spawn_blocking(move || noting.note(&noted)).await);
@@ -84,11 +80,38 @@ pub async fn probe(options: &Options, declared: Declared, cwd: PathBuf, limit: D
     probe
 }
 
+/// Returns what a login at a declared server needs; none for a local server, or one that cannot be used.
+#[must_use]
+pub fn protected(
+    options: &Options,
+    logins: &Arc<Logins>,
+    declared: Declared,
+    cwd: PathBuf,
+) -> Option<Protected> {
+    let name = declared.name.clone();
+    let host = Host::new(host_options(options, logins, cwd), merge([declared]), BTreeSet::new());
+    host.server(&name)?.protected()
+}
+
+fn host_options(options: &Options, logins: &Arc<Logins>, cwd: PathBuf) -> HostOptions {
+    HostOptions {
+        client: Arc::new(Alone { logins: logins.clone() }),
+        http: Arc::new(Network(Arc::new(HttpClient::new()))),
+        ledger: Ledger::new(&options.home, owner::instance(&owner::this_process())),
+        environment: options.environment.clone(),
+        cwd,
+        session: String::new(),
+        pool: Arc::default(),
+        tag: format!("{}/", uuid::Uuid::new_v4()),
+        tasks: TaskTracker::new(),
+    }
+}
+
 fn result(server: &Server, has_settled: bool, elapsed: Duration) -> Probe {
     let status = server.status();
     let error = match &status {
         Status::Connected => None,
-        Status::NeedsAuth => Some("it requires a login".to_owned()),
+        Status::NeedsAuth => Some(format!("it requires a login; run `baton mcp login {}`", server.name())),
         _ if !has_settled => Some("it did not answer in time".to_owned()),
         other => Some(other.error().unwrap_or(other.as_str()).to_owned()),
     };
@@ -103,22 +126,45 @@ fn result(server: &Server, has_settled: bool, elapsed: Duration) -> Probe {
     Probe { status: status.as_str(), error, tools: tools.collect(), log: server.log().lines(), elapsed }
 }
 
-/// A session without clients: nobody answers a server.
-struct Nobody;
+/// A command without a session: nobody answers a server, and tokens come from earlier logins.
+struct Alone {
+    logins: Arc<Logins>,
+}
 
-impl Client for Nobody {
+impl Client for Alone {
     fn notice(&self, _: &str, _: Notice) {}
 
     fn answer(&self, _: &str, _: Question) -> Working<'_, Result<Value, String>> {
         Box::pin(async { Err("nobody can answer".to_owned()) })
     }
 
-    fn token(&self, _: &Protected) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
+    fn token(&self, server: &Protected) -> Working<'_, Option<String>> {
+        let server = server.clone();
+        Box::pin(async move { self.logins.known(&server).await })
     }
 
-    fn renew(&self, _: &Protected, _: &Challenge, _: AuthReason) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
+    fn renew(
+        &self,
+        server: &Protected,
+        challenge: &Challenge,
+        reason: AuthReason,
+    ) -> Working<'_, Option<String>> {
+        let (server, challenge) = (server.clone(), challenge.clone());
+        Box::pin(async move {
+            let rejected = match reason {
+                // A token with the same scopes as the rejected one does not help.
+                AuthReason::Upscope => None,
+                _ => self.logins.known(&server).await,
+            };
+            let renewed = match rejected {
+                Some(rejected) => self.logins.renew(&server, &rejected).await,
+                None => None,
+            };
+            match renewed {
+                Some(token) => Some(token),
+                None => self.logins.for_client(&server, &challenge).await,
+            }
+        })
     }
 
     fn authorize(&self, _: &Protected, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
