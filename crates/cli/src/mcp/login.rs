@@ -10,7 +10,8 @@ use baton_runtime::Runtime;
 use baton_runtime::mcp::{Protected, parse_returned, protected};
 use serde_json::json;
 
-use super::{NO_SUCH_SERVER, Surroundings, no_such_server, without_sessions};
+use super::{NO_SUCH_SERVER, Surroundings, no_such_server};
+use crate::setup;
 use crate::signals::{FirstSignal, Interrupts};
 use crate::terminal::{self, Keyboard, Typed};
 
@@ -35,7 +36,7 @@ enum End {
 }
 
 pub(super) async fn login(around: &Surroundings, name: &str, how: &How) -> anyhow::Result<ExitCode> {
-    let runtime = without_sessions(around)?;
+    let runtime = setup::server_without_sessions(&around.config, &around.environment)?;
     let server = match find(around, &runtime, name).await? {
         Ok(server) => server,
         Err(code) => return Ok(code),
@@ -132,7 +133,7 @@ fn open_browser(link: &str) {
 }
 
 pub(super) async fn logout(around: &Surroundings, name: &str, as_json: bool) -> anyhow::Result<ExitCode> {
-    let runtime = without_sessions(around)?;
+    let runtime = setup::server_without_sessions(&around.config, &around.environment)?;
     let server = match find(around, &runtime, name).await? {
         Ok(server) => server,
         Err(code) => return Ok(code),

@@ -13,17 +13,14 @@ mod trust;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use baton_runtime::Runtime;
 use baton_runtime::mcp::{Reach, ServerCatalogue, ServerConfig};
-use baton_store::memory::MemoryStore;
 
 use crate::args::{Cli, McpCommand, ModelArgs};
 use crate::config::{self, Config, Environment};
-use crate::{landing, logging, setup, terminal};
+use crate::{logging, setup, terminal};
 
 pub(crate) use self::list::unusable_programs;
 
@@ -71,14 +68,6 @@ pub(crate) fn mcp(cli: &Cli, command: &McpCommand) -> anyhow::Result<ExitCode> {
             }
         }
     })
-}
-
-/// Creates a server without stored sessions, for its logins and its place for browsers to return to.
-fn without_sessions(around: &Surroundings) -> anyhow::Result<Arc<Runtime>> {
-    let options = setup::options(&around.config, &around.environment)?;
-    let runtime = Runtime::new(options, Arc::new(MemoryStore::default()));
-    landing::offer(&runtime);
-    Ok(runtime)
 }
 
 /// Says that there is no such server, and which ones there are.

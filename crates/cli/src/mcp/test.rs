@@ -6,8 +6,8 @@ use std::time::Duration;
 use baton_runtime::mcp::{Probe, probe};
 use serde_json::json;
 
-use super::{Surroundings, described, no_such_server, without_sessions};
-use crate::terminal;
+use super::{Surroundings, described, no_such_server};
+use crate::{setup, terminal};
 
 /// Characters of a description that are shown.
 const DESCRIPTION: usize = 100;
@@ -22,7 +22,7 @@ pub(super) async fn test(
     let Some(entry) = entries.get(name) else { return Ok(no_such_server(around, name).await) };
     let declared = entry.chosen.declared.clone();
     let what = declared.config.as_ref().map(described).unwrap_or_default();
-    let runtime = without_sessions(around)?;
+    let runtime = setup::server_without_sessions(&around.config, &around.environment)?;
     let limit = Duration::from_secs(timeout.max(1));
     let probe = probe(&runtime.options, &runtime.logins, declared, around.cwd.clone(), limit).await;
     if as_json {
