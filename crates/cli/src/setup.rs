@@ -174,6 +174,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         reveal_endpoint: environment.get("COPILOT_ALLOW_GET_PROVIDER_ENDPOINT") == Some("true"),
         account,
         github_api: environment.get("COPILOT_DEBUG_GITHUB_API_URL").map(str::to_owned),
+        program: std::env::current_exe().ok(),
         environment: Filter {
             configured: &config.tool_environment.value,
             secret_names: config.key_variables.iter().map(String::as_str).collect(),

@@ -44,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mcp",
             "metrics",
             "model",
+            "private",
             "process",
             "protocol",
             "providers",
@@ -80,7 +81,7 @@ const MAX_LINES: usize = 12_000;
 /// Crates that are larger than the limit, with what they may have until they are cut. `runtime` grew past it when MCP
 /// servers, skills and sessions of other servers came in on the same day; `mcp`, `cluster` and `session/remote` are the
 /// next seams.
-const OVERSIZED: &[(&str, usize)] = &[("runtime", 14_700)];
+const OVERSIZED: &[(&str, usize)] = &[("runtime", 15_400)];
 
 fn max_lines(name: &str) -> usize {
     OVERSIZED.iter().find(|(oversized, _)| *oversized == name).map_or(MAX_LINES, |(_, lines)| *lines)

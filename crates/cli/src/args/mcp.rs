@@ -102,6 +102,12 @@ pub(crate) enum McpCommand {
         #[arg(long, short)]
         yes: bool,
     },
+    /// Join standard input and output to a socket file; engines start it to reach the tools of their session
+    #[command(hide = true)]
+    Proxy {
+        /// Socket file of the session
+        socket: PathBuf,
+    },
     /// Print the newest lines of a server's log
     #[command(after_help = LOG_NOTES)]
     Logs {

@@ -8,6 +8,7 @@ mod list;
 mod live;
 mod login;
 mod project;
+mod proxy;
 mod test;
 mod trust;
 
@@ -36,6 +37,9 @@ struct Surroundings {
 }
 
 pub(crate) fn mcp(cli: &Cli, command: &McpCommand) -> anyhow::Result<ExitCode> {
+    if let McpCommand::Proxy { socket } = command {
+        return proxy::proxy(socket);
+    }
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
     logging::start(&config);
@@ -62,6 +66,7 @@ pub(crate) fn mcp(cli: &Cli, command: &McpCommand) -> anyhow::Result<ExitCode> {
                 login::login(&around, name, &how).await
             }
             McpCommand::Logout { name, json } => login::logout(&around, name, *json).await,
+            McpCommand::Proxy { socket } => proxy::proxy(socket),
             McpCommand::Trust { yes } => trust::trust(&around, *yes).await,
             McpCommand::Logs { name, session, json } => {
                 live::logs(&around, name, session.as_deref(), *json).await
