@@ -259,7 +259,7 @@ async fn servers(config: &Config, environment: &Environment) -> Finding {
 async fn skills(runtime: &Runtime) -> Finding {
     let what = "skills";
     let cwd = std::env::current_dir().ok();
-    let found = match overview::overview(runtime, cwd.as_deref()).await {
+    let found = match overview::overview(&runtime.addons, cwd.as_deref()).await {
         Ok(found) => found,
         Err(error) => return Finding { what, state: State::Bad, detail: error, advice: None },
     };
@@ -280,7 +280,7 @@ async fn skills(runtime: &Runtime) -> Finding {
 /// Checks the installed plugins.
 async fn plugins(runtime: &Runtime) -> Finding {
     let what = "plugins";
-    let listed = match runtime.plugins.list().await {
+    let listed = match runtime.addons.plugins.list().await {
         Ok(listed) => listed,
         Err(error) => {
             let advice = Some("mend plugins.json in the home, or remove it".to_owned());

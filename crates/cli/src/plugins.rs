@@ -52,7 +52,7 @@ fn print_json(reply: &Value) -> anyhow::Result<ExitCode> {
 
 impl Plugins {
     async fn installed(&self) -> anyhow::Result<Value> {
-        self.runtime.plugins.list().await.map_err(anyhow::Error::msg)
+        self.runtime.addons.plugins.list().await.map_err(anyhow::Error::msg)
     }
 
     /// Finds an installed plugin by its name, or by NAME@MARKETPLACE. Says so if there is none.
@@ -89,7 +89,8 @@ impl Plugins {
     }
 
     async fn install(&self, source: &str, as_json: bool) -> anyhow::Result<ExitCode> {
-        let reply = self.runtime.plugins.install(source, &self.cwd).await.map_err(anyhow::Error::msg)?;
+        let reply =
+            self.runtime.addons.plugins.install(source, &self.cwd).await.map_err(anyhow::Error::msg)?;
         if as_json {
             return print_json(&reply);
         }
@@ -107,7 +108,7 @@ impl Plugins {
                 return Ok(ExitCode::from(NO_SUCH_PLUGIN));
             }
         }
-        let plugins = &self.runtime.plugins;
+        let plugins = &self.runtime.addons.plugins;
         let mut results = Vec::new();
         if names.is_empty() {
             let reply = plugins.update_all().await.map_err(anyhow::Error::msg)?;
@@ -137,7 +138,7 @@ impl Plugins {
                 return Ok(ExitCode::from(NO_SUCH_PLUGIN));
             }
         }
-        let changed = self.runtime.plugins.set_enabled(names.to_vec(), enabled).await;
+        let changed = self.runtime.addons.plugins.set_enabled(names.to_vec(), enabled).await;
         changed.map_err(anyhow::Error::msg)?;
         let done = if enabled { "enabled" } else { "disabled" };
         terminal::note(&format!("{done} {} for new sessions", names.join(", ")));
@@ -149,14 +150,14 @@ impl Plugins {
             if self.is_missing(name).await? {
                 return Ok(ExitCode::from(NO_SUCH_PLUGIN));
             }
-            self.runtime.plugins.uninstall(name.clone(), None).await.map_err(anyhow::Error::msg)?;
+            self.runtime.addons.plugins.uninstall(name.clone(), None).await.map_err(anyhow::Error::msg)?;
             terminal::note(&format!("uninstalled {name}"));
         }
         Ok(ExitCode::SUCCESS)
     }
 
     async fn marketplace(&self, command: &MarketplaceCommand) -> anyhow::Result<ExitCode> {
-        let plugins = &self.runtime.plugins;
+        let plugins = &self.runtime.addons.plugins;
         match command {
             MarketplaceCommand::Add { directory, json } => {
                 let source = absolute(&self.cwd, directory);

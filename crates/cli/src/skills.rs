@@ -38,7 +38,8 @@ pub(crate) fn skills(cli: &Cli, command: &SkillsCommand) -> anyhow::Result<ExitC
 
 impl Skills {
     async fn list(&self, as_json: bool) -> anyhow::Result<ExitCode> {
-        let found = overview::overview(&self.runtime, Some(&self.cwd)).await.map_err(anyhow::Error::msg)?;
+        let found =
+            overview::overview(&self.runtime.addons, Some(&self.cwd)).await.map_err(anyhow::Error::msg)?;
         if as_json {
             let shown = json!({ "skills": found.skills, "problems": found.problems });
             terminal::json(&serde_json::to_string_pretty(&shown)?);
@@ -57,7 +58,8 @@ impl Skills {
     }
 
     async fn show(&self, name: &str, as_json: bool) -> anyhow::Result<ExitCode> {
-        let found = overview::read(&self.runtime, Some(&self.cwd), name).await.map_err(anyhow::Error::msg)?;
+        let found =
+            overview::read(&self.runtime.addons, Some(&self.cwd), name).await.map_err(anyhow::Error::msg)?;
         let Some((skill, text)) = found else { return self.no_such_skill(name).await };
         if as_json {
             let mut shown = json!(skill);
@@ -73,14 +75,15 @@ impl Skills {
     }
 
     async fn turn(&self, names: &[String], enabled: bool) -> anyhow::Result<ExitCode> {
-        let found = overview::overview(&self.runtime, Some(&self.cwd)).await.map_err(anyhow::Error::msg)?;
+        let found =
+            overview::overview(&self.runtime.addons, Some(&self.cwd)).await.map_err(anyhow::Error::msg)?;
         for name in names {
             if !found.skills.iter().any(|skill| skill.name == *name) {
                 return self.no_such_skill(name).await;
             }
         }
         for name in names {
-            let changed = set_skill_disabled(&self.runtime, name.clone(), !enabled).await;
+            let changed = set_skill_disabled(&self.runtime.addons, name.clone(), !enabled).await;
             changed.map_err(anyhow::Error::msg)?;
         }
         let done = if enabled { "enabled" } else { "disabled" };
@@ -90,7 +93,7 @@ impl Skills {
 
     async fn path(&self, preferred: bool, as_json: bool) -> anyhow::Result<ExitCode> {
         let mut places =
-            overview::directories(&self.runtime, Some(&self.cwd)).await.map_err(anyhow::Error::msg)?;
+            overview::directories(&self.runtime.addons, Some(&self.cwd)).await.map_err(anyhow::Error::msg)?;
         if preferred {
             places.retain(|place| place.preferred && place.source.starts_with("personal"));
             places.truncate(1);
@@ -106,7 +109,8 @@ impl Skills {
     }
 
     async fn no_such_skill(&self, name: &str) -> anyhow::Result<ExitCode> {
-        let found = overview::overview(&self.runtime, Some(&self.cwd)).await.map_err(anyhow::Error::msg)?;
+        let found =
+            overview::overview(&self.runtime.addons, Some(&self.cwd)).await.map_err(anyhow::Error::msg)?;
         let known: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
         let hint = match known.is_empty() {
             true => "there are none; see `baton skills path`".to_owned(),

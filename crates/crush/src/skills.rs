@@ -20,7 +20,7 @@ const UNUSABLE: u8 = 1;
 impl Workspace {
     /// Returns the skills that sessions in the workspace use, and what is wrong about others.
     async fn skills(&self) -> (Vec<SkillOverview>, Vec<String>) {
-        match overview::overview(&self.runtime, Some(Path::new(&self.settings.path))).await {
+        match overview::overview(&self.runtime.addons, Some(Path::new(&self.settings.path))).await {
             Ok(found) => (found.skills.into_iter().filter(|skill| skill.enabled).collect(), found.problems),
             Err(error) => (Vec::new(), vec![error]),
         }
@@ -72,7 +72,7 @@ pub(super) async fn read(
 ) -> CrushResult<Json<Value>> {
     let workspace = &scope.workspace;
     let cwd = Path::new(&workspace.settings.path);
-    let found = overview::read(&workspace.runtime, Some(cwd), &wanted.skill_id).await;
+    let found = overview::read(&workspace.runtime.addons, Some(cwd), &wanted.skill_id).await;
     let found = found.map_err(CrushError::conflict)?.filter(|(skill, _)| skill.enabled);
     let unknown = || CrushError::not_found(format!("no such skill: {:?}", wanted.skill_id));
     let (skill, text) = found.ok_or_else(unknown)?;

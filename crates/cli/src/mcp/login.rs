@@ -41,15 +41,15 @@ pub(super) async fn login(around: &Surroundings, name: &str, how: &How) -> anyho
         Ok(server) => server,
         Err(code) => return Ok(code),
     };
-    if !how.again && runtime.logins.known(&server).await.is_some() {
+    if !how.again && runtime.addons.logins.known(&server).await.is_some() {
         return Ok(report(name, how.as_json, "you are logged in already; use --force to log in again"));
     }
-    let mut ended = runtime.logins.ended();
+    let mut ended = runtime.addons.logins.ended();
     let redirect = match how.port {
         Some(port) => Some(crate::landing::open_at(&runtime, port).await?),
         None => None,
     };
-    let link = runtime.logins.prepare(None, &server, None, redirect).await;
+    let link = runtime.addons.logins.prepare(None, &server, None, redirect).await;
     let link = link.map_err(|why| anyhow::anyhow!("cannot log in to {name}: {why}"))?;
     show(&link.url, &link.redirect, how);
     let (mut keyboard, mut interrupts) = (Keyboard::listen(), Interrupts::listen(FirstSignal::IsForwarded)?);
@@ -65,7 +65,7 @@ pub(super) async fn login(around: &Surroundings, name: &str, how: &How) -> anyho
                     Typed::Line(line) if parse_returned(&line).is_none() => {
                         terminal::error("that is neither an address with a code nor a code; paste it again");
                     }
-                    Typed::Line(line) => match runtime.logins.finish_pasted(None, name, &line).await {
+                    Typed::Line(line) => match runtime.addons.logins.finish_pasted(None, name, &line).await {
                         Ok(()) => return End::LoggedIn,
                         Err(why) => return End::Failed(why),
                     },
@@ -96,7 +96,7 @@ async fn find(
     if let Err(error) = &declared.config {
         anyhow::bail!("{name} cannot be used: {}", error.problem);
     }
-    let server = protected(&runtime.options, &runtime.logins, declared, around.cwd.clone());
+    let server = protected(&runtime.addons, declared, around.cwd.clone());
     server.map(Ok).ok_or_else(|| anyhow::anyhow!("{name} is a program on this machine, and has no login"))
 }
 
@@ -138,7 +138,7 @@ pub(super) async fn logout(around: &Surroundings, name: &str, as_json: bool) -> 
         Ok(server) => server,
         Err(code) => return Ok(code),
     };
-    let forgotten = runtime.logins.forget(&server).await.map_err(anyhow::Error::msg)?;
+    let forgotten = runtime.addons.logins.forget(&server).await.map_err(anyhow::Error::msg)?;
     if forgotten {
         return Ok(report(name, as_json, "logged out"));
     }

@@ -3,8 +3,8 @@
 use super::*;
 use baton_core::EngineReport;
 use baton_protocol::engine::EngineControl;
-use baton_protocol::rules::{RuleListEdit, RulesEdit};
 use baton_protocol::event::ToolRequest;
+use baton_protocol::rules::{RuleListEdit, RulesEdit};
 use baton_protocol::{Json, ToolCallId};
 
 fn driven() -> World {
@@ -227,10 +227,8 @@ fn call_of_a_session_tool_runs_when_it_is_approved_and_the_engine_gets_the_resul
     assert_eq!(told(&out), [], "the decision is the session's, not the engine's");
     let running = world.only(|work| matches!(work, Work::RunTool { .. }));
     let result = ToolResult::success("echo: hi");
-    let out = world.take(Input::Finished {
-        work: running,
-        result: Box::new(WorkResult::RunTool(result.clone())),
-    });
+    let out =
+        world.take(Input::Finished { work: running, result: Box::new(WorkResult::RunTool(result.clone())) });
     assert_eq!(told(&out), [EngineControl::Returns { call: id, result: Box::new(result) }]);
     assert!(world.session.durable.turn.is_some(), "the engine works on");
     world.finish(drive(&world), WorkResult::Drive(Ok(())));

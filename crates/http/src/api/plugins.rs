@@ -21,7 +21,7 @@ fn read<T: DeserializeOwned>(reply: Value) -> Result<T, ApiError> {
 }
 
 async fn installed(door: &Shared) -> Result<Vec<PluginView>, ApiError> {
-    let listed: PluginList = read(door.runtime.plugins.list().await.map_err(ApiError::internal)?)?;
+    let listed: PluginList = read(door.runtime.addons.plugins.list().await.map_err(ApiError::internal)?)?;
     Ok(listed.plugins)
 }
 
@@ -35,7 +35,7 @@ async fn find(door: &Shared, name: &str) -> Result<PluginView, ApiError> {
 
 async fn find_marketplace(door: &Shared, name: &str) -> Result<MarketplaceView, ApiError> {
     let known: MarketplaceList =
-        read(door.runtime.plugins.marketplaces().await.map_err(ApiError::internal)?)?;
+        read(door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?)?;
     let found = known.marketplaces.into_iter().find(|known| known.name == name);
     found.ok_or_else(|| ApiError::not_found(format!("no such marketplace: {name}")))
 }
@@ -61,7 +61,8 @@ pub(super) async fn install(
     State(door): State<Shared>,
     JsonBody(new): JsonBody<NewPlugin>,
 ) -> Result<(StatusCode, Json<PluginView>), ApiError> {
-    let mut reply = door.runtime.plugins.install(&new.source, Path::new("/")).await.map_err(unusable)?;
+    let mut reply =
+        door.runtime.addons.plugins.install(&new.source, Path::new("/")).await.map_err(unusable)?;
     Ok((StatusCode::CREATED, Json(read(reply["plugin"].take())?)))
 }
 
@@ -75,7 +76,7 @@ pub(super) async fn uninstall(
     PathParams(plugin): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
     find(&door, &plugin).await?;
-    door.runtime.plugins.uninstall(plugin, None).await.map_err(ApiError::not_found)?;
+    door.runtime.addons.plugins.uninstall(plugin, None).await.map_err(ApiError::not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -90,7 +91,7 @@ pub(super) async fn update(
     PathParams(plugin): PathParams<String>,
 ) -> Result<Json<PluginView>, ApiError> {
     find(&door, &plugin).await?;
-    door.runtime.plugins.update(&plugin).await.map_err(unusable)?;
+    door.runtime.addons.plugins.update(&plugin).await.map_err(unusable)?;
     find(&door, &plugin).await.map(Json)
 }
 
@@ -120,7 +121,12 @@ pub(super) async fn disable(
 
 async fn turn(door: &Shared, plugin: String, enabled: bool) -> Result<Json<PluginView>, ApiError> {
     find(door, &plugin).await?;
-    door.runtime.plugins.set_enabled(vec![plugin.clone()], enabled).await.map_err(ApiError::internal)?;
+    door.runtime
+        .addons
+        .plugins
+        .set_enabled(vec![plugin.clone()], enabled)
+        .await
+        .map_err(ApiError::internal)?;
     find(door, &plugin).await.map(Json)
 }
 
@@ -128,7 +134,7 @@ async fn turn(door: &Shared, plugin: String, enabled: bool) -> Result<Json<Plugi
 #[utoipa::path(get, path = "/api/marketplaces", operation_id = "listMarketplaces", tag = "plugins",
     responses((status = 200, description = "Marketplaces", body = MarketplaceList)))]
 pub(super) async fn marketplaces(State(door): State<Shared>) -> Result<Json<MarketplaceList>, ApiError> {
-    Ok(Json(read(door.runtime.plugins.marketplaces().await.map_err(ApiError::internal)?)?))
+    Ok(Json(read(door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?)?))
 }
 
 /// Add a marketplace in a directory of the server's machine.
@@ -142,7 +148,8 @@ pub(super) async fn add_marketplace(
     State(door): State<Shared>,
     JsonBody(new): JsonBody<NewMarketplace>,
 ) -> Result<(StatusCode, Json<MarketplaceView>), ApiError> {
-    let added = door.runtime.plugins.add_marketplace(&new.source, Path::new("/")).await.map_err(unusable)?;
+    let added =
+        door.runtime.addons.plugins.add_marketplace(&new.source, Path::new("/")).await.map_err(unusable)?;
     let name = added["name"].as_str().unwrap_or_default();
     Ok((StatusCode::CREATED, Json(find_marketplace(&door, name).await?)))
 }
@@ -160,7 +167,7 @@ pub(super) async fn remove_marketplace(
     QueryParams(query): QueryParams<RemoveMarketplaceQuery>,
 ) -> Result<StatusCode, ApiError> {
     find_marketplace(&door, &name).await?;
-    let removed = door.runtime.plugins.remove_marketplace(name.clone(), query.force).await;
+    let removed = door.runtime.addons.plugins.remove_marketplace(name.clone(), query.force).await;
     let removed = removed.map_err(|why| ApiError::conflict("default", why))?;
     match removed["removed"] == true {
         true => Ok(StatusCode::NO_CONTENT),
@@ -182,5 +189,5 @@ pub(super) async fn browse(
     PathParams(name): PathParams<String>,
 ) -> Result<Json<OfferedPluginList>, ApiError> {
     find_marketplace(&door, &name).await?;
-    Ok(Json(read(door.runtime.plugins.browse(&name).await.map_err(unusable)?)?))
+    Ok(Json(read(door.runtime.addons.plugins.browse(&name).await.map_err(unusable)?)?))
 }

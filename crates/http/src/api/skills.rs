@@ -136,7 +136,8 @@ pub(super) async fn catalogue(
     State(door): State<Shared>,
     QueryParams(query): QueryParams<SkillsQuery>,
 ) -> Result<Json<SkillList>, ApiError> {
-    let found = overview::overview(&door.runtime, directory(&query)?).await.map_err(ApiError::internal)?;
+    let found =
+        overview::overview(&door.runtime.addons, directory(&query)?).await.map_err(ApiError::internal)?;
     let skills = found.skills.into_iter().map(SkillView::from).collect();
     Ok(Json(SkillList { skills, problems: found.problems }))
 }
@@ -153,7 +154,7 @@ pub(super) async fn read(
     QueryParams(query): QueryParams<SkillsQuery>,
 ) -> Result<Json<SkillView>, ApiError> {
     let found =
-        overview::read(&door.runtime, directory(&query)?, &skill).await.map_err(ApiError::internal)?;
+        overview::read(&door.runtime.addons, directory(&query)?, &skill).await.map_err(ApiError::internal)?;
     let (overview, text) = found.ok_or_else(|| no_such_skill(&skill))?;
     Ok(Json(SkillView { content: Some(text), ..overview.into() }))
 }
@@ -181,6 +182,6 @@ pub(super) async fn disable_for_all(
 }
 
 async fn turn(door: &Shared, skill: String, enabled: bool) -> Result<StatusCode, ApiError> {
-    set_skill_disabled(&door.runtime, skill, !enabled).await.map_err(ApiError::internal)?;
+    set_skill_disabled(&door.runtime.addons, skill, !enabled).await.map_err(ApiError::internal)?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -23,14 +23,13 @@ struct Shell {
 
 impl Conversation {
     pub(super) fn read(body: &Value) -> Self {
-        let mut conversation =
-            Self {
-                user_messages: 0,
-                prompt: String::new(),
-                results: Vec::new(),
-                shell: Shell::find(body),
-                tools: names(body),
-            };
+        let mut conversation = Self {
+            user_messages: 0,
+            prompt: String::new(),
+            results: Vec::new(),
+            shell: Shell::find(body),
+            tools: names(body),
+        };
         let messages = body["messages"].as_array().or_else(|| body["input"].as_array());
         messages.into_iter().flatten().for_each(|message| conversation.add(message));
         if let Some(prompt) = body["input"].as_str() {

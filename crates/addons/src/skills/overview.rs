@@ -7,7 +7,7 @@ use baton_skills::{Plugin, Skill, SkillPlaces, skill_places};
 use serde::{Deserialize, Serialize};
 
 use super::{add_plugins, disabled, scan_all, user_home};
-use crate::Runtime;
+use crate::Addons;
 
 /// A skill, as people see it. All texts are those of its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,9 +60,9 @@ pub struct SkillDirectory {
 ///
 /// # Errors
 /// When a file system does not respond.
-pub async fn overview(runtime: &Runtime, cwd: Option<&Path>) -> Result<SkillsOverview, String> {
-    let (skills, problems) = find(runtime, cwd).await?;
-    let disabled = disabled(runtime).await;
+pub async fn overview(addons: &Addons, cwd: Option<&Path>) -> Result<SkillsOverview, String> {
+    let (skills, problems) = find(addons, cwd).await?;
+    let disabled = disabled(addons).await;
     let skills = skills.iter().map(|skill| described(skill, !disabled.contains(&skill.name)));
     Ok(SkillsOverview { skills: skills.collect(), problems })
 }
@@ -72,13 +72,13 @@ pub async fn overview(runtime: &Runtime, cwd: Option<&Path>) -> Result<SkillsOve
 /// # Errors
 /// When it cannot be read.
 pub async fn read(
-    runtime: &Runtime,
+    addons: &Addons,
     cwd: Option<&Path>,
     name: &str,
 ) -> Result<Option<(SkillOverview, String)>, String> {
-    let (skills, _) = find(runtime, cwd).await?;
+    let (skills, _) = find(addons, cwd).await?;
     let Some(skill) = skills.into_iter().find(|skill| skill.is_named(name)) else { return Ok(None) };
-    let overview = described(&skill, !disabled(runtime).await.contains(&skill.name));
+    let overview = described(&skill, !disabled(addons).await.contains(&skill.name));
     let text = blocking::run(move || skill.read()).await.map_err(|error| error.to_string())?;
     let failed = |why| format!("failed to read {}: {why}", overview.path.display());
     let text = text.unwrap_or_else(|| Ok(String::new())).map_err(failed)?;
@@ -89,8 +89,8 @@ pub async fn read(
 ///
 /// # Errors
 /// When a file system does not respond.
-pub async fn directories(runtime: &Runtime, cwd: Option<&Path>) -> Result<Vec<SkillDirectory>, String> {
-    let places = places(runtime, cwd).await?;
+pub async fn directories(addons: &Addons, cwd: Option<&Path>) -> Result<Vec<SkillDirectory>, String> {
+    let places = places(addons, cwd).await?;
     let directory = |place: baton_skills::Place| SkillDirectory {
         source: place.origin.source.as_str().to_owned(),
         path: place.path,
@@ -99,8 +99,8 @@ pub async fn directories(runtime: &Runtime, cwd: Option<&Path>) -> Result<Vec<Sk
     Ok(skill_places(&places).into_iter().map(directory).collect())
 }
 
-async fn find(runtime: &Runtime, cwd: Option<&Path>) -> Result<(Vec<Skill>, Vec<String>), String> {
-    let (places, plugins) = (places(runtime, cwd).await?, runtime.plugins.enabled().await);
+async fn find(addons: &Addons, cwd: Option<&Path>) -> Result<(Vec<Skill>, Vec<String>), String> {
+    let (places, plugins) = (places(addons, cwd).await?, addons.plugins.enabled().await);
     let scan = move || {
         let mut found = scan_all(&places);
         let _: Vec<Plugin> = add_plugins(&plugins, &mut found);
@@ -110,7 +110,7 @@ async fn find(runtime: &Runtime, cwd: Option<&Path>) -> Result<(Vec<Skill>, Vec<
     Ok((found.skills, found.problems.iter().map(ToString::to_string).collect()))
 }
 
-async fn places(runtime: &Runtime, cwd: Option<&Path>) -> Result<SkillPlaces, String> {
+async fn places(addons: &Addons, cwd: Option<&Path>) -> Result<SkillPlaces, String> {
     let projects = match cwd.map(Path::to_owned) {
         None => Vec::new(),
         Some(cwd) => {
@@ -119,7 +119,7 @@ async fn places(runtime: &Runtime, cwd: Option<&Path>) -> Result<SkillPlaces, St
             vec![(cwd, root)]
         }
     };
-    let options = &runtime.options;
+    let options = &addons.options;
     Ok(SkillPlaces {
         custom: Vec::new(),
         projects,

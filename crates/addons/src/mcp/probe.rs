@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use baton_history::owner;
 use baton_mcp::{
     AuthReason, Challenge, Client, Declared, Host, HostOptions, Notice, Protected, Question, Server, Status,
     Working, merge,
@@ -14,9 +15,8 @@ use baton_process::Ledger;
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
-use super::logins::Logins;
 use super::network::Network;
-use crate::{Options, owner};
+use crate::Addons;
 
 /// The result of a test.
 #[derive(Debug, Clone)]
@@ -47,16 +47,10 @@ pub struct ProbedTool {
 }
 
 /// Connects to a server as a session in `cwd` would, with the token of an earlier login, lists its tools, and ends it.
-pub async fn probe(
-    options: &Options,
-    logins: &Arc<Logins>,
-    declared: Declared,
-    cwd: PathBuf,
-    limit: Duration,
-) -> Probe {
+pub async fn probe(addons: &Arc<Addons>, declared: Declared, cwd: PathBuf, limit: Duration) -> Probe {
     let begun = Instant::now();
     let name = declared.name.clone();
-    let host_options = host_options(options, logins, cwd);
+    let host_options = host_options(addons, cwd);
     let (ledger, tag) = (host_options.ledger.clone(), host_options.tag.clone());
     // Before a process carries the tag: if this process is killed, the next server ends what it left.
     let (noting, noted) = (ledger.clone(), tag.clone());
@@ -82,20 +76,16 @@ pub async fn probe(
 
 /// Returns what a login at a declared server needs; none for a local server, or one that cannot be used.
 #[must_use]
-pub fn protected(
-    options: &Options,
-    logins: &Arc<Logins>,
-    declared: Declared,
-    cwd: PathBuf,
-) -> Option<Protected> {
+pub fn protected(addons: &Arc<Addons>, declared: Declared, cwd: PathBuf) -> Option<Protected> {
     let name = declared.name.clone();
-    let host = Host::new(host_options(options, logins, cwd), merge([declared]), BTreeSet::new());
+    let host = Host::new(host_options(addons, cwd), merge([declared]), BTreeSet::new());
     host.server(&name)?.protected()
 }
 
-fn host_options(options: &Options, logins: &Arc<Logins>, cwd: PathBuf) -> HostOptions {
+fn host_options(addons: &Arc<Addons>, cwd: PathBuf) -> HostOptions {
+    let options = &addons.options;
     HostOptions {
-        client: Arc::new(Alone { logins: logins.clone() }),
+        client: Arc::new(Alone { addons: addons.clone() }),
         http: Arc::new(Network(Arc::new(HttpClient::new()))),
         ledger: Ledger::new(&options.home, owner::instance(&owner::this_process())),
         environment: options.environment.clone(),
@@ -128,7 +118,7 @@ fn result(server: &Server, has_settled: bool, elapsed: Duration) -> Probe {
 
 /// A command without a session: nobody answers a server, and tokens come from earlier logins.
 struct Alone {
-    logins: Arc<Logins>,
+    addons: Arc<Addons>,
 }
 
 impl Client for Alone {
@@ -140,7 +130,7 @@ impl Client for Alone {
 
     fn token(&self, server: &Protected) -> Working<'_, Option<String>> {
         let server = server.clone();
-        Box::pin(async move { self.logins.known(&server).await })
+        Box::pin(async move { self.addons.logins.known(&server).await })
     }
 
     fn renew(
@@ -154,15 +144,15 @@ impl Client for Alone {
             let rejected = match reason {
                 // A token with the same scopes as the rejected one does not help.
                 AuthReason::Upscope => None,
-                _ => self.logins.known(&server).await,
+                _ => self.addons.logins.known(&server).await,
             };
             let renewed = match rejected {
-                Some(rejected) => self.logins.renew(&server, &rejected).await,
+                Some(rejected) => self.addons.logins.renew(&server, &rejected).await,
                 None => None,
             };
             match renewed {
                 Some(token) => Some(token),
-                None => self.logins.for_client(&server, &challenge).await,
+                None => self.addons.logins.for_client(&server, &challenge).await,
             }
         })
     }
