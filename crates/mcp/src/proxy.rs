@@ -166,17 +166,26 @@ mod tests {
     use super::*;
     use crate::lock;
 
-    /// Echoes its arguments; `hang` never returns, and tells when it is dropped.
-    #[derive(Default)]
-    struct Echo {
-        dropped: Arc<Mutex<bool>>,
+    /// What happened to a call that never returns.
+    #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+    enum Hanging {
+        #[default]
+        Unknown,
+        Called,
+        Dropped,
     }
 
-    struct Told(Arc<Mutex<bool>>);
+    /// Echoes its arguments; `hang` never returns.
+    #[derive(Default)]
+    struct Echo {
+        hanging: Arc<Mutex<Hanging>>,
+    }
+
+    struct Told(Arc<Mutex<Hanging>>);
 
     impl Drop for Told {
         fn drop(&mut self) {
-            *lock(&self.0) = true;
+            *lock(&self.0) = Hanging::Dropped;
         }
     }
 
@@ -186,12 +195,12 @@ mod tests {
         }
 
         fn call(&self, name: String, arguments: Map<String, Value>) -> Working<'_, Value> {
-            let told = Told(self.dropped.clone());
             Box::pin(async move {
                 if name == "hang" {
+                    *lock(&self.hanging) = Hanging::Called;
+                    let _told = Told(self.hanging.clone());
                     std::future::pending::<()>().await;
                 }
-                std::mem::forget(told);
                 json!({ "content": arguments })
             })
         }
@@ -199,21 +208,27 @@ mod tests {
 
     struct Program {
         stream: BufReader<DuplexStream>,
-        dropped: Arc<Mutex<bool>>,
+        hanging: Arc<Mutex<Hanging>>,
     }
 
     impl Program {
         fn start() -> Self {
             let (ours, theirs) = tokio::io::duplex(1 << 16);
             let echo = Echo::default();
-            let dropped = echo.dropped.clone();
+            let hanging = echo.hanging.clone();
             let (read, write) = tokio::io::split(theirs);
             tokio::spawn(serve(read, write, Arc::new(echo)));
-            Self { stream: BufReader::new(ours), dropped }
+            Self { stream: BufReader::new(ours), hanging }
         }
 
         async fn send(&mut self, line: &str) {
             self.stream.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        }
+
+        async fn until(&self, state: Hanging) {
+            while *lock(&self.hanging) != state {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
         }
 
         async fn next(&mut self) -> Value {
@@ -246,12 +261,11 @@ mod tests {
     async fn cancelled_call_is_dropped_and_has_no_answer() {
         let mut program = Program::start();
         program.send(r#"{"id":1,"method":"tools/call","params":{"name":"hang"}}"#).await;
+        program.until(Hanging::Called).await;
         program.send(r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#).await;
         program.send(r#"{"id":2,"method":"ping"}"#).await;
         assert_eq!(program.next().await["id"], 2);
-        while !*lock(&program.dropped) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        program.until(Hanging::Dropped).await;
     }
 
     #[tokio::test]

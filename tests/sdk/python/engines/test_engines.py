@@ -115,8 +115,8 @@ SERVER = Path(__file__).parents[4] / "crates" / "baton" / "tests" / "it" / "mcp_
 
 
 async def test_engine_calls_tools_of_the_session(world, engine):
-    if engine == "pi":
-        pytest.skip("pi has no MCP")
+    if engine in ("pi", "codex"):
+        pytest.skip("pi has no MCP; codex offers tools in namespaces, which the scripted model cannot name")
     client = await world.client()
     asked, meaning = [], "reject"
 
