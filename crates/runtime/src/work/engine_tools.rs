@@ -63,19 +63,22 @@ impl EngineTools {
     /// With a message for the user, when there can be none.
     pub(super) async fn open(runtime: &Arc<Runtime>, program: &Path) -> Result<Self, String> {
         let directory = runtime.options.home.join("proxy");
-        let id = uuid::Uuid::new_v4().simple().to_string();
-        let socket = directory.join(format!("{id}.sock"));
+        // Short: the path of a socket file has at most some hundred bytes.
+        let socket = directory.join(format!("{}.sock", random_name()));
         let made = tokio::task::spawn_blocking(move || baton_private::create_dir_all(&directory)).await;
         let made = made.map_err(std::io::Error::other).flatten();
         let listener = made.and_then(|()| UnixListener::bind(&socket));
         let listener = listener.map_err(|error| {
-            format!("its tools of MCP servers are missing: cannot open {}: {error}", socket.display())
+            format!(
+                "the tools of MCP servers are missing: cannot open {}: {error}; a shorter --home may help",
+                socket.display()
+            )
         })?;
         let (offer, ended) = (Arc::<Offer>::default(), CancellationToken::new());
         let accepts = accept(listener, socket.clone(), offer.clone(), ended.clone());
         runtime.tasks.spawn(accepts.in_current_span());
         let server = ToolServer {
-            name: format!("baton_{}", &uuid::Uuid::new_v4().simple().to_string()[..8]),
+            name: format!("baton_{}", random_name()),
             program: program.to_owned(),
             args: vec!["mcp".into(), "proxy".into(), socket.display().to_string()],
         };
@@ -96,6 +99,11 @@ impl EngineTools {
     pub(super) fn end(&self) {
         self.offer.lock().turn = None;
     }
+}
+
+/// Returns 64 random bits as text.
+fn random_name() -> String {
+    format!("{:016x}", uuid::Uuid::new_v4().as_u64_pair().1)
 }
 
 /// Serves programs until the tools are dropped, then removes the file.

@@ -136,7 +136,7 @@ async def test_engine_calls_tools_of_the_session(world, engine):
     assert "echo: two" in await world.ask(session, '[[ending:first-echo {"text":"two"}]]')
     assert len(asked) == 2
     events = await world.history(session)
-    started = [event.data.to_dict() for event in events if event.type == "tool.execution_start"]
+    started = [event.data for event in events if event.type == "tool.execution_start"]
     assert [call["mcpToolName"] for call in started] == ["echo", "echo"], "each call is recorded once"
-    done = [event.data.to_dict()["success"] for event in events if event.type == "tool.execution_complete"]
+    done = [event.data["success"] for event in events if event.type == "tool.execution_complete"]
     assert done == [False, True]
