@@ -78,7 +78,8 @@ impl EngineTools {
         let accepts = accept(listener, socket.clone(), offer.clone(), ended.clone());
         runtime.tasks.spawn(accepts.in_current_span());
         let server = ToolServer {
-            name: format!("baton_{}", random_name()),
+            // Shorter still: some models accept names of 64 characters only, with the name of the tool.
+            name: format!("baton_{}", &random_name()[..8]),
             program: program.to_owned(),
             args: vec!["mcp".into(), "proxy".into(), socket.display().to_string()],
         };
@@ -101,9 +102,9 @@ impl EngineTools {
     }
 }
 
-/// Returns 64 random bits as text.
+/// Returns 64 bits as text, of which all but the version are random.
 fn random_name() -> String {
-    format!("{:016x}", uuid::Uuid::new_v4().as_u64_pair().1)
+    format!("{:016x}", uuid::Uuid::new_v4().as_u64_pair().0)
 }
 
 /// Serves programs until the tools are dropped, then removes the file.
