@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use baton_history::owner;
 use baton_mcp::{
-    AuthReason, Challenge, Client, Declared, Host, HostOptions, Notice, Protected, Question, Server, Status,
-    Working, merge,
+    AuthReason, Challenge, Client, Declared, Host, HostOptions, Notice, Protected, Server, Status, Working,
+    merge,
 };
 use baton_model::http::HttpClient;
 use baton_process::Ledger;
-use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
 use super::network::Network;
@@ -124,10 +123,6 @@ struct Alone {
 impl Client for Alone {
     fn notice(&self, _: &str, _: Notice) {}
 
-    fn answer(&self, _: &str, _: Question) -> Working<'_, Result<Value, String>> {
-        Box::pin(async { Err("nobody can answer".to_owned()) })
-    }
-
     fn token(&self, server: &Protected) -> Working<'_, Option<String>> {
         let server = server.clone();
         Box::pin(async move { self.addons.logins.known(&server).await })
@@ -155,17 +150,5 @@ impl Client for Alone {
                 None => self.addons.logins.for_client(&server, &challenge).await,
             }
         })
-    }
-
-    fn authorize(&self, _: &Protected, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn samples(&self) -> bool {
-        false
-    }
-
-    fn elicits(&self) -> bool {
-        false
     }
 }
