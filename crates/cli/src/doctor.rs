@@ -8,8 +8,9 @@ use std::time::Duration;
 use baton_model::catalog;
 use baton_model::http::{HttpClient, Patience};
 use baton_postgres::PostgresStore;
-use baton_runtime::ServerEndpoint;
 use baton_runtime::mcp::ServerCatalogue;
+use baton_runtime::skills::overview;
+use baton_runtime::{Runtime, ServerEndpoint};
 use serde::Serialize;
 
 use crate::args::{Cli, DoctorArgs, ModelArgs};
@@ -52,6 +53,10 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             findings.extend(baton_runtime::probe_engines(&options).await.into_iter().map(engine));
         }
         findings.push(servers(&config, &environment).await);
+        if let Ok(runtime) = setup::server_without_sessions(&config, &environment) {
+            findings.push(skills(&runtime).await);
+            findings.push(plugins(&runtime).await);
+        }
         Ok(findings)
     })?;
     let bad = findings.iter().any(|finding| finding.state == State::Bad);
@@ -248,6 +253,50 @@ async fn servers(config: &Config, environment: &Environment) -> Finding {
     let names: Vec<&str> = unusable.iter().map(|(name, _)| name.as_str()).collect();
     let advice = format!("fix it, or turn it off with `baton mcp disable {}`", names.join(" "));
     Finding { what, state: State::Bad, detail: problems.join("; "), advice: Some(advice) }
+}
+
+/// Checks the skills that sessions in this directory use.
+async fn skills(runtime: &Runtime) -> Finding {
+    let what = "skills";
+    let cwd = std::env::current_dir().ok();
+    let found = match overview::overview(&runtime.addons, cwd.as_deref()).await {
+        Ok(found) => found,
+        Err(error) => return Finding { what, state: State::Bad, detail: error, advice: None },
+    };
+    if !found.problems.is_empty() {
+        let advice = "mend the files; everything else is used".to_owned();
+        return Finding { what, state: State::Bad, detail: found.problems.join("; "), advice: Some(advice) };
+    }
+    let names: Vec<&str> = found.skills.iter().map(|skill| skill.name.as_str()).collect();
+    match names.is_empty() {
+        true => Finding { what, state: State::Note, detail: "none were found".into(), advice: None },
+        false => {
+            let detail = format!("{} found: {}", names.len(), names.join(", "));
+            Finding { what, state: State::Good, detail, advice: None }
+        }
+    }
+}
+
+/// Checks the installed plugins.
+async fn plugins(runtime: &Runtime) -> Finding {
+    let what = "plugins";
+    let listed = match runtime.addons.plugins.list().await {
+        Ok(listed) => listed,
+        Err(error) => {
+            let advice = Some("mend plugins.json in the home, or remove it".to_owned());
+            return Finding { what, state: State::Bad, detail: error, advice };
+        }
+    };
+    let names =
+        listed["plugins"].as_array().into_iter().flatten().filter_map(|plugin| plugin["name"].as_str());
+    let names: Vec<&str> = names.collect();
+    match names.is_empty() {
+        true => Finding { what, state: State::Note, detail: "none are installed".into(), advice: None },
+        false => {
+            let detail = format!("{} installed: {}", names.len(), names.join(", "));
+            Finding { what, state: State::Good, detail, advice: None }
+        }
+    }
 }
 
 fn is_installed(program: &str, environment: &Environment) -> bool {

@@ -4,6 +4,7 @@
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Weak};
 
+use anyhow::Context;
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
 use baton_protocol::SessionId;
 use baton_runtime::Runtime;
@@ -26,13 +27,18 @@ pub(crate) fn offer(runtime: &Arc<Runtime>) {
 }
 
 async fn open(runtime: &Weak<Runtime>) -> Option<String> {
-    let runtime = runtime.upgrade()?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.ok()?;
-    let port = listener.local_addr().ok()?.port();
+    open_at(&runtime.upgrade()?, 0).await.ok()
+}
+
+/// Opens a port, any free one for 0. Returns the address for browsers.
+pub(crate) async fn open_at(runtime: &Arc<Runtime>, port: u16) -> anyhow::Result<String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+    let listener = listener.with_context(|| format!("cannot open the port {port} for the browser"))?;
+    let port = listener.local_addr()?.port();
     let token = Some(format!("{}{}", SessionId::random(), SessionId::random()));
     let options = HttpOptions { token, max_connections: 16, max_streams: 0, ..HttpOptions::default() };
-    let door = HttpDoor::new(&runtime, options);
+    let door = HttpDoor::new(runtime, options);
     let tasks = runtime.tasks.clone();
     tasks.spawn(async move { door.serve(HttpListener::Tcp(listener)).await });
-    Some(format!("http://127.0.0.1:{port}/oauth/callback"))
+    Ok(format!("http://127.0.0.1:{port}/oauth/callback"))
 }

@@ -14,6 +14,7 @@ mod logging;
 mod mcp;
 mod operate;
 mod people;
+mod plugins;
 mod record;
 mod run;
 mod sdk;
@@ -23,6 +24,7 @@ mod setup;
 mod share;
 mod show;
 mod signals;
+mod skills;
 mod terminal;
 mod tool_environment;
 
@@ -64,6 +66,8 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Record(args)) => record::record(args),
         Some(Command::Replay(args)) => record::replay(args),
         Some(Command::Sessions(command)) => sessions::sessions(cli, command),
+        Some(Command::Skills(command)) => skills::skills(cli, command),
+        Some(Command::Plugins(command)) => plugins::plugins(cli, command),
         Some(Command::Mcp(command)) => mcp::mcp(cli, command),
         Some(Command::Stop(args)) => operate::stop(cli, args),
         Some(Command::Backup(args)) => operate::backup(cli, args),

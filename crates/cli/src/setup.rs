@@ -9,14 +9,16 @@ use anyhow::Context;
 use baton_postgres::PostgresStore;
 use baton_rpc::RpcOptions;
 use baton_runtime::{Account, CrashPlan, CrashPoint, Options, Runtime, ServerEndpoint};
+use baton_store::memory::MemoryStore;
 use baton_store::sqlite::{Migration, SqliteStore};
 use baton_store::{Store, StoreError};
 use tokio::time::timeout;
 
-use crate::config::{Config, Environment, StoreChoice};
-use crate::landing;
+use crate::args::{Cli, ModelArgs};
+use crate::config::{self, Config, Environment, StoreChoice};
 use crate::signals::{FirstSignal, Interrupts};
 use crate::tool_environment::Filter;
+use crate::{landing, logging};
 
 /// Size limit of a client's message, which includes attachments.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -124,6 +126,24 @@ pub(crate) fn server(options: Options, store: &SessionStore) -> Arc<Runtime> {
     server
 }
 
+/// Creates a server that knows no stored session, for commands about what all sessions use.
+pub(crate) fn server_without_sessions(
+    config: &Config,
+    environment: &Environment,
+) -> anyhow::Result<Arc<Runtime>> {
+    let server = Runtime::new(options(config, environment)?, Arc::new(MemoryStore::default()));
+    landing::offer(&server);
+    Ok(server)
+}
+
+/// Loads the configuration, and creates a server that knows no stored session.
+pub(crate) fn without_sessions(cli: &Cli) -> anyhow::Result<Arc<Runtime>> {
+    let environment = Environment::of_process();
+    let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
+    logging::start(&config);
+    server_without_sessions(&config, &environment)
+}
+
 fn migration_point(stage: Migration) -> CrashPoint {
     match stage {
         Migration::Begins => CrashPoint::BeforeMigration,
@@ -155,6 +175,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         reveal_endpoint: environment.get("COPILOT_ALLOW_GET_PROVIDER_ENDPOINT") == Some("true"),
         account,
         github_api: environment.get("COPILOT_DEBUG_GITHUB_API_URL").map(str::to_owned),
+        program: std::env::current_exe().ok(),
         environment: Filter {
             configured: &config.tool_environment.value,
             secret_names: config.key_variables.iter().map(String::as_str).collect(),
@@ -272,8 +293,7 @@ mod tests {
     use baton_runtime::Join;
 
     use super::*;
-    use crate::args::{Global, ModelArgs};
-    use crate::config;
+    use crate::args::Global;
 
     #[test]
     fn blocked_thread_does_not_keep_the_runtime_from_ending() {

@@ -108,6 +108,16 @@ pub enum EngineReport {
         /// Its result.
         result: ToolResult,
     },
+    /// Call of a tool of the session, which the session executes as it does those of its own model.
+    Calls {
+        /// The call, with an id of ours.
+        request: Box<ToolRequest>,
+    },
+    /// The engine no longer waits for a call of a tool of the session.
+    Abandons {
+        /// The call.
+        call: ToolCallId,
+    },
     /// Request for permission.
     Wants {
         /// The engine's id of the request.

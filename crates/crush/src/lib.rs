@@ -22,6 +22,7 @@ mod report;
 mod requests;
 mod sessions;
 mod settings;
+mod skills;
 mod system;
 mod tools;
 mod watch;
@@ -129,6 +130,8 @@ fn setting_routes() -> Router<Shared> {
 
 fn mcp_routes() -> Router<Shared> {
     Router::new()
+        .route("/skills", get(skills::list))
+        .route("/skills/read", post(skills::read))
         .route("/mcp/states", get(mcp::states))
         .route("/mcp/prompts", get(mcp::prompts))
         .route("/mcp/get-prompt", post(mcp::get_prompt))
@@ -148,8 +151,6 @@ fn empty_routes() -> Router<Shared> {
         .route("/project/needs-init", get(preferences::needs_init))
         .route("/project/init", post(accepted))
         .route("/project/init-prompt", get(preferences::init_prompt))
-        .route("/skills", get(empty_list))
-        .route("/skills/read", post(unsupported))
         .route("/mcp/pending-auth", get(empty_list))
         .route("/mcp/auth-url", get(empty_map))
         .route("/mcp/auth", post(unsupported))

@@ -142,12 +142,12 @@ impl Workspace {
 
     /// Returns the workspace in the client's format. The client's environment is not stored: every client that lists
     /// workspaces would see it.
-    pub(super) fn view(&self, catalog: &ModelCatalog, servers: &Value) -> Value {
+    pub(super) fn view(&self, catalog: &ModelCatalog, servers: &Value, skills: &Value) -> Value {
         let settings = &self.settings;
         json!({
             "id": self.id, "path": settings.path, "yolo": self.skips_permissions(), "debug": settings.debug,
             "data_dir": settings.data_dir, "version": settings.version, "channels": settings.channels,
-            "keep_running": settings.keep_running, "config": self.config(catalog, servers), "skills": [],
+            "keep_running": settings.keep_running, "config": self.config(catalog, servers), "skills": skills,
         })
     }
 }

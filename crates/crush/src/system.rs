@@ -72,7 +72,8 @@ pub(super) async fn list(State(door): State<Shared>) -> Json<Value> {
 }
 
 async fn view(workspace: &Workspace) -> Value {
-    workspace.view(&*workspace.catalog().await, &workspace.configured_servers().await)
+    let (servers, skills) = (workspace.configured_servers().await, workspace.skill_states().await);
+    workspace.view(&*workspace.catalog().await, &servers, &skills)
 }
 
 /// A workspace to create. The client sends more fields, such as its environment, which are not read.

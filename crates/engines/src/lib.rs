@@ -63,8 +63,22 @@ pub struct ThreadSpec {
     /// [`TAG_VARIABLE`](baton_process::TAG_VARIABLE): a later server can find and end processes that still carry it after
     /// this server was killed.
     pub tag: String,
+    /// The tools of the session, for a program that can use MCP servers.
+    pub tools: Option<ToolServer>,
     /// Records its processes, so that a later server can end them if this one is killed.
     pub ledger: Ledger,
+}
+
+/// An MCP server that offers the tools of the session. It asks for permissions itself: a program need not ask before it
+/// calls one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolServer {
+    /// Its name, which nobody can guess: no file of a project can declare a server of that name.
+    pub name: String,
+    /// The program that the engine starts.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
 }
 
 /// An event of a run. Reports are sent in the order of the events.

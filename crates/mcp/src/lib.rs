@@ -4,6 +4,7 @@
 //!   chooses between declarations of the same name.
 //! * [`Host`] is the set of servers of a session. It starts them when they are first needed, in parallel.
 //! * [`Server`] is one of them: its status, its tools, its log, and restarts with backoff.
+//! * [`proxy`] is a server of our own, which offers the tools of a session to another program.
 //! * [`wire`](crate) is the protocol itself. It is the only module that knows `rmcp`.
 //!
 //! Servers are strangers. Whatever one does (hang, flood, lie, die), the cost is the call: messages, lists, texts, logs and
@@ -22,6 +23,7 @@ mod names;
 pub mod oauth;
 mod origin;
 mod outcome;
+pub mod proxy;
 mod server;
 mod shared;
 mod text;

@@ -42,6 +42,10 @@ pub fn listed(method: &str, path: &str) -> Option<Access> {
         // Servers for all sessions are programs that run as the owner.
         (_, ["api", "mcp", ..]) if reads => Needs(Viewer),
         ("POST" | "DELETE", ["api", "mcp", ..]) => Needs(Admin),
+        // These read directories that the request names.
+        (_, ["api", "skills", ..]) if reads => Needs(Driver),
+        (_, ["api", "plugins" | "marketplaces", ..]) if reads => Needs(Viewer),
+        ("POST" | "DELETE", ["api", "skills" | "plugins" | "marketplaces", ..]) => Needs(Admin),
         (_, ["api", "people", ..]) => Needs(Admin),
         // Another program's API, which opens workspaces and attaches as a client.
         (_, ["v1", ..]) => Needs(Driver),

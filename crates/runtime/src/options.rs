@@ -37,6 +37,8 @@ pub struct Options {
     pub github_api: Option<String>,
     /// Credentials of the default endpoint, as reported to clients.
     pub account: Account,
+    /// This program, which engines start to reach the tools of their session; none offers them none.
+    pub program: Option<PathBuf>,
     /// Environment of shell commands. Must not contain secrets of the server.
     pub environment: Vec<(OsString, OsString)>,
     /// Environment of engine programs. They authenticate themselves, so it contains their keys.
@@ -65,6 +67,7 @@ impl Options {
             reveal_endpoint: false,
             github_api: None,
             account: Account::default(),
+            program: None,
             environment: Vec::new(),
             engine_environment: Vec::new(),
             secrets: Vec::new(),

@@ -91,7 +91,7 @@ impl Logins {
     }
 
     /// Returns a token for a server from an earlier login, refreshed if it has expired.
-    pub(super) async fn known(&self, server: &Protected) -> Option<String> {
+    pub async fn known(&self, server: &Protected) -> Option<String> {
         let stored = self.vault.find(server.url.as_str(), &server.oauth).await?;
         match stored.is_expired(Timestamp::now()) {
             false => Some(stored.tokens.access),

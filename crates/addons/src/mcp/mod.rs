@@ -26,13 +26,14 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 use self::link::Link;
 use self::network::Network;
 pub use self::overview::{ServerOverview, ToolOverview};
-pub use self::probe::{Probe, ProbedTool, probe};
+pub use self::probe::{Probe, ProbedTool, probe, protected};
 pub use self::request::McpRequest;
 use self::sources::Sources;
 use crate::{Addons, SessionPort};
 pub use baton_files::server_catalogue::{CatalogueEntry, ServerCatalogue};
 pub use baton_files::user_servers::UserServers;
-pub use baton_mcp::{Declared, Origin, Reach, ServerConfig};
+pub use baton_mcp::oauth::parse_returned;
+pub use baton_mcp::{Declared, Origin, Protected, Reach, ServerConfig};
 
 /// MCP servers of a session.
 pub struct SessionMcp {

@@ -1,18 +1,21 @@
-//! Tests of one server outside of a session: connect, list its tools, end it.
+//! One server outside of a session: connect, list its tools, end it; and who it is for a login.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_history::owner;
-use baton_mcp::{Client, Declared, Host, HostOptions, Notice, Server, Status, merge};
+use baton_mcp::{
+    AuthReason, Challenge, Client, Declared, Host, HostOptions, Notice, Protected, Server, Status, Working,
+    merge,
+};
 use baton_model::http::HttpClient;
 use baton_process::Ledger;
 use tokio_util::task::TaskTracker;
 
 use super::network::Network;
+use crate::Addons;
 
 /// The result of a test.
 #[derive(Debug, Clone)]
@@ -42,29 +45,12 @@ pub struct ProbedTool {
     pub is_offered: bool,
 }
 
-/// Connects to a server as a session in `cwd` would, lists its tools, and ends it.
-pub async fn probe(
-    home: &Path,
-    environment: &[(OsString, OsString)],
-    declared: Declared,
-    cwd: PathBuf,
-    limit: Duration,
-) -> Probe {
+/// Connects to a server as a session in `cwd` would, with the token of an earlier login, lists its tools, and ends it.
+pub async fn probe(addons: &Arc<Addons>, declared: Declared, cwd: PathBuf, limit: Duration) -> Probe {
     let begun = Instant::now();
-    let tag = format!("{}/", uuid::Uuid::new_v4());
-    let ledger = Ledger::new(home, owner::instance(&owner::this_process()));
     let name = declared.name.clone();
-    let host_options = HostOptions {
-        client: Arc::new(Nobody),
-        http: Arc::new(Network(Arc::new(HttpClient::new()))),
-        ledger: ledger.clone(),
-        environment: environment.to_vec(),
-        cwd,
-        session: String::new(),
-        pool: Arc::default(),
-        tag: tag.clone(),
-        tasks: TaskTracker::new(),
-    };
+    let host_options = host_options(addons, cwd);
+    let (ledger, tag) = (host_options.ledger.clone(), host_options.tag.clone());
     // Before a process carries the tag: if this process is killed, the next server ends what it left.
     let (noting, noted) = (ledger.clone(), tag.clone());
     drop(tokio::task::spawn_blocking(move || noting.note(&noted)).await);
@@ -87,11 +73,34 @@ pub async fn probe(
     probe
 }
 
+/// Returns what a login at a declared server needs; none for a local server, or one that cannot be used.
+#[must_use]
+pub fn protected(addons: &Arc<Addons>, declared: Declared, cwd: PathBuf) -> Option<Protected> {
+    let name = declared.name.clone();
+    let host = Host::new(host_options(addons, cwd), merge([declared]), BTreeSet::new());
+    host.server(&name)?.protected()
+}
+
+fn host_options(addons: &Arc<Addons>, cwd: PathBuf) -> HostOptions {
+    let options = &addons.options;
+    HostOptions {
+        client: Arc::new(Alone { addons: addons.clone() }),
+        http: Arc::new(Network(Arc::new(HttpClient::new()))),
+        ledger: Ledger::new(&options.home, owner::instance(&owner::this_process())),
+        environment: options.environment.clone(),
+        cwd,
+        session: String::new(),
+        pool: Arc::default(),
+        tag: format!("{}/", uuid::Uuid::new_v4()),
+        tasks: TaskTracker::new(),
+    }
+}
+
 fn result(server: &Server, has_settled: bool, elapsed: Duration) -> Probe {
     let status = server.status();
     let error = match &status {
         Status::Connected => None,
-        Status::NeedsAuth => Some("it requires a login".to_owned()),
+        Status::NeedsAuth => Some(format!("it requires a login; run `baton mcp login {}`", server.name())),
         _ if !has_settled => Some("it did not answer in time".to_owned()),
         other => Some(other.error().unwrap_or(other.as_str()).to_owned()),
     };
@@ -106,9 +115,40 @@ fn result(server: &Server, has_settled: bool, elapsed: Duration) -> Probe {
     Probe { status: status.as_str(), error, tools: tools.collect(), log: server.log().lines(), elapsed }
 }
 
-/// A session without clients: nobody answers a server.
-struct Nobody;
+/// A command without a session: nobody answers a server, and tokens come from earlier logins.
+struct Alone {
+    addons: Arc<Addons>,
+}
 
-impl Client for Nobody {
+impl Client for Alone {
     fn notice(&self, _: &str, _: Notice) {}
+
+    fn token(&self, server: &Protected) -> Working<'_, Option<String>> {
+        let server = server.clone();
+        Box::pin(async move { self.addons.logins.known(&server).await })
+    }
+
+    fn renew(
+        &self,
+        server: &Protected,
+        challenge: &Challenge,
+        reason: AuthReason,
+    ) -> Working<'_, Option<String>> {
+        let (server, challenge) = (server.clone(), challenge.clone());
+        Box::pin(async move {
+            let rejected = match reason {
+                // A token with the same scopes as the rejected one does not help.
+                AuthReason::Upscope => None,
+                _ => self.addons.logins.known(&server).await,
+            };
+            let renewed = match rejected {
+                Some(rejected) => self.addons.logins.renew(&server, &rejected).await,
+                None => None,
+            };
+            match renewed {
+                Some(token) => Some(token),
+                None => self.addons.logins.for_client(&server, &challenge).await,
+            }
+        })
+    }
 }

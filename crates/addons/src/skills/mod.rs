@@ -7,6 +7,7 @@
 //! A skill is text for the model. Its claims, such as `allowed-tools`, are shown and grant nothing.
 
 mod discover;
+pub mod overview;
 mod provider;
 mod request;
 

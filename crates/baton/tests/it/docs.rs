@@ -111,6 +111,13 @@ async fn examples_of_the_readme_work() {
     examples_work(page).await;
 }
 
+#[tokio::test]
+async fn examples_of_the_skills_page_work() {
+    let page = include_str!("../../../../docs/skills.md");
+    assert!(examples(page).len() >= 3);
+    examples_work(page).await;
+}
+
 /// One of the examples stops the server.
 #[tokio::test]
 async fn examples_of_the_operations_page_work() {

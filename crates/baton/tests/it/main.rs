@@ -23,6 +23,7 @@ mod crush_workspaces;
 mod directories;
 mod display;
 mod docs;
+mod extend;
 mod frames;
 mod fuzz;
 mod handover;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::scripted;
+use crate::{baton, scripted};
 
 /// An MCP server with its authorization server (`oauth_server.py`), until it is dropped.
 struct Locked {
@@ -321,4 +321,93 @@ async fn sdk_client_gets_a_link() {
     assert_eq!(listed["servers"][0]["status"], "connected", "{listed}");
     let again = client.ok("session.mcp.oauth.login", about).await;
     assert_eq!(again.get("authorizationUrl"), None, "a token works");
+}
+
+/// `baton mcp login locked --json`, after it has printed its link.
+struct LoginCommand {
+    child: Child,
+    link: String,
+    output: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
+}
+
+impl LoginCommand {
+    async fn start(program: &Program, more: &[&str]) -> Self {
+        let mut command = program.command(&[&["mcp", "login", "locked", "--json"], more].concat());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first = output.next_line().await.unwrap().expect("a line with the link");
+        let first: Value = serde_json::from_str(&first).unwrap();
+        let link = first["authorizationUrl"].as_str().unwrap_or_else(|| panic!("{first}")).to_owned();
+        Self { child, link, output }
+    }
+
+    async fn paste(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().unwrap();
+        stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+
+    /// Waits for its end, and returns the exit code and the last line.
+    async fn end(mut self) -> (Option<i32>, Value) {
+        let last = self.output.next_line().await.unwrap().expect("a line with the result");
+        (self.child.wait().await.unwrap().code(), serde_json::from_str(&last).unwrap())
+    }
+}
+
+#[tokio::test]
+async fn command_logs_in_with_a_browser_or_a_pasted_address() {
+    let program = baton();
+    let locked = Locked::start("well").await;
+    locked.configure(&program, &json!({}));
+    let test = async || program.run(&["mcp", "test", "locked"]).await;
+    let refused = test().await;
+    assert_eq!(refused.code(), Some(1));
+    assert!(refused.stdout.contains("baton mcp login locked"), "{}", refused.stdout);
+
+    let login = LoginCommand::start(&program, &[]).await;
+    let returned = consent(&login.link).await;
+    assert_eq!(browse(&returned).await.status, 200);
+    let (code, result) = login.end().await;
+    assert_eq!((code, &result["ok"]), (Some(0), &json!(true)), "{result}");
+    assert_eq!(test().await.code(), Some(0), "uses the stored token");
+    let again = program.run(&["mcp", "login", "locked"]).await;
+    assert_eq!(again.code(), Some(0));
+    assert!(again.stderr.contains("--force"), "{}", again.stderr);
+
+    locked.control(json!({ "expire": true })).await;
+    assert_eq!(test().await.code(), Some(0), "refreshes the token");
+
+    let logout = async || program.run(&["mcp", "logout", "locked"]).await.code();
+    assert_eq!(logout().await, Some(0));
+    assert_eq!(test().await.code(), Some(1));
+    assert_eq!(logout().await, Some(3));
+
+    let mut login = LoginCommand::start(&program, &["--no-browser"]).await;
+    login.paste("two words").await;
+    let returned = consent(&login.link).await;
+    login.paste(&returned).await;
+    assert_eq!(login.end().await.0, Some(0));
+    assert_eq!(test().await.code(), Some(0));
+    assert_eq!(locked.state().await["problems"], json!([]));
+}
+
+#[tokio::test]
+async fn login_that_cannot_work_says_why() {
+    let program = baton();
+    let locked = Locked::start("no-pkce").await;
+    locked.configure(&program, &json!({}));
+    let refused = program.run(&["mcp", "login", "locked"]).await;
+    assert_eq!(refused.code(), Some(1));
+    assert!(refused.stderr.contains("PKCE"), "{}", refused.stderr);
+    let missing = program.run(&["mcp", "login", "nobody"]).await;
+    assert_eq!(missing.code(), Some(3));
+    let _ = program.run(&["mcp", "add", "local", "--", "true"]).await;
+    let local = program.run(&["mcp", "login", "local"]).await;
+    assert_eq!(local.code(), Some(1));
+    assert!(local.stderr.contains("no login"), "{}", local.stderr);
+    let file = json!({ "mcpServers": { "theirs": { "type": "http", "url": locked.url() } } });
+    std::fs::write(program.work().join(".mcp.json"), file.to_string()).unwrap();
+    let untrusted = program.run(&["mcp", "login", "theirs"]).await;
+    assert_eq!(untrusted.code(), Some(1));
+    assert!(untrusted.stderr.contains("baton mcp trust"), "{}", untrusted.stderr);
 }

@@ -10,6 +10,7 @@ Examples:
   baton mcp add docs --url https://docs.example/mcp --header 'X-Key: ${DOCS_KEY}'
   baton mcp add memory --scope project -- npx -y @modelcontextprotocol/server-memory
   baton mcp test files                           connect, and list its tools
+  baton mcp login docs                           log in with a browser
   baton run \"which files are here?\"              sessions use all servers that are enabled
 
 Sessions ask before they call a tool of a server.";
@@ -64,12 +65,48 @@ pub(crate) enum McpCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Log in to a remote server with a browser, on this machine or another
+    #[command(after_help = LOGIN_NOTES)]
+    Login {
+        /// Server to log in to
+        name: String,
+        /// Print the link, and do not open a browser
+        #[arg(long)]
+        no_browser: bool,
+        /// Let the browser return to this port of this machine [default: any free port]
+        #[arg(long, value_name = "PORT")]
+        port: Option<u16>,
+        /// Give up after this many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+        timeout: u64,
+        /// Log in again, although there is a login
+        #[arg(long, short)]
+        force: bool,
+        /// Print JSON: a line with the link, and one with the result
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget the login at a server
+    #[command(after_help = LOGOUT_NOTES)]
+    Logout {
+        /// Server to log out from
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Trust the servers that files of this workspace declare, as they are now
     #[command(after_help = TRUST_NOTES)]
     Trust {
         /// Trust without asking
         #[arg(long, short)]
         yes: bool,
+    },
+    /// Join standard input and output to a socket file; engines start it to reach the tools of their session
+    #[command(hide = true)]
+    Proxy {
+        /// Socket file of the session
+        socket: PathBuf,
     },
     /// Print the newest lines of a server's log
     #[command(after_help = LOG_NOTES)]
@@ -101,6 +138,17 @@ const TEST_NOTES: &str = "\
 The server is started as for a session in this directory, and ended afterwards. A running Baton server is not needed.
 
 Exit codes: 0 connected, 1 failed, 3 there is no such server.";
+
+const LOGIN_NOTES: &str = "\
+Open the link in any browser. If that browser cannot reach this machine, it ends at an address that does not load: paste
+that address here, or the code in it. Sessions use the login with their next prompt.
+
+Exit codes: 0 logged in, 1 failed, 3 there is no such server, 130 interrupted.";
+
+const LOGOUT_NOTES: &str = "\
+The tokens are deleted from this machine. Sessions that are connected stay connected until they end.
+
+Exit codes: 0 logged out, 1 failed, 3 there is no such server, or no login at it.";
 
 const TRUST_NOTES: &str = "\
 Files: .mcp.json, .github/mcp.json and .vscode/mcp.json of this directory and its parents up to the root of the

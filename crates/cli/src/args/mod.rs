@@ -1,6 +1,7 @@
 //! The command line.
 
 mod attach;
+mod extend;
 mod mcp;
 mod operate;
 mod people;
@@ -17,6 +18,7 @@ use clap_complete::Shell;
 use crate::logging::LogFormat;
 
 pub(crate) use self::attach::AttachArgs;
+pub(crate) use self::extend::{MarketplaceCommand, PluginsCommand, SkillsCommand};
 pub(crate) use self::mcp::{AddArgs, McpCommand, Scope as McpScope, Transport as McpTransport};
 pub(crate) use self::operate::{
     AuditArgs, BackupArgs, CopyArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServersArgs,
@@ -141,7 +143,13 @@ pub(crate) enum Command {
     /// Copy sessions between stores
     #[command(subcommand)]
     Store(StoreCommand),
-    /// List, add, remove, test and trust MCP servers, whose tools sessions use
+    /// List, print, enable and disable skills: instructions that models load when a task needs them
+    #[command(subcommand, after_help = extend::SKILLS)]
+    Skills(SkillsCommand),
+    /// List, install, update, enable, disable and uninstall plugins, and manage marketplaces
+    #[command(subcommand, after_help = extend::PLUGINS)]
+    Plugins(PluginsCommand),
+    /// List, add, remove, test, log in to and trust MCP servers, whose tools sessions use
     #[command(subcommand, after_help = mcp::EXAMPLES)]
     Mcp(McpCommand),
     /// Stop the running server of this home, and wait until it has stopped

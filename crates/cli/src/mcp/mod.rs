@@ -1,4 +1,4 @@
-//! `baton mcp`: lists, adds, removes, tests and trusts MCP servers, and prints their logs.
+//! `baton mcp`: lists, adds, removes, tests and trusts MCP servers, logs in to them, and prints their logs.
 //!
 //! Servers outside of sessions are files, so these commands work with and without a running server.
 #![expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
@@ -6,12 +6,15 @@
 mod edit;
 mod list;
 mod live;
+mod login;
 mod project;
+mod proxy;
 mod test;
 mod trust;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use baton_runtime::mcp::{Reach, ServerCatalogue, ServerConfig};
@@ -34,6 +37,9 @@ struct Surroundings {
 }
 
 pub(crate) fn mcp(cli: &Cli, command: &McpCommand) -> anyhow::Result<ExitCode> {
+    if let McpCommand::Proxy { socket } = command {
+        return proxy::proxy(socket);
+    }
     let environment = Environment::of_process();
     let config = config::load(&cli.global, &ModelArgs::default(), None, &environment)?;
     logging::start(&config);
@@ -49,6 +55,18 @@ pub(crate) fn mcp(cli: &Cli, command: &McpCommand) -> anyhow::Result<ExitCode> {
             McpCommand::Enable { names } => edit::enable(&around, names, true).await,
             McpCommand::Disable { names } => edit::enable(&around, names, false).await,
             McpCommand::Test { name, timeout, json } => test::test(&around, name, *timeout, *json).await,
+            McpCommand::Login { name, no_browser, port, timeout, force, json } => {
+                let how = login::How {
+                    may_open_browser: !no_browser,
+                    port: *port,
+                    limit: Duration::from_secs((*timeout).max(1)),
+                    again: *force,
+                    as_json: *json,
+                };
+                login::login(&around, name, &how).await
+            }
+            McpCommand::Logout { name, json } => login::logout(&around, name, *json).await,
+            McpCommand::Proxy { socket } => proxy::proxy(socket),
             McpCommand::Trust { yes } => trust::trust(&around, *yes).await,
             McpCommand::Logs { name, session, json } => {
                 live::logs(&around, name, session.as_deref(), *json).await

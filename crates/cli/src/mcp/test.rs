@@ -22,9 +22,9 @@ pub(super) async fn test(
     let Some(entry) = entries.get(name) else { return Ok(no_such_server(around, name).await) };
     let declared = entry.chosen.declared.clone();
     let what = declared.config.as_ref().map(described).unwrap_or_default();
-    let options = setup::options(&around.config, &around.environment)?;
+    let runtime = setup::server_without_sessions(&around.config, &around.environment)?;
     let limit = Duration::from_secs(timeout.max(1));
-    let probe = probe(&options.home, &options.environment, declared, around.cwd.clone(), limit).await;
+    let probe = probe(&runtime.addons, declared, around.cwd.clone(), limit).await;
     if as_json {
         terminal::json(&serde_json::to_string_pretty(&as_value(name, &probe))?);
     } else {

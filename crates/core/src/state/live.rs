@@ -37,6 +37,8 @@ pub struct Live {
     pub engine_references: BTreeMap<RequestId, String>,
     /// Calls that were recorded only to carry a request of the engine.
     pub placeholder_calls: BTreeSet<ToolCallId>,
+    /// Calls of tools of the session that the engine made, and that have not ended.
+    pub engine_calls: BTreeSet<ToolCallId>,
     /// Calls that wait for a sub-agent to end.
     #[serde(with = "pairs")]
     pub awaiting_agents: BTreeMap<CallKey, AgentId>,

@@ -10,7 +10,7 @@ use std::path::Path;
 use baton_protocol::engine::EngineControl;
 use baton_protocol::event::{
     AssistantMessage, EngineThread, EngineTurn, EngineUsage, Outcome, Question, Reasoning, RequestOpened,
-    SessionError, SessionInfo, SessionWarning, ToolStart, TurnEnd, TurnStart, UserQuestion,
+    SessionError, SessionInfo, SessionWarning, ToolRequest, ToolStart, TurnEnd, TurnStart, UserQuestion,
 };
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::{ResultType, ToolResult};
@@ -45,7 +45,7 @@ impl Step<'_> {
     }
 
     /// Sends a message to the engine, if one runs.
-    fn tell(&mut self, control: EngineControl) {
+    pub(super) fn tell(&mut self, control: EngineControl) {
         let driving = self.session.live.work.iter().find(|(_, work)| matches!(work, Work::Drive { .. }));
         if let Some((id, _)) = driving {
             self.out.push(Output::Tell(*id, control));
@@ -68,6 +68,8 @@ impl Step<'_> {
                 self.engine_call_started(call, tool, arguments);
             }
             EngineReport::CallFinished { call, result } => self.engine_call_finished(&call, result),
+            EngineReport::Calls { request } => self.engine_calls(*request),
+            EngineReport::Abandons { call } => self.engine_abandons(&call),
             EngineReport::Wants { reference, call, wants, cwd } => {
                 self.engine_wants(reference, call, *wants, cwd.as_deref());
             }
@@ -134,6 +136,48 @@ impl Step<'_> {
             mcp_tool_name: None,
             tool_title: None,
         });
+    }
+
+    /// Executes a call of a tool of the session, exactly as one of the session's own model: hooks, policy, limits and
+    /// cancel are the same. The engine gets the result when the call ends.
+    fn engine_calls(&mut self, request: ToolRequest) {
+        let Some(turn) = self.turn() else { return };
+        let key = CallKey::from(request.tool_call_id.clone());
+        if turn.call(&key).is_some() {
+            return;
+        }
+        let turn_id = Some(turn.round_name(None));
+        self.record(ToolStart {
+            tool_call_id: request.tool_call_id.clone(),
+            tool_name: request.name,
+            arguments: request.arguments,
+            turn_id,
+            model: None,
+            parent_tool_call_id: None,
+            mcp_server_name: request.mcp_server_name,
+            mcp_tool_name: request.mcp_tool_name,
+            tool_title: request.tool_title,
+        });
+        self.session.live.engine_calls.insert(request.tool_call_id);
+        self.start(Work::PrepareCall { call: key });
+    }
+
+    /// Ends a call that the engine no longer waits for.
+    fn engine_abandons(&mut self, id: &ToolCallId) {
+        if !self.session.live.engine_calls.contains(id) {
+            return;
+        }
+        let key = CallKey::from(id.clone());
+        self.stop_where(|work| match work {
+            Work::PrepareCall { call } | Work::RunTool { call, .. } => *call == key,
+            _ => false,
+        });
+        self.interrupt_calls(|call| call.id == *id, "the engine has cancelled the call");
+    }
+
+    /// Whether the session executes a call for the engine.
+    pub(super) fn is_for_engine(&self, call: &ToolCallId) -> bool {
+        self.session.live.engine_calls.contains(call)
     }
 
     /// Records the end of a call, and closes its request.
@@ -281,6 +325,7 @@ impl Step<'_> {
     pub(super) fn forget_engine(&mut self) {
         self.session.live.engine_references.clear();
         self.session.live.placeholder_calls.clear();
+        self.session.live.engine_calls.clear();
     }
 }
 

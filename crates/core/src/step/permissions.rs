@@ -227,7 +227,7 @@ impl Step<'_> {
             let binding = binding_of(wants);
             self.record(ApprovalsChanged { approval, location_key, revoked: None, by: Some(by), binding });
         }
-        if self.is_driven() {
+        if self.is_driven() && !self.is_for_engine(&call.id) {
             return self.tell_decision(request, &call.id, verdict);
         }
         match verdict {
@@ -235,13 +235,14 @@ impl Step<'_> {
                 self.run_call(&call.key(), route_of(wants), binding_of(wants));
             }
             refusal if call.tool == TRUST_TOOL => self.tool_finished(&call.key(), distrust(&refusal)),
+            // A rejection does not end the turn of an engine, which decides how to continue.
+            refusal if self.is_driven() => self.tool_finished(&call.key(), distrust(&refusal)),
             refusal => self.tool_finished(&call.key(), denial(&refusal)),
         }
     }
 }
 
-/// Returns the result of a question whether to trust the workspace, if the answer is no. The turn goes on without what
-/// was not trusted.
+/// Returns the result of a call that was refused, in a turn that goes on without it.
 fn distrust(refusal: &Verdict) -> ToolResult {
     ToolResult { result_type: ResultType::Denied, ..denial(refusal) }
 }

@@ -1,5 +1,6 @@
 //! Rounds of a turn: call the model, run its tool calls, and repeat until it makes none.
 
+use baton_protocol::engine::EngineControl;
 use baton_protocol::event::{
     AssistantMessage, AssistantUsage, CallAmended, ExternalToolRequested, Outcome, Reasoning, RequestOpened,
     SessionError, SkillInvoked, ToolComplete, ToolCompleteError, ToolCompleteResult, ToolStart, TurnEnd,
@@ -203,6 +204,7 @@ impl Step<'_> {
         if turn.call(key).is_none_or(|call| call.stage.is_done()) {
             return;
         }
+        let returned = self.is_for_engine(&key.id).then(|| result.clone());
         let success = result.result_type == ResultType::Success;
         let (interaction_id, turn_id) = (Some(turn.interaction.clone()), Some(turn.round_name(agent)));
         let error = (!success).then(|| ToolCompleteError {
@@ -227,6 +229,11 @@ impl Step<'_> {
             parent_tool_call_id: self.parent_call(agent),
         };
         self.record_for(agent, complete);
+        if let Some(result) = returned {
+            self.session.live.engine_calls.remove(&key.id);
+            let (call, result) = (key.id.clone(), Box::new(result));
+            self.tell(EngineControl::Returns { call, result });
+        }
     }
 
     /// Ends the round of a conversation, if all its calls are done.

@@ -3,6 +3,7 @@
 use super::*;
 use baton_core::EngineReport;
 use baton_protocol::engine::EngineControl;
+use baton_protocol::event::ToolRequest;
 use baton_protocol::rules::{RuleListEdit, RulesEdit};
 use baton_protocol::{Json, ToolCallId};
 
@@ -189,4 +190,81 @@ fn reports_after_cancel_are_ignored() {
     world.report(id, EngineReport::Thread("late".into()));
     assert_eq!((world.log.len(), world.running.len()), (before, 0));
     assert_eq!(outcome(&world).0, Outcome::Cancelled);
+}
+
+/// The engine calls a tool of the session. Returns the call, prepared: it wants a permission.
+fn call_own_tool(world: &mut World) -> ToolCallId {
+    let id = ToolCallId::from("own");
+    let request = ToolRequest {
+        tool_call_id: id.clone(),
+        name: "first-echo".into(),
+        arguments: Some(Json::empty_object()),
+        kind: None,
+        mcp_server_name: Some("first".into()),
+        mcp_tool_name: Some("echo".into()),
+        tool_title: None,
+    };
+    world.report(drive(world), EngineReport::Calls { request: Box::new(request) });
+    let wants = Some(permission_request(&id, Route::BuiltIn));
+    let prepared = Prepared::Runnable {
+        route: Route::BuiltIn,
+        wants,
+        advice: baton_core::policy::Advice::None,
+        cwd: None,
+        arguments: None,
+    };
+    let preparing = world.only(|work| matches!(work, Work::PrepareCall { .. }));
+    world.finish(preparing, WorkResult::PrepareCall(prepared));
+    id
+}
+
+#[test]
+fn call_of_a_session_tool_runs_when_it_is_approved_and_the_engine_gets_the_result() {
+    let mut world = driven();
+    let id = call_own_tool(&mut world);
+    let request = the_request(&world);
+    let (_, out) = world.answer_for_outputs(&request, approve());
+    assert_eq!(told(&out), [], "the decision is the session's, not the engine's");
+    let running = world.only(|work| matches!(work, Work::RunTool { .. }));
+    let result = ToolResult::success("echo: hi");
+    let out =
+        world.take(Input::Finished { work: running, result: Box::new(WorkResult::RunTool(result.clone())) });
+    assert_eq!(told(&out), [EngineControl::Returns { call: id, result: Box::new(result) }]);
+    assert!(world.session.durable.turn.is_some(), "the engine works on");
+    world.finish(drive(&world), WorkResult::Drive(Ok(())));
+    assert_eq!(outcome(&world).0, Outcome::Completed);
+}
+
+#[test]
+fn rejected_call_of_a_session_tool_does_not_run() {
+    let mut world = driven();
+    let id = call_own_tool(&mut world);
+    let request = the_request(&world);
+    let (_, out) = world.answer_for_outputs(&request, reject());
+    let told = told(&out);
+    let [EngineControl::Returns { call, result }] = &*told else { panic!("{told:?}") };
+    assert_eq!((call, result.result_type), (&id, ResultType::Denied));
+    assert!(!world.running.values().any(|work| matches!(work, Work::RunTool { .. })));
+    assert!(world.session.durable.turn.is_some(), "the engine works on");
+}
+
+#[test]
+fn abandoned_call_of_a_session_tool_ends_with_its_request() {
+    let mut world = driven();
+    let id = call_own_tool(&mut world);
+    let out = world.report(drive(&world), EngineReport::Abandons { call: id.clone() });
+    assert!(matches!(&*told(&out), [EngineControl::Returns { call, .. }] if *call == id));
+    assert_eq!(world.open_requests(), []);
+    let again = world.report(drive(&world), EngineReport::Abandons { call: id });
+    assert_eq!(told(&again), []);
+}
+
+#[test]
+fn call_of_a_session_tool_ends_with_the_turn() {
+    let mut world = driven();
+    call_own_tool(&mut world);
+    world.finish(drive(&world), WorkResult::Drive(Ok(())));
+    assert_eq!(world.open_requests(), []);
+    assert!(world.session.live.engine_calls.is_empty());
+    assert_eq!(outcome(&world).0, Outcome::Completed);
 }

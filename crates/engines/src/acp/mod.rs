@@ -40,6 +40,8 @@ pub(crate) struct AcpProgram {
 pub(crate) struct Acp {
     program: AcpProgram,
     cwd: String,
+    /// MCP servers that the agent starts, as it is told them.
+    servers: Value,
     model: Option<String>,
     effort: Option<String>,
     resume: Option<ResumeToken>,
@@ -72,6 +74,7 @@ impl Acp {
         Self {
             program,
             cwd: String::new(),
+            servers: json!([]),
             model: None,
             effort: None,
             resume: None,
@@ -103,6 +106,7 @@ impl Adapter for Acp {
         let spec = context.spec;
         *self = Self {
             cwd: spec.cwd.display().to_string(),
+            servers: spec.tools.iter().map(schema::stdio_server).collect(),
             model: spec.model.clone(),
             effort: spec.reasoning_effort.clone(),
             resume: context.token.cloned(),
@@ -258,9 +262,11 @@ impl Acp {
         let Capabilities { load, resume } = Capabilities::read(result);
         self.is_resumable = resume || load;
         match self.resume.clone() {
-            None => self.request(Sent::Open, methods::NEW, &schema::new_session(&self.cwd), steps),
+            None => {
+                self.request(Sent::Open, methods::NEW, &schema::new_session(&self.cwd, &self.servers), steps);
+            }
             Some(token) if resume => {
-                let params = schema::resume_session(&token.0, &self.cwd);
+                let params = schema::resume_session(&token.0, &self.cwd, &self.servers);
                 self.request(Sent::Resume, methods::RESUME, &params, steps);
             }
             Some(_) if load => self.load(steps),
@@ -273,7 +279,7 @@ impl Acp {
 
     fn load(&mut self, steps: &mut Steps) {
         if let Some(token) = self.resume.clone() {
-            let params = schema::load_session(&token.0, &self.cwd);
+            let params = schema::load_session(&token.0, &self.cwd, &self.servers);
             self.request(Sent::Open, methods::LOAD, &params, steps);
         }
     }

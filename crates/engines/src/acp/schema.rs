@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::tool_call::{ToolCall, ToolCallUpdate};
+use crate::ToolServer;
 
 /// Names of methods that the agent implements.
 pub(super) mod methods {
@@ -35,19 +36,28 @@ pub(super) fn initialize() -> Value {
     })
 }
 
+/// An MCP server that the agent starts.
+pub(super) fn stdio_server(tools: &ToolServer) -> Value {
+    json!({"name": tools.name, "command": tools.program, "args": tools.args, "env": []})
+}
+
 /// Parameters of `session/new`.
-pub(super) fn new_session(cwd: &str) -> Value {
-    json!({"cwd": cwd, "mcpServers": []})
+pub(super) fn new_session(cwd: &str, servers: &Value) -> Value {
+    json!({"cwd": cwd, "mcpServers": servers})
 }
 
 /// Parameters of `session/load`.
-pub(super) fn load_session(session: &str, cwd: &str) -> Value {
-    json!({"sessionId": session, "cwd": cwd, "mcpServers": []})
+pub(super) fn load_session(session: &str, cwd: &str, servers: &Value) -> Value {
+    json!({"sessionId": session, "cwd": cwd, "mcpServers": servers})
 }
 
-/// Parameters of `session/resume`.
-pub(super) fn resume_session(session: &str, cwd: &str) -> Value {
-    json!({"sessionId": session, "cwd": cwd})
+/// Parameters of `session/resume`, which leave out an empty list.
+pub(super) fn resume_session(session: &str, cwd: &str, servers: &Value) -> Value {
+    let mut params = json!({"sessionId": session, "cwd": cwd});
+    if servers.as_array().is_some_and(|servers| !servers.is_empty()) {
+        params["mcpServers"] = servers.clone();
+    }
+    params
 }
 
 /// Parameters of `session/prompt`.

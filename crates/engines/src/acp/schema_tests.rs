@@ -35,9 +35,15 @@ fn requests_are_those_of_the_official_types() {
     assert_eq!(initialize()["protocolVersion"], written(ProtocolVersion::V1));
     let nothing = written(official::InitializeRequest::new(ProtocolVersion::V1));
     assert!(is_within(&initialize()["clientCapabilities"], &nothing["clientCapabilities"]), "{nothing}");
-    assert_eq!(new_session("/w"), written(official::NewSessionRequest::new("/w")));
-    assert_eq!(load_session("s", "/w"), written(official::LoadSessionRequest::new("s", "/w")));
-    assert_eq!(resume_session("s", "/w"), written(official::ResumeSessionRequest::new("s", "/w")));
+    assert_eq!(new_session("/w", &serde_json::json!([])), written(official::NewSessionRequest::new("/w")));
+    assert_eq!(
+        load_session("s", "/w", &serde_json::json!([])),
+        written(official::LoadSessionRequest::new("s", "/w"))
+    );
+    assert_eq!(
+        resume_session("s", "/w", &serde_json::json!([])),
+        written(official::ResumeSessionRequest::new("s", "/w"))
+    );
     assert_eq!(prompt("s", "hello"), written(official::PromptRequest::new("s", vec!["hello".into()])));
     assert_official::<official::CancelNotification>(&json!({"sessionId": "s"}));
 }

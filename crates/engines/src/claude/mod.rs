@@ -8,6 +8,8 @@ mod messages;
 pub(crate) use control::ClaudeControl;
 pub(crate) use exec::ClaudeExec;
 
+use serde_json::json;
+
 use crate::adapter::LaunchContext;
 
 /// Whether this is the error for a conversation that claude was asked to resume and does not know.
@@ -17,5 +19,12 @@ fn is_unknown_conversation(error: &str) -> bool {
 
 /// Returns the arguments that both modes append to their own.
 fn common_args(context: &LaunchContext<'_>) -> Vec<String> {
-    context.args("--resume", "--model", "--effort")
+    let mut args = context.args("--resume", "--model", "--effort");
+    if let Some(tools) = &context.spec.tools {
+        let server = json!({"type": "stdio", "command": tools.program, "args": tools.args});
+        let config = json!({"mcpServers": {tools.name.as_str(): server}});
+        args.extend(["--mcp-config".to_owned(), config.to_string()]);
+        args.extend(["--allowedTools".to_owned(), format!("mcp__{}", tools.name)]);
+    }
+    args
 }

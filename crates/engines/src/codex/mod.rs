@@ -9,7 +9,7 @@ pub(crate) use app_server::CodexAppServer;
 pub(crate) use exec::CodexExec;
 
 use baton_protocol::event::AssistantUsage;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::adapter::LaunchContext;
 use crate::json::number;
@@ -19,6 +19,17 @@ fn common_args(context: &LaunchContext<'_>) -> Vec<String> {
     let mut args = context.settings.extra_args.clone();
     if let Some(effort) = &context.spec.reasoning_effort {
         args.extend(["-c".to_owned(), format!("model_reasoning_effort={effort}")]);
+    }
+    if let Some(tools) = &context.spec.tools {
+        // A text of JSON is one of TOML, too, and so is a list of texts.
+        let server = format!("mcp_servers.{}", tools.name);
+        for setting in [
+            format!("{server}.command={}", json!(tools.program)),
+            format!("{server}.args={}", json!(tools.args)),
+            format!("{server}.default_tools_approval_mode=\"approve\""),
+        ] {
+            args.extend(["-c".to_owned(), setting]);
+        }
     }
     args
 }

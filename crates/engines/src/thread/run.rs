@@ -246,6 +246,8 @@ impl<'a> Run<'a> {
                     adapter.answer(&reference, &answer, steps);
                 }
             }
+            // Goes to the server of the session's tools, not to the program.
+            EngineControl::Returns { .. } => {}
             EngineControl::Steer(text) => {
                 if attempt.reported.is_some() || attempt.stopping || !adapter.steer(&text, steps) {
                     self.deferred.push_back(text);

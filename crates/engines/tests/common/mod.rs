@@ -59,6 +59,7 @@ impl Fixture {
             reasoning_effort: None,
             resume: None,
             allow_all: false,
+            tools: None,
             tag: format!("{}/", self.marker.word()),
             ledger: Default::default(),
         }

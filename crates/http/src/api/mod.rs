@@ -8,12 +8,14 @@ mod extract;
 mod grants;
 mod history;
 mod mcp;
+mod plugins;
 mod prompts;
 mod queue;
 mod render;
 mod requests;
 mod search;
 mod sessions;
+mod skills;
 mod state;
 mod system;
 mod types;
@@ -81,6 +83,25 @@ use super::{Shared, login};
         mcp::remove,
         mcp::enable_for_all,
         mcp::disable_for_all,
+        skills::list,
+        skills::reload,
+        skills::show,
+        skills::enable,
+        skills::disable,
+        skills::catalogue,
+        skills::read,
+        skills::enable_for_all,
+        skills::disable_for_all,
+        plugins::list,
+        plugins::install,
+        plugins::uninstall,
+        plugins::update,
+        plugins::enable,
+        plugins::disable,
+        plugins::marketplaces,
+        plugins::add_marketplace,
+        plugins::remove_marketplace,
+        plugins::browse,
         system::health,
         system::ready,
         system::metrics,
@@ -148,6 +169,22 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/mcp/servers/{server}", delete(mcp::remove))
         .route("/api/mcp/servers/{server}/enable", post(mcp::enable_for_all))
         .route("/api/mcp/servers/{server}/disable", post(mcp::disable_for_all))
+        .route("/api/sessions/{id}/skills", get(skills::list).post(skills::reload))
+        .route("/api/sessions/{id}/skills/{skill}", get(skills::show))
+        .route("/api/sessions/{id}/skills/{skill}/enable", post(skills::enable))
+        .route("/api/sessions/{id}/skills/{skill}/disable", post(skills::disable))
+        .route("/api/skills", get(skills::catalogue))
+        .route("/api/skills/{skill}", get(skills::read))
+        .route("/api/skills/{skill}/enable", post(skills::enable_for_all))
+        .route("/api/skills/{skill}/disable", post(skills::disable_for_all))
+        .route("/api/plugins", get(plugins::list).post(plugins::install))
+        .route("/api/plugins/{plugin}", delete(plugins::uninstall))
+        .route("/api/plugins/{plugin}/update", post(plugins::update))
+        .route("/api/plugins/{plugin}/enable", post(plugins::enable))
+        .route("/api/plugins/{plugin}/disable", post(plugins::disable))
+        .route("/api/marketplaces", get(plugins::marketplaces).post(plugins::add_marketplace))
+        .route("/api/marketplaces/{marketplace}", delete(plugins::remove_marketplace))
+        .route("/api/marketplaces/{marketplace}/plugins", get(plugins::browse))
         .route("/api/sessions/{id}/requests/{request}/link", post(requests::link))
         .method_not_allowed_fallback(system::wrong_method)
 }

@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant, sleep_until};
 
 /// The longest message. The longest useful ones carry an image or a page.
-pub(super) const LONGEST: usize = 16 * 1024 * 1024;
+pub(crate) const LONGEST: usize = 16 * 1024 * 1024;
 const CHUNK: usize = 8 * 1024;
 
 /// Messages of a server in each [`WINDOW`]. Reading pauses above that, which slows the server down and nobody else.
@@ -15,7 +15,7 @@ const WINDOW: Duration = Duration::from_millis(200);
 
 /// A line of output.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// A line without its end.
     Text(Vec<u8>),
     /// A line that was too long; its contents are lost.
@@ -23,7 +23,7 @@ pub(super) enum Line {
 }
 
 /// Reads lines. [`Lines::next`] is cancel-safe.
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     source: R,
     buffer: Vec<u8>,
     searched: usize,
@@ -35,12 +35,12 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(source: R, longest: usize) -> Self {
+    pub(crate) fn new(source: R, longest: usize) -> Self {
         Self { source, buffer: Vec::new(), searched: 0, longest, skipping: false, window: None, in_window: 0 }
     }
 
     /// Returns the next line that is not blank; `None` at the end.
-    pub(super) async fn next(&mut self) -> Option<Line> {
+    pub(crate) async fn next(&mut self) -> Option<Line> {
         self.keep_pace().await;
         loop {
             while let Some(line) = self.take() {

@@ -5,7 +5,7 @@
 //! one unusual entry does not make the others unreadable.
 
 mod handler;
-mod lines;
+pub(crate) mod lines;
 mod remote;
 mod request;
 mod sse;

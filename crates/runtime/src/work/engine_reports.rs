@@ -26,6 +26,11 @@ impl<'a> ReportSink<'a> {
         Self { scope, work, message_id: new_id(), reasoning_id: new_id(), started: false, model: None }
     }
 
+    /// Sends a report to the core.
+    pub(super) fn send(&self, report: EngineReport) {
+        drop(self.scope.mailbox.send(ActorMessage::Work(FromWork::Report(self.work, Box::new(report)))));
+    }
+
     /// Forwards a report.
     pub(super) fn forward(&mut self, report: Report) {
         let report = match report {
@@ -54,7 +59,7 @@ impl<'a> ReportSink<'a> {
             Report::Withdrawn { reference } => EngineReport::Withdrawn { reference },
             Report::Note { warning, text } => EngineReport::Note { warning, text },
         };
-        drop(self.scope.mailbox.send(ActorMessage::Work(FromWork::Report(self.work, Box::new(report)))));
+        self.send(report);
     }
 
     fn show_text(&mut self, delta_content: String) {

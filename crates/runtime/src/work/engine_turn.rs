@@ -1,6 +1,7 @@
 //! Turns that an engine program executes: its reports become events of the session, decisions and answers of clients
 //! reach the program.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use baton_agent::tools::paths;
@@ -11,9 +12,11 @@ use baton_protocol::engine::EngineControl;
 use baton_protocol::event::SessionError;
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_store::Seq;
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::engine_reports::ReportSink;
+use super::engine_tools::{self, EngineCalls};
 use super::session_engine::{EngineSettings, Run};
 use super::{WorkScope, prompt, tools, trust};
 use crate::session::actor::transcript::Conversation;
@@ -34,6 +37,7 @@ pub(super) async fn run(
         return WorkResult::Drive(Err(failure(format!("unknown engine {name:?}"))));
     };
     let facts = &scope.session.durable.facts;
+    let tools = engine_tools::ready(&scope).await;
     let settings = EngineSettings {
         engine: engine.name(),
         model: facts.model.as_deref().and_then(|model| Some(runtime.engines.of_model(model)?.1?.to_owned())),
@@ -41,6 +45,7 @@ pub(super) async fn run(
         cwd: prompt::cwd(&scope),
         // Deny rules apply to requests, so the program must send them.
         allow_all: runtime.options.allow_all && scope.session.durable.rules.denied.is_empty(),
+        has_tools: !tools.is_empty(),
     };
     // These become arguments of the program, which reads a leading dash as an option.
     let arguments = [&token, &settings.model, &settings.reasoning_effort];
@@ -50,7 +55,8 @@ pub(super) async fn run(
         ))));
     }
     let (sink, held) = (ReportSink::new(&scope, work), Vec::new());
-    let mut turn = EngineTurn { sink, engine: &**engine, settings, control, held };
+    let (calls, own_calls) = (EngineCalls::default(), HashSet::new());
+    let mut turn = EngineTurn { sink, engine: &**engine, settings, tools, calls, own_calls, control, held };
     if let Some(refusal) = turn.refused_by_distrust().await {
         return WorkResult::Drive(Err(failure(refusal)));
     }
@@ -85,6 +91,11 @@ struct EngineTurn<'a> {
     sink: ReportSink<'a>,
     engine: &'a dyn Engine,
     settings: EngineSettings,
+    /// Tools of the session, as entries of `tools/list`.
+    tools: Vec<Value>,
+    /// Calls of these tools, and the program's own ids for them.
+    calls: EngineCalls,
+    own_calls: HashSet<String>,
     control: mpsc::UnboundedReceiver<EngineControl>,
     /// Messages that arrived before the program was started.
     held: Vec<EngineControl>,
@@ -137,26 +148,51 @@ impl EngineTurn<'_> {
         let (reports, mut incoming) = mpsc::unbounded_channel();
         let (outgoing, control) = mpsc::unbounded_channel();
         self.held.drain(..).for_each(|control| drop(outgoing.send(control)));
-        let run = Run { prompt, reports, control, interrupt: scope.cancel.clone() };
+        let (requests, mut requested) = mpsc::unbounded_channel();
+        let tools = self.tools.clone();
+        let interrupt = scope.cancel.clone();
+        let run = Run { prompt, tools, requests, reports, control, interrupt };
         let runtime = &scope.runtime;
         let mut running =
             std::pin::pin!(scope.engine.run(self.engine, self.settings.clone(), token, runtime, run));
         let outcome = loop {
             tokio::select! {
                 biased;
-                Some(report) = incoming.recv() => {
-                    let report = resolved(scope, &self.settings.cwd, report).await;
-                    self.sink.forward(report);
+                Some(report) = incoming.recv() => self.reported(report).await,
+                Some(request) = requested.recv() => {
+                    if let Some(report) = self.calls.requested(scope, request) {
+                        self.sink.send(report);
+                    }
                 }
-                Some(control) = self.control.recv() => drop(outgoing.send(control)),
+                Some(control) = self.control.recv() => match control {
+                    EngineControl::Returns { call, result } => self.calls.returned(&call, *result),
+                    other => drop(outgoing.send(other)),
+                },
                 outcome = &mut running => break outcome,
             }
         };
         while let Ok(report) = incoming.try_recv() {
-            let report = resolved(scope, &self.settings.cwd, report).await;
-            self.sink.forward(report);
+            self.reported(report).await;
         }
         outcome
+    }
+
+    /// Forwards a report. What the program says about calls of the session's own tools is left out: those calls are
+    /// reported from where they are executed.
+    async fn reported(&mut self, report: Report) {
+        let is_own = match &report {
+            Report::CallStarted { id, tool, .. } if self.sink.scope.engine.is_own_tool(tool) => {
+                self.own_calls.insert(id.clone());
+                true
+            }
+            Report::CallOutput { id, .. } => self.own_calls.contains(id),
+            Report::CallFinished { id, .. } => self.own_calls.remove(id),
+            _ => false,
+        };
+        if !is_own {
+            let report = resolved(self.sink.scope, &self.settings.cwd, report).await;
+            self.sink.forward(report);
+        }
     }
 }
 

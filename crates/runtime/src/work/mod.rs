@@ -7,6 +7,7 @@ pub(crate) mod beside;
 mod capture;
 mod compact;
 mod engine_reports;
+mod engine_tools;
 mod engine_turn;
 mod hooks;
 mod mcp_calls;

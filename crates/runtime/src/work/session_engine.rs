@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use baton_engines::{Engine, EngineThread, Outcome, Report, ResumeToken, ThreadSpec};
 use baton_protocol::engine::EngineControl;
+use serde_json::Value;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::engine_tools::{EngineTools, Request};
 use crate::Runtime;
 
 /// How long an idle program stays running. Starting it again takes about a second; it occupies some hundred megabytes.
@@ -24,6 +26,8 @@ pub(crate) struct SessionEngine {
     tag: OnceLock<String>,
     /// Number of runs so far, by which the idle timer recognises that the program was used again.
     runs: AtomicU64,
+    /// Name of the server through which the program calls the session's own tools.
+    tool_server: std::sync::Mutex<Option<String>>,
     /// Program and directory that need no question about trust: the directory has no files that the program acts on, or
     /// it is trusted. A different program or directory is checked again.
     trusted: std::sync::Mutex<Option<(&'static str, PathBuf)>>,
@@ -33,6 +37,8 @@ pub(crate) struct SessionEngine {
 struct OpenThread {
     settings: EngineSettings,
     thread: Box<dyn EngineThread>,
+    /// The tools of the session, if the program is offered any.
+    tools: Option<EngineTools>,
 }
 
 /// Settings of a conversation with a program. When they change, the conversation is closed, and resumed with the new ones.
@@ -43,11 +49,16 @@ pub(super) struct EngineSettings {
     pub(super) reasoning_effort: Option<String>,
     pub(super) cwd: PathBuf,
     pub(super) allow_all: bool,
+    /// Whether there are tools to offer.
+    pub(super) has_tools: bool,
 }
 
 /// A prompt for a program, with the channels to it while it runs.
 pub(super) struct Run {
     pub(super) prompt: String,
+    /// Tools of the session for the turn, as entries of `tools/list`, and where its calls go.
+    pub(super) tools: Vec<Value>,
+    pub(super) requests: mpsc::UnboundedSender<Request>,
     pub(super) reports: mpsc::UnboundedSender<Report>,
     pub(super) control: mpsc::UnboundedReceiver<EngineControl>,
     pub(super) interrupt: CancellationToken,
@@ -66,6 +77,15 @@ impl SessionEngine {
         *trusted = Some((engine, cwd.to_owned()));
     }
 
+    /// Whether a tool that the program names is one of the session's own, through the server that it was given.
+    pub(super) fn is_own_tool(&self, tool: &str) -> bool {
+        self.lock_tool_server().as_ref().is_some_and(|server| tool.contains(server))
+    }
+
+    fn lock_tool_server(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.tool_server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs a prompt, after the one that the program is running.
     pub(super) async fn run(
         self: &Arc<Self>,
@@ -81,11 +101,23 @@ impl SessionEngine {
             outdated.thread.close().await;
         }
         let tag = self.tag(runtime).await;
-        let open = open.get_or_insert_with(|| {
-            let spec = spec(&settings, token, tag, runtime);
-            OpenThread { thread: engine.thread(spec), settings }
-        });
+        let open = match &mut *open {
+            Some(open) => open,
+            slot => {
+                let tools = tools(&settings, runtime, &run.reports).await;
+                let mut spec = spec(&settings, token, tag, runtime);
+                spec.tools = tools.as_ref().map(|tools| tools.server().clone());
+                slot.insert(OpenThread { thread: engine.thread(spec), settings, tools })
+            }
+        };
+        *self.lock_tool_server() = open.tools.as_ref().map(|tools| tools.server().name.clone());
+        if let Some(tools) = &open.tools {
+            tools.begin(run.tools, run.requests);
+        }
         let outcome = open.thread.run(run.prompt, run.reports, run.control, run.interrupt).await;
+        if let Some(tools) = &open.tools {
+            tools.end();
+        }
         self.end_when_idle(runtime);
         outcome
     }
@@ -128,6 +160,23 @@ impl SessionEngine {
     }
 }
 
+/// Opens a server for the tools of the session, if there are any. A failure is reported, and costs the tools only.
+async fn tools(
+    settings: &EngineSettings,
+    runtime: &Arc<Runtime>,
+    reports: &mpsc::UnboundedSender<Report>,
+) -> Option<EngineTools> {
+    let program = runtime.options.program.as_deref().filter(|_| settings.has_tools)?;
+    match EngineTools::open(runtime, program).await {
+        Ok(tools) => Some(tools),
+        Err(text) => {
+            // The turn has ended.
+            drop(reports.send(Report::Note { warning: true, text }));
+            None
+        }
+    }
+}
+
 fn spec(settings: &EngineSettings, token: Option<String>, tag: String, runtime: &Runtime) -> ThreadSpec {
     ThreadSpec {
         cwd: settings.cwd.clone(),
@@ -135,6 +184,7 @@ fn spec(settings: &EngineSettings, token: Option<String>, tag: String, runtime: 
         reasoning_effort: settings.reasoning_effort.clone(),
         resume: token.map(ResumeToken),
         allow_all: settings.allow_all,
+        tools: None,
         tag,
         ledger: runtime.ledger.clone(),
     }

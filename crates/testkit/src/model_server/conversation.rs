@@ -10,6 +10,8 @@ pub(super) struct Conversation {
     /// Tool results since then.
     pub(super) results: Vec<String>,
     shell: Option<Shell>,
+    /// Names of all tools.
+    tools: Vec<String>,
 }
 
 /// A tool that runs commands, and the form of its arguments.
@@ -21,8 +23,13 @@ struct Shell {
 
 impl Conversation {
     pub(super) fn read(body: &Value) -> Self {
-        let mut conversation =
-            Self { user_messages: 0, prompt: String::new(), results: Vec::new(), shell: Shell::find(body) };
+        let mut conversation = Self {
+            user_messages: 0,
+            prompt: String::new(),
+            results: Vec::new(),
+            shell: Shell::find(body),
+            tools: names(body),
+        };
         let messages = body["messages"].as_array().or_else(|| body["input"].as_array());
         messages.into_iter().flatten().for_each(|message| conversation.add(message));
         if let Some(prompt) = body["input"].as_str() {
@@ -56,6 +63,11 @@ impl Conversation {
         self.results.clear();
     }
 
+    /// Returns the name of the tool that ends with a suffix, or the suffix.
+    pub(super) fn tool_ending(&self, suffix: &str) -> String {
+        self.tools.iter().find(|name| name.ends_with(suffix)).map_or_else(|| suffix.to_owned(), Clone::clone)
+    }
+
     /// Returns the name and arguments of a call to the client's shell tool.
     pub(super) fn shell(&self, command: &str) -> (String, String) {
         let Some(shell) = &self.shell else {
@@ -79,6 +91,13 @@ impl Shell {
         let wants_list = schema["properties"][argument]["type"] == "array";
         Some(Self { name: tool["name"].as_str()?.to_owned(), argument, wants_list })
     }
+}
+
+/// Returns the names of the tools in a request.
+fn names(body: &Value) -> Vec<String> {
+    let tools = body["tools"].as_array().into_iter().flatten();
+    let tools = tools.map(|tool| if tool["function"].is_object() { &tool["function"] } else { tool });
+    tools.filter_map(|tool| tool["name"].as_str()).map(str::to_owned).collect()
 }
 
 fn parts(content: &Value) -> impl Iterator<Item = &Value> {

@@ -10,6 +10,7 @@
 //! | `[[slow:N:MS]]` | sends N words, MS milliseconds apart |
 //! | `[[tool:NAME {json}]]` | calls a tool; continues with the next directive after its result |
 //! | `[[tools:NAME {json};;NAME {json}]]` | calls several tools at once |
+//! | `[[ending:SUFFIX {json}]]` | calls the tool whose name ends with SUFFIX: programs prefix the tools of MCP servers |
 //! | `[[shell:COMMAND]]` | calls the client's shell tool, whatever its name |
 //! | `[[finish:REASON]]` | finishes with REASON |
 //! | `[[sleep:MS]]` | pauses |
@@ -119,6 +120,11 @@ fn calls(name: &str, argument: &str, conversation: &Conversation) -> Vec<Action>
     match name {
         "tool" => vec![call(argument)],
         "tools" => argument.split(";;").map(call).collect(),
+        "ending" => {
+            let (suffix, arguments) = argument.trim().split_once(' ').unwrap_or((argument.trim(), "{}"));
+            let name = conversation.tool_ending(suffix);
+            vec![Action::Call { name, arguments: arguments.trim().to_owned() }]
+        }
         "shell" => {
             let (name, arguments) = conversation.shell(argument);
             vec![Action::Call { name, arguments }]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from copilot.generated.rpc import PermissionsConfigureParams
 from support import until
@@ -106,3 +108,35 @@ async def test_provider_error_is_reported(world, engine):
     await session.send("[[error:400]]")
     error = await watch.first("session.error")
     assert "400" in error["message"]
+
+
+#: A small MCP server, with a marker file that it writes when it starts.
+SERVER = Path(__file__).parents[4] / "crates" / "baton" / "tests" / "it" / "mcp_server.py"
+
+
+async def test_engine_calls_tools_of_the_session(world, engine):
+    if engine in ("pi", "codex"):
+        pytest.skip("pi has no MCP; codex offers tools in namespaces, which the scripted model cannot name")
+    client = await world.client()
+    asked, meaning = [], "reject"
+
+    def decide(request, _invocation):
+        asked.append(request.to_dict())
+        return world.sdk.decision(meaning)
+
+    marker = world.work.parent / "started"
+    server = {"command": "python3", "args": [str(SERVER), str(marker), f"{marker}.txt"], "tools": ["*"]}
+    session = await world.create(
+        client, model=engine, on_permission_request=decide, mcp_servers={"first": server}
+    )
+    await world.ask(session, '[[ending:first-echo {"text":"one"}]] [[text:done]]')
+    calls = [(request["kind"], request["serverName"], request["toolName"]) for request in asked]
+    assert calls == [("mcp", "first", "echo")], "the policy asks, once"
+    meaning = "approve"
+    assert "echo: two" in await world.ask(session, '[[ending:first-echo {"text":"two"}]]')
+    assert len(asked) == 2
+    events = await world.history(session)
+    started = [event.data for event in events if event.type == "tool.execution_start"]
+    assert [call["mcpToolName"] for call in started] == ["echo", "echo"], "each call is recorded once"
+    done = [event.data["success"] for event in events if event.type == "tool.execution_complete"]
+    assert done == [False, True]

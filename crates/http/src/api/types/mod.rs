@@ -1,6 +1,7 @@
 //! Request and response bodies of the API. Their doc comments are the descriptions in `docs/openapi.json`.
 
 mod events;
+mod extend;
 mod grants;
 mod mcp;
 mod prompts;
@@ -11,6 +12,10 @@ mod sessions;
 use serde::Deserialize;
 
 pub(super) use self::events::{EventPage, EventsQuery, NumberedEvent};
+pub(super) use self::extend::{
+    MarketplaceList, MarketplaceView, NewMarketplace, NewPlugin, OfferedPluginList, PluginList, PluginView,
+    RemoveMarketplaceQuery, SkillList, SkillView, SkillsQuery,
+};
 pub(super) use self::grants::{
     GrantView, LocationGrantView, LocationList, LocationView, RevokeQuery, SessionGrants,
 };

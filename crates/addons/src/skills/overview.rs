@@ -1,0 +1,144 @@
+//! Skills that sessions in a directory use, for people: without a session, with what is wrong about them.
+
+use std::path::{Path, PathBuf};
+
+use baton_agent::blocking;
+use baton_skills::{Plugin, Skill, SkillPlaces, skill_places};
+use serde::{Deserialize, Serialize};
+
+use super::{add_plugins, disabled, scan_all, user_home};
+use crate::Addons;
+
+/// A skill, as people see it. All texts are those of its file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SkillOverview {
+    /// Its name.
+    pub name: String,
+    /// When to use it.
+    pub description: String,
+    /// Where it comes from: `project`, `personal-agents`, `plugin` and so on.
+    pub source: String,
+    /// The plugin that it belongs to.
+    pub plugin_name: Option<String>,
+    /// Its file.
+    pub path: PathBuf,
+    /// Whether sessions use it.
+    pub enabled: bool,
+    /// Whether it has a slash command.
+    pub user_invocable: bool,
+    /// Whether the model may load it by itself.
+    pub model_invocable: bool,
+    /// What follows the slash command.
+    pub argument_hint: Option<String>,
+    /// Tools that the file names; they grant nothing.
+    pub allowed_tools: Vec<String>,
+}
+
+/// Skills of a directory.
+#[derive(Debug, Clone, Default)]
+pub struct SkillsOverview {
+    /// The skills. The first of two with one name is used.
+    pub skills: Vec<SkillOverview>,
+    /// Skills and plugins that cannot be used, each with the reason.
+    pub problems: Vec<String>,
+}
+
+/// A directory in which skills are looked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SkillDirectory {
+    /// The directory, which may not exist.
+    pub path: PathBuf,
+    /// Where its skills come from.
+    pub source: String,
+    /// Whether new skills of this source belong here.
+    pub preferred: bool,
+}
+
+/// Lists the skills that sessions in `cwd` use; without one, those of the user.
+///
+/// # Errors
+/// When a file system does not respond.
+pub async fn overview(addons: &Addons, cwd: Option<&Path>) -> Result<SkillsOverview, String> {
+    let (skills, problems) = find(addons, cwd).await?;
+    let disabled = disabled(addons).await;
+    let skills = skills.iter().map(|skill| described(skill, !disabled.contains(&skill.name)));
+    Ok(SkillsOverview { skills: skills.collect(), problems })
+}
+
+/// Returns a skill with its text; `None` if sessions in `cwd` have none of that name.
+///
+/// # Errors
+/// When it cannot be read.
+pub async fn read(
+    addons: &Addons,
+    cwd: Option<&Path>,
+    name: &str,
+) -> Result<Option<(SkillOverview, String)>, String> {
+    let (skills, _) = find(addons, cwd).await?;
+    let Some(skill) = skills.into_iter().find(|skill| skill.is_named(name)) else { return Ok(None) };
+    let overview = described(&skill, !disabled(addons).await.contains(&skill.name));
+    let text = blocking::run(move || skill.read()).await.map_err(|error| error.to_string())?;
+    let failed = |why| format!("failed to read {}: {why}", overview.path.display());
+    let text = text.unwrap_or_else(|| Ok(String::new())).map_err(failed)?;
+    Ok(Some((overview, text)))
+}
+
+/// Lists the directories in which sessions in `cwd` look for skills, whether they exist or not.
+///
+/// # Errors
+/// When a file system does not respond.
+pub async fn directories(addons: &Addons, cwd: Option<&Path>) -> Result<Vec<SkillDirectory>, String> {
+    let places = places(addons, cwd).await?;
+    let directory = |place: baton_skills::Place| SkillDirectory {
+        source: place.origin.source.as_str().to_owned(),
+        path: place.path,
+        preferred: place.is_preferred,
+    };
+    Ok(skill_places(&places).into_iter().map(directory).collect())
+}
+
+async fn find(addons: &Addons, cwd: Option<&Path>) -> Result<(Vec<Skill>, Vec<String>), String> {
+    let (places, plugins) = (places(addons, cwd).await?, addons.plugins.enabled().await);
+    let scan = move || {
+        let mut found = scan_all(&places);
+        let _: Vec<Plugin> = add_plugins(&plugins, &mut found);
+        found
+    };
+    let found = blocking::run(scan).await.map_err(|error| error.to_string())?;
+    Ok((found.skills, found.problems.iter().map(ToString::to_string).collect()))
+}
+
+async fn places(addons: &Addons, cwd: Option<&Path>) -> Result<SkillPlaces, String> {
+    let projects = match cwd.map(Path::to_owned) {
+        None => Vec::new(),
+        Some(cwd) => {
+            let root = move || (baton_git::around(&cwd).map(|repository| repository.root), cwd);
+            let (root, cwd) = blocking::run(root).await.map_err(|error| error.to_string())?;
+            vec![(cwd, root)]
+        }
+    };
+    let options = &addons.options;
+    Ok(SkillPlaces {
+        custom: Vec::new(),
+        projects,
+        home: Some(options.home.clone()),
+        user: user_home(options),
+    })
+}
+
+fn described(skill: &Skill, enabled: bool) -> SkillOverview {
+    SkillOverview {
+        name: skill.name.clone(),
+        description: skill.description.clone(),
+        source: skill.origin.source.as_str().to_owned(),
+        plugin_name: skill.origin.plugin.as_ref().map(|plugin| plugin.name.clone()),
+        path: skill.path.clone(),
+        enabled,
+        user_invocable: skill.user_invocable,
+        model_invocable: skill.model_invocable,
+        argument_hint: skill.argument_hint.clone(),
+        allowed_tools: skill.allowed_tools.clone(),
+    }
+}

@@ -1,0 +1,241 @@
+//! `baton plugins`: installs, updates, enables, disables and uninstalls plugins, and manages marketplaces.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use baton_runtime::Runtime;
+use serde_json::Value;
+
+use crate::args::{Cli, MarketplaceCommand, PluginsCommand};
+use crate::{setup, terminal};
+
+/// Exit code for a plugin that is not installed.
+const NO_SUCH_PLUGIN: u8 = 3;
+
+/// What all subcommands use.
+struct Plugins {
+    runtime: Arc<Runtime>,
+    cwd: PathBuf,
+}
+
+pub(crate) fn plugins(cli: &Cli, command: &PluginsCommand) -> anyhow::Result<ExitCode> {
+    let cwd = std::env::current_dir().context("cannot read the current directory")?;
+    setup::run(async {
+        let plugins = Plugins { runtime: setup::without_sessions(cli)?, cwd };
+        match command {
+            PluginsCommand::List { json } => plugins.list(*json).await,
+            PluginsCommand::Install { source, json } => plugins.install(source, *json).await,
+            PluginsCommand::Update { names, json } => plugins.update(names, *json).await,
+            PluginsCommand::Enable { names } => plugins.turn(names, true).await,
+            PluginsCommand::Disable { names } => plugins.turn(names, false).await,
+            PluginsCommand::Uninstall { names } => plugins.uninstall(names).await,
+            PluginsCommand::Marketplace(command) => plugins.marketplace(command).await,
+        }
+    })
+}
+
+/// Returns a text of a reply, or an empty one.
+fn text(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}
+
+fn list_of<'a>(reply: &'a Value, name: &str) -> &'a [Value] {
+    reply[name].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn print_json(reply: &Value) -> anyhow::Result<ExitCode> {
+    terminal::json(&serde_json::to_string_pretty(reply)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Plugins {
+    async fn installed(&self) -> anyhow::Result<Value> {
+        self.runtime.addons.plugins.list().await.map_err(anyhow::Error::msg)
+    }
+
+    /// Finds an installed plugin by its name, or by NAME@MARKETPLACE. Says so if there is none.
+    async fn is_missing(&self, name: &str) -> anyhow::Result<bool> {
+        let installed = self.installed().await?;
+        let known = list_of(&installed, "plugins");
+        let is_it = |plugin: &Value| {
+            let (own, marketplace) = (text(plugin, "name"), text(plugin, "marketplace"));
+            own == name || format!("{own}@{marketplace}") == name
+        };
+        if known.iter().any(is_it) {
+            return Ok(false);
+        }
+        let names: Vec<String> = known.iter().map(|plugin| text(plugin, "name")).collect();
+        let hint = match names.is_empty() {
+            true => "none is installed; see `baton plugins install --help`".to_owned(),
+            false => format!("installed: {}", names.join(", ")),
+        };
+        terminal::error(&format!("no plugin {name:?} ({hint})"));
+        Ok(true)
+    }
+
+    async fn list(&self, as_json: bool) -> anyhow::Result<ExitCode> {
+        let installed = self.installed().await?;
+        if as_json {
+            return print_json(&installed);
+        }
+        let rows: Vec<Vec<String>> = list_of(&installed, "plugins").iter().map(row).collect();
+        match rows.is_empty() {
+            true => terminal::note("no plugins; install one with `baton plugins install`"),
+            false => terminal::table(&["NAME", "STATE", "VERSION", "FROM"], &rows),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn install(&self, source: &str, as_json: bool) -> anyhow::Result<ExitCode> {
+        let reply =
+            self.runtime.addons.plugins.install(source, &self.cwd).await.map_err(anyhow::Error::msg)?;
+        if as_json {
+            return print_json(&reply);
+        }
+        let skills = reply["skillsInstalled"].as_u64().unwrap_or_default();
+        terminal::note(&format!("installed {}: {skills} skills", text(&reply["plugin"], "name")));
+        if let Some(warning) = reply["deprecationWarning"].as_str() {
+            terminal::note(warning);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn update(&self, names: &[String], as_json: bool) -> anyhow::Result<ExitCode> {
+        for name in names {
+            if self.is_missing(name).await? {
+                return Ok(ExitCode::from(NO_SUCH_PLUGIN));
+            }
+        }
+        let plugins = &self.runtime.addons.plugins;
+        let mut results = Vec::new();
+        if names.is_empty() {
+            let reply = plugins.update_all().await.map_err(anyhow::Error::msg)?;
+            results.extend_from_slice(list_of(&reply, "results"));
+        }
+        for name in names {
+            let mut result = match plugins.update(name).await {
+                Ok(result) => result,
+                Err(error) => serde_json::json!({ "error": error }),
+            };
+            result["success"] = result["error"].is_null().into();
+            result["name"] = name.as_str().into();
+            results.push(result);
+        }
+        let failed = results.iter().any(|result| result["success"] != true);
+        if as_json {
+            print_json(&serde_json::json!({ "results": results }))?;
+        } else {
+            results.iter().for_each(print_update);
+        }
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    async fn turn(&self, names: &[String], enabled: bool) -> anyhow::Result<ExitCode> {
+        for name in names {
+            if self.is_missing(name).await? {
+                return Ok(ExitCode::from(NO_SUCH_PLUGIN));
+            }
+        }
+        let changed = self.runtime.addons.plugins.set_enabled(names.to_vec(), enabled).await;
+        changed.map_err(anyhow::Error::msg)?;
+        let done = if enabled { "enabled" } else { "disabled" };
+        terminal::note(&format!("{done} {} for new sessions", names.join(", ")));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn uninstall(&self, names: &[String]) -> anyhow::Result<ExitCode> {
+        for name in names {
+            if self.is_missing(name).await? {
+                return Ok(ExitCode::from(NO_SUCH_PLUGIN));
+            }
+            self.runtime.addons.plugins.uninstall(name.clone(), None).await.map_err(anyhow::Error::msg)?;
+            terminal::note(&format!("uninstalled {name}"));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn marketplace(&self, command: &MarketplaceCommand) -> anyhow::Result<ExitCode> {
+        let plugins = &self.runtime.addons.plugins;
+        match command {
+            MarketplaceCommand::Add { directory, json } => {
+                let source = absolute(&self.cwd, directory);
+                let reply = plugins.add_marketplace(&source, &self.cwd).await.map_err(anyhow::Error::msg)?;
+                if *json {
+                    return print_json(&reply);
+                }
+                let name = text(&reply, "name");
+                terminal::note(&format!(
+                    "added {name}; list its plugins with `baton plugins marketplace browse {name}`"
+                ));
+                Ok(ExitCode::SUCCESS)
+            }
+            MarketplaceCommand::List { json } => {
+                let reply = plugins.marketplaces().await.map_err(anyhow::Error::msg)?;
+                if *json {
+                    return print_json(&reply);
+                }
+                let all = list_of(&reply, "marketplaces").iter();
+                let rows: Vec<_> =
+                    all.map(|known| vec![text(known, "name"), text(known, "source")]).collect();
+                terminal::table(&["NAME", "SOURCE"], &rows);
+                Ok(ExitCode::SUCCESS)
+            }
+            MarketplaceCommand::Browse { name, json } => {
+                let reply = plugins.browse(name).await.map_err(anyhow::Error::msg)?;
+                if *json {
+                    return print_json(&reply);
+                }
+                let columns = |plugin: &Value| {
+                    ["name", "version", "description"].map(|column| text(plugin, column)).to_vec()
+                };
+                let rows: Vec<_> = list_of(&reply, "plugins").iter().map(columns).collect();
+                terminal::table(&["NAME", "VERSION", "DESCRIPTION"], &rows);
+                Ok(ExitCode::SUCCESS)
+            }
+            MarketplaceCommand::Remove { name, force } => {
+                let removed = plugins.remove_marketplace(name.clone(), *force).await;
+                let removed = removed.map_err(anyhow::Error::msg)?;
+                if removed["removed"] == true {
+                    terminal::note(&format!("removed {name}"));
+                    return Ok(ExitCode::SUCCESS);
+                }
+                let all = list_of(&removed, "dependentPlugins").iter().filter_map(Value::as_str);
+                let names: Vec<&str> = all.collect();
+                terminal::error(&format!(
+                    "plugins of {name} are installed: {}; uninstall them, or use --force",
+                    names.join(", ")
+                ));
+                Ok(ExitCode::FAILURE)
+            }
+        }
+    }
+}
+
+/// Returns a directory as the plugins' own parser takes it: `owner/name` would be a repository.
+fn absolute(cwd: &Path, directory: &Path) -> String {
+    cwd.join(directory).display().to_string()
+}
+
+fn row(plugin: &Value) -> Vec<String> {
+    let from = match text(plugin, "marketplace") {
+        marketplace if marketplace.is_empty() => text(plugin, "installedFrom"),
+        marketplace => marketplace,
+    };
+    let state = if plugin["enabled"] == true { "enabled" } else { "disabled" };
+    vec![text(plugin, "name"), state.to_owned(), text(plugin, "version"), from]
+}
+
+fn print_update(result: &Value) {
+    let name = text(result, "name");
+    match result["error"].as_str() {
+        Some(error) => terminal::error(&format!("{name}: {error}")),
+        None => match (result["previousVersion"].as_str(), result["newVersion"].as_str()) {
+            (Some(before), Some(after)) if before != after => {
+                terminal::note(&format!("updated {name}: {before} → {after}"));
+            }
+            _ => terminal::note(&format!("read {name} again")),
+        },
+    }
+}

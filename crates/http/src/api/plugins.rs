@@ -1,0 +1,193 @@
+//! Plugins of the user, and the marketplaces that they come from.
+
+use std::path::Path;
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::extract::{JsonBody, PathParams, QueryParams};
+use super::types::{
+    MarketplaceList, MarketplaceView, NewMarketplace, NewPlugin, OfferedPluginList, PluginList, PluginView,
+    RemoveMarketplaceQuery,
+};
+use crate::Shared;
+use crate::error::{ApiError, ErrorBody};
+
+fn read<T: DeserializeOwned>(reply: Value) -> Result<T, ApiError> {
+    serde_json::from_value(reply).map_err(|error| ApiError::internal(error.to_string()))
+}
+
+async fn installed(door: &Shared) -> Result<Vec<PluginView>, ApiError> {
+    let listed: PluginList = read(door.runtime.addons.plugins.list().await.map_err(ApiError::internal)?)?;
+    Ok(listed.plugins)
+}
+
+async fn find(door: &Shared, name: &str) -> Result<PluginView, ApiError> {
+    let is_it = |plugin: &PluginView| {
+        plugin.name == name || format!("{}@{}", plugin.name, plugin.marketplace) == name
+    };
+    let found = installed(door).await?.into_iter().find(is_it);
+    found.ok_or_else(|| ApiError::not_found(format!("no such plugin: {name}")))
+}
+
+async fn find_marketplace(door: &Shared, name: &str) -> Result<MarketplaceView, ApiError> {
+    let known: MarketplaceList =
+        read(door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?)?;
+    let found = known.marketplaces.into_iter().find(|known| known.name == name);
+    found.ok_or_else(|| ApiError::not_found(format!("no such marketplace: {name}")))
+}
+
+fn unusable(why: String) -> ApiError {
+    ApiError::unprocessable("unusable", why)
+}
+
+/// List the installed plugins.
+#[utoipa::path(get, path = "/api/plugins", operation_id = "listPlugins", tag = "plugins",
+    responses((status = 200, description = "Plugins", body = PluginList)))]
+pub(super) async fn list(State(door): State<Shared>) -> Result<Json<PluginList>, ApiError> {
+    Ok(Json(PluginList { plugins: installed(&door).await? }))
+}
+
+/// Install a plugin of a marketplace, or a copy of a directory.
+#[utoipa::path(post, path = "/api/plugins", operation_id = "installPlugin", tag = "plugins", request_body = NewPlugin,
+    responses((status = 201, description = "Installed", body = PluginView),
+        (status = 400, description = "Malformed request body", body = ErrorBody),
+        (status = 415, description = "Request body is not JSON", body = ErrorBody),
+        (status = 422, description = "There is no such plugin, or it cannot be used", body = ErrorBody)))]
+pub(super) async fn install(
+    State(door): State<Shared>,
+    JsonBody(new): JsonBody<NewPlugin>,
+) -> Result<(StatusCode, Json<PluginView>), ApiError> {
+    let mut reply =
+        door.runtime.addons.plugins.install(&new.source, Path::new("/")).await.map_err(unusable)?;
+    Ok((StatusCode::CREATED, Json(read(reply["plugin"].take())?)))
+}
+
+/// Uninstall a plugin.
+#[utoipa::path(delete, path = "/api/plugins/{plugin}", operation_id = "uninstallPlugin", tag = "plugins",
+    params(("plugin" = String, Path, description = "Name of the plugin, or NAME@MARKETPLACE")),
+    responses((status = 204, description = "Uninstalled"),
+        (status = 404, description = "No such plugin", body = ErrorBody)))]
+pub(super) async fn uninstall(
+    State(door): State<Shared>,
+    PathParams(plugin): PathParams<String>,
+) -> Result<StatusCode, ApiError> {
+    find(&door, &plugin).await?;
+    door.runtime.addons.plugins.uninstall(plugin, None).await.map_err(ApiError::not_found)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Read a plugin again from where it was installed.
+#[utoipa::path(post, path = "/api/plugins/{plugin}/update", operation_id = "updatePlugin", tag = "plugins",
+    params(("plugin" = String, Path, description = "Name of the plugin, or NAME@MARKETPLACE")),
+    responses((status = 200, description = "Updated", body = PluginView),
+        (status = 404, description = "No such plugin", body = ErrorBody),
+        (status = 422, description = "It cannot be read any more", body = ErrorBody)))]
+pub(super) async fn update(
+    State(door): State<Shared>,
+    PathParams(plugin): PathParams<String>,
+) -> Result<Json<PluginView>, ApiError> {
+    find(&door, &plugin).await?;
+    door.runtime.addons.plugins.update(&plugin).await.map_err(unusable)?;
+    find(&door, &plugin).await.map(Json)
+}
+
+/// Use a plugin in new sessions again.
+#[utoipa::path(post, path = "/api/plugins/{plugin}/enable", operation_id = "enablePlugin", tag = "plugins",
+    params(("plugin" = String, Path, description = "Name of the plugin, or NAME@MARKETPLACE")),
+    responses((status = 200, description = "Enabled", body = PluginView),
+        (status = 404, description = "No such plugin", body = ErrorBody)))]
+pub(super) async fn enable(
+    State(door): State<Shared>,
+    PathParams(plugin): PathParams<String>,
+) -> Result<Json<PluginView>, ApiError> {
+    turn(&door, plugin, true).await
+}
+
+/// Stop using a plugin in new sessions.
+#[utoipa::path(post, path = "/api/plugins/{plugin}/disable", operation_id = "disablePlugin", tag = "plugins",
+    params(("plugin" = String, Path, description = "Name of the plugin, or NAME@MARKETPLACE")),
+    responses((status = 200, description = "Disabled", body = PluginView),
+        (status = 404, description = "No such plugin", body = ErrorBody)))]
+pub(super) async fn disable(
+    State(door): State<Shared>,
+    PathParams(plugin): PathParams<String>,
+) -> Result<Json<PluginView>, ApiError> {
+    turn(&door, plugin, false).await
+}
+
+async fn turn(door: &Shared, plugin: String, enabled: bool) -> Result<Json<PluginView>, ApiError> {
+    find(door, &plugin).await?;
+    door.runtime
+        .addons
+        .plugins
+        .set_enabled(vec![plugin.clone()], enabled)
+        .await
+        .map_err(ApiError::internal)?;
+    find(door, &plugin).await.map(Json)
+}
+
+/// List the marketplaces.
+#[utoipa::path(get, path = "/api/marketplaces", operation_id = "listMarketplaces", tag = "plugins",
+    responses((status = 200, description = "Marketplaces", body = MarketplaceList)))]
+pub(super) async fn marketplaces(State(door): State<Shared>) -> Result<Json<MarketplaceList>, ApiError> {
+    Ok(Json(read(door.runtime.addons.plugins.marketplaces().await.map_err(ApiError::internal)?)?))
+}
+
+/// Add a marketplace in a directory of the server's machine.
+#[utoipa::path(post, path = "/api/marketplaces", operation_id = "addMarketplace", tag = "plugins",
+    request_body = NewMarketplace,
+    responses((status = 201, description = "Added", body = MarketplaceView),
+        (status = 400, description = "Malformed request body", body = ErrorBody),
+        (status = 415, description = "Request body is not JSON", body = ErrorBody),
+        (status = 422, description = "It cannot be used, or one of its name is known", body = ErrorBody)))]
+pub(super) async fn add_marketplace(
+    State(door): State<Shared>,
+    JsonBody(new): JsonBody<NewMarketplace>,
+) -> Result<(StatusCode, Json<MarketplaceView>), ApiError> {
+    let added =
+        door.runtime.addons.plugins.add_marketplace(&new.source, Path::new("/")).await.map_err(unusable)?;
+    let name = added["name"].as_str().unwrap_or_default();
+    Ok((StatusCode::CREATED, Json(find_marketplace(&door, name).await?)))
+}
+
+/// Remove a marketplace.
+#[utoipa::path(delete, path = "/api/marketplaces/{marketplace}", operation_id = "removeMarketplace", tag = "plugins",
+    params(("marketplace" = String, Path, description = "Name of the marketplace"), RemoveMarketplaceQuery),
+    responses((status = 204, description = "Removed"),
+        (status = 400, description = "Malformed query", body = ErrorBody),
+        (status = 404, description = "No such marketplace", body = ErrorBody),
+        (status = 409, description = "Its plugins are installed, or it is the default one", body = ErrorBody)))]
+pub(super) async fn remove_marketplace(
+    State(door): State<Shared>,
+    PathParams(name): PathParams<String>,
+    QueryParams(query): QueryParams<RemoveMarketplaceQuery>,
+) -> Result<StatusCode, ApiError> {
+    find_marketplace(&door, &name).await?;
+    let removed = door.runtime.addons.plugins.remove_marketplace(name.clone(), query.force).await;
+    let removed = removed.map_err(|why| ApiError::conflict("default", why))?;
+    match removed["removed"] == true {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => {
+            let why = format!("plugins of {name} are installed; uninstall them, or use force");
+            Err(ApiError::conflict("in_use", why))
+        }
+    }
+}
+
+/// List the plugins of a marketplace.
+#[utoipa::path(get, path = "/api/marketplaces/{marketplace}/plugins", operation_id = "browseMarketplace", tag = "plugins",
+    params(("marketplace" = String, Path, description = "Name of the marketplace")),
+    responses((status = 200, description = "Plugins", body = OfferedPluginList),
+        (status = 404, description = "No such marketplace", body = ErrorBody),
+        (status = 422, description = "It cannot be read", body = ErrorBody)))]
+pub(super) async fn browse(
+    State(door): State<Shared>,
+    PathParams(name): PathParams<String>,
+) -> Result<Json<OfferedPluginList>, ApiError> {
+    find_marketplace(&door, &name).await?;
+    Ok(Json(read(door.runtime.addons.plugins.browse(&name).await.map_err(unusable)?)?))
+}

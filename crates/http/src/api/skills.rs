@@ -1,0 +1,187 @@
+//! Skills: those of a session, and those that sessions in a directory use.
+
+use std::path::Path;
+
+use axum::Json;
+use axum::extract::State;
+use baton_runtime::session::Handle;
+use baton_runtime::session::ask::Skills;
+use baton_runtime::skills::overview;
+use baton_runtime::skills::{SkillsRequest, set_skill_disabled};
+use http::StatusCode;
+use serde_json::Value;
+
+use super::extract::{PathParams, QueryParams, session_id};
+use super::sessions::open;
+use super::types::{SkillList, SkillView, SkillsQuery};
+use crate::Shared;
+use crate::error::{ApiError, ErrorBody};
+
+async fn ask(handle: &Handle, request: SkillsRequest) -> Result<Value, ApiError> {
+    Ok(handle.ask(Skills { request: Box::new(request) }).await?)
+}
+
+async fn listed(handle: &Handle) -> Result<SkillList, ApiError> {
+    let listed = ask(handle, SkillsRequest::List).await?;
+    serde_json::from_value(listed).map_err(|error| ApiError::internal(error.to_string()))
+}
+
+/// Refuses a skill that a session does not have.
+async fn check(handle: &Handle, skill: &str) -> Result<(), ApiError> {
+    let known = listed(handle).await?.skills.into_iter().any(|known| known.name == skill);
+    if known { Ok(()) } else { Err(no_such_skill(skill)) }
+}
+
+fn no_such_skill(skill: &str) -> ApiError {
+    ApiError::not_found(format!("no such skill: {skill}"))
+}
+
+/// List the skills of a session.
+#[utoipa::path(get, path = "/api/sessions/{id}/skills", operation_id = "listSessionSkills", tag = "skills",
+    params(("id" = String, Path, description = "Session id")),
+    responses((status = 200, description = "Skills, and those that cannot be used", body = SkillList),
+        (status = 404, description = "No such session", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn list(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<SkillList>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    Ok(Json(listed(&handle).await?))
+}
+
+/// Look for the skills of a session again.
+#[utoipa::path(post, path = "/api/sessions/{id}/skills", operation_id = "reloadSessionSkills", tag = "skills",
+    params(("id" = String, Path, description = "Session id")),
+    responses((status = 200, description = "Skills, and those that cannot be used", body = SkillList),
+        (status = 404, description = "No such session", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn reload(
+    State(door): State<Shared>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<SkillList>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    ask(&handle, SkillsRequest::Reload).await?;
+    Ok(Json(listed(&handle).await?))
+}
+
+/// Show a skill of a session, with its text.
+#[utoipa::path(get, path = "/api/sessions/{id}/skills/{skill}", operation_id = "showSessionSkill", tag = "skills",
+    params(("id" = String, Path, description = "Session id"), ("skill" = String, Path, description = "Name of the skill")),
+    responses((status = 200, description = "The skill", body = SkillView),
+        (status = 404, description = "No such session or skill", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn show(
+    State(door): State<Shared>,
+    PathParams((id, skill)): PathParams<(String, String)>,
+) -> Result<Json<SkillView>, ApiError> {
+    let handle = open(&door, &session_id(&id)?).await?;
+    check(&handle, &skill).await?;
+    let shown = ask(&handle, SkillsRequest::Show { name: skill }).await?;
+    let view = serde_json::from_value(shown).map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok(Json(view))
+}
+
+/// Use a skill in a session again.
+#[utoipa::path(post, path = "/api/sessions/{id}/skills/{skill}/enable", operation_id = "enableSessionSkill", tag = "skills",
+    params(("id" = String, Path, description = "Session id"), ("skill" = String, Path, description = "Name of the skill")),
+    responses((status = 204, description = "Enabled"),
+        (status = 404, description = "No such session or skill", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn enable(
+    State(door): State<Shared>,
+    PathParams((id, skill)): PathParams<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    change(&door, &id, &skill, SkillsRequest::Enable { name: skill.clone() }).await
+}
+
+/// Stop using a skill in a session.
+#[utoipa::path(post, path = "/api/sessions/{id}/skills/{skill}/disable", operation_id = "disableSessionSkill", tag = "skills",
+    params(("id" = String, Path, description = "Session id"), ("skill" = String, Path, description = "Name of the skill")),
+    responses((status = 204, description = "Disabled"),
+        (status = 404, description = "No such session or skill", body = ErrorBody),
+        (status = 409, description = "A different server holds the session", body = ErrorBody)))]
+pub(super) async fn disable(
+    State(door): State<Shared>,
+    PathParams((id, skill)): PathParams<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    change(&door, &id, &skill, SkillsRequest::Disable { name: skill.clone() }).await
+}
+
+async fn change(
+    door: &Shared,
+    id: &str,
+    skill: &str,
+    request: SkillsRequest,
+) -> Result<StatusCode, ApiError> {
+    let handle = open(door, &session_id(id)?).await?;
+    check(&handle, skill).await?;
+    ask(&handle, request).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn directory(query: &SkillsQuery) -> Result<Option<&Path>, ApiError> {
+    let cwd = query.cwd.as_deref().map(Path::new);
+    match cwd.is_some_and(|cwd| !cwd.is_absolute()) {
+        true => Err(ApiError::bad_request("cwd must be an absolute path")),
+        false => Ok(cwd),
+    }
+}
+
+/// List the skills that sessions in a directory use.
+#[utoipa::path(get, path = "/api/skills", operation_id = "listSkills", tag = "skills", params(SkillsQuery),
+    responses((status = 200, description = "Skills, and those that cannot be used", body = SkillList),
+        (status = 400, description = "Malformed query", body = ErrorBody)))]
+pub(super) async fn catalogue(
+    State(door): State<Shared>,
+    QueryParams(query): QueryParams<SkillsQuery>,
+) -> Result<Json<SkillList>, ApiError> {
+    let found =
+        overview::overview(&door.runtime.addons, directory(&query)?).await.map_err(ApiError::internal)?;
+    let skills = found.skills.into_iter().map(SkillView::from).collect();
+    Ok(Json(SkillList { skills, problems: found.problems }))
+}
+
+/// Show a skill that sessions in a directory use, with its text.
+#[utoipa::path(get, path = "/api/skills/{skill}", operation_id = "showSkill", tag = "skills",
+    params(("skill" = String, Path, description = "Name of the skill"), SkillsQuery),
+    responses((status = 200, description = "The skill", body = SkillView),
+        (status = 400, description = "Malformed query", body = ErrorBody),
+        (status = 404, description = "No such skill", body = ErrorBody)))]
+pub(super) async fn read(
+    State(door): State<Shared>,
+    PathParams(skill): PathParams<String>,
+    QueryParams(query): QueryParams<SkillsQuery>,
+) -> Result<Json<SkillView>, ApiError> {
+    let found =
+        overview::read(&door.runtime.addons, directory(&query)?, &skill).await.map_err(ApiError::internal)?;
+    let (overview, text) = found.ok_or_else(|| no_such_skill(&skill))?;
+    Ok(Json(SkillView { content: Some(text), ..overview.into() }))
+}
+
+/// Use a skill in new sessions again.
+#[utoipa::path(post, path = "/api/skills/{skill}/enable", operation_id = "enableSkill", tag = "skills",
+    params(("skill" = String, Path, description = "Name of the skill")),
+    responses((status = 204, description = "Enabled")))]
+pub(super) async fn enable_for_all(
+    State(door): State<Shared>,
+    PathParams(skill): PathParams<String>,
+) -> Result<StatusCode, ApiError> {
+    turn(&door, skill, true).await
+}
+
+/// Use a skill in no new session. The skill may be one of a project that the server does not know yet.
+#[utoipa::path(post, path = "/api/skills/{skill}/disable", operation_id = "disableSkill", tag = "skills",
+    params(("skill" = String, Path, description = "Name of the skill")),
+    responses((status = 204, description = "Disabled")))]
+pub(super) async fn disable_for_all(
+    State(door): State<Shared>,
+    PathParams(skill): PathParams<String>,
+) -> Result<StatusCode, ApiError> {
+    turn(&door, skill, false).await
+}
+
+async fn turn(door: &Shared, skill: String, enabled: bool) -> Result<StatusCode, ApiError> {
+    set_skill_disabled(&door.runtime.addons, skill, !enabled).await.map_err(ApiError::internal)?;
+    Ok(StatusCode::NO_CONTENT)
+}
