@@ -12,6 +12,7 @@
 mod append;
 mod connect;
 mod error;
+mod files;
 mod location;
 mod members;
 mod read;
@@ -80,6 +81,10 @@ impl Store for PostgresStore {
     }
 
     fn members(&self) -> Option<&dyn baton_store::members::Members> {
+        Some(self)
+    }
+
+    fn shared_files(&self) -> Option<&dyn baton_store::shared_files::SharedFiles> {
         Some(self)
     }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_protocol::{SessionId, Timestamp};
 use bytes::Bytes;
 
+use crate::shared_files::{FileChange, SharedFile, SharedFiles};
 use crate::{
     Append, Document, Epoch, Holder, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span,
     Store, StoreError, Summary, Take,
@@ -33,6 +34,7 @@ struct Session {
     holder: Option<Holder>,
     snapshot: Option<(Seq, Bytes)>,
     records: Vec<Record>,
+    files: BTreeMap<String, (SharedFile, Bytes)>,
 }
 
 impl Session {
@@ -95,6 +97,7 @@ impl Sessions {
             holder: Some(Holder { owner: new.owner, epoch, busy: new.busy }),
             snapshot: None,
             records: Vec::new(),
+            files: BTreeMap::new(),
         };
         session.push(new.records);
         self.by_id.insert(new.session.clone(), session);
@@ -171,7 +174,52 @@ impl MemoryStore {
     }
 }
 
+impl SharedFiles for MemoryStore {
+    fn list_files(&self, session: &SessionId) -> Reply<'_, Vec<SharedFile>> {
+        let session = session.clone();
+        Box::pin(async move {
+            let sessions = self.sessions();
+            let files = sessions.by_id.get(&session).map(|found| found.files.values());
+            Ok(files.into_iter().flatten().map(|(file, _)| file.clone()).collect())
+        })
+    }
+
+    fn read_file(&self, session: &SessionId, path: &str) -> Reply<'_, Option<Bytes>> {
+        let (session, path) = (session.clone(), path.to_owned());
+        Box::pin(async move {
+            let sessions = self.sessions();
+            let file = sessions.by_id.get(&session).and_then(|found| found.files.get(&path));
+            Ok(file.map(|(_, body)| body.clone()))
+        })
+    }
+
+    fn change_files(&self, lease: &Lease, changes: Vec<FileChange>) -> Reply<'_, ()> {
+        let lease = lease.clone();
+        Box::pin(async move {
+            let mut sessions = self.sessions();
+            let is_ours = |holder: &Holder| holder.epoch == lease.epoch;
+            let found = sessions.by_id.get_mut(&lease.session);
+            let Some(found) = found.filter(|found| found.holder.as_ref().is_some_and(is_ours)) else {
+                return Err(StoreError::Fenced(lease.session));
+            };
+            for change in changes {
+                match change {
+                    FileChange::Put { file, body } => {
+                        drop(found.files.insert(file.path.clone(), (file, body)));
+                    }
+                    FileChange::Delete { path } => drop(found.files.remove(&path)),
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
 impl Store for MemoryStore {
+    fn shared_files(&self) -> Option<&dyn SharedFiles> {
+        Some(self)
+    }
+
     fn create(&self, new: NewSession) -> Reply<'_, Lease> {
         Box::pin(async move { self.sessions().create(new) })
     }

@@ -6,6 +6,7 @@
 pub(crate) mod actor;
 pub mod ask;
 mod failure;
+pub mod file_requests;
 mod handle;
 mod hub;
 mod message;

@@ -11,6 +11,7 @@
 mod appending;
 mod creating;
 mod documents;
+mod files;
 mod leasing;
 mod listing;
 mod opening;
@@ -85,6 +86,9 @@ pub async fn run_all(make: impl AsyncFn() -> Stores) {
         listing::id_of_a_deleted_session_can_be_reused,
         documents::document_is_read_as_written,
         documents::one_of_many_concurrent_writers_wins,
+        files::files_are_read_as_written,
+        files::takeover_fences_changes_of_files,
+        files::files_are_deleted_with_their_session,
     );
 }
 

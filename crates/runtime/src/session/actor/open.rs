@@ -32,7 +32,7 @@ use crate::session::remote::{FromOwner, Link, edge};
 use crate::session::settings::Settings;
 use crate::session::stored_settings;
 use crate::skills::SessionSkills;
-use crate::work::SessionTools;
+use crate::work::{FileShare, SessionTools};
 
 /// How long a session is looked for on behalf of a client that has just come.
 const SEARCH: Duration = Duration::from_secs(10);
@@ -94,6 +94,14 @@ pub(crate) struct Loading {
     pub(crate) mailbox: Mailbox,
 }
 
+/// A session as it was acquired or created.
+struct Held {
+    lease: Lease,
+    head: Seq,
+    meta: Metadata,
+    share: FileShare,
+}
+
 /// A session that was just created: the first outputs, to act on, and the reply to its creator.
 struct Created {
     client: ClientId,
@@ -141,7 +149,10 @@ impl Loading {
                 self.runtime.crash_point(CrashPoint::AfterCreate);
                 remember_provider(&self.runtime, &self.id, &settings);
                 let head = Seq(session.durable.seq);
-                let actor = self.into_actor(session, settings, lease, head, meta, Conversation::new());
+                let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
+                let share = FileShare::new(&self.runtime.store, &lease, &files);
+                let held = Held { lease, head, meta, share };
+                let actor = self.into_actor(session, settings, held, Conversation::new());
                 let client = joining.client;
                 let mut attached = Attached::new();
                 if actor.runtime.cluster.is_some() {
@@ -206,8 +217,20 @@ impl Loading {
         {
             (settings.provider, settings.provider_lost) = (Some(provider), false);
         }
-        let (lease, head) = (opened.lease, opened.head);
-        let mut actor = self.into_actor(session, settings, lease, head, meta, Conversation::default());
+        let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
+        let share = match FileShare::fetch(&self.runtime.store, &opened.lease, &files).await {
+            Ok(share) => share,
+            Err(error) if !attached.is_empty() => {
+                tracing::warn!(%error, "cannot fetch the files of the session; trying again");
+                return Some(Survivors { loading: self, attached });
+            }
+            Err(error) => {
+                self.fail(error);
+                return None;
+            }
+        };
+        let held = Held { lease: opened.lease, head: opened.head, meta, share };
+        let mut actor = self.into_actor(session, settings, held, Conversation::default());
         actor.last_snapshot = snapshot;
         actor.repairs = repairs;
         actor.mirror.catch_up(actor.head);
@@ -392,11 +415,10 @@ impl Loading {
         self,
         mut session: Session,
         settings: Settings,
-        lease: Lease,
-        head: Seq,
-        meta: Metadata,
+        held: Held,
         conversation: Conversation,
     ) -> Actor {
+        let Held { lease, head, meta, share } = held;
         let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
         session.live.allow_all = self.runtime.options.allow_all;
         session.live.home = Some(self.runtime.options.home.as_path().into());
@@ -405,7 +427,7 @@ impl Loading {
         let skills = SessionSkills::new(&self.runtime, &self.hub, self.id.clone());
         Actor {
             engine: Arc::default(),
-            tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, mcp, skills, files.clone())),
+            tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, mcp, skills, files.clone(), share)),
             mirror: self.runtime.mirrors.of(&self.id, &files),
             runtime: self.runtime,
             session,
