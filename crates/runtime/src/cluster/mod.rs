@@ -6,6 +6,7 @@
 //!
 //! Exists only for stores that know their servers ([`baton_store::Store::members`]).
 
+mod drain;
 mod takeover;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use baton_store::members::{BEAT, Member, Members, NewMember};
 use baton_store::pulse::Pulse;
 use baton_store::{Owner, StoreError};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::Runtime;
 use crate::owner;
@@ -70,14 +72,16 @@ pub struct Cluster {
     pulse: Mutex<Option<Pulse>>,
     entry: OnceLock<Entry>,
     draining: AtomicBool,
+    /// Cancelled when an operator has asked this server to drain.
+    drain_requested: CancellationToken,
     /// Number of this server; zero before it has entered.
     number: AtomicU64,
 }
 
 impl Default for Cluster {
     fn default() -> Self {
-        let (pulse, entry, draining, number) = Default::default();
-        Self { start: Instant::now(), pulse, entry, draining, number }
+        let (pulse, entry, draining, drain_requested, number) = Default::default();
+        Self { start: Instant::now(), pulse, entry, draining, drain_requested, number }
     }
 }
 
@@ -193,12 +197,15 @@ impl Runtime {
             }
             let sent = cluster.now();
             match timeout(BEAT, members.beat(&self.owner.server, cluster.is_draining())).await {
-                Ok(Ok(true)) => {
+                Ok(Ok(Some(drains))) => {
+                    if drains {
+                        cluster.drain_requested.cancel();
+                    }
                     if let Some(pulse) = &mut *cluster.lock() {
                         pulse.acknowledged(sent, cluster.start.elapsed());
                     }
                 }
-                Ok(Ok(false)) => self.enter_again(cluster, members).await,
+                Ok(Ok(None)) => self.enter_again(cluster, members).await,
                 Ok(Err(error)) => tracing::warn!(%error, "heartbeat failed"),
                 Err(_) => tracing::warn!("heartbeat was not acknowledged within {BEAT:?}"),
             }

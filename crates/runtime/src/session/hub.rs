@@ -209,6 +209,11 @@ impl Hub {
         state.ports.insert(client, port);
     }
 
+    /// Whether the actor of the session is in this server.
+    pub(crate) fn is_here(&self) -> bool {
+        *self.residence.borrow() == Residence::Here
+    }
+
     /// Subscribes to where the actor of the session is.
     pub(crate) fn residence(&self) -> watch::Receiver<Residence> {
         self.residence.subscribe()

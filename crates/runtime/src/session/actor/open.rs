@@ -212,6 +212,8 @@ impl Loading {
         self.hub.start_after(session.durable.last_public, opened.head);
         let snapshot = opened.snapshot.as_ref().map_or(0, |(seq, _)| seq.0);
         let mut settings = stored_settings::settings_of(&meta);
+        // The turn of a dead server must not go to another provider than the one that its client brought.
+        settings.provider_lost |= self.runtime.cluster.is_some() && meta.own_provider && session.is_busy();
         if settings.provider_lost
             && let Some(provider) = self.runtime.provider_cache.get(&self.id)
         {
