@@ -6,6 +6,7 @@
 //!
 //! Exists only for stores that know their servers ([`baton_store::Store::members`]).
 
+mod counters;
 mod drain;
 mod takeover;
 
@@ -20,6 +21,9 @@ use baton_store::pulse::Pulse;
 use baton_store::{Owner, StoreError};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
+
+pub use self::counters::ClusterSnapshot;
+use self::counters::Counters;
 
 use crate::Runtime;
 use crate::owner;
@@ -71,6 +75,7 @@ pub struct Cluster {
     start: Instant,
     pulse: Mutex<Option<Pulse>>,
     entry: OnceLock<Entry>,
+    pub(crate) counters: Counters,
     draining: AtomicBool,
     /// Cancelled when an operator has asked this server to drain.
     drain_requested: CancellationToken,
@@ -80,8 +85,8 @@ pub struct Cluster {
 
 impl Default for Cluster {
     fn default() -> Self {
-        let (pulse, entry, draining, drain_requested, number) = Default::default();
-        Self { start: Instant::now(), pulse, entry, draining, drain_requested, number }
+        let (pulse, entry, counters, draining, drain_requested, number) = Default::default();
+        Self { start: Instant::now(), pulse, entry, counters, draining, drain_requested, number }
     }
 }
 
@@ -206,8 +211,14 @@ impl Runtime {
                     }
                 }
                 Ok(Ok(None)) => self.enter_again(cluster, members).await,
-                Ok(Err(error)) => tracing::warn!(%error, "heartbeat failed"),
-                Err(_) => tracing::warn!("heartbeat was not acknowledged within {BEAT:?}"),
+                Ok(Err(error)) => {
+                    cluster.counters.missed_heartbeat();
+                    tracing::warn!(%error, "heartbeat failed");
+                }
+                Err(_) => {
+                    cluster.counters.missed_heartbeat();
+                    tracing::warn!("heartbeat was not acknowledged within {BEAT:?}");
+                }
             }
         }
         drop(timeout(BEAT, members.leave(&self.owner.server)).await);

@@ -214,6 +214,11 @@ impl Hub {
         *self.residence.borrow() == Residence::Here
     }
 
+    /// Whether the actor of the session is in another server.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        *self.residence.borrow() == Residence::Elsewhere
+    }
+
     /// Subscribes to where the actor of the session is.
     pub(crate) fn residence(&self) -> watch::Receiver<Residence> {
         self.residence.subscribe()
