@@ -13,7 +13,7 @@ use super::WorkScope;
 /// Pause between two looks at the settings of the session.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Time for edges to attach their clients again before clients are warned.
+/// Number of looks before clients are warned: edges attach theirs again within a second or two.
 const PATIENCE: u32 = 8;
 
 /// Waits until the session has its provider, and uses the settings that have it. Returns at once in a server that shares its
