@@ -168,7 +168,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn concurrent_edits_of_a_document_are_all_applied() {
-        let store: Arc<dyn Store> = Arc::new(baton_store::MemoryStore::default());
+        let store: Arc<dyn Store> = Arc::new(baton_store::memory::MemoryStore::default());
         let add = |n: u32| {
             let file = JsonFile::shared(&store, "numbers");
             async move { file.edit(move |numbers: &mut Numbers| numbers.insert(n.to_string(), n)).await.unwrap() }

@@ -268,7 +268,8 @@ mod tests {
     use std::fs;
 
     use baton_protocol::Timestamp;
-    use baton_store::{MemoryStore, NewSession, Owner, Store};
+    use baton_store::memory::MemoryStore;
+    use baton_store::{NewSession, Owner, Store};
 
     use super::*;
 
