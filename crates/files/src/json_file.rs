@@ -50,7 +50,7 @@ impl JsonFile {
         T: DeserializeOwned + Default + Send + 'static,
     {
         match &self.place {
-            Place::File(path) => blocking(path, |path| read(path)).await,
+            Place::File(path) => on_file(path, |path| read(path)).await,
             Place::Document(store, name) => Ok(read_document(&**store, name).await?.1),
         }
     }
@@ -65,13 +65,14 @@ impl JsonFile {
         R: Send + 'static,
     {
         match &self.place {
-            Place::File(path) => blocking(path, |path| edit(path, change)).await,
+            Place::File(path) => on_file(path, |path| edit(path, change)).await,
             Place::Document(store, name) => edit_document(&**store, name, change).await,
         }
     }
 }
 
-async fn blocking<R: Send + 'static>(
+/// Reads or writes a file on the blocking pool, and names it if that fails.
+pub(crate) async fn on_file<R: Send + 'static>(
     path: &Path,
     work: impl FnOnce(&Path) -> io::Result<R> + Send + 'static,
 ) -> Result<R, String> {
