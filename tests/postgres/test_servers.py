@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
+from copilot.generated.rpc import PlanUpdateRequest, WorkspacesReadFileRequest
 from servers import Server, Stream, World, report, soon, sql
 from support import call
 
@@ -147,6 +150,85 @@ async def session_of_another_place_is_relayed_and_not_moved(world: World) -> Non
     listed = json.loads(world.baton("servers", "--json"))
     assert sorted(server["state"] for server in listed) == ["alive", "dead"], listed
     assert sql(world.url, "SELECT place FROM baton_sessions") == ["here"]
+
+
+@test
+async def files_move_with_their_session(world: World) -> None:
+    one, two, three = world.server(), world.server(), world.server()
+    a = await world.create(one, "files")
+    b = await world.resume(two, "files")
+    # Written through an edge, and by a command in the directory of the owner.
+    await b.session.rpc.plan.update(PlanUpdateRequest(content="1. move"))
+    directory = one.home / "session-state" / "files"
+    assert (directory / "plan.md").read_text() == "1. move"
+    permit = lambda *_: world.sdk.decision("approve")  # noqa: E731
+    c = await world.resume(one, "files", on_permission_request=permit)
+    command = f"mkdir -p {directory}/files && echo kept > {directory}/files/note.txt"
+    await c.send(call("bash", command=command, description="x"))
+    await c.event("session.idle")
+    one.kill()
+    shutil.rmtree(one.home)
+    d = await world.resume(three, "files")
+    plan = await d.session.rpc.plan.read()
+    assert plan.content == "1. move", plan
+    note = await d.session.rpc.workspaces.read_file(WorkspacesReadFileRequest(path="note.txt"))
+    assert note.content == "kept\n", note
+    held = sql(world.url, "SELECT m.home FROM baton_sessions s JOIN baton_servers m ON m.id = s.server")
+    assert held in ([str(two.home)], [str(three.home)]), held
+    assert (Path(held[0]) / "session-state/files/plan.md").read_text() == "1. move"
+
+
+@test
+async def stopped_server_finishes_its_turn(world: World) -> None:
+    one, two = world.server(), world.server()
+    permit = lambda *_: world.sdk.decision("approve")  # noqa: E731
+    await world.create(one, "drained", on_permission_request=permit)
+    b = await world.resume(two, "drained")
+    gate = world.path / "gate"
+    command = world.counting_command("drained") + f"; until [ -e {gate} ]; do sleep 0.1; done; echo finished"
+    await b.send(call("bash", command=command, description="x"))
+    await soon(lambda: world.run_count("drained") == 1, "the command")
+    one.kill(signal.SIGTERM)
+    await soon(lambda: "draining" in world.baton("servers"), "the drain")
+    gate.touch()
+    await b.event("session.idle")
+    done = next(event for event in b.events if event["type"] == "tool.execution_complete")
+    assert done["data"]["success"], done
+    assert await asyncio.to_thread(one.process.wait, 20) == 0
+    # The session continues at the other server at once: its lease was released.
+    await b.ask("[[text:after]]")
+    assert json.loads(world.baton("servers", "--json"))[0]["sessions"] == 1
+
+
+@test
+async def server_drains_when_an_operator_asks(world: World) -> None:
+    one, two = world.server(), world.server()
+    await world.create(one, "asked")
+    b = await world.resume(two, "asked")
+    name = json.loads(world.baton("servers", "--json"))[0]["id"]
+    world.baton("servers", "--drain", name)
+    assert await asyncio.to_thread(one.process.wait, 20) == 0
+    await b.ask("[[text:after]]")
+    assert len(json.loads(world.baton("servers", "--json"))) == 1
+
+
+@test
+async def turn_waits_for_the_provider_of_its_client(world: World) -> None:
+    one, two = world.server(), world.server()
+    provider = {"type": "openai", "base_url": f"{world.model.url}/v1", "api_key": "key-of-the-client"}
+    a = await world.create(one, "provided", provider=provider, model="scripted")
+    b = await world.resume(two, "provided")
+    await a.send(call("bash", command=world.counting_command("provided"), description="x"))
+    requested = await b.event("permission.requested")
+    one.kill()
+    assert await asyncio.wait_for(b.answer(requested), 30)
+    # The command runs; the next call of the model lacks the key.
+    warning = await b.event("session.warning")
+    assert "provider" in warning["data"]["message"], warning
+    assert "session.idle" not in types(b), types(b)
+    c = await world.resume(two, "provided", provider=provider, model="scripted")
+    await c.event("session.idle")
+    assert sql(world.url, "SELECT count(*) FROM baton_events WHERE encode(body, 'escape') LIKE '%key-of-the-client%'") == ["0"]
 
 
 async def run(wanted: list[str]) -> int:

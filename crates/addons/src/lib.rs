@@ -22,7 +22,6 @@ use std::sync::Arc;
 use baton_files::preferences::Preferences;
 use baton_files::server_catalogue::ServerCatalogue;
 use baton_files::user_servers::UserServers;
-use baton_mcp::Declared;
 use baton_model::http::HttpClient;
 use baton_process::Ledger;
 use baton_providers::Secrets;
@@ -40,8 +39,6 @@ pub struct AddonOptions {
     pub cwd: PathBuf,
     /// Environment of the programs that are started. Must not contain secrets of the server.
     pub environment: Vec<(OsString, OsString)>,
-    /// MCP servers of the configuration file.
-    pub mcp_servers: Vec<Declared>,
     /// The server's HTTP client.
     pub network: Arc<HttpClient>,
     /// Ledger of processes.
@@ -72,11 +69,11 @@ pub struct Addons {
 impl Addons {
     /// Creates them. Opens nothing, so that start-up costs no I/O.
     #[must_use]
-    pub fn new(options: AddonOptions) -> Arc<Self> {
+    pub fn new(options: AddonOptions, catalogue: ServerCatalogue) -> Arc<Self> {
         let home = &options.home;
         Arc::new(Self {
             user_servers: UserServers::new(home),
-            catalogue: ServerCatalogue::new(home, options.mcp_servers.clone()),
+            catalogue,
             logins: Logins::new(home, options.network.clone()),
             plugins: Plugins::new(home),
             shared_servers: Arc::default(),

@@ -100,6 +100,12 @@ pub(crate) fn servers(cli: &Cli, args: &ServersArgs) -> anyhow::Result<ExitCode>
             "sessions are stored in a file; only servers that share a database (--store) know each other",
         )?;
         let all = members.list().await?;
+        if let Some(wanted) = &args.drain {
+            let found = all.iter().find(|member| [&member.owner.server, &member.address].contains(&wanted));
+            let found = found.with_context(|| format!("no server {wanted:?}; `baton servers` lists them"))?;
+            anyhow::ensure!(members.ask_to_drain(&found.owner.server).await?, "server {wanted:?} has left");
+        }
+        let all = if args.drain.is_some() { members.list().await? } else { all };
         if args.json {
             let rows: Vec<_> = all.iter().map(as_json).collect();
             terminal::json(&serde_json::to_string_pretty(&rows)?);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use baton_crush::{HttpShare, WorkspaceOptions};
@@ -29,6 +30,16 @@ pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let config = config::load(&cli.global, &args.model, None, &environment)?;
     logging::start(&config);
     logging::report(&config, serve_configured(args, &config, &environment))
+}
+
+/// Longest time that a server which was asked to drain waits for its turns.
+const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Waits until an operator has asked the server to drain, and its turns have ended. It serves its clients meanwhile.
+async fn drained(server: &Runtime) {
+    server.drain_requested().await;
+    tracing::info!("asked to drain; the server stops when its turns have ended");
+    server.drain(A_DAY).await;
 }
 
 fn serve_configured(
@@ -72,6 +83,7 @@ fn serve_configured(
         let served = tokio::select! {
             served = listeners.serve() => served,
             () = stop_signal => Ok(()),
+            () = drained(&server) => Ok(()),
         };
         match config.log_format.value {
             LogFormat::Text => terminal::note("stopping"),

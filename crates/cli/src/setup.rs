@@ -22,6 +22,8 @@ use crate::{landing, logging};
 
 /// Size limit of a client's message, which includes attachments.
 const MAX_MESSAGE: usize = 256 << 20;
+/// Time limit for turns to end before a server that shares its store stops.
+const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for running work to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for the store to close.
@@ -271,8 +273,9 @@ pub(crate) fn stop_signal() -> impl Future<Output = ()> {
     }
 }
 
-/// Stops a server and closes its store, within time limits.
+/// Stops a server and closes its store, within time limits. Where servers share the store, turns may end before.
 pub(crate) async fn stop(server: &Runtime, store: &SessionStore) {
+    server.drain(DRAIN_LIMIT).await;
     if timeout(STOP_LIMIT, server.stop()).await.is_err() {
         tracing::warn!("work did not stop within {STOP_LIMIT:?}; the next server ends its processes");
     }

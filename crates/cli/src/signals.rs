@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Time limit for a graceful stop; longer than the limits in [`setup::stop`](crate::setup::stop) together.
-const STOP_LIMIT: Duration = Duration::from_secs(20);
+const STOP_LIMIT: Duration = Duration::from_secs(30);
 
 /// Effect of the first signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use baton_agent::tools::beneath::Directory;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 const DIRECTORY: &str = "checkpoints";
 const INDEX: &str = "index.md";
@@ -18,7 +18,7 @@ const HEAD: &str = "# Checkpoints\n";
 const SLUG: usize = 40;
 
 /// A checkpoint, as listed in the index.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Number, from 1 on.
     pub number: u64,

@@ -1,26 +1,47 @@
-//! Small JSON files in Baton's home, such as the user's settings: read whole, replaced whole.
+//! Small JSON values, such as the user's settings: read whole, replaced whole. They are files in Baton's home, or documents of
+//! a store that servers share.
 //!
-//! Several servers may share the home, so an edit reads, changes and replaces the file under a file lock. An edit is
-//! durable when it returns.
+//! Several servers may edit one, so an edit reads, changes and replaces a file under a file lock, and a document only if its
+//! version has not changed. An edit is durable when it returns.
 #![allow(clippy::disallowed_methods, reason = "runs on a blocking thread")]
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use baton_private as private;
+use baton_store::{Store, StoreError};
+use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A JSON file that several servers may read and edit.
+/// A JSON value that several servers may read and edit.
 #[derive(Clone)]
 pub struct JsonFile {
-    path: PathBuf,
+    place: Place,
+}
+
+/// Where a value is.
+#[derive(Clone)]
+enum Place {
+    File(PathBuf),
+    Document(Arc<dyn Store>, String),
 }
 
 impl JsonFile {
     /// Names the file; nothing is read or created yet.
     pub fn new(home: &Path, name: &str) -> Self {
-        Self { path: home.join(name) }
+        Self { place: Place::File(home.join(name)) }
+    }
+
+    /// Names a document of a store; nothing is read or created yet.
+    pub fn shared(store: &Arc<dyn Store>, name: &str) -> Self {
+        Self { place: Place::Document(store.clone(), name.to_owned()) }
+    }
+
+    /// Whether other servers can change the value without a sign on this machine.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.place, Place::Document(..))
     }
 
     /// Reads the content; the default value if the file does not exist.
@@ -28,16 +49,25 @@ impl JsonFile {
     where
         T: DeserializeOwned + Default + Send + 'static,
     {
-        on_file(&self.path, |path| read(path)).await
+        match &self.place {
+            Place::File(path) => on_file(path, |path| read(path)).await,
+            Place::Document(store, name) => Ok(read_document(&**store, name).await?.1),
+        }
     }
 
     /// Changes the content, and returns the result of `change` once the new content is durable.
-    pub async fn edit<T, R>(&self, change: impl FnOnce(&mut T) -> R + Send + 'static) -> Result<R, String>
+    pub async fn edit<T, R>(
+        &self,
+        change: impl FnOnce(&mut T) -> R + Clone + Send + 'static,
+    ) -> Result<R, String>
     where
-        T: DeserializeOwned + Serialize + Default,
+        T: DeserializeOwned + Serialize + Default + Send,
         R: Send + 'static,
     {
-        on_file(&self.path, |path| edit(path, change)).await
+        match &self.place {
+            Place::File(path) => on_file(path, |path| edit(path, change)).await,
+            Place::Document(store, name) => edit_document(&**store, name, change).await,
+        }
     }
 }
 
@@ -46,9 +76,43 @@ pub(crate) async fn on_file<R: Send + 'static>(
     path: &Path,
     work: impl FnOnce(&Path) -> io::Result<R> + Send + 'static,
 ) -> Result<R, String> {
-    let own = path.to_owned();
-    let done = tokio::task::spawn_blocking(move || work(&own)).await.map_err(io::Error::other);
+    let owned = path.to_owned();
+    let done = tokio::task::spawn_blocking(move || work(&owned)).await.map_err(io::Error::other);
     done.flatten().map_err(|error| format!("cannot read or write {}: {error}", path.display()))
+}
+
+/// Reads a document, with its version; 0 and the default value if there is none.
+async fn read_document<T: DeserializeOwned + Default>(
+    store: &dyn Store,
+    name: &str,
+) -> Result<(u64, T), String> {
+    let failed = |error: &dyn std::fmt::Display| format!("cannot read {name} in the store: {error}");
+    match store.document(name).await.map_err(|error| failed(&error))? {
+        None => Ok((0, T::default())),
+        Some(found) => {
+            let content = serde_json::from_slice(&found.body).map_err(|error| failed(&error))?;
+            Ok((found.version, content))
+        }
+    }
+}
+
+async fn edit_document<T, R>(
+    store: &dyn Store,
+    name: &str,
+    change: impl FnOnce(&mut T) -> R + Clone,
+) -> Result<R, String>
+where
+    T: DeserializeOwned + Serialize + Default,
+{
+    loop {
+        let (version, mut content) = read_document(store, name).await?;
+        let result = change.clone()(&mut content);
+        let body = serde_json::to_vec(&content).map_err(|error| error.to_string())?;
+        let written = store.write_document(name, version, Bytes::from(body)).await;
+        if written.map_err(|error: StoreError| format!("cannot write {name} in the store: {error}"))? {
+            return Ok(result);
+        }
+    }
 }
 
 fn read<T: DeserializeOwned + Default>(path: &Path) -> io::Result<T> {
@@ -101,6 +165,19 @@ mod tests {
         let file = JsonFile::new(&dir.path().join("home"), "numbers.json");
         let numbers: Numbers = file.read().await.unwrap();
         assert_eq!((numbers.len(), numbers["sum"]), (21, 210));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn concurrent_edits_of_a_document_are_all_applied() {
+        let store: Arc<dyn Store> = Arc::new(baton_store::memory::MemoryStore::default());
+        let add = |n: u32| {
+            let file = JsonFile::shared(&store, "numbers");
+            async move { file.edit(move |numbers: &mut Numbers| numbers.insert(n.to_string(), n)).await.unwrap() }
+        };
+        futures_util::future::join_all((1..=20).map(add)).await;
+        let numbers: Numbers = JsonFile::shared(&store, "numbers").read().await.unwrap();
+        assert_eq!(numbers.len(), 20);
+        assert!(JsonFile::shared(&store, "other").read::<Numbers>().await.unwrap().is_empty());
     }
 
     #[tokio::test]

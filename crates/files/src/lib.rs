@@ -5,6 +5,7 @@
 //! * [`workspace`]: its plan, and files that clients and the model exchange.
 //! * [`checkpoints`]: the summaries of its compactions.
 //! * [`rewind`]: snapshots of files before the session changed them, and restoring them.
+//! * [`shared`]: all of these as a copy of files that servers share.
 //! * [`mirror`]: copies of its events and metadata, for other tools.
 //!
 //! Files of the user, in Baton's home:
@@ -30,6 +31,7 @@ pub mod preferences;
 pub mod rewind;
 pub mod server_catalogue;
 mod session;
+pub mod shared;
 pub mod tokens;
 pub mod tool_digests;
 pub mod user_servers;

@@ -1,15 +1,17 @@
-//! Grants of locations and trusted folders, in `permissions.json` of Baton's home. They outlive sessions; they apply to a
+//! Grants of locations and trusted folders, in `permissions.json` of Baton's home or in a store that servers share. They outlive sessions; they apply to a
 //! session once a client selects the location for it.
 #![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use baton_agent::blocking;
 use baton_agent::tools::beneath;
 use baton_protocol::permission::Approval;
 use baton_protocol::rules::{Rule, RuleListEdit};
 use baton_protocol::{Author, Timestamp};
+use baton_store::Store;
 use serde::{Deserialize, Serialize};
 
 use crate::json_file::JsonFile;
@@ -90,6 +92,18 @@ impl Locations {
     #[must_use]
     pub fn new(home: &Path) -> Self {
         Self { file: JsonFile::new(home, "permissions.json") }
+    }
+
+    /// Names the file in a home, or the document of a store that servers share; nothing is read yet. Paths mean something at
+    /// one place only, so each place has a document.
+    #[must_use]
+    pub fn of(home: &Path, store: &Arc<dyn Store>) -> Self {
+        match store.members() {
+            Some(members) => {
+                Self { file: JsonFile::shared(store, &format!("permissions at {}", members.place())) }
+            }
+            None => Self::new(home),
+        }
     }
 
     /// Reads all grants, by the key of their location.

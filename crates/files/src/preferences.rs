@@ -1,4 +1,4 @@
-//! Settings of the user, stored in `settings.json` in the home.
+//! Settings of the user, stored in `settings.json` in the home or in a store that servers share.
 //!
 //! The server uses two of them; others, which clients store there, are returned as they are. The file is read on first use,
 //! and again after a client reports that it has changed.
@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use baton_store::Store;
 use serde_json::{Map, Value, json};
 
 use crate::json_file::JsonFile;
@@ -32,6 +33,15 @@ impl Preferences {
     #[must_use]
     pub fn new(home: &Path) -> Self {
         Self { file: JsonFile::new(home, "settings.json"), cached: Mutex::default() }
+    }
+
+    /// Names the file in a home, or the document of a store that servers share; nothing is read yet.
+    #[must_use]
+    pub fn of(home: &Path, store: &Arc<dyn Store>) -> Self {
+        match store.members() {
+            Some(_) => Self { file: JsonFile::shared(store, "settings"), cached: Mutex::default() },
+            None => Self::new(home),
+        }
     }
 
     /// Returns the settings that apply to sessions. If the file cannot be read they are the defaults: sessions must not fail
@@ -100,7 +110,9 @@ impl Preferences {
             return Ok(cached);
         }
         let read = Arc::new(self.file.read::<Settings>().await?);
-        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(read.clone());
+        if !self.file.is_shared() {
+            *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(read.clone());
+        }
         Ok(read)
     }
 }

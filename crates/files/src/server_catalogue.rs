@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use baton_mcp::{Chosen, Declared, Origin, merge};
+use baton_store::Store;
 
 use crate::locations::Locations;
 use crate::preferences::Preferences;
@@ -73,6 +75,12 @@ impl ServerCatalogue {
             approvals: WorkspaceApprovals::new(home),
             settings,
         }
+    }
+
+    /// Uses the settings and the grants of locations that servers of a store share, if they do.
+    #[must_use]
+    pub fn sharing(self, home: &Path, store: &Arc<dyn Store>) -> Self {
+        Self { preferences: Preferences::of(home, store), locations: Locations::of(home, store), ..self }
     }
 
     /// Returns the servers of the user's file.

@@ -31,6 +31,9 @@ pub struct Metadata {
     /// Whether a login at an MCP server is pending.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub logins: bool,
+    /// Whether a client has brought a provider of its own. Its credentials are never stored.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub own_provider: bool,
     /// Whether this is an incomplete import.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub importing: bool,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::StatusCode;
 
 use baton_runtime::Runtime;
+use baton_runtime::cluster::ClusterSnapshot;
 use baton_runtime::metrics::Snapshot;
 
 /// Counters and gauges of the door.
@@ -65,6 +66,9 @@ impl Metrics {
         if let Some(commits) = runtime.store.commits() {
             text.counter("baton_store_commits_total", "Committed transactions of the store.", commits);
         }
+        if let Some(cluster) = runtime.cluster_snapshot() {
+            text.cluster(&cluster);
+        }
         text.gauge("baton_resident_bytes", "Resident memory of the process.", resident());
         text.0
     }
@@ -97,6 +101,19 @@ impl Exposition {
         let ages = pending().map(|(kind, _, oldest)| (*kind, oldest.as_secs_f64()));
         let age = "Age of the oldest pending request, by kind; 0 if there is none.";
         self.labelled("baton_requests_oldest_age_seconds", age, "kind", ages);
+    }
+
+    /// Adds what happens between servers that share a store.
+    fn cluster(&mut self, read: &ClusterSnapshot) {
+        self.counter("baton_takeovers_total", "Sessions taken over from dead servers.", read.takeovers);
+        self.counter("baton_peer_links_lost_total", "Lost links to owners of sessions.", read.lost_links);
+        self.gauge("baton_sessions_relayed", "Live sessions that another server holds.", read.relayed);
+        let missed = "Heartbeats that the database did not acknowledge.";
+        self.counter("baton_heartbeats_missed_total", missed, read.missed_heartbeats);
+        let age = "Time since the last acknowledged heartbeat was sent.";
+        self.gauge("baton_heartbeat_age_seconds", age, read.heartbeat_age.as_secs_f64());
+        let fenced = "Whether this server starts nothing, because it has no contact with the database.";
+        self.gauge("baton_fenced", fenced, u8::from(read.is_fenced));
     }
 
     fn counter(&mut self, name: &str, help: &str, value: impl Display) {

@@ -12,6 +12,7 @@
 mod append;
 mod connect;
 mod error;
+mod files;
 mod location;
 mod members;
 mod read;
@@ -85,6 +86,10 @@ impl Store for PostgresStore {
     }
 
     fn texts(&self) -> Option<&dyn baton_store::texts::TextIndex> {
+        Some(self)
+    }
+
+    fn shared_files(&self) -> Option<&dyn baton_store::shared_files::SharedFiles> {
         Some(self)
     }
 

@@ -21,7 +21,7 @@ const ENTER: &str = "
     )
     INSERT INTO baton_servers (id, owner, address, place, version, home) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, address = excluded.address, place = excluded.place,
-        version = excluded.version, home = excluded.home, seen = clock_timestamp()
+        version = excluded.version, home = excluded.home, draining = false, seen = clock_timestamp()
     RETURNING number";
 
 /// Selects servers, with the columns that [`member_from`] expects.
@@ -55,6 +55,10 @@ const ORPHANS: &str = "
     LIMIT $3 FOR UPDATE OF s SKIP LOCKED";
 
 impl Members for PostgresStore {
+    fn place(&self) -> &str {
+        &self.place
+    }
+
     fn enter(&self, member: NewMember) -> Reply<'_, u64> {
         Box::pin(async move {
             let entered = with_client!(self.database.writing(), |client| enter(&client, &member).await);
@@ -62,18 +66,30 @@ impl Members for PostgresStore {
         })
     }
 
-    fn beat(&self, server: &str, draining: bool) -> Reply<'_, bool> {
+    fn beat(&self, server: &str, draining: bool) -> Reply<'_, Option<bool>> {
         let server = server.to_owned();
         Box::pin(async move {
-            let sql =
-                "UPDATE baton_servers SET seen = clock_timestamp(), draining = $2 WHERE id = $1 RETURNING 1";
+            let sql = "UPDATE baton_servers SET seen = clock_timestamp(), draining = draining OR $2
+                 WHERE id = $1 RETURNING draining";
             // Once: the next heartbeat is the retry, and a late one must not look like a new one.
             let beaten = with_client!(self.database.beating(), |client| {
                 let params = [(&server as _, Type::TEXT), (&draining as _, Type::BOOL)];
                 client.query_typed(sql, &params).await.map_err(Fault::from)
             });
             let rows = beaten.map_err(|fault| self.database.failed("write to", fault))?;
-            Ok(!rows.is_empty())
+            let draining = rows.first().map(|row| row.try_get(0)).transpose();
+            draining.map_err(|error| self.database.failed("write to", error.into()))
+        })
+    }
+
+    fn ask_to_drain(&self, server: &str) -> Reply<'_, bool> {
+        let server = server.to_owned();
+        Box::pin(async move {
+            let sql = "UPDATE baton_servers SET draining = true WHERE id = $1 RETURNING 1";
+            let asked = with_client!(self.database.writing(), |client| {
+                client.query_typed(sql, &[(&server as _, Type::TEXT)]).await.map_err(Fault::from)
+            });
+            asked.map(|rows| !rows.is_empty()).map_err(|fault| self.database.failed("write to", fault))
         })
     }
 

@@ -53,6 +53,7 @@ use baton_files::SessionFiles;
 use baton_files::locations::Locations;
 use baton_files::mirror::Mirrors;
 use baton_files::preferences::Preferences;
+use baton_files::server_catalogue::ServerCatalogue;
 pub use baton_files::{checkpoints, context, home, locations, preferences, rewind, workspace};
 pub use baton_history::{audit, copy, fork, grants, metadata, owner, repairs, search, transfer};
 pub use baton_metrics as metrics;
@@ -160,19 +161,23 @@ impl Runtime {
         let models = models(&options);
         let ledger = Ledger::new(&options.home, owner::instance(&owner));
         let tasks = TaskTracker::new();
-        let preferences = Arc::new(Preferences::new(&options.home));
+        let preferences = Arc::new(Preferences::of(&options.home, &store));
         let secrets = Arc::new(Secrets::new(&options.endpoint, &options.secrets));
-        let addons = Addons::new(AddonOptions {
-            home: options.home.clone(),
-            cwd: options.cwd.clone(),
-            environment: options.environment.clone(),
-            mcp_servers: options.mcp_servers.clone(),
-            network: models.network(),
-            ledger: ledger.clone(),
-            tasks: tasks.clone(),
-            preferences: preferences.clone(),
-            secrets: secrets.clone(),
-        });
+        let catalogue =
+            ServerCatalogue::new(&options.home, options.mcp_servers.clone()).sharing(&options.home, &store);
+        let addons = Addons::new(
+            AddonOptions {
+                home: options.home.clone(),
+                cwd: options.cwd.clone(),
+                environment: options.environment.clone(),
+                network: models.network(),
+                ledger: ledger.clone(),
+                tasks: tasks.clone(),
+                preferences: preferences.clone(),
+                secrets: secrets.clone(),
+            },
+            catalogue,
+        );
         Arc::new(Self {
             addons,
             models,
@@ -180,7 +185,7 @@ impl Runtime {
             provider_cache: ProviderCache::default(),
             ledger,
             preferences,
-            locations: Locations::new(&options.home),
+            locations: Locations::of(&options.home, &store),
             tool_digests: ToolDigests::new(&options.home),
             accounts: Accounts::default(),
             secrets,

@@ -24,6 +24,7 @@ use serde_json::json;
 use baton_runtime::mcp::McpRequest;
 use baton_runtime::rewind::Skip;
 use baton_runtime::session::ask::*;
+use baton_runtime::session::file_requests::{FileReply, FileRequest};
 use baton_runtime::session::{
     Failure, JoinKind, JoinReply, JoinRequest, OptionsEdit, RewindOutcome, Rewound, Settings, SettingsEdit,
     View,
@@ -120,6 +121,8 @@ fn beside_asks() -> Vec<AskMessage> {
         ListBackground {}.into_message(),
         EndBackground { id: "1".into() }.into_message(),
         ForgetBackground { id: "1".into() }.into_message(),
+        UseFiles { request: Box::new(FileRequest::Write { path: "a".into(), content: "b".into() }) }
+            .into_message(),
         ListTodos {}.into_message(),
         MeasureContext {}.into_message(),
         AskAside { question: "q".into() }.into_message(),
@@ -214,6 +217,8 @@ fn beside_replies() -> Vec<ReplyMessage> {
         RevealEndpoint::wrap(json!({ "url": "u", "headers": [] })),
         Mcp::wrap(json!({ "servers": [] })),
         Skills::wrap(json!({ "skills": [] })),
+        UseFiles::wrap(Ok(FileReply::Text { content: Some("p".into()), path: Some("/plan.md".into()) })),
+        UseFiles::wrap(Err("why".into())),
     ]
 }
 
@@ -255,6 +260,7 @@ fn every_ask_survives_serialisation() {
     assert_eq!(names(&beside), names!(BesideAsk:
         ListTools, StartCommand, RunCommand, EndCommand, ListBackground, EndBackground, ForgetBackground, ListTodos,
         MeasureContext, AskAside, SummariseForHandoff, CompactNow, StartTask, RevealEndpoint, Mcp, Skills,
+        UseFiles,
     ).into());
 }
 

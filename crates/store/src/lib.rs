@@ -20,6 +20,7 @@ pub mod faults;
 pub mod members;
 pub mod memory;
 pub mod pulse;
+pub mod shared_files;
 pub mod sqlite;
 pub mod texts;
 
@@ -318,6 +319,12 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the number of transactions committed through this store, if it counts them. Under load from
     /// many sessions far smaller than the number of writes.
     fn commits(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns the files of sessions, if servers share them. A store of one machine has none: there, the directory of a
+    /// session is the truth.
+    fn shared_files(&self) -> Option<&dyn shared_files::SharedFiles> {
         None
     }
 

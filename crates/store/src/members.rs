@@ -75,11 +75,17 @@ impl Member {
 
 /// The servers of a store.
 pub trait Members: Send + Sync {
+    /// Returns the place of this server: the name of the machines that have the same working directories.
+    fn place(&self) -> &str;
+
     /// Enters. Returns the server's number.
     fn enter(&self, member: NewMember) -> Reply<'_, u64>;
 
-    /// Records a heartbeat. Returns `false` if the server is not known: it has to enter again.
-    fn beat(&self, server: &str, draining: bool) -> Reply<'_, bool>;
+    /// Records a heartbeat. Returns whether the server is to drain; none if it is not known, and has to enter again.
+    fn beat(&self, server: &str, draining: bool) -> Reply<'_, Option<bool>>;
+
+    /// Asks a server to drain. Returns whether it is known.
+    fn ask_to_drain(&self, server: &str) -> Reply<'_, bool>;
 
     /// Leaves. Sessions that the server still holds can be acquired at once.
     fn leave(&self, server: &str) -> Reply<'_, ()>;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_protocol::{SessionId, Timestamp};
 use bytes::Bytes;
 
+use crate::shared_files::{FileChange, SharedFile, SharedFiles};
 use crate::texts::{Hit, TextIndex, Texts, Unindexed, Words};
 use crate::{
     Append, Document, Epoch, Holder, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span,
@@ -36,6 +37,7 @@ struct Session {
     records: Vec<Record>,
     indexed: Seq,
     texts: Vec<(Seq, Words)>,
+    files: BTreeMap<String, (SharedFile, Bytes)>,
 }
 
 impl Session {
@@ -100,6 +102,7 @@ impl Sessions {
             records: Vec::new(),
             indexed: Seq::ZERO,
             texts: Vec::new(),
+            files: BTreeMap::new(),
         };
         session.push(new.records);
         self.by_id.insert(new.session.clone(), session);
@@ -217,8 +220,53 @@ impl MemoryStore {
     }
 }
 
+impl SharedFiles for MemoryStore {
+    fn list_files(&self, session: &SessionId) -> Reply<'_, Vec<SharedFile>> {
+        let session = session.clone();
+        Box::pin(async move {
+            let sessions = self.sessions();
+            let files = sessions.by_id.get(&session).map(|found| found.files.values());
+            Ok(files.into_iter().flatten().map(|(file, _)| file.clone()).collect())
+        })
+    }
+
+    fn read_file(&self, session: &SessionId, path: &str) -> Reply<'_, Option<Bytes>> {
+        let (session, path) = (session.clone(), path.to_owned());
+        Box::pin(async move {
+            let sessions = self.sessions();
+            let file = sessions.by_id.get(&session).and_then(|found| found.files.get(&path));
+            Ok(file.map(|(_, body)| body.clone()))
+        })
+    }
+
+    fn change_files(&self, lease: &Lease, changes: Vec<FileChange>) -> Reply<'_, ()> {
+        let lease = lease.clone();
+        Box::pin(async move {
+            let mut sessions = self.sessions();
+            let is_ours = |holder: &Holder| holder.epoch == lease.epoch;
+            let found = sessions.by_id.get_mut(&lease.session);
+            let Some(found) = found.filter(|found| found.holder.as_ref().is_some_and(is_ours)) else {
+                return Err(StoreError::Fenced(lease.session));
+            };
+            for change in changes {
+                match change {
+                    FileChange::Put { file, body } => {
+                        drop(found.files.insert(file.path.clone(), (file, body)));
+                    }
+                    FileChange::Delete { path } => drop(found.files.remove(&path)),
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
 impl Store for MemoryStore {
     fn texts(&self) -> Option<&dyn TextIndex> {
+        Some(self)
+    }
+
+    fn shared_files(&self) -> Option<&dyn SharedFiles> {
         Some(self)
     }
 

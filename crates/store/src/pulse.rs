@@ -36,6 +36,12 @@ impl Pulse {
         self.sent = sent;
     }
 
+    /// Returns the time since the last acknowledged heartbeat was sent.
+    #[must_use]
+    pub fn age(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.sent)
+    }
+
     /// Whether nothing new may be started.
     #[must_use]
     pub fn is_fenced(&self, now: Duration) -> bool {

@@ -26,6 +26,10 @@ pub(crate) struct ServersArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Let a server finish its turns and stop; its sessions continue at the others. Takes the address or the id of `--json`
+    #[arg(long, value_name = "SERVER")]
+    pub(crate) drain: Option<String>,
 }
 
 /// `baton store`.

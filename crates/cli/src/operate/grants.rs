@@ -24,22 +24,30 @@ pub(crate) fn grants(cli: &Cli, command: &GrantsCommand) -> anyhow::Result<ExitC
     let home = &config.home.value;
     setup::run(async {
         let store = setup::store(&config, None)?;
+        let locations = Locations::of(home, &store.shared());
         let done = match command {
-            GrantsCommand::List { session, json } => list(&*store, home, session.as_deref(), *json).await,
-            GrantsCommand::Revoke(args) => revoke(&*store, home, args).await,
+            GrantsCommand::List { session, json } => {
+                list(&*store, &locations, session.as_deref(), *json).await
+            }
+            GrantsCommand::Revoke(args) => revoke(&*store, &locations, home, args).await,
         };
         store.close().await?;
         done
     })
 }
 
-async fn list(store: &dyn Store, home: &Path, session: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
+async fn list(
+    store: &dyn Store,
+    locations: &Locations,
+    session: Option<&str>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let only = match session {
         Some(prefix) => Some(sessions::find(store, prefix).await?),
         None => None,
     };
     let of_sessions = grants::list(store, only.as_ref()).await?;
-    let of_locations = Locations::new(home).all().await.map_err(anyhow::Error::msg)?;
+    let of_locations = locations.all().await.map_err(anyhow::Error::msg)?;
     let of_locations = if only.is_some() { Default::default() } else { of_locations };
     if json {
         let sessions: Vec<Value> = of_sessions
@@ -84,9 +92,14 @@ fn given(by: Option<&Author>, at: Option<baton_protocol::Timestamp>) -> String {
     by.into_iter().chain(at).collect::<Vec<_>>().join(", ")
 }
 
-async fn revoke(store: &dyn Store, home: &Path, args: &RevokeArgs) -> anyhow::Result<ExitCode> {
+async fn revoke(
+    store: &dyn Store,
+    locations: &Locations,
+    home: &Path,
+    args: &RevokeArgs,
+) -> anyhow::Result<ExitCode> {
     let revoked = match (&args.grant, &args.session, &args.location) {
-        (_, _, Some(location)) => revoke_at(home, location).await?,
+        (_, _, Some(location)) => revoke_at(locations, location).await?,
         (_, Some(session), _) => {
             let session = sessions::find(store, session).await?;
             revoke_in(store, home, &session, None).await?
@@ -116,8 +129,7 @@ fn find(all: &[SessionGrants], prefix: &str) -> anyhow::Result<Option<(SessionId
     Ok(first)
 }
 
-async fn revoke_at(home: &Path, location: &str) -> anyhow::Result<bool> {
-    let locations = Locations::new(home);
+async fn revoke_at(locations: &Locations, location: &str) -> anyhow::Result<bool> {
     let remove = locations.rules(location).await.map_err(anyhow::Error::msg)?;
     if remove.is_empty() {
         return Ok(false);

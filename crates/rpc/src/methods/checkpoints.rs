@@ -1,28 +1,31 @@
 //! Checkpoints of a session: the summaries of its compactions, and those that clients add.
 
-use std::io;
-
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handled, blocking};
+use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::checkpoints::Checkpoints;
+use baton_runtime::session::ask::UseFiles;
+use baton_runtime::session::file_requests::{FileReply, FileRequest};
 
-/// Runs work on the checkpoints of the session, on a thread that may block.
+/// Sends a request about the checkpoints of the session.
 fn with_checkpoints(
     call: &Call<'_>,
-    work: impl FnOnce(&Checkpoints) -> io::Result<Value> + Send + 'static,
+    request: FileRequest,
+    encode: impl FnOnce(FileReply) -> Value + Send + 'static,
 ) -> Handled {
     let handle = call.session()?;
     call.later(async move {
-        let checkpoints = handle.inspect().await?.files.checkpoints();
-        blocking(move || work(&checkpoints)).await?.map_err(CallError::failed)
+        let served = handle.ask(UseFiles { request: Box::new(request) }).await?;
+        served.map(encode).map_err(CallError::failed)
     })
 }
 
 pub(super) fn list(call: &Call<'_>) -> Handled {
-    with_checkpoints(call, |checkpoints| Ok(json!({ "checkpoints": checkpoints.list()? })))
+    with_checkpoints(call, FileRequest::ListCheckpoints {}, |reply| {
+        let all = if let FileReply::Checkpoints(all) = reply { all } else { Vec::new() };
+        json!({ "checkpoints": all })
+    })
 }
 
 #[derive(Deserialize)]
@@ -32,7 +35,10 @@ struct Read {
 
 pub(super) fn read(call: &Call<'_>) -> Handled {
     let Read { number } = call.parse()?;
-    with_checkpoints(call, move |checkpoints| Ok(json!({ "content": checkpoints.read(number)? })))
+    with_checkpoints(call, FileRequest::ReadCheckpoint { number }, |reply| {
+        let content = if let FileReply::Text { content, .. } = reply { content } else { None };
+        json!({ "content": content })
+    })
 }
 
 #[derive(Deserialize)]
@@ -44,11 +50,13 @@ struct Add {
 /// Adds a checkpoint that the client wrote.
 pub(super) fn add(call: &Call<'_>) -> Handled {
     let Add { title, content } = call.parse()?;
-    with_checkpoints(call, move |checkpoints| {
-        let added = checkpoints.add(&title, &content)?;
-        let mut summary = json!(added);
-        summary["path"] = json!(checkpoints.path(&added));
-        Ok(json!({ "summary": summary }))
+    with_checkpoints(call, FileRequest::AddCheckpoint { title, content }, |reply| {
+        let mut summary = Value::Null;
+        if let FileReply::Added(added, path) = reply {
+            summary = json!(added);
+            summary["path"] = json!(path);
+        }
+        json!({ "summary": summary })
     })
 }
 
@@ -61,5 +69,5 @@ struct Truncate {
 /// Deletes all checkpoints but the first ones.
 pub(super) fn truncate(call: &Call<'_>) -> Handled {
     let Truncate { keep_count } = call.parse()?;
-    with_checkpoints(call, move |checkpoints| checkpoints.keep(keep_count).map(|()| json!({})))
+    with_checkpoints(call, FileRequest::KeepCheckpoints { count: keep_count }, |_| json!({}))
 }

@@ -1,5 +1,7 @@
 //! Files of a session: its plan, its todos, and its workspace.
 
+use std::path::PathBuf;
+
 use baton_agent::tools::sql::{Dependency, Todo};
 use baton_core::Change;
 use baton_protocol::Timestamp;
@@ -7,24 +9,24 @@ use baton_protocol::event::{Body, FileOperation, PlanChanged, WorkspaceFileChang
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handled, amend, blocking, void};
+use super::{Call, Handled, amend, void};
 use crate::errors::CallError;
 use baton_runtime::metadata;
-use baton_runtime::session::ask::ListTodos;
+use baton_runtime::session::ask::{ListTodos, UseFiles};
+use baton_runtime::session::file_requests::{FileReply, FileRequest};
 use baton_runtime::session::{Handle, View};
-use baton_runtime::workspace::{FileError, Workspace};
 
 impl Call<'_> {
-    /// Runs work on the files of a session, on a thread that may block. Records the event that it returns.
+    /// Sends a request about the files of a session. Records the event that `read` returns.
     fn with_files(
         &self,
         handle: Handle,
-        work: impl FnOnce(Workspace) -> Result<(Value, Option<Body>), FileError> + Send + 'static,
+        request: FileRequest,
+        read: impl FnOnce(FileReply) -> (Value, Option<Body>) + Send + 'static,
     ) -> Handled {
         self.later(async move {
-            let workspace = handle.inspect().await?.files.workspace();
-            let done = blocking(move || work(workspace)).await?;
-            let (value, event) = done.map_err(CallError::failed)?;
+            let served = handle.ask(UseFiles { request: Box::new(request) }).await?;
+            let (value, event) = read(served.map_err(CallError::failed)?);
             if let Some(event) = event {
                 amend(&handle, Change::Noted(Box::new(event))).await?;
             }
@@ -33,11 +35,27 @@ impl Call<'_> {
     }
 }
 
+/// Returns the operation of a change, and the path of the file.
+fn changed(reply: FileReply) -> (Option<FileOperation>, Option<PathBuf>) {
+    match reply {
+        FileReply::Changed { operation, path } => (operation, Some(path)),
+        _ => (None, None),
+    }
+}
+
+/// Returns the text of a file, and its path.
+fn text(reply: FileReply) -> (Option<String>, Option<PathBuf>) {
+    match reply {
+        FileReply::Text { content, path } => (content, path),
+        _ => (None, None),
+    }
+}
+
 pub(super) fn read_plan(call: &Call<'_>) -> Handled {
     let handle = call.session()?;
-    call.with_files(handle, |files| {
-        let content = files.read_plan()?;
-        Ok((json!({ "exists": content.is_some(), "content": content, "path": files.plan() }), None))
+    call.with_files(handle, FileRequest::ReadPlan {}, |reply| {
+        let (content, path) = text(reply);
+        (json!({ "exists": content.is_some(), "content": content, "path": path }), None)
     })
 }
 
@@ -47,20 +65,17 @@ struct UpdatePlan {
 }
 
 pub(super) fn update_plan(call: &Call<'_>) -> Handled {
-    let (handle, params): (_, UpdatePlan) = call.parse_for_session()?;
-    call.with_files(handle, move |files| {
-        let operation = files.write_plan(&params.content)?;
-        Ok((void(), Some(PlanChanged { operation }.into())))
-    })
+    let (handle, UpdatePlan { content }) = call.parse_for_session()?;
+    call.with_files(handle, FileRequest::WritePlan { content }, plan_changed)
 }
 
 pub(super) fn delete_plan(call: &Call<'_>) -> Handled {
     let handle = call.session()?;
-    call.with_files(handle, |files| {
-        let deleted = files.delete_plan()?;
-        let event = deleted.then(|| PlanChanged { operation: FileOperation::Delete }.into());
-        Ok((void(), event))
-    })
+    call.with_files(handle, FileRequest::DeletePlan {}, plan_changed)
+}
+
+fn plan_changed(reply: FileReply) -> (Value, Option<Body>) {
+    (void(), changed(reply).0.map(|operation| PlanChanged { operation }.into()))
 }
 
 /// Describes the workspace of the session.
@@ -118,7 +133,10 @@ fn read_todos(
 
 pub(super) fn list(call: &Call<'_>) -> Handled {
     let handle = call.session()?;
-    call.with_files(handle, |files| Ok((json!({ "files": files.list()? }), None)))
+    call.with_files(handle, FileRequest::List {}, |reply| {
+        let files = if let FileReply::Names(names) = reply { names } else { Vec::new() };
+        (json!({ "files": files }), None)
+    })
 }
 
 #[derive(Deserialize)]
@@ -128,7 +146,7 @@ struct ReadFile {
 
 pub(super) fn read(call: &Call<'_>) -> Handled {
     let (handle, ReadFile { path }) = call.parse_for_session()?;
-    call.with_files(handle, move |files| Ok((json!({ "content": files.read(&path)? }), None)))
+    call.with_files(handle, FileRequest::Read { path }, |reply| (json!({ "content": text(reply).0 }), None))
 }
 
 #[derive(Deserialize)]
@@ -142,9 +160,9 @@ pub(super) fn create(call: &Call<'_>) -> Handled {
     if path.is_empty() {
         return Err(CallError::invalid("`path` must not be empty"));
     }
-    call.with_files(handle, move |files| {
-        let operation = files.write(&path, &content)?;
-        Ok((void(), Some(WorkspaceFileChanged { operation, path }.into())))
+    call.with_files(handle, FileRequest::Write { path: path.clone(), content }, move |reply| {
+        let event = changed(reply).0.map(|operation| WorkspaceFileChanged { operation, path }.into());
+        (void(), event)
     })
 }
 
@@ -156,12 +174,11 @@ struct LargePaste {
 /// Stores pasted text as a file of the workspace, so that the model can read parts of it.
 pub(super) fn save_large_paste(call: &Call<'_>) -> Handled {
     let (handle, LargePaste { content }) = call.parse_for_session()?;
-    call.with_files(handle, move |files| {
-        let name = format!("paste-{}.txt", Timestamp::now().as_millis());
-        files.write(&name, &content)?;
-        let saved =
-            json!({ "filePath": files.path_of(&name)?, "filename": name, "sizeBytes": content.len() });
+    let name = format!("paste-{}.txt", Timestamp::now().as_millis());
+    let size = content.len();
+    call.with_files(handle, FileRequest::Write { path: name.clone(), content }, move |reply| {
+        let saved = json!({ "filePath": changed(reply).1, "filename": name, "sizeBytes": size });
         let event = WorkspaceFileChanged { operation: FileOperation::Create, path: name };
-        Ok((json!({ "saved": saved }), Some(event.into())))
+        (json!({ "saved": saved }), Some(event.into()))
     })
 }

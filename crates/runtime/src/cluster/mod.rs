@@ -6,6 +6,8 @@
 //!
 //! Exists only for stores that know their servers ([`baton_store::Store::members`]).
 
+mod counters;
+mod drain;
 mod takeover;
 
 use std::path::PathBuf;
@@ -18,6 +20,10 @@ use baton_store::members::{BEAT, Member, Members, NewMember};
 use baton_store::pulse::Pulse;
 use baton_store::{Owner, StoreError};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_util::sync::CancellationToken;
+
+pub use self::counters::ClusterSnapshot;
+use self::counters::Counters;
 
 use crate::Runtime;
 use crate::owner;
@@ -69,15 +75,18 @@ pub struct Cluster {
     start: Instant,
     pulse: Mutex<Option<Pulse>>,
     entry: OnceLock<Entry>,
+    pub(crate) counters: Counters,
     draining: AtomicBool,
+    /// Cancelled when an operator has asked this server to drain.
+    drain_requested: CancellationToken,
     /// Number of this server; zero before it has entered.
     number: AtomicU64,
 }
 
 impl Default for Cluster {
     fn default() -> Self {
-        let (pulse, entry, draining, number) = Default::default();
-        Self { start: Instant::now(), pulse, entry, draining, number }
+        let (pulse, entry, counters, draining, drain_requested, number) = Default::default();
+        Self { start: Instant::now(), pulse, entry, counters, draining, drain_requested, number }
     }
 }
 
@@ -193,14 +202,23 @@ impl Runtime {
             }
             let sent = cluster.now();
             match timeout(BEAT, members.beat(&self.owner.server, cluster.is_draining())).await {
-                Ok(Ok(true)) => {
+                Ok(Ok(Some(drains))) => {
+                    if drains {
+                        cluster.drain_requested.cancel();
+                    }
                     if let Some(pulse) = &mut *cluster.lock() {
                         pulse.acknowledged(sent, cluster.start.elapsed());
                     }
                 }
-                Ok(Ok(false)) => self.enter_again(cluster, members).await,
-                Ok(Err(error)) => tracing::warn!(%error, "heartbeat failed"),
-                Err(_) => tracing::warn!("heartbeat was not acknowledged within {BEAT:?}"),
+                Ok(Ok(None)) => self.enter_again(cluster, members).await,
+                Ok(Err(error)) => {
+                    cluster.counters.missed_heartbeat();
+                    tracing::warn!(%error, "heartbeat failed");
+                }
+                Err(_) => {
+                    cluster.counters.missed_heartbeat();
+                    tracing::warn!("heartbeat was not acknowledged within {BEAT:?}");
+                }
             }
         }
         drop(timeout(BEAT, members.leave(&self.owner.server)).await);

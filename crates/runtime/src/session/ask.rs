@@ -18,6 +18,7 @@ use baton_protocol::tool::ToolSpec;
 use baton_protocol::{AgentId, ClientId};
 use serde::{Deserialize, Serialize};
 
+use super::file_requests::{FileReply, FileRequest};
 use super::rewind::Rewound;
 use super::view::View;
 use crate::mcp::McpRequest;
@@ -271,6 +272,12 @@ family! {
 
     /// Reads the model's to-do list, with the dependencies between its items.
     ListTodos {} -> (Vec<Todo>, Vec<Dependency>);
+
+    /// Serves a request about the session's files. The inner error says why it failed.
+    UseFiles {
+        /// The request.
+        request: Box<FileRequest>,
+    } -> Result<FileReply, String>;
 
     /// Measures the context that the model would be given now. Replies `None` if an engine manages its own context.
     MeasureContext {} -> Option<Window>;

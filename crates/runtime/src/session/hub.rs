@@ -209,6 +209,16 @@ impl Hub {
         state.ports.insert(client, port);
     }
 
+    /// Whether the actor of the session is in this server.
+    pub(crate) fn is_here(&self) -> bool {
+        *self.residence.borrow() == Residence::Here
+    }
+
+    /// Whether the actor of the session is in another server.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        *self.residence.borrow() == Residence::Elsewhere
+    }
+
     /// Subscribes to where the actor of the session is.
     pub(crate) fn residence(&self) -> watch::Receiver<Residence> {
         self.residence.subscribe()

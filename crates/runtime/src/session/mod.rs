@@ -7,6 +7,7 @@ pub(crate) mod actor;
 mod addons;
 pub mod ask;
 mod failure;
+pub mod file_requests;
 mod handle;
 mod hub;
 mod message;

@@ -10,6 +10,7 @@ use super::Settings;
 pub(crate) fn metadata_of(session: &Session, settings: &Settings) -> Metadata {
     Metadata {
         client_name: settings.client_name.clone(),
+        own_provider: has_provider(settings),
         settings: settings.keep.then(|| to_store(settings)),
         ..Metadata::of(session)
     }
@@ -18,6 +19,7 @@ pub(crate) fn metadata_of(session: &Session, settings: &Settings) -> Metadata {
 /// Whether [`metadata_of`] would return the same. Called for every append, so nothing is copied or encoded.
 pub(crate) fn is_current(metadata: &Metadata, session: &Session, settings: &Settings) -> bool {
     metadata.client_name == settings.client_name
+        && metadata.own_provider == has_provider(settings)
         && metadata.settings.is_some() == settings.keep
         && metadata.settings.as_ref().is_none_or(|stored| is_stored(settings, stored))
         && metadata.describes(session)

@@ -16,6 +16,7 @@ use super::{
 use crate::mcp::McpRequest;
 use crate::session::Failure;
 use crate::session::ask::{BesideAsk, NewTask};
+use crate::session::file_requests::{FileReply, FileRequest};
 use crate::session::{Respond, Responder};
 
 /// Prompt for the summary of a conversation that a different user or agent takes over.
@@ -39,6 +40,7 @@ pub(crate) fn needs_conversation(ask: &BesideAsk) -> bool {
         | BesideAsk::EndBackground(_)
         | BesideAsk::ForgetBackground(_)
         | BesideAsk::ListTodos(_)
+        | BesideAsk::UseFiles(_)
         | BesideAsk::StartTask(_)
         | BesideAsk::RevealEndpoint(_) => false,
     }
@@ -94,6 +96,9 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
             let todos = read.map_err(|error| error.to_string()).flatten().map_err(Failure::Refused);
             Respond::<asks::ListTodos>::new(respond).with(todos);
         }
+        BesideAsk::UseFiles(ask) => {
+            Respond::<asks::UseFiles>::new(respond).with(Ok(use_files(&scope, *ask.request).await));
+        }
         BesideAsk::MeasureContext(_) => {
             let measured = window::measure(&scope).await.map_err(|error| Failure::Refused(error.message));
             Respond::<asks::MeasureContext>::new(respond).with(measured);
@@ -131,6 +136,17 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
         | BesideAsk::ForgetBackground(_)
         | BesideAsk::RevealEndpoint(_) => {}
     }
+}
+
+/// Serves a request about files. A change is shared before it is acknowledged.
+async fn use_files(scope: &WorkScope, request: FileRequest) -> Result<FileReply, String> {
+    let (files, changes) = (scope.tools.files().clone(), request.changes());
+    let served = tokio::task::spawn_blocking(move || request.serve(&files)).await;
+    let reply = served.map_err(|error| error.to_string()).flatten()?;
+    if changes {
+        scope.tools.share().push().await.map_err(|error| error.to_string())?;
+    }
+    Ok(reply)
 }
 
 /// Serves a request about MCP servers. A call for an app was made by a client, so only deny rules apply.

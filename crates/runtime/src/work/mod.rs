@@ -15,11 +15,13 @@ mod model_call;
 mod model_failure;
 mod model_stream;
 mod prompt;
+mod provider_wait;
 mod question;
 mod sampling;
 pub mod server_commands;
 mod session_engine;
 mod session_tools;
+mod share;
 mod side_question;
 mod skills;
 mod sub_agents;
@@ -49,6 +51,7 @@ pub use self::question::UserInput;
 pub use self::server_commands as own_command;
 pub(crate) use self::session_engine::SessionEngine;
 pub(crate) use self::session_tools::SessionTools;
+pub(crate) use self::share::FileShare;
 pub use self::sub_agents::status as agent_status;
 pub use self::user_commands::CommandRun;
 pub use self::window::{CountedMessage, Window};
@@ -144,7 +147,7 @@ pub(crate) fn close_after_hook(scope: WorkScope, client: ClientId, respond: Resp
     tasks.spawn(task.in_current_span());
 }
 
-async fn perform(scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
+async fn perform(mut scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
     match work {
         Work::PreparePrompt { prompt, tools_gone } => {
             WorkResult::PreparePrompt(prompt::prepare(&scope, prompt, &tools_gone).await)
@@ -152,7 +155,7 @@ async fn perform(scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
         Work::RunCommand { command } => {
             WorkResult::RunCommand(server_commands::run_queued(&scope, command).await)
         }
-        Work::Ask { .. } => model_call::call(&scope).await,
+        Work::Ask { .. } => model_call::call(&mut scope).await,
         Work::PrepareCall { call } => WorkResult::PrepareCall(tools::prepare(&scope, &call).await),
         Work::RunTool { call, binding } => tools::run(&scope, &call, binding.as_deref()).await,
         Work::FinishCall { call, result, .. } => {

@@ -13,7 +13,7 @@ use baton_providers::{ChosenModel, ModelCaller, interaction_type};
 use serde_json::{Value, json};
 
 use super::model_stream::ResponseStream;
-use super::{WorkScope, compact, mcp_calls, model_failure, prompt, skills, tools};
+use super::{WorkScope, compact, mcp_calls, model_failure, prompt, provider_wait, skills, tools};
 
 /// Returns the conversation that calls a model, with its choice of model.
 pub(super) fn caller(scope: &WorkScope) -> ModelCaller<'_> {
@@ -33,8 +33,11 @@ pub(super) fn caller(scope: &WorkScope) -> ModelCaller<'_> {
     }
 }
 
-/// Calls the model with the conversation so far, and shows its response to clients while it arrives.
-pub(super) async fn call(scope: &WorkScope) -> WorkResult {
+/// Calls the model with the conversation so far, and shows its response to clients while it arrives. Waits for the provider
+/// of a session that was taken over without it.
+pub(super) async fn call(scope: &mut WorkScope) -> WorkResult {
+    provider_wait::wait(scope).await;
+    let scope = &*scope;
     let chosen = match scope.runtime.models.choose(&caller(scope)).await {
         Ok(chosen) => chosen,
         Err(error) => return model_failure::result(scope, &error, None).await,

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::capture::TurnSnapshots;
+use super::share::FileShare;
 use super::user_commands::UserCommands;
 use crate::Runtime;
 use crate::mcp::SessionMcp;
@@ -23,6 +24,7 @@ use crate::web::NetworkFetch;
 /// Tools of a session. Their services are created with the first call: a session that calls no tool needs none.
 pub(crate) struct SessionTools {
     files: SessionFiles,
+    share: FileShare,
     toolbox: Toolbox,
     services: Arc<OnceLock<Arc<Services>>>,
     ledger: Ledger,
@@ -45,6 +47,7 @@ impl SessionTools {
         mcp: SessionMcp,
         skills: SessionSkills,
         files: SessionFiles,
+        share: FileShare,
     ) -> Self {
         let (runtime, hub, database) = (runtime.clone(), hub.clone(), files.database());
         let (toolbox, ledger, tasks) =
@@ -70,6 +73,7 @@ impl SessionTools {
         };
         Self {
             files,
+            share,
             toolbox,
             services: Arc::default(),
             ledger,
@@ -85,6 +89,11 @@ impl SessionTools {
     /// Returns the files of the session.
     pub(crate) fn files(&self) -> &SessionFiles {
         &self.files
+    }
+
+    /// Returns the shared copy of the files.
+    pub(crate) fn share(&self) -> &FileShare {
+        &self.share
     }
 
     /// Returns the MCP servers.

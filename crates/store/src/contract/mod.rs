@@ -11,6 +11,7 @@
 mod appending;
 mod creating;
 mod documents;
+mod files;
 mod leasing;
 mod listing;
 mod opening;
@@ -91,6 +92,9 @@ pub async fn run_all(make: impl AsyncFn() -> Stores) {
         texts::appended_records_are_unindexed,
         texts::deleted_session_is_not_found,
         texts::odd_texts_are_indexed,
+        files::files_are_read_as_written,
+        files::takeover_fences_changes_of_files,
+        files::files_are_deleted_with_their_session,
     );
 }
 

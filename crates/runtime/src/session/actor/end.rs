@@ -95,6 +95,7 @@ impl Actor {
     async fn release(&mut self) {
         self.end_processes().await;
         self.mirror.finish().await;
+        self.tools.share().try_push().await;
         self.runtime.crash_point(CrashPoint::BeforeRelease);
         if let Err(error) = self.runtime.store.release(self.lease.clone()).await {
             tracing::warn!(%error, "failed to release the lease; it ends with this process");

@@ -106,7 +106,11 @@ impl Loading {
                     self.runtime.reap_member(&member).await;
                 }
                 tracing::info!(session = %self.id, server = %holder.owner.server, "taking over from a dead server");
-                again_if_held(store.acquire(&self.id, us, Take::From(holder.epoch)).await)
+                let taken = store.acquire(&self.id, us, Take::From(holder.epoch)).await;
+                if taken.is_ok() {
+                    cluster.counters.takeover();
+                }
+                again_if_held(taken)
             }
             Verdict::Unknown => Ok(Err(StoreError::Held { holder, session })),
         }

@@ -30,7 +30,7 @@ use crate::session::message::{ActorMessage, JoinKind, JoinReply, JoinRequest};
 use crate::session::remote::edge;
 use crate::session::{Handle, Settings, stored_settings};
 use crate::skills::SessionSkills;
-use crate::work::SessionTools;
+use crate::work::{FileShare, SessionTools};
 
 /// Number of records per read, where the whole history is read.
 const PAGE: usize = 512;
@@ -64,6 +64,14 @@ pub(crate) struct Loading {
     pub(crate) id: SessionId,
     pub(crate) hub: Arc<Hub>,
     pub(crate) mailbox: Mailbox,
+}
+
+/// A session as it was acquired or created.
+struct Held {
+    lease: Lease,
+    head: Seq,
+    meta: Metadata,
+    share: FileShare,
 }
 
 /// A session that was just created: the first outputs, to act on, and the reply to its creator.
@@ -113,7 +121,10 @@ impl Loading {
                 self.runtime.crash_point(CrashPoint::AfterCreate);
                 remember_provider(&self.runtime, &self.id, &settings);
                 let head = Seq(session.durable.seq);
-                let actor = self.into_actor(session, settings, lease, head, meta, Conversation::new());
+                let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
+                let share = FileShare::new(&self.runtime.store, &lease, &files);
+                let held = Held { lease, head, meta, share };
+                let actor = self.into_actor(session, settings, held, Conversation::new());
                 let client = joining.client;
                 let mut attached = Attached::new();
                 if actor.runtime.cluster.is_some() {
@@ -173,13 +184,27 @@ impl Loading {
         self.hub.start_after(session.durable.last_public, opened.head);
         let snapshot = opened.snapshot.as_ref().map_or(0, |(seq, _)| seq.0);
         let mut settings = stored_settings::settings_of(&meta);
+        // The turn of a dead server must not go to another provider than the one that its client brought.
+        settings.provider_lost |= self.runtime.cluster.is_some() && meta.own_provider && session.is_busy();
         if settings.provider_lost
             && let Some(provider) = self.runtime.provider_cache.get(&self.id)
         {
             (settings.provider, settings.provider_lost) = (Some(provider), false);
         }
-        let (lease, head) = (opened.lease, opened.head);
-        let mut actor = self.into_actor(session, settings, lease, head, meta, Conversation::default());
+        let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
+        let share = match FileShare::fetch(&self.runtime.store, &opened.lease, &files).await {
+            Ok(share) => share,
+            Err(error) if !attached.is_empty() => {
+                tracing::warn!(%error, "cannot fetch the files of the session; trying again");
+                return Some(Survivors { loading: self, attached });
+            }
+            Err(error) => {
+                self.fail(error);
+                return None;
+            }
+        };
+        let held = Held { lease: opened.lease, head: opened.head, meta, share };
+        let mut actor = self.into_actor(session, settings, held, Conversation::default());
         actor.last_snapshot = snapshot;
         actor.repairs = repairs;
         actor.mirror.catch_up(actor.head);
@@ -252,11 +277,10 @@ impl Loading {
         self,
         mut session: Session,
         settings: Settings,
-        lease: Lease,
-        head: Seq,
-        meta: Metadata,
+        held: Held,
         conversation: Conversation,
     ) -> Actor {
+        let Held { lease, head, meta, share } = held;
         let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
         session.live.allow_all = self.runtime.options.allow_all;
         session.live.home = Some(self.runtime.options.home.as_path().into());
@@ -266,7 +290,7 @@ impl Loading {
         let skills = SessionSkills::new(&self.runtime.addons, port, self.id.clone());
         Actor {
             engine: Arc::default(),
-            tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, mcp, skills, files.clone())),
+            tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, mcp, skills, files.clone(), share)),
             mirror: self.runtime.mirrors.of(&self.id, &files),
             runtime: self.runtime,
             session,

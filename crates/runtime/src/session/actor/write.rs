@@ -48,6 +48,10 @@ impl Actor {
     /// Makes steps durable and acts on them. Undoes them if they cannot be written.
     pub(super) async fn settle(&mut self, pending: Pending) -> ControlFlow<()> {
         let Pending { before, outputs, from_work } = pending;
+        if from_work {
+            // Before the events that tell of them: who reads those finds the files, too.
+            self.tools.share().try_push().await;
+        }
         let records: Vec<NewRecord> = outputs.iter().filter_map(record_of).collect();
         let bodies: Vec<Bytes> = records.iter().map(|record| record.body.clone()).collect();
         match self.write(records, from_work).await {

@@ -285,6 +285,9 @@ impl Edge {
     /// Ends, because the owner is lost. Asks that can be repeated wait for the next owner; the others fail, because nobody
     /// knows whether they were served.
     fn lost(mut self) -> Ending {
+        if let Some(cluster) = &self.loading.runtime.cluster {
+            cluster.counters.lost_link();
+        }
         tracing::info!(
             clients = self.attached.len(),
             "lost the server that holds the session; looking for the next"

@@ -236,6 +236,7 @@ impl AskMessage {
                     | baton_core::Ask::RegisterRunner(_)
             ),
             Self::Actor(ask) => matches!(ask, ActorAsk::Inspect(_) | ActorAsk::Configure(_)),
+            Self::Beside(BesideAsk::UseFiles(ask)) => !ask.request.changes(),
             Self::Beside(ask) => matches!(
                 ask,
                 BesideAsk::ListTools(_)

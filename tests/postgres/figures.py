@@ -1,0 +1,197 @@
+"""Figures of several servers on one database; `bench/run scale` runs this with syncs enabled.
+
+Prompts accepted a second beside pgbench writing the same rows, the time from `kill -9` to the next event at another server,
+what 10,000 idle sessions cost, and what the peer link adds to a streamed event.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import http.client
+import json
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import time
+import urllib.parse
+
+from servers import TOKEN, Server, Stream, World, soon, sql
+from support import call
+
+PROMPT = "x" * 200
+
+PGBENCH = """
+BEGIN;
+UPDATE bench_sessions SET head = head + 1 WHERE id = :client_id;
+INSERT INTO bench_events VALUES (:client_id, (SELECT head FROM bench_sessions WHERE id = :client_id), 'kind', repeat('x', 420)::bytea);
+COMMIT;
+"""
+
+
+def connect(url: str) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(urllib.parse.urlparse(url).netloc, timeout=30)
+
+
+def post(connection: http.client.HTTPConnection, path: str, body: dict) -> dict:
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    connection.request("POST", path, json.dumps(body), headers)
+    response = connection.getresponse()
+    text = response.read()
+    assert response.status < 300, (response.status, text)
+    return json.loads(text)
+
+
+def flood(url: str, session: str, until: float, accepted: multiprocessing.Value) -> None:
+    connection, count = connect(url), 0
+    while time.time() < until:
+        post(connection, f"/api/sessions/{session}/prompts", {"text": PROMPT})
+        count += 1
+    with accepted.get_lock():
+        accepted.value += count
+
+
+async def prompts(world: World, servers: list[Server], sessions: int, seconds: float) -> float:
+    """Prompts that join the queue of sessions whose turn waits for an answer: one durable write each."""
+    names = [f"prompts-{len(servers)}-{number}" for number in range(sessions)]
+    for number, name in enumerate(names):
+        connection = connect(servers[number % len(servers)].url)
+        post(connection, "/api/sessions", {"id": name, "cwd": str(world.work)})
+        post(connection, f"/api/sessions/{name}/prompts", {"text": call("bash", command="true", description="x")})
+    accepted, until = multiprocessing.Value("q", 0), time.time() + seconds
+    clients = [
+        multiprocessing.Process(target=flood, args=(servers[number % len(servers)].url, name, until, accepted))
+        for number, name in enumerate(names)
+    ]
+    [client.start() for client in clients]
+    await asyncio.to_thread(lambda: [client.join() for client in clients])
+    return accepted.value / seconds
+
+
+def pgbench(world: World, clients: int, seconds: int) -> float:
+    sql(world.url, "CREATE TABLE bench_sessions (id bigint PRIMARY KEY, head bigint NOT NULL) WITH (fillfactor = 80)")
+    sql(world.url, "CREATE TABLE bench_events (session bigint, seq bigint, kind text, body bytea, PRIMARY KEY (session, seq))")
+    sql(world.url, f"INSERT INTO bench_sessions SELECT n, 0 FROM generate_series(0, {clients}) n")
+    script = world.path / "pgbench.sql"
+    script.write_text(PGBENCH)
+    command = ["pgbench", "-n", "-c", str(clients), "-j", "2", "-T", str(seconds), "-f", str(script), world.url]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    line = next(line for line in done.stdout.splitlines() if line.startswith("tps"))
+    return float(line.split()[2])
+
+
+async def kills(world: World, count: int) -> list[float]:
+    """From `kill -9` of the owner to the next event on a client of another server, which answers a pending request."""
+    times = []
+    for number in range(count):
+        one, two = world.server(), world.server()
+        name = f"kill-{number}"
+        a = await world.create(one, name)
+        b = await world.resume(two, name)
+        await a.send(call("bash", command="true", description="x"))
+        requested = await b.event("permission.requested")
+        # Verdicts about others need three seconds of heartbeats.
+        await asyncio.sleep(3.2)
+        one.kill()
+        killed = time.monotonic()
+        answering = asyncio.create_task(b.answer(requested))
+        await b.event("permission.completed")
+        times.append(time.monotonic() - killed)
+        await answering
+        two.kill()
+    return times
+
+
+def cpu(server: Server) -> float:
+    fields = open(f"/proc/{server.process.pid}/stat").read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident(server: Server) -> int:
+    return int(open(f"/proc/{server.process.pid}/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def idle(world: World, count: int, seconds: float) -> dict[str, float]:
+    server = world.server()
+    connection = connect(server.url)
+    for number in range(count):
+        post(connection, "/api/sessions", {"id": f"idle-{number}", "cwd": str(world.work)})
+    # Sessions without clients leave the memory after a minute.
+    await soon(lambda: sql(world.url, "SELECT count(*) FROM baton_sessions WHERE server IS NOT NULL AND id LIKE 'idle-%'") == ["0"],
+        "the sessions to be unloaded", 180)
+    writes = lambda: int(sql(world.url, "SELECT n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname = 'baton_servers'")[0]) + int(sql(world.url, "SELECT n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname = 'baton_sessions'")[0])  # fmt: skip
+    await asyncio.sleep(2)
+    before, used = writes(), cpu(server)
+    await asyncio.sleep(seconds)
+    found = {"writes/s": (writes() - before) / seconds, "cpu %": 100 * (cpu(server) - used) / seconds, "MB": resident(server) / 1e6}
+    server.kill()
+    return found
+
+
+async def link(world: World, turns: int) -> list[float]:
+    """How much later an event arrives on a stream of another server than on one of the owner."""
+    one, two = world.server(), world.server()
+    chat = await world.create(one, "link")
+    near, far = Timed(one, "link"), Timed(two, "link")
+    await soon(lambda: near.ids and far.ids, "both streams")
+    for _ in range(turns):
+        await chat.ask("[[text:one two three four five six seven eight nine ten]]")
+    await soon(lambda: far.ids[-1] == near.ids[-1], "the last event")
+    return [far.at[seq] - near.at[seq] for seq in near.at if seq in far.at and seq > 3]
+
+
+class Timed(Stream):
+    """A stream that notes when each durable event arrived."""
+
+    def __init__(self, server: Server, session: str) -> None:
+        self.at: dict[int, float] = {}
+        super().__init__(server, session)
+        self.ids = Noting(self.at)
+
+
+class Noting(list):
+    def __init__(self, at: dict[int, float]) -> None:
+        super().__init__()
+        self.noted = at
+
+    def append(self, seq: int) -> None:
+        self.noted[seq] = time.monotonic()
+        super().append(seq)
+
+
+async def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--sessions", type=int, default=16)
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--idle", type=int, default=10_000)
+    options = parser.parse_args()
+    print(f"machine: {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    world = World("figures")
+    try:
+        reference = await asyncio.to_thread(pgbench, world, options.sessions, options.seconds)
+        print(f"pgbench, the same rows: {reference:.0f}/s", flush=True)
+        servers: list[Server] = []
+        for count in (1, 2, 3):
+            servers.append(world.server())
+            rate = await prompts(world, servers, options.sessions, options.seconds)
+            print(f"prompts accepted, {count} servers: {rate:.0f}/s, {rate / reference:.2f} of pgbench", flush=True)
+        [server.kill() for server in servers]
+        late = sorted(await link(world, 20))
+        print(f"peer link: p50 {1000 * statistics.median(late):.2f} ms, p99 {1000 * late[int(len(late) * 0.99)]:.2f} ms, {len(late)} events", flush=True)
+        if options.kills:
+            times = sorted(await kills(world, options.kills))
+            print(f"kill to next event: p50 {statistics.median(times):.2f} s, p99 {times[-1]:.2f} s, {len(times)} kills", flush=True)
+        if options.idle:
+            found = await idle(world, options.idle, options.seconds)
+            print(f"{options.idle} idle sessions: " + ", ".join(f"{name} {value:.2f}" for name, value in found.items()), flush=True)
+        return 0
+    finally:
+        await world.close()
+        world.remove()
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
