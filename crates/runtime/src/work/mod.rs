@@ -13,6 +13,7 @@ mod mcp_calls;
 mod model_call;
 mod model_failure;
 mod model_stream;
+mod plugin_hooks;
 mod prompt;
 mod question;
 mod sampling;
@@ -144,9 +145,10 @@ pub(crate) fn close_after_hook(scope: WorkScope, client: ClientId, respond: Resp
     tasks.spawn(task.in_current_span());
 }
 
-async fn perform(scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
+async fn perform(mut scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
     match work {
         Work::PreparePrompt { prompt, tools_gone } => {
+            skills::ready(&mut scope).await;
             WorkResult::PreparePrompt(prompt::prepare(&scope, prompt, &tools_gone).await)
         }
         Work::RunCommand { command } => {
