@@ -150,7 +150,7 @@ fn question(pending: &[Untrusted]) -> TrustQuestion {
     let lines: Vec<&str> = pending.iter().flat_map(|file| &file.starts).map(String::as_str).collect();
     let arguments = Json::from(json!({ "files": shown }));
     let message = format!(
-        "{} declares programs to start. Trust it, and start them?\n{}",
+        "{} declares MCP servers or hooks. Trust it, and start them?\n{}",
         names.join(", "),
         lines.join("\n")
     );
