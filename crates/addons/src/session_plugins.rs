@@ -178,11 +178,13 @@ async fn used(addons: &Addons, settings: &Settings, cwd: &Path) -> Vec<UsedPlugi
     if directories.is_empty() {
         return Vec::new();
     }
-    let loaded = blocking::run(move || load(&directories)).await;
-    loaded.map(|loaded| loaded.plugins).unwrap_or_else(|error| {
-        tracing::warn!(%error, "failed to read plugins");
-        Vec::new()
-    })
+    match blocking::run(move || load(&directories)).await {
+        Ok(loaded) => loaded.plugins,
+        Err(error) => {
+            tracing::warn!(%error, "failed to read plugins");
+            Vec::new()
+        }
+    }
 }
 
 #[cfg(test)]
