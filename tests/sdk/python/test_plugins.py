@@ -8,7 +8,7 @@ from pathlib import Path
 
 import adapters
 import pytest
-from support import REPOSITORY, call, program, tool_results
+from support import REPOSITORY, call, processes_of, program, tool_results, until
 
 pytestmark = pytest.mark.skipif(not adapters.is_newest(), reason="same behaviour in all SDKs")
 
@@ -121,3 +121,18 @@ async def test_plugin_directory_of_the_server_is_for_all_sessions(world):
     assert [agent.name for agent in (await session.rpc.agent.list()).agents] == ["kit:reviewer"]
     await world.ask(session, "[[text:Done]]")
     assert "odd-echo" in [tool["function"]["name"] for tool in world.model.requests()[-1]["tools"]]
+
+
+async def test_next_server_ends_the_hook_of_a_killed_one(world):
+    root = plugin(world.work / "kit", hook="sleep 297")
+    server = world.server()
+    session = await world.create(await world.client_at(server.port), plugin_directories=[str(root)])
+    await session.send(call("bash", command="touch x", description="d") + "[[text:Done]]")
+
+    def running() -> list[str]:
+        return [command for command in processes_of(world.home).values() if "sleep 297" in command]
+
+    await until(running, "the start of the hook")
+    server.kill()
+    await world.create(await world.client_at(world.server().port))
+    await until(lambda: not running(), "the end of the hook")
