@@ -13,6 +13,7 @@
 pub mod mcp;
 pub mod plugins;
 mod port;
+mod session_plugins;
 pub mod skills;
 
 use std::ffi::OsString;
@@ -30,6 +31,16 @@ use tokio_util::task::TaskTracker;
 use self::mcp::logins::Logins;
 use self::plugins::Plugins;
 pub use self::port::{Pending, SessionPort};
+pub use self::session_plugins::{PluginHook, UsedPlugin};
+
+/// GitHub's MCP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GithubServer {
+    /// Its address.
+    pub url: String,
+    /// Token for sessions that have none of their own.
+    pub token: Option<String>,
+}
 
 /// What add-ons need of their process.
 pub struct AddonOptions {
@@ -39,6 +50,10 @@ pub struct AddonOptions {
     pub cwd: PathBuf,
     /// Environment of the programs that are started. Must not contain secrets of the server.
     pub environment: Vec<(OsString, OsString)>,
+    /// Directories of plugins that all sessions use.
+    pub plugin_directories: Vec<PathBuf>,
+    /// GitHub's MCP server, if the server calls GitHub.
+    pub github: Option<GithubServer>,
     /// The server's HTTP client.
     pub network: Arc<HttpClient>,
     /// Ledger of processes.

@@ -1,7 +1,8 @@
 //! Plugins of the user: what is installed, and the local marketplaces that are known (`plugins.json` in the home).
 //!
 //! A plugin of a marketplace is used where it is. One that is installed from a directory is copied into the home, regular
-//! files only. Sessions with discovery use the skills of enabled plugins. Nothing is downloaded.
+//! files only. Sessions with discovery use the enabled plugins. Installing one approves its hooks and MCP servers as they
+//! are. Nothing is downloaded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,9 @@ struct Installed {
     /// Where it was copied from.
     #[serde(default)]
     installed_from: Option<PathBuf>,
+    /// Digest of the hooks and servers that the user has approved by installing them.
+    #[serde(default)]
+    approved: Option<String>,
 }
 
 impl Installed {
@@ -85,13 +89,29 @@ impl Plugins {
         Self { file: JsonFile::new(home, "plugins.json"), copies: home.join("installed-plugins") }
     }
 
-    /// Returns the directories of the plugins that sessions use. A file that cannot be read has none.
-    pub async fn enabled(&self) -> Vec<PathBuf> {
+    /// Returns the directories of the plugins that sessions use, each with the digest of what the user has approved. A file
+    /// that cannot be read has none.
+    pub(crate) async fn enabled(&self) -> Vec<(PathBuf, Option<String>)> {
         let content: Content = self.file.read().await.unwrap_or_else(|error| {
             tracing::warn!("{error}");
             Content::default()
         });
-        content.installed.into_iter().filter(|plugin| plugin.enabled).map(|plugin| plugin.path).collect()
+        let enabled = content.installed.into_iter().filter(|plugin| plugin.enabled);
+        enabled.map(|plugin| (plugin.path, plugin.approved)).collect()
+    }
+
+    /// Approves the declarations of an installed plugin that have this digest. Returns whether a plugin is installed there.
+    pub(crate) async fn trust(&self, path: PathBuf, digest: String) -> Result<bool, String> {
+        let content: Content = self.file.read().await?;
+        if content.installed.iter().all(|plugin| plugin.path != path) {
+            return Ok(false);
+        }
+        let edit = move |content: &mut Content| {
+            for plugin in content.installed.iter_mut().filter(|plugin| plugin.path == path) {
+                plugin.approved = Some(digest.clone());
+            }
+        };
+        self.file.edit(edit).await.map(|()| true)
     }
 
     /// Lists the installed plugins.
@@ -109,7 +129,7 @@ impl Plugins {
     /// When there is no such plugin, it cannot be used, or it would have to be downloaded.
     pub async fn install(&self, source: &str, base: &Path) -> Result<Value, String> {
         let content: Content = self.file.read().await?;
-        let installed = match parse_source(source, base, &content)? {
+        let mut installed = match parse_source(source, base, &content)? {
             Source::Marketplace { plugin, marketplace } => {
                 let root = root_of(&content, &marketplace)?;
                 let found = reading(move || Marketplace::load(&root)?.plugin(&plugin)).await?;
@@ -122,11 +142,13 @@ impl Plugins {
                     path: found.root,
                     direct_source_id: None,
                     installed_from: None,
+                    approved: None,
                 }
             }
             Source::Directory(directory) => self.copy(directory).await?,
         };
-        let skills = count_skills(installed.path.clone()).await?;
+        let (skills, digest) = contents(installed.path.clone()).await?;
+        installed.approved = digest;
         let mut reply = json!({ "plugin": installed.described(), "skillsInstalled": skills });
         if installed.marketplace.is_empty() {
             reply["deprecationWarning"] = json!(DIRECT);
@@ -156,6 +178,7 @@ impl Plugins {
             path: target,
             direct_source_id: Some(id),
             installed_from: Some(directory),
+            approved: None,
         })
     }
 
@@ -346,8 +369,13 @@ async fn reading<T: Send + 'static>(
     blocking::run(work).await.map_err(|error| error.to_string())?
 }
 
-async fn count_skills(root: PathBuf) -> Result<usize, String> {
-    reading(move || Ok(Plugin::load(&root)?.skills().skills.len())).await
+/// Returns the number of skills of a plugin, and the digest of its hooks and servers.
+async fn contents(root: PathBuf) -> Result<(usize, Option<String>), String> {
+    reading(move || {
+        let plugin = Plugin::load(&root)?;
+        Ok((plugin.skills().skills.len(), plugin.parts().digest))
+    })
+    .await
 }
 
 fn root_of(content: &Content, marketplace: &str) -> Result<PathBuf, String> {

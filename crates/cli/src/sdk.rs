@@ -23,6 +23,7 @@ pub(crate) fn serve(cli: &Cli) -> anyhow::Result<ExitCode> {
 fn serve_sdk(cli: &Cli, config: &Config, environment: &Environment) -> anyhow::Result<ExitCode> {
     let mut options = setup::options(config, environment)?;
     options.allow_all = cli.sdk.yolo;
+    options.plugin_directories = cli.sdk.plugin_dir.iter().map(|path| options.cwd.join(path)).collect();
     let mut rpc = setup::rpc_options(config, environment);
     let stdio = cli.sdk.stdio;
     if stdio {

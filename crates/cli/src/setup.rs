@@ -187,6 +187,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         engine_environment: Filter::for_engines(std::env::vars_os()),
         secrets: Vec::new(),
         allow_all: false,
+        plugin_directories: Vec::new(),
         crash: crash_plan(environment)?,
     })
 }

@@ -37,6 +37,8 @@ pub enum Origin {
         /// Directory of the plugin.
         root: PathBuf,
     },
+    /// Baton itself, because the session asks for it.
+    BuiltIn,
     /// A file of the workspace that the user has not approved. Listed only: it must not take the place of any other.
     Distrusted {
         /// The file.
@@ -53,6 +55,7 @@ impl Origin {
             Self::Workspace { .. } | Self::Distrusted { .. } => Some("workspace"),
             Self::User | Self::Settings => Some("user"),
             Self::Plugin { .. } => Some("plugin"),
+            Self::BuiltIn => Some("builtin"),
         }
     }
 
@@ -68,9 +71,12 @@ impl Origin {
     pub fn root(&self) -> Option<&Path> {
         match self {
             Self::Workspace { root, .. } | Self::Plugin { root, .. } => Some(root),
-            Self::Agent { .. } | Self::Session | Self::User | Self::Settings | Self::Distrusted { .. } => {
-                None
-            }
+            Self::Agent { .. }
+            | Self::Session
+            | Self::User
+            | Self::Settings
+            | Self::BuiltIn
+            | Self::Distrusted { .. } => None,
         }
     }
 
@@ -92,7 +98,8 @@ impl Origin {
             Self::User => 3,
             Self::Settings => 4,
             Self::Plugin { .. } => 5,
-            Self::Distrusted { .. } => 6,
+            Self::BuiltIn => 6,
+            Self::Distrusted { .. } => 7,
         }
     }
 }
@@ -106,6 +113,7 @@ impl fmt::Display for Origin {
             Self::User => f.write_str("the user's servers"),
             Self::Settings => f.write_str("the configuration file"),
             Self::Plugin { name, .. } => write!(f, "the plugin {name}"),
+            Self::BuiltIn => f.write_str("Baton itself"),
         }
     }
 }

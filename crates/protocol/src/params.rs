@@ -68,6 +68,10 @@ pub struct SessionParams {
     pub request_permission: Option<bool>,
     pub request_user_input: Option<bool>,
     pub request_elicitation: Option<bool>,
+    /// Whether the session uses GitHub's MCP server, and with which tools.
+    pub github_mcp_tool_config: Option<GithubMcpToolConfig>,
+    /// Whether the client shows MCP apps.
+    pub request_mcp_apps: Option<bool>,
     pub request_exit_plan_mode: Option<bool>,
     pub request_auto_mode_switch: Option<bool>,
     pub hooks: Option<bool>,
@@ -258,4 +262,18 @@ mod tests {
         let parsed: SessionParams = parse("session.create", &params).unwrap();
         assert_eq!((parsed.session_id.unwrap().as_str(), parsed.model), ("a", None));
     }
+}
+
+/// Tools of GitHub's MCP server that a session uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GithubMcpToolConfig {
+    /// Whether all tools are offered.
+    pub enable_all_tools: Option<bool>,
+    /// Sets of tools that are offered in addition.
+    pub additional_toolsets: Option<Vec<String>>,
+    /// Tools that are offered in addition.
+    pub additional_tools: Option<Vec<String>>,
+    /// Whether experimental tools are offered.
+    pub enable_insiders_mode: Option<bool>,
 }

@@ -46,7 +46,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use baton_addons::{AddonOptions, Addons};
+use baton_addons::{AddonOptions, Addons, GithubServer};
 pub use baton_addons::{mcp, plugins, skills};
 use baton_agent::tools::{Toolbox, beneath};
 use baton_files::SessionFiles;
@@ -170,6 +170,14 @@ impl Runtime {
                 home: options.home.clone(),
                 cwd: options.cwd.clone(),
                 environment: options.environment.clone(),
+                plugin_directories: options.plugin_directories.clone(),
+                github: match &options.endpoint {
+                    ServerEndpoint::Copilot { url, token } => {
+                        let url = format!("{}/mcp", url.trim_end_matches('/'));
+                        Some(GithubServer { url, token: token.clone() })
+                    }
+                    _ => None,
+                },
                 network: models.network(),
                 ledger: ledger.clone(),
                 tasks: tasks.clone(),

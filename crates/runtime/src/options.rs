@@ -47,6 +47,8 @@ pub struct Options {
     pub secrets: Vec<String>,
     /// Whether sessions start in allow-all mode.
     pub allow_all: bool,
+    /// Directories of plugins that all sessions use.
+    pub plugin_directories: Vec<PathBuf>,
     /// Crash point at which a test kills this server.
     pub crash: Option<Arc<CrashPlan>>,
 }
@@ -72,6 +74,7 @@ impl Options {
             engine_environment: Vec::new(),
             secrets: Vec::new(),
             allow_all: false,
+            plugin_directories: Vec::new(),
             crash: None,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use baton_protocol::agent::CustomAgent;
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
 use baton_providers::github::Identity;
@@ -35,6 +36,8 @@ pub enum SettingsEdit {
         /// Whether it is used.
         enabled: bool,
     },
+    /// Sets the agents of plugins, the project and the user.
+    FoundAgents(Vec<CustomAgent>),
     /// Sets the models of sub-agents, and the kinds that are turned off.
     SubAgents {
         /// Models by kind, in place of the kinds' own.
@@ -106,6 +109,7 @@ impl Settings {
                     to.push(name);
                 }
             }
+            SettingsEdit::FoundAgents(agents) => self.found_agents = agents,
             SettingsEdit::SubAgents { models, disabled } => {
                 (self.agent_models, self.disabled_agents) = (models, disabled);
             }

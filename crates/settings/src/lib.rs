@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 use baton_agent::agents::{self, AgentKind};
 use baton_protocol::agent::{CustomAgent, SessionLimits};
-use baton_protocol::params::{InfiniteSessions, LargeOutput, SessionParams, SystemMessageConfig};
+use baton_protocol::params::{
+    GithubMcpToolConfig, InfiniteSessions, LargeOutput, SessionParams, SystemMessageConfig,
+};
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
 use baton_providers::SessionProviders;
@@ -36,6 +38,9 @@ pub struct Settings {
     pub default_agent_excludes: Vec<String>,
     /// Agents that the client defined.
     pub custom_agents: Vec<CustomAgent>,
+    /// Agents of plugins, the project and the user. Found again when the session is opened.
+    #[serde(skip)]
+    pub found_agents: Vec<CustomAgent>,
     /// MCP servers of the clients, by name. Not stored: they contain credentials.
     #[serde(skip)]
     pub mcp_servers: BTreeMap<String, Json>,
@@ -46,6 +51,11 @@ pub struct Settings {
     /// Whether a client of the session shows forms.
     #[serde(skip)]
     pub elicitation: bool,
+    /// Tools of GitHub's MCP server; none if the session does not use it.
+    pub github_mcp: Option<GithubMcpToolConfig>,
+    /// Whether a client of the session shows MCP apps.
+    #[serde(skip)]
+    pub mcp_apps: bool,
     /// Directories whose subdirectories are skills.
     pub skill_directories: Vec<PathBuf>,
     /// Directories of plugins.
@@ -186,6 +196,8 @@ impl Settings {
         self.merge_skills(client, params);
         set(&mut self.workspace_servers, &params.enable_config_discovery);
         self.elicitation |= params.request_elicitation.unwrap_or(false);
+        self.mcp_apps |= params.request_mcp_apps.unwrap_or(false);
+        set(&mut self.github_mcp, &params.github_mcp_tool_config);
         set(&mut self.chosen_agent, &params.agent);
         if let Some(excluded) = &params.excluded_builtin_agents {
             self.excluded_agents.clone_from(excluded);
@@ -298,7 +310,19 @@ impl Settings {
     #[must_use]
     pub fn agent_in_charge(&self) -> Option<&CustomAgent> {
         let chosen = self.chosen_agent.as_deref()?;
-        self.custom_agents.iter().find(|agent| agent.name == chosen)
+        self.agents().find(|agent| agent.name == chosen)
+    }
+
+    /// Returns the custom agents: those of the clients, and those that were found. A client's agent hides one of its name.
+    pub fn agents(&self) -> impl Iterator<Item = &CustomAgent> {
+        let is_hidden = |found: &&CustomAgent| self.custom_agents.iter().any(|own| own.name == found.name);
+        self.custom_agents.iter().chain(self.found_agents.iter().filter(move |found| !is_hidden(found)))
+    }
+
+    /// Whether agents and plugins are looked for on disk.
+    #[must_use]
+    pub fn finds_agents(&self) -> bool {
+        self.config_discovery || !self.plugin_directories.is_empty()
     }
 
     /// Returns the kinds of sub-agents that tasks can be given to: the built-in ones, and those of the client, except those
@@ -311,7 +335,7 @@ impl Settings {
 
     /// Returns all kinds of sub-agents, including those that are turned off: running ones continue.
     pub fn all_agent_kinds(&self) -> Vec<AgentKind> {
-        let custom = self.custom_agents.iter().filter(|agent| agent.infer != Some(false));
+        let custom = self.agents().filter(|agent| agent.infer != Some(false));
         let custom: Vec<AgentKind> = custom.map(AgentKind::from).collect();
         let mut kinds = agents::built_in();
         kinds.retain(|kind| {

@@ -3,15 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use baton_agent::front_matter::split;
-use baton_agent::untrusted::{Directory, Excerpt, Unreadable};
+use baton_agent::untrusted::{Directory, Excerpt};
 use baton_protocol::agent::CustomAgent;
 
-use crate::scan::{Problem, Severity};
+use crate::scan::{Found, Problem, list};
 
 /// Largest file of an agent, in bytes.
 const MAX_BYTES: usize = 128 * 1024;
-/// Entries of a directory that are looked at.
-const MAX_ENTRIES: usize = 1000;
 
 /// An agent that was found in a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,42 +22,41 @@ pub struct AgentFile {
     pub user_invocable: bool,
 }
 
-/// Finds the agents in a directory. With a prefix, an agent `a` is named `prefix:a`. Blocks.
+/// Finds the agents in a directory. Blocks.
 #[must_use]
 pub fn scan_agents(root: &Path, prefix: Option<&str>) -> (Vec<AgentFile>, Vec<Problem>) {
-    let (mut agents, mut problems) = (Vec::new(), Vec::new());
-    let mut refuse =
-        |path: PathBuf, why: String| problems.push(Problem { path, why, severity: Severity::Error });
-    let listed = Directory::open(root).and_then(|directory| {
-        let names = directory.names(MAX_ENTRIES)?;
-        Ok((directory, names))
-    });
-    let (directory, mut names) = match listed {
-        Ok(listed) => listed,
-        Err(Unreadable::Absent) => return (agents, problems),
-        Err(error) => {
-            refuse(root.to_owned(), error.to_string());
-            return (agents, problems);
-        }
+    scan_agents_below(root, Path::new(""), prefix)
+}
+
+/// Finds the agents in a directory below a root, which no link may leave. With a prefix, an agent `a` is named `prefix:a`.
+/// Blocks.
+pub(crate) fn scan_agents_below(
+    root: &Path,
+    inside: &Path,
+    prefix: Option<&str>,
+) -> (Vec<AgentFile>, Vec<Problem>) {
+    let (mut agents, mut found) = (Vec::new(), Found::default());
+    let Some((directory, names)) = list(root, inside, &mut found) else {
+        return (agents, found.problems);
     };
-    names.sort();
     for name in names {
         let name = name.to_string_lossy();
         let Some(stem) = name.strip_suffix(".agent.md").or_else(|| name.strip_suffix(".md")) else {
             continue;
         };
-        let path = root.join(&*name);
-        match read(&directory, &name, stem, prefix) {
+        let file = inside.join(&*name);
+        let path = root.join(&file);
+        match read(&directory, &file, stem, prefix) {
             Ok((agent, user_invocable)) => agents.push(AgentFile { agent, path, user_invocable }),
-            Err(why) => refuse(path, why),
+            Err(why) => found.refuse(path, why),
         }
     }
-    (agents, problems)
+    (agents, found.problems)
 }
 
 fn read(
     directory: &Directory,
-    file: &str,
+    file: &Path,
     stem: &str,
     prefix: Option<&str>,
 ) -> Result<(CustomAgent, bool), String> {

@@ -19,7 +19,12 @@ const MAX_BYTES: usize = 64 << 20;
 #[must_use]
 pub fn source_id(source: &Path) -> String {
     let digest = digest(&SHA256, source.as_os_str().as_encoded_bytes());
-    digest.as_ref().iter().take(8).fold(String::new(), |mut text, byte| {
+    hex(&digest.as_ref()[..8])
+}
+
+/// Writes bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })

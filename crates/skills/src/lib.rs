@@ -8,6 +8,8 @@
 
 mod agent_file;
 mod copy;
+mod hooks_file;
+mod marketplace;
 mod places;
 mod plugin;
 mod scan;
@@ -17,7 +19,9 @@ pub use baton_agent::front_matter::split;
 
 pub use self::agent_file::{AgentFile, scan_agents};
 pub use self::copy::{copy_plugin, source_id};
+pub use self::hooks_file::HookCommand;
+pub use self::marketplace::{Listing, Marketplace};
 pub use self::places::{AgentPlace, Place, SkillPlaces, agent_places, skill_places};
-pub use self::plugin::{Listing, Marketplace, Plugin};
+pub use self::plugin::{Parts, Plugin};
 pub use self::scan::{Found, Problem, Severity, scan, scan_single};
 pub use self::skill::{Content, Origin, PluginRef, Skill, SkillSource};

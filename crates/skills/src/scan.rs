@@ -1,6 +1,6 @@
 //! Scanning directories for skills.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use baton_agent::untrusted::{Directory, Excerpt, Unreadable};
@@ -70,27 +70,50 @@ impl Found {
 /// Finds the skills in the immediate subdirectories of a directory. A directory that does not exist has none. Blocks.
 #[must_use]
 pub fn scan(root: &Path, origin: &Origin) -> Found {
+    scan_below(root, Path::new(""), origin)
+}
+
+/// Finds the skills in the immediate subdirectories of a directory below a root, which no link may leave. Blocks.
+pub(crate) fn scan_below(root: &Path, inside: &Path, origin: &Origin) -> Found {
     let mut found = Found::default();
-    let directory = match Directory::open(root) {
-        Ok(directory) => directory,
-        Err(Unreadable::Absent) => return found,
-        Err(error) => {
-            found.refuse(root.to_owned(), error);
-            return found;
-        }
-    };
-    let mut names = match directory.names(MAX_ENTRIES) {
-        Ok(names) => names,
-        Err(error) => {
-            found.refuse(root.to_owned(), error);
-            return found;
-        }
-    };
-    names.sort();
+    let Some((directory, names)) = list(root, inside, &mut found) else { return found };
     for name in names {
-        read(root, &directory, Path::new(&name), &name, origin, &mut found);
+        read(root, &directory, &inside.join(&name).join(FILE), &name, origin, &mut found);
     }
     found
+}
+
+/// Finds the commands in a directory below a root: Markdown files, each a skill that only users invoke. Blocks.
+pub(crate) fn scan_commands(root: &Path, inside: &Path, origin: &Origin) -> Found {
+    let mut found = Found::default();
+    let Some((directory, names)) = list(root, inside, &mut found) else { return found };
+    for name in names {
+        let path = Path::new(&name);
+        if let Some(stem) = path.file_stem().filter(|_| path.extension().is_some_and(|end| end == "md")) {
+            read(root, &directory, &inside.join(&name), stem, origin, &mut found);
+        }
+    }
+    for command in &mut found.skills {
+        (command.user_invocable, command.model_invocable) = (true, false);
+    }
+    found
+}
+
+/// Opens a root, and lists a directory below it in order. None if the directory does not exist, or cannot be read.
+pub(crate) fn list(root: &Path, inside: &Path, found: &mut Found) -> Option<(Directory, Vec<OsString>)> {
+    let listed = Directory::open(root).and_then(|directory| {
+        let mut names = directory.subdirectory(inside)?.names(MAX_ENTRIES)?;
+        names.sort();
+        Ok((directory, names))
+    });
+    match listed {
+        Ok(listed) => Some(listed),
+        Err(Unreadable::Absent) => None,
+        Err(error) => {
+            found.refuse(root.join(inside), error);
+            None
+        }
+    }
 }
 
 /// Reads the skill in a directory itself, if there is one. Blocks.
@@ -99,15 +122,14 @@ pub fn scan_single(root: &Path, origin: &Origin) -> Found {
     let mut found = Found::default();
     if let Ok(directory) = Directory::open(root) {
         let name = root.file_name().unwrap_or_default().to_owned();
-        read(root, &directory, Path::new(""), &name, origin, &mut found);
+        read(root, &directory, Path::new(FILE), &name, origin, &mut found);
     }
     found
 }
 
 fn read(root: &Path, directory: &Directory, inside: &Path, name: &OsStr, origin: &Origin, found: &mut Found) {
-    let inside = inside.join(FILE);
-    let path = root.join(&inside);
-    let text = match directory.read(&inside, MAX_BYTES) {
+    let path = root.join(inside);
+    let text = match directory.read(inside, MAX_BYTES) {
         Ok(Excerpt { is_cut: true, .. }) => {
             return found.refuse(path, format!("it is larger than {MAX_BYTES} bytes"));
         }
@@ -116,7 +138,7 @@ fn read(root: &Path, directory: &Directory, inside: &Path, name: &OsStr, origin:
         Err(error) => Err(error),
     };
     let parsed = text.map_err(|error| error.to_string()).and_then(|text| {
-        let content = Content::File { root: root.to_owned(), inside };
+        let content = Content::File { root: root.to_owned(), inside: inside.to_owned() };
         Skill::parse(&text, &name.to_string_lossy(), path.clone(), content, origin.clone())
     });
     match parsed {

@@ -69,3 +69,23 @@ async def test_servers_end_with_the_session(world):
     assert len(servers_of(world)) == 1
     await session.disconnect()
     await until(lambda: servers_of(world) == [], "the end of the MCP server")
+
+
+async def test_apps_need_a_client_that_shows_them(world, client):
+    from copilot.generated.rpc import MCPAppsCallToolRequest, MCPAppsListToolsRequest
+
+    def echo(origin: str) -> MCPAppsCallToolRequest:
+        return MCPAppsCallToolRequest(origin, "odd", "echo", arguments={"text": "hi"})
+
+    plain = await world.create(client, mcp_servers=odd())
+    await plain.rpc.mcp.list()
+    with pytest.raises(Exception, match="mcp-apps"):
+        await plain.rpc.mcp.apps.call_tool(echo("odd"))
+    session = await world.create(client, mcp_servers=odd(), enable_mcp_apps=True)
+    await session.rpc.mcp.list()
+    listed = await session.rpc.mcp.apps.list_tools(MCPAppsListToolsRequest("odd", "odd"))
+    assert "echo" in [tool["name"] for tool in listed.tools]
+    result = await session.rpc.mcp.apps.call_tool(echo("odd"))
+    assert result["content"][0]["text"] == "hi"
+    with pytest.raises(Exception, match="Cross-server"):
+        await session.rpc.mcp.apps.call_tool(echo("other"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 
+import adapters
 import pytest
-from support import call, processes_of, system_message, text_of, tool, tool_names, tool_results, until
+from support import REPOSITORY, call, processes_of, system_message, text_of, tool, tool_names, tool_results, until
 
 
 def handoff(agent: str, script: str, **more: str) -> str:
@@ -144,3 +146,21 @@ async def test_streaming_of_sub_agents_can_be_turned_off(world, client):
         await world.ask(session, handoff("explore", script) + "[[text:Done]]")
         deltas = [event["deltaContent"] for event in seen.of("assistant.message_delta")]
         assert (len(deltas) > 1) == wanted, deltas
+
+
+@pytest.mark.skipif(not adapters.is_newest(), reason="same behaviour in all SDKs")
+async def test_mcp_servers_of_a_sub_agent_are_its_own(world, client):
+    script = str(REPOSITORY / "crates" / "mcp" / "tests" / "odd_server.py")
+    server = {"command": sys.executable, "args": [script, "well"], "tools": ["*"]}
+    agent = {"name": "helper", "prompt": "You help.", "tools": ["odd/*"], "mcp_servers": {"odd": server}}
+    session = await world.create(client, custom_agents=[agent])
+    task = "TASK " + call("odd-echo", text="echoed") + "[[text:Helped]]"
+    assert await world.ask(session, handoff("helper", task) + "[[text:Done]]") == "Done"
+    inner = inner_requests(world, "TASK")
+    assert tool_results(inner[1]) == ["echoed"]
+    assert all(name.startswith("odd-") for name in tool_names(inner[0]))
+    assert "odd-echo" not in tool_names(world.model.requests()[-1]), "the session itself does not have it"
+    assert (await session.rpc.mcp.list()).servers == []
+    await session.disconnect()
+    ended = lambda: not any(script in command for command in processes_of(world.home).values())  # noqa: E731
+    await until(ended, "the end of the MCP server")

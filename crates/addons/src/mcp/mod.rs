@@ -4,10 +4,12 @@
 //! when the session is created, and end with the session. Their tools go through the same permission policy as all others.
 
 mod authorization;
+mod github;
 mod link;
 pub mod logins;
 mod network;
 mod overview;
+mod private;
 mod probe;
 mod request;
 mod sources;
@@ -29,6 +31,8 @@ pub use self::overview::{ServerOverview, ToolOverview};
 pub use self::probe::{Probe, ProbedTool, probe, protected};
 pub use self::request::McpRequest;
 use self::sources::Sources;
+pub(crate) use self::sources::described;
+use crate::session_plugins;
 use crate::{Addons, SessionPort};
 pub use baton_files::server_catalogue::{CatalogueEntry, ServerCatalogue};
 pub use baton_files::user_servers::UserServers;
@@ -47,6 +51,10 @@ pub struct SessionMcp {
     host: AsyncMutex<Option<Arc<Host>>>,
     /// The host, for callers that cannot wait for the lock.
     current: Mutex<Option<Arc<Host>>>,
+    /// Servers of sub-agents, by the name of their agent.
+    private: AsyncMutex<BTreeMap<String, Arc<Host>>>,
+    /// The same, for those who cannot wait.
+    known_private: Mutex<BTreeMap<String, Arc<Host>>>,
     /// Releases a turn that waits for servers.
     release: Notify,
     /// Context of MCP apps, as a client set it.
@@ -67,6 +75,8 @@ impl SessionMcp {
             turn: Mutex::default(),
             host: AsyncMutex::default(),
             current: Mutex::default(),
+            private: AsyncMutex::default(),
+            known_private: Mutex::default(),
             release: Notify::new(),
             app_context: Mutex::new(json!({})),
             tag: format!("{}/", uuid::Uuid::new_v4()),
@@ -121,8 +131,12 @@ impl SessionMcp {
     /// Ends all servers.
     pub async fn close(&self) {
         self.link.close();
-        if let Some(host) = self.current() {
+        let had_private = self.close_private().await;
+        let host = self.current();
+        if let Some(host) = &host {
             host.close().await;
+        }
+        if had_private || host.is_some() {
             let (ledger, tag) = (self.addons.options.ledger.clone(), self.tag.clone());
             drop(tokio::task::spawn_blocking(move || ledger.forget(&tag)).await);
         }
@@ -137,8 +151,9 @@ impl SessionMcp {
         if fresh || slot.is_none() {
             let ambient = self.sources.ambient(&self.addons, settings, &cwd).await;
             self.sources.set_ambient(ambient);
+            self.sources.set_plugins(session_plugins::servers(&self.addons, settings, &cwd).await);
         }
-        let wanted = self.sources.merged(settings);
+        let wanted = self.sources.merged(&self.addons, settings);
         if let Some(host) = &*slot {
             host.replace(wanted).await;
             return Some(host.clone());
@@ -173,12 +188,20 @@ impl SessionMcp {
         wanted: BTreeMap<String, Chosen>,
         disabled: BTreeSet<String>,
     ) -> Arc<Host> {
-        // Before a process carries the tag: a killed server's successor ends what it finds there.
-        let (ledger, tag) = (self.addons.options.ledger.clone(), self.tag.clone());
-        drop(tokio::task::spawn_blocking(move || ledger.note(&tag)).await);
+        self.note_tag().await;
         let host = Arc::new(Host::new(self.options(cwd), wanted, disabled));
         *self.lock() = Some(host.clone());
         host
+    }
+
+    /// Records the tag before a process carries it: a killed server's successor ends what it finds there.
+    async fn note_tag(&self) {
+        let (ledger, tag) = (self.addons.options.ledger.clone(), self.tag.clone());
+        drop(tokio::task::spawn_blocking(move || ledger.note(&tag)).await);
+    }
+
+    fn known_private(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Host>>> {
+        self.known_private.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn options(&self, cwd: PathBuf) -> HostOptions {

@@ -242,8 +242,12 @@ impl SessionMcp {
         arguments: &Json,
     ) -> Result<Value, String> {
         let known = connected(host, server)?;
-        if !known.tools().iter().any(|known| known.name == tool) {
-            return Err(format!("MCP tool not found on {server}: {tool}"));
+        match known.tools().iter().find(|known| known.name == tool) {
+            None => return Err(format!("MCP tool not found on {server}: {tool}")),
+            Some(known) if !is_for_apps(known.raw.get("_meta")) => {
+                return Err(format!("MCP tool is for the model only, and not for apps, on {server}: {tool}"));
+            }
+            Some(_) => {}
         }
         let begun = Instant::now();
         let call = Call {
@@ -397,6 +401,12 @@ fn host_view(servers: &[Listed]) -> Value {
         "failedServers": map(|status| matches!(status, Status::Failed(_))),
         "needsAuthServers": map(|status| *status == Status::NeedsAuth),
     })
+}
+
+/// Whether apps may call a tool with this metadata. Tools that do not say are for apps, too.
+fn is_for_apps(meta: Option<&Value>) -> bool {
+    let visibility = meta.and_then(|meta| meta.pointer("/ui/visibility")).and_then(Value::as_array);
+    visibility.is_none_or(|places| places.iter().any(|place| place == "app"))
 }
 
 fn diagnosis(server: Option<&Server>) -> Value {

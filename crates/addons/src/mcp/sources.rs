@@ -12,12 +12,14 @@ use baton_core::TrustQuestion;
 use baton_files::workspace_servers::WorkspaceFile;
 use baton_mcp::{Chosen, Declared, Origin, Reach, merge};
 use baton_protocol::Json;
+use baton_protocol::agent::CustomAgent;
 use baton_protocol::permission::PermissionRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::SessionMcp;
+use super::{SessionMcp, github};
 use crate::Addons;
+use crate::session_plugins::{self, UsedPlugin};
 use baton_settings::Settings;
 
 /// Declarations that are not part of a session's settings.
@@ -41,37 +43,71 @@ impl Sources {
         *lock(&self.ambient) = declared;
     }
 
+    pub(super) fn set_plugins(&self, declared: Vec<Declared>) {
+        *lock(&self.plugins) = declared;
+    }
+
     /// Returns the declarations that count.
-    pub(super) fn merged(&self, settings: &Settings) -> BTreeMap<String, Chosen> {
+    pub(super) fn merged(&self, addons: &Addons, settings: &Settings) -> BTreeMap<String, Chosen> {
         let (ambient, plugins) = (lock(&self.ambient).clone(), lock(&self.plugins).clone());
-        merge(of_session(settings).into_iter().chain(ambient).chain(plugins))
+        let built_in = github::declared(addons.options.github.as_ref(), settings);
+        merge(of_session(settings).into_iter().chain(ambient).chain(plugins).chain(built_in))
     }
 }
 
 impl SessionMcp {
-    /// Replaces the declarations of plugins, whose origin is [`Origin::Plugin`]. They count from the next turn or request
-    /// on. Plugins are installed by the user, so no further question is asked.
-    #[allow(dead_code, reason = "the entry point for plugins")]
-    pub fn set_plugin_servers(&self, declared: Vec<Declared>) {
-        *lock(&self.sources.plugins) = declared;
-    }
-
-    /// Returns the question whether to trust files of the workspace; none if there are none, or they were asked about.
+    /// Returns the question whether to trust files of the workspace, and installed plugins that have changed; none if
+    /// there are none, or they were asked about.
     pub async fn trust_question(&self, settings: &Settings, cwd: &Path) -> Option<TrustQuestion> {
-        if !settings.discovers() {
-            return None;
-        }
-        let mut pending = self.addons.catalogue.workspace(cwd).await.pending;
+        let mut pending: Vec<Untrusted> = match settings.discovers() {
+            true => self.addons.catalogue.workspace(cwd).await.pending.iter().map(Untrusted::from).collect(),
+            false => Vec::new(),
+        };
+        let plugins = session_plugins::untrusted(&self.addons, settings, cwd).await;
+        pending.extend(plugins.iter().map(Untrusted::from));
         let mut asked = lock(&self.sources.asked);
         pending.retain(|file| asked.insert(format!("{} {}", file.digest, file.path.display())));
         (!pending.is_empty()).then(|| question(&pending))
     }
 
-    /// Approves the files that a question was about: exactly those, with exactly these contents.
+    /// Approves the files and plugins that a question was about: exactly those, with exactly these contents.
+    ///
+    /// # Errors
+    /// When the approval cannot be stored.
     pub async fn approve(&self, arguments: &Json) -> Result<(), String> {
         let Approved { files } = arguments.parse().map_err(|_| "malformed question".to_owned())?;
-        let files = files.into_iter().map(|file| (file.path, file.digest)).collect();
-        self.addons.catalogue.approve(files).await
+        let mut others = Vec::new();
+        for ApprovedFile { path, digest } in files {
+            if !self.addons.plugins.trust(path.clone(), digest.clone()).await? {
+                others.push((path, digest));
+            }
+        }
+        match others.is_empty() {
+            true => Ok(()),
+            false => self.addons.catalogue.approve(others).await,
+        }
+    }
+}
+
+/// Declarations that start programs, and that the user has not approved.
+struct Untrusted {
+    /// The file, or the directory of the plugin.
+    path: PathBuf,
+    digest: String,
+    /// The programs, one a line.
+    starts: Vec<String>,
+}
+
+impl From<&WorkspaceFile> for Untrusted {
+    fn from(file: &WorkspaceFile) -> Self {
+        Self { path: file.path.clone(), digest: file.digest.clone(), starts: starts(file) }
+    }
+}
+
+impl From<&UsedPlugin> for Untrusted {
+    fn from(used: &UsedPlugin) -> Self {
+        let digest = used.parts.digest.clone().unwrap_or_default();
+        Self { path: used.plugin.root.clone(), digest, starts: used.starts() }
     }
 }
 
@@ -88,32 +124,36 @@ struct ApprovedFile {
 
 /// Returns the declarations of the session's clients, and of the agent that was selected.
 fn of_session(settings: &Settings) -> Vec<Declared> {
-    let parse = |(name, config): (&String, &Json), origin: Origin| {
-        Declared::parse(name, &config.parse().unwrap_or(Value::Null), origin)
-    };
-    let mut declared: Vec<Declared> =
-        settings.mcp_servers.iter().map(|server| parse(server, Origin::Session)).collect();
-    if let Some(agent) = settings.agent_in_charge()
-        && let Some(servers) = agent.mcp_servers.as_ref().and_then(|servers| servers.parse().ok())
-    {
-        let servers: BTreeMap<String, Json> = servers;
-        declared
-            .extend(servers.iter().map(|server| parse(server, Origin::Agent { name: agent.name.clone() })));
-    }
-    declared
+    let declared = settings.mcp_servers.iter().map(|(name, config)| parse(name, config, Origin::Session));
+    declared.chain(settings.agent_in_charge().map(of_agent).unwrap_or_default()).collect()
 }
 
-/// Builds the question about files. It shows what would be started: what is approved is what runs.
-fn question(files: &[WorkspaceFile]) -> TrustQuestion {
-    let shown: Vec<Value> = files
+/// Returns the declarations of a custom agent.
+pub(super) fn of_agent(agent: &CustomAgent) -> Vec<Declared> {
+    let servers = agent.mcp_servers.as_ref().and_then(|servers| servers.parse().ok());
+    let servers: BTreeMap<String, Json> = servers.unwrap_or_default();
+    let origin = || Origin::Agent { name: agent.name.clone() };
+    servers.iter().map(|(name, config)| parse(name, config, origin())).collect()
+}
+
+fn parse(name: &str, config: &Json, origin: Origin) -> Declared {
+    Declared::parse(name, &config.parse().unwrap_or(Value::Null), origin)
+}
+
+/// Builds the question. It shows what would be started: what is approved is what runs.
+fn question(pending: &[Untrusted]) -> TrustQuestion {
+    let shown: Vec<Value> = pending
         .iter()
-        .map(|file| json!({ "path": file.path, "digest": file.digest, "servers": starts(file) }))
+        .map(|file| json!({ "path": file.path, "digest": file.digest, "servers": file.starts }))
         .collect();
-    let names: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
-    let lines: Vec<String> = files.iter().flat_map(starts).collect();
+    let names: Vec<String> = pending.iter().map(|file| file.path.display().to_string()).collect();
+    let lines: Vec<&str> = pending.iter().flat_map(|file| &file.starts).map(String::as_str).collect();
     let arguments = Json::from(json!({ "files": shown }));
-    let message =
-        format!("{} declares MCP servers. Trust it, and start them?\n{}", names.join(", "), lines.join("\n"));
+    let message = format!(
+        "{} declares MCP servers or hooks. Trust it, and start them?\n{}",
+        names.join(", "),
+        lines.join("\n")
+    );
     let wants = PermissionRequest::Hook {
         tool_call_id: None,
         tool_name: "trust".into(),
@@ -130,7 +170,7 @@ fn starts(file: &WorkspaceFile) -> Vec<String> {
 }
 
 /// Describes what is started or connected.
-fn described(reach: &Reach) -> String {
+pub(crate) fn described(reach: &Reach) -> String {
     // Quoting shows control, invisible and bidirectional characters, which would make a command look like another one.
     let quoted = |text: &String| {
         let is_plain = !text.is_empty() && !text.contains(' ') && text.escape_debug().eq(text.chars());

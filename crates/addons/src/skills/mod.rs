@@ -17,9 +17,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_agent::blocking;
 use baton_agent::tools::skill::AvailableSkill;
+use baton_protocol::agent::CustomAgent;
 use baton_protocol::event::{SkillInvoked, SkillTrigger, WorkContext};
 use baton_protocol::{Body, ClientId, Json, SessionId};
-use baton_skills::{Content, Found, Plugin, Problem, Severity, Skill, SkillPlaces, scan, skill_places};
+use baton_skills::{
+    AgentFile, Content, Found, Problem, Severity, Skill, SkillPlaces, agent_places, scan, scan_agents,
+    skill_places,
+};
 use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -28,6 +32,7 @@ pub use self::discover::{
     set_skill_disabled,
 };
 pub use self::request::SkillsRequest;
+use crate::session_plugins::{self, Loaded, PluginDirectory, PluginHook, UsedPlugin};
 use crate::{AddonOptions, Addons, SessionPort};
 use baton_settings::Settings;
 
@@ -48,8 +53,11 @@ pub struct SessionSkills {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Wanted {
     places: SkillPlaces,
-    /// Directories of plugins.
-    plugins: Vec<PathBuf>,
+    plugins: Vec<PluginDirectory>,
+    /// Directories of agents.
+    agents: Vec<PathBuf>,
+    /// Whether skills are left out.
+    skills_disabled: bool,
     provider: Option<ClientId>,
 }
 
@@ -63,7 +71,9 @@ pub struct Catalogue {
     /// What could not be used.
     pub problems: Vec<Problem>,
     /// Plugins of the session.
-    pub plugins: Vec<Plugin>,
+    pub plugins: Vec<UsedPlugin>,
+    /// Agents of plugins, the project and the user.
+    pub agents: Vec<CustomAgent>,
     /// Skills that the user has disabled for all sessions.
     disabled: BTreeSet<String>,
 }
@@ -79,6 +89,13 @@ impl Catalogue {
     /// Finds a skill that the session uses.
     pub fn find(&self, name: &str, settings: &Settings) -> Option<&Skill> {
         self.skills.iter().find(|skill| skill.is_named(name) && self.is_enabled(skill, settings))
+    }
+
+    /// Returns the commands of trusted plugins that run for a hook.
+    #[must_use]
+    pub fn hooks(&self, hook: &str) -> Vec<PluginHook> {
+        let all = self.plugins.iter().flat_map(UsedPlugin::hooks);
+        all.filter(|found| found.command.hook == hook).collect()
     }
 
     /// Lists the skills for clients.
@@ -144,38 +161,43 @@ impl SessionSkills {
     }
 
     async fn wanted(&self, settings: &Settings, context: &WorkContext) -> Wanted {
-        if settings.skills_disabled {
-            return Wanted::default();
-        }
         let cwd = PathBuf::from(&context.cwd);
-        let mut plugins: Vec<PathBuf> =
-            settings.plugin_directories.iter().map(|directory| cwd.join(directory)).collect();
-        let mut places = SkillPlaces {
-            custom: settings.skill_directories.iter().map(|directory| cwd.join(directory)).collect(),
-            ..SkillPlaces::default()
+        let discovers = settings.config_discovery;
+        let mut wanted = Wanted {
+            plugins: session_plugins::directories(&self.addons, settings, &cwd, discovers).await,
+            skills_disabled: settings.skills_disabled,
+            ..Wanted::default()
         };
-        if settings.config_discovery {
-            plugins.extend(self.addons.plugins.enabled().await);
-            places.home = Some(self.addons.options.home.clone());
-            places.user = user_home(&self.addons.options);
-            places.projects = vec![(cwd, context.git_root.as_ref().map(PathBuf::from))];
+        let root = context.git_root.as_ref().map(PathBuf::from);
+        if discovers {
+            let above = root.clone().filter(|root| *root != cwd);
+            let projects: Vec<PathBuf> = std::iter::once(cwd.clone()).chain(above).collect();
+            let places = agent_places(&projects, Some(&self.addons.options.home));
+            wanted.agents = places.into_iter().map(|place| place.path).collect();
         }
-        Wanted { places, plugins, provider: settings.skill_provider }
+        if settings.skills_disabled {
+            return wanted;
+        }
+        wanted.places.custom =
+            settings.skill_directories.iter().map(|directory| cwd.join(directory)).collect();
+        wanted.provider = settings.skill_provider;
+        if discovers {
+            wanted.places.home = Some(self.addons.options.home.clone());
+            wanted.places.user = user_home(&self.addons.options);
+            wanted.places.projects = vec![(cwd, root)];
+        }
+        wanted
     }
 
     async fn look(&self, wanted: Wanted) -> Arc<Catalogue> {
-        let (places, directories) = (wanted.places.clone(), wanted.plugins.clone());
-        let scanned = blocking::run(move || {
-            let mut found = scan_all(&places);
-            let plugins = add_plugins(&directories, &mut found);
-            (found, plugins)
-        })
-        .await;
+        let looked = wanted.clone();
+        let scanned = blocking::run(move || scan_wanted(&looked)).await;
         let hung = scanned.is_err();
-        let (mut found, plugins) = scanned.unwrap_or_else(|error| {
+        let Scanned { mut found, plugins, agents } = scanned.unwrap_or_else(|error| {
             let path = PathBuf::from("skills");
             let problem = Problem { path, why: error.to_string(), severity: Severity::Error };
-            (Found { skills: Vec::new(), problems: vec![problem] }, Vec::new())
+            let found = Found { skills: Vec::new(), problems: vec![problem] };
+            Scanned { found, ..Scanned::default() }
         });
         if let Some(client) = wanted.provider {
             found.add(provider::list(&*self.session, client, &self.id).await);
@@ -190,6 +212,7 @@ impl SessionSkills {
             skills: found.skills,
             problems: found.problems,
             plugins,
+            agents,
             disabled,
         });
         *self.lock() = catalogue.clone();
@@ -246,22 +269,47 @@ impl SessionSkills {
     }
 }
 
-/// Adds the skills of plugins, and returns the plugins. A directory that does not exist is ignored. Blocks.
-fn add_plugins(directories: &[PathBuf], found: &mut Found) -> Vec<Plugin> {
-    let mut plugins: Vec<Plugin> = Vec::new();
-    for directory in directories {
-        match Plugin::load(directory) {
-            Ok(plugin) if plugins.iter().any(|known| known.name == plugin.name) => {}
-            Ok(plugin) => {
-                found.add(plugin.skills());
-                plugins.push(plugin);
-            }
-            Err(why) => {
-                found.problems.push(Problem { path: directory.clone(), why, severity: Severity::Error });
-            }
+/// What was found on disk.
+#[derive(Default)]
+struct Scanned {
+    found: Found,
+    plugins: Vec<UsedPlugin>,
+    agents: Vec<CustomAgent>,
+}
+
+/// Looks for everything that a session wants. Blocks.
+fn scan_wanted(wanted: &Wanted) -> Scanned {
+    let mut found = scan_all(&wanted.places);
+    let Loaded { plugins, problems } = session_plugins::load(&wanted.plugins);
+    found.problems.extend(problems);
+    let mut agents: Vec<CustomAgent> = Vec::new();
+    for directory in &wanted.agents {
+        let (scanned, problems) = scan_agents(directory, None);
+        found.problems.extend(problems);
+        add_agents(&mut agents, &scanned, &mut found);
+    }
+    for used in &plugins {
+        add_agents(&mut agents, &used.parts.agents, &mut found);
+        if !wanted.skills_disabled {
+            found.add(used.plugin.skills());
         }
     }
-    plugins
+    Scanned { found, plugins, agents }
+}
+
+/// Adds agents. The first of a name is used, and none takes the place of a built-in one: a file of a project must not
+/// decide what the model's own helpers are.
+fn add_agents(agents: &mut Vec<CustomAgent>, scanned: &[AgentFile], found: &mut Found) {
+    let built_in = baton_agent::agents::built_in();
+    for AgentFile { agent, path, .. } in scanned {
+        let is_built_in = built_in.iter().any(|kind| kind.name == agent.name);
+        if is_built_in || agents.iter().any(|known| known.name == agent.name) {
+            let why = format!("not used: another agent is named {:?}", agent.name);
+            found.problems.push(Problem { path: path.clone(), why, severity: Severity::Warning });
+        } else {
+            agents.push(agent.clone());
+        }
+    }
 }
 
 /// Scans all places. Blocks.
@@ -306,4 +354,28 @@ fn described(skill: &Skill, enabled: bool) -> Value {
         described["argumentHint"] = json!(hint);
     }
     described
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_of_files_replace_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("near/explore.md", "Evil.");
+        write("near/reviewer.md", "Near.");
+        write("far/reviewer.md", "Far.");
+        let agents = vec![dir.path().join("near"), dir.path().join("far"), dir.path().join("none")];
+        let scanned = scan_wanted(&Wanted { agents, ..Wanted::default() });
+        let names: Vec<(&str, &str)> =
+            scanned.agents.iter().map(|agent| (agent.name.as_str(), agent.prompt.as_str())).collect();
+        assert_eq!(names, [("reviewer", "Near.")]);
+        assert_eq!(scanned.found.problems.len(), 2, "{:?}", scanned.found.problems);
+    }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{SessionSkills, described};
+use crate::session_plugins::UsedPlugin;
 use baton_settings::Settings;
 
 /// A request about the skills of a session.
@@ -53,8 +54,15 @@ impl SessionSkills {
             }
             SkillsRequest::Plugins => {
                 let catalogue = self.load(settings, context).await;
-                let listed = catalogue.plugins.iter().map(|plugin| {
-                    json!({ "name": plugin.name, "marketplace": "", "version": plugin.version, "enabled": true })
+                let listed = catalogue.plugins.iter().map(|UsedPlugin { plugin, is_trusted, .. }| {
+                    let mut listed = json!({ "name": plugin.name, "marketplace": "", "enabled": true });
+                    if let Some(version) = &plugin.version {
+                        listed["version"] = json!(version);
+                    }
+                    if !is_trusted {
+                        listed["problem"] = json!("its hooks and servers have changed, and are not trusted");
+                    }
+                    listed
                 });
                 Ok(json!({ "plugins": listed.collect::<Vec<_>>() }))
             }

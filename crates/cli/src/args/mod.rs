@@ -104,6 +104,9 @@ pub(crate) struct SdkFlags {
     pub(crate) remote: bool,
     #[arg(long, hide = true)]
     pub(crate) yolo: bool,
+    /// Directory of a plugin that all sessions use.
+    #[arg(long, hide = true, value_name = "DIRECTORY")]
+    pub(crate) plugin_dir: Vec<PathBuf>,
 }
 
 impl SdkFlags {
@@ -220,6 +223,7 @@ mod tests {
             "--headless --no-auto-update --log-level debug --session-idle-timeout 30 --remote --port 4321",
             "--server --no-auto-update --log-level info --port 0",
             "--yolo --headless --no-auto-update --log-level all --stdio",
+            "--headless --no-auto-update --log-level info --stdio --plugin-dir a --plugin-dir ./b",
         ] {
             let cli = Cli::try_parse_from(std::iter::once("baton").chain(line.split(' '))).unwrap();
             assert!(cli.sdk.are_used(), "{line}");

@@ -1,6 +1,7 @@
 //! Custom agents: listing and selecting them, and settings of sub-agents.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use baton_agent::agents::{self, AgentKind};
 use baton_core::Change;
@@ -12,8 +13,10 @@ use serde_json::{Value, json};
 
 use super::{Call, Handled, amend};
 use crate::errors::CallError;
-use baton_runtime::session::ask::Configure;
-use baton_runtime::session::{Settings, SettingsEdit};
+use baton_runtime::Runtime;
+use baton_runtime::session::ask::{Configure, Skills};
+use baton_runtime::session::{Handle, Settings, SettingsEdit};
+use baton_runtime::skills::SkillsRequest;
 
 /// Instruction to the model to give the work to sub-agents.
 const FLEET: &str = "Use sub-agents for this. Split it into independent pieces, record them as todos, and give each piece to \
@@ -29,12 +32,34 @@ struct List {
 
 pub(super) fn list(call: &Call<'_>) -> Handled {
     let options: List = call.parse()?;
-    call.inspect(move |view| json!({ "agents": listed(&view.settings, &options) }))
+    let (handle, runtime) = (call.session()?, call.runtime().clone());
+    call.later(async move {
+        let settings = with_found_agents(&runtime, &handle, SkillsRequest::List).await?;
+        Ok(json!({ "agents": listed(&settings, &options) }))
+    })
 }
 
-/// Lists the agents. There is nothing to reload: clients define agents when they attach.
+/// Looks for agents again, and lists them.
 pub(super) fn reload(call: &Call<'_>) -> Handled {
-    call.inspect(|view| json!({ "agents": listed(&view.settings, &List::default()) }))
+    let (handle, runtime) = (call.session()?, call.runtime().clone());
+    call.later(async move {
+        let settings = with_found_agents(&runtime, &handle, SkillsRequest::Reload).await?;
+        Ok(json!({ "agents": listed(&settings, &List::default()) }))
+    })
+}
+
+/// Returns the settings of a session, with the agents of plugins, the project and the user.
+async fn with_found_agents(
+    runtime: &Runtime,
+    handle: &Handle,
+    request: SkillsRequest,
+) -> Result<Arc<Settings>, CallError> {
+    let settings = handle.inspect().await?.settings;
+    if !settings.finds_agents() && runtime.options.plugin_directories.is_empty() {
+        return Ok(settings);
+    }
+    handle.ask(Skills { request: Box::new(request) }).await?;
+    Ok(handle.inspect().await?.settings)
 }
 
 fn listed(settings: &Settings, options: &List) -> Vec<Value> {
@@ -42,7 +67,7 @@ fn listed(settings: &Settings, options: &List) -> Vec<Value> {
     let built_in = built_in.iter().filter(|kind| {
         options.include_built_in_agents == Some(true) && !settings.excluded_agents.contains(&kind.name)
     });
-    let own = settings.custom_agents.iter().map(|agent| {
+    let own = settings.agents().map(|agent| {
         let mut shown = described(agent);
         if options.include_prompt == Some(true) {
             shown["prompt"] = json!(agent.prompt);
@@ -96,11 +121,11 @@ struct Select {
 /// Selects an agent for the conversation, from the next prompt on.
 pub(super) fn select(call: &Call<'_>) -> Handled {
     let (handle, Select { name }) = call.parse_for_session()?;
+    let runtime = call.runtime().clone();
     call.later(async move {
-        let view = handle.inspect().await?;
-        let agents = &view.settings.custom_agents;
-        let Some(agent) = agents.iter().find(|agent| agent.name == name) else {
-            let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+        let settings = with_found_agents(&runtime, &handle, SkillsRequest::List).await?;
+        let Some(agent) = settings.agents().find(|agent| agent.name == name) else {
+            let names: Vec<&str> = settings.agents().map(|agent| agent.name.as_str()).collect();
             let known = if names.is_empty() { "none".into() } else { names.join(", ") };
             let reason = format!("Agent '{name}' not found. The session's custom agents: {known}.");
             return Err(CallError::failed(reason));

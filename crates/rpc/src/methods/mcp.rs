@@ -9,11 +9,8 @@ use baton_runtime::session::ask::Mcp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Call, Handled, answers, void};
+use super::{Call, Handled, answers, mcp_apps, void};
 use crate::errors::CallError;
-
-/// Error for methods of apps, which this server does not offer.
-const NO_APPS: &str = "The \"mcp-apps\" capability is not available in this session";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -65,15 +62,10 @@ pub(super) fn session(call: &Call<'_>) -> Handled {
         "session.mcp.oauth.login" => login(call),
         "session.mcp.oauth.handlePendingRequest" => answer_authorization(call),
         "session.mcp.oauth.respond" => answer_authorization(call),
-        "session.mcp.apps.setHostContext" => set_app_context(call),
-        "session.mcp.apps.getHostContext" => ask(call, McpRequest::AppContext { set: None }),
-        "session.mcp.apps.diagnose" => ask_about(call, |server| McpRequest::Diagnose { server }),
-        "session.mcp.apps.callTool" => app_call(call),
-        "session.mcp.apps.listTools" | "session.mcp.apps.readResource" => {
-            call.session()?;
-            Err(CallError::failed(NO_APPS))
-        }
-        unknown => Err(baton_protocol::rpc::RpcError::unknown_method(unknown).into()),
+        unknown => match mcp_apps::route(call) {
+            Some(handled) => handled,
+            None => Err(baton_protocol::rpc::RpcError::unknown_method(unknown).into()),
+        },
     }
 }
 
@@ -164,41 +156,6 @@ struct Login {
 fn login(call: &Call<'_>) -> Handled {
     let Login { server_name: server, force_reauth, redirect_uri: redirect } = call.parse()?;
     ask(call, McpRequest::Login { server, redirect, again: force_reauth.unwrap_or(false) })
-}
-
-#[derive(Deserialize)]
-struct AppContext {
-    context: Json,
-}
-
-fn set_app_context(call: &Call<'_>) -> Handled {
-    let AppContext { context } = call.parse()?;
-    let handle = call.session()?;
-    let request = Box::new(McpRequest::AppContext { set: Some(context) });
-    call.ask_later(&handle, Mcp { request }, |_| void())
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AppCall {
-    server_name: String,
-    origin_server_name: String,
-    tool_name: String,
-    arguments: Option<Json>,
-}
-
-/// Calls a tool for an app of the same server.
-fn app_call(call: &Call<'_>) -> Handled {
-    let AppCall { server_name: server, origin_server_name: origin, tool_name: tool, arguments } =
-        call.parse()?;
-    if server != origin {
-        let reason = format!(
-            "Cross-server MCP App tools/call is not allowed: app loaded from \"{origin}\" cannot call tools on \"{server}\""
-        );
-        return Err(CallError::failed(reason));
-    }
-    let arguments = arguments.unwrap_or_else(Json::empty_object);
-    ask(call, McpRequest::CallTool { server, tool, arguments })
 }
 
 #[derive(Deserialize)]

@@ -24,6 +24,7 @@ mod instructions;
 mod interest;
 mod locations;
 mod mcp;
+mod mcp_apps;
 mod open;
 mod permission_paths;
 mod permissions;

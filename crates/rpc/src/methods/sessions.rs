@@ -40,10 +40,11 @@ pub(super) fn create_session(
         let defaults = ClientDefaults::load(&runtime, &joining.params).await?;
         warnings.extend(ignored_options::missing_directory(&joining.params).await);
         let config_dir = joining.params.config_dir.clone();
+        let mcp_apps = joining.params.request_mcp_apps.unwrap_or(false);
         joining.params.model = joining.params.model.or_else(|| defaults.preferences.model.clone());
         let port = Attachment::new(&connection, &joining.params);
         let (handle, joined) = runtime.registry.create(&runtime, &id, joining, port).await?;
-        let result = described(&runtime, &handle, &joined, config_dir.as_deref());
+        let result = described(&runtime, &handle, &joined, config_dir.as_deref(), mcp_apps);
         defaults.apply(&handle);
         ignored_options::warn(&handle, warnings, JoinKind::Create);
         connection.attach(handle);
@@ -99,12 +100,13 @@ pub(super) async fn resume_session(
 ) -> Result<Value, CallError> {
     let runtime = connection.runtime.clone();
     let config_dir = joining.params.config_dir.clone();
+    let mcp_apps = joining.params.request_mcp_apps.unwrap_or(false);
     let defaults = ClientDefaults::load(&runtime, &joining.params).await?;
     warnings.extend(ignored_options::missing_directory(&joining.params).await);
     let handle = runtime.registry.open(&runtime, &id);
     let port = Attachment::new(&connection, &joining.params);
     let joined = handle.join(joining, port).await?;
-    let result = described(&runtime, &handle, &joined, config_dir.as_deref());
+    let result = described(&runtime, &handle, &joined, config_dir.as_deref(), mcp_apps);
     defaults.apply(&handle);
     ignored_options::warn(&handle, warnings, JoinKind::Resume);
     connection.attach(handle);
@@ -130,12 +132,18 @@ pub(super) fn joining(call: &Call<'_>, params: SessionParams, kind: JoinKind) ->
     }
 }
 
-fn described(runtime: &Arc<Runtime>, handle: &Handle, joined: &JoinReply, config_dir: Option<&str>) -> Value {
+fn described(
+    runtime: &Arc<Runtime>,
+    handle: &Handle,
+    joined: &JoinReply,
+    config_dir: Option<&str>,
+    mcp_apps: bool,
+) -> Value {
     let files = runtime.session_files(&handle.id, config_dir.map(AsRef::as_ref));
     json!({
         "sessionId": handle.id,
         "workspacePath": files.path(),
-        "capabilities": { "ui": { "elicitation": joined.elicitation, "mcpApps": false, "canvases": false } },
+        "capabilities": { "ui": { "elicitation": joined.elicitation, "mcpApps": mcp_apps, "canvases": false } },
     })
 }
 

@@ -1,5 +1,5 @@
-//! Hooks: callbacks of a client that see or change prompts, tool calls and results. Only the newest client with hooks is
-//! called.
+//! Hooks: callbacks of a client, and commands of plugins, that see or change prompts, tool calls and results. Of the clients,
+//! only the newest one with hooks is called.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use baton_protocol::{Json, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::WorkScope;
+use super::{WorkScope, plugin_hooks};
 use crate::session::{CallFailed, Port};
 
 /// Output of a hook.
@@ -43,9 +43,43 @@ fn client_with_hooks(scope: &WorkScope) -> Option<Arc<dyn Port>> {
     clients.find_map(|(client, _)| scope.hub.port(*client))
 }
 
-/// Invokes a hook, if a client has hooks. A hook that fails, or returns no output, changes nothing; the history records it.
+/// Invokes a hook: commands of plugins, then the newest client with hooks. One that fails, or returns no output, changes
+/// nothing, but for a plugin's guard of tool calls: a guard that cannot look lets nothing pass. The history records all.
 pub(super) async fn invoke(scope: &WorkScope, hook: &'static str, extra: Value) -> Option<HookOutput> {
-    let port = client_with_hooks(scope)?;
+    let (commands, port) = (scope.tools.skills().current().hooks(hook), client_with_hooks(scope));
+    if commands.is_empty() && port.is_none() {
+        return None;
+    }
+    let input = input(scope, extra);
+    let mut outputs = Vec::new();
+    for command in &commands {
+        let running = async {
+            let output = plugin_hooks::run(scope, command, &input).await;
+            output.map_err(|why| format!("hook of the plugin {} failed: {why}", command.plugin))
+        };
+        outputs.extend(match recorded(scope, hook, &input, running).await {
+            Ok(output) => output.map(without_approval),
+            Err(why) if hook == "preToolUse" => {
+                Some(json!({ "permissionDecision": "deny", "permissionDecisionReason": why }))
+            }
+            Err(_) => None,
+        });
+    }
+    if let Some(port) = port {
+        let params = json!({ "sessionId": scope.session.id, "hookType": hook, "input": input });
+        let calling = async {
+            let reply = port.call("hooks.invoke", params).await;
+            let output = |json: Json| json.parse::<HookReply>().ok().and_then(|reply| reply.output);
+            reply
+                .map(|json| output(json).unwrap_or_default())
+                .map_err(|failed: CallFailed| failed.to_string())
+        };
+        outputs.extend(recorded(scope, hook, &input, calling).await.ok().flatten());
+    }
+    outputs.into_iter().reduce(combined).map(HookOutput)
+}
+
+fn input(scope: &WorkScope, extra: Value) -> Value {
     let session = &scope.session;
     // Hooks see a sub-agent as a session, so that they can distinguish its calls from those of the main conversation.
     let conversation = scope.agent.as_ref().map_or(session.id.as_str(), |agent| agent.as_str());
@@ -57,27 +91,65 @@ pub(super) async fn invoke(scope: &WorkScope, hook: &'static str, extra: Value) 
     if let (Some(input), Value::Object(extra)) = (input.as_object_mut(), extra) {
         input.extend(extra);
     }
+    input
+}
+
+/// Runs a hook, and records its start and end. Returns its output, if that is an object.
+async fn recorded(
+    scope: &WorkScope,
+    hook: &'static str,
+    input: &Value,
+    running: impl Future<Output = Result<Value, String>>,
+) -> Result<Option<Value>, String> {
     let hook_invocation_id = uuid::Uuid::new_v4().to_string();
     scope.note(HookStart {
         hook_invocation_id: hook_invocation_id.clone(),
         hook_type: hook.to_owned(),
         input: Some(Json::from(input.clone())),
     });
-    let params = json!({ "sessionId": session.id, "hookType": hook, "input": input });
-    let reply = port.call("hooks.invoke", params).await;
-    let output = match &reply {
-        Ok(json) => json.parse::<HookReply>().ok().and_then(|reply| reply.output).filter(Value::is_object),
-        Err(_) => None,
-    };
-    let error = reply.err().map(|failed: CallFailed| Json::from(json!({ "message": failed.to_string() })));
+    let output = running.await.map(|output| Some(output).filter(Value::is_object));
+    let error = output.as_ref().err().map(|why| Json::from(json!({ "message": why })));
     scope.note(HookEnd {
         hook_invocation_id,
         hook_type: hook.to_owned(),
         success: error.is_none(),
-        output: output.clone().map(Json::from),
+        output: output.as_ref().ok().cloned().flatten().map(Json::from),
         error,
     });
-    output.map(HookOutput)
+    output
+}
+
+/// Removes an approval: a plugin can forbid a call or have it asked about, and cannot allow it in place of the user.
+fn without_approval(mut output: Value) -> Value {
+    if let Some(fields) = output.as_object_mut()
+        && fields.get("permissionDecision").is_none_or(|decision| decision != "deny" && decision != "ask")
+    {
+        fields.remove("permissionDecision");
+    }
+    output
+}
+
+/// Combines the outputs of two hooks: contexts are joined, the stricter decision counts, and other fields of the later one.
+fn combined(earlier: Value, later: Value) -> Value {
+    let (Value::Object(mut combined), Value::Object(later)) = (earlier, later) else { return Value::Null };
+    let rank = |decision: Option<&Value>| match decision.and_then(Value::as_str) {
+        Some("deny") => 3,
+        Some("ask") => 2,
+        Some("allow") => 1,
+        _ => 0,
+    };
+    let keeps = rank(combined.get("permissionDecision")) > rank(later.get("permissionDecision"));
+    for (name, value) in later {
+        match (name.as_str(), combined.get(&name).and_then(Value::as_str), value.as_str()) {
+            ("permissionDecision" | "permissionDecisionReason", ..) if keeps => {}
+            ("additionalContext", Some(known), Some(more)) => {
+                let joined = json!(format!("{known}\n\n{more}"));
+                combined.insert(name, joined);
+            }
+            _ => drop(combined.insert(name, value)),
+        }
+    }
+    Value::Object(combined)
 }
 
 /// Invokes the `agentStop` hook. Returns its reason if it does not let the turn end: the next prompt for the model.
@@ -116,4 +188,34 @@ pub(super) async fn transform(
         }
     }
     BTreeMap::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stricter_decision_counts_whatever_the_order() {
+        let decision =
+            |decision: &str| json!({ "permissionDecision": decision, "permissionDecisionReason": decision });
+        for (a, b, counts) in [("deny", "allow", "deny"), ("ask", "deny", "deny"), ("allow", "ask", "ask")] {
+            for (earlier, later) in [(a, b), (b, a)] {
+                let output = combined(decision(earlier), decision(later));
+                assert_eq!(output["permissionDecision"], counts);
+                assert_eq!(output["permissionDecisionReason"], counts);
+            }
+        }
+        let both = combined(
+            json!({ "additionalContext": "a", "x": 1 }),
+            json!({ "additionalContext": "b", "x": 2 }),
+        );
+        assert_eq!(both, json!({ "additionalContext": "a\n\nb", "x": 2 }));
+    }
+
+    #[test]
+    fn plugins_cannot_approve() {
+        let allowed = json!({ "permissionDecision": "allow", "additionalContext": "x" });
+        assert_eq!(without_approval(allowed), json!({ "additionalContext": "x" }));
+        assert_eq!(without_approval(json!({ "permissionDecision": "ask" }))["permissionDecision"], "ask");
+    }
 }

@@ -12,7 +12,7 @@ use baton_protocol::tool::{BinaryResult, ToolResult};
 use baton_protocol::{Json, ToolCallId};
 use serde_json::{Map, Value, json};
 
-use super::{WorkScope, hooks, prompt};
+use super::{WorkScope, hooks, prompt, sub_agents};
 
 /// Bytes of parts that the history records as the server sent them.
 const RECORDED: usize = 1024 * 1024;
@@ -21,7 +21,7 @@ const IMAGES: usize = 8 * 1024 * 1024;
 
 /// Completes the request of a call with the server and the tool that it names.
 pub(super) fn named(scope: &WorkScope, request: &mut ToolRequest) {
-    if let Some(tool) = scope.tools.mcp().find(&request.name) {
+    if let Some(tool) = scope.mcp_tool(&request.name) {
         request.mcp_server_name = Some(tool.server.name().to_owned());
         request.mcp_tool_name = Some(tool.tool.name.clone());
         request.tool_title = Some(tool.tool.title.clone());
@@ -77,11 +77,13 @@ pub(super) fn wanted(
 /// Finds the tool of a call. Starts the servers if a call that was approved before a restart needs them. `None` if it is
 /// not the tool that the binding names.
 pub(super) async fn approved(scope: &WorkScope, name: &str, binding: &str) -> Option<OfferedTool> {
-    let mcp = scope.tools.mcp();
-    if mcp.find(name).is_none() {
-        mcp.ready(&scope.settings, prompt::cwd(scope), true).await;
+    if scope.mcp_tool(name).is_none() {
+        if let Some(agent) = scope.delegate() {
+            sub_agents::ready_servers(scope, &agent.kind).await;
+        }
+        scope.tools.mcp().ready(&scope.settings, prompt::cwd(scope), true).await;
     }
-    mcp.find(name).filter(|tool| tool.binding().as_deref() == Some(binding))
+    scope.mcp_tool(name).filter(|tool| tool.binding().as_deref() == Some(binding))
 }
 
 /// Calls a tool.

@@ -14,6 +14,7 @@ mod mcp_calls;
 mod model_call;
 mod model_failure;
 mod model_stream;
+mod plugin_hooks;
 mod prompt;
 mod provider_wait;
 mod question;
@@ -150,6 +151,7 @@ pub(crate) fn close_after_hook(scope: WorkScope, client: ClientId, respond: Resp
 async fn perform(mut scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
     match work {
         Work::PreparePrompt { prompt, tools_gone } => {
+            skills::ready(&mut scope).await;
             WorkResult::PreparePrompt(prompt::prepare(&scope, prompt, &tools_gone).await)
         }
         Work::RunCommand { command } => {

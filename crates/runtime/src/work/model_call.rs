@@ -13,7 +13,7 @@ use baton_providers::{ChosenModel, ModelCaller, interaction_type};
 use serde_json::{Value, json};
 
 use super::model_stream::ResponseStream;
-use super::{WorkScope, compact, mcp_calls, model_failure, prompt, provider_wait, skills, tools};
+use super::{WorkScope, compact, mcp_calls, model_failure, prompt, provider_wait, skills, sub_agents, tools};
 
 /// Returns the conversation that calls a model, with its choice of model.
 pub(super) fn caller(scope: &WorkScope) -> ModelCaller<'_> {
@@ -43,7 +43,10 @@ pub(super) async fn call(scope: &mut WorkScope) -> WorkResult {
         Err(error) => return model_failure::result(scope, &error, None).await,
     };
     let begins = begins_turn(scope);
-    skills::ready(scope).await;
+    skills::load(scope).await;
+    if let Some(sub_agent) = scope.delegate() {
+        sub_agents::ready_servers(scope, &sub_agent.kind).await;
+    }
     if scope.tools.mcp().ready(&scope.settings, prompt::cwd(scope), begins).await && begins {
         scope.tools.mcp().show_loaded(scope.session.durable.facts.model.as_deref());
     }

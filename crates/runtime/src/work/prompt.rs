@@ -59,7 +59,6 @@ pub(super) async fn prepare(scope: &WorkScope, id: PromptId, tools_gone: &[Strin
             ..PreparedPrompt::default()
         };
     }
-    skills::ready(scope).await;
     let mode = accepted.prompt.agent_mode.unwrap_or_else(|| scope.session.durable.mode());
     let system = system_text(scope, mode).await;
     let changed = scope.conversation.system.as_deref() != Some(system.as_str());

@@ -1,6 +1,7 @@
 //! Skills in the work of a session: the tool `skill`, slash commands, and the skills of agents.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use baton_agent::tools::skill;
 use baton_core::ask::Amend;
@@ -15,15 +16,36 @@ use serde_json::{Value, json};
 use super::WorkScope;
 use crate::session::ask::Configure;
 use crate::session::{Settings, SettingsEdit};
-use crate::skills::SkillsRequest;
+use crate::skills::{Catalogue, SkillsRequest};
 
 /// Skills that one agent can have in its prompt.
 const MOST_PRELOADED: usize = 16;
 
-/// Looks for skills, unless that was done.
-pub(super) async fn ready(scope: &WorkScope) {
+/// Looks for skills, agents and plugins, unless that was done.
+pub(super) async fn ready(scope: &mut WorkScope) {
+    if let Some(settings) = load(scope).await {
+        scope.settings = Arc::new(settings);
+    }
+}
+
+/// Does the same for work that goes on with the agents it has. Returns the session's settings, if they have changed.
+pub(super) async fn load(scope: &WorkScope) -> Option<Settings> {
     let context = &scope.session.durable.facts.context;
-    scope.tools.skills().load(&scope.settings, context).await;
+    let catalogue = scope.tools.skills().load(&scope.settings, context).await;
+    with_agents(scope, &catalogue).await
+}
+
+/// Gives the session the agents that were found. Returns its settings, if they have changed.
+async fn with_agents(scope: &WorkScope, catalogue: &Catalogue) -> Option<Settings> {
+    if catalogue.agents == scope.settings.found_agents {
+        return None;
+    }
+    let edit = SettingsEdit::FoundAgents(catalogue.agents.clone());
+    let mut settings = Settings::clone(&scope.settings);
+    settings.apply(edit.clone());
+    // A session that ends needs no agents.
+    let _ = scope.handle().ask(Configure { edit: Box::new(edit) }).await;
+    Some(settings)
 }
 
 /// Runs a call of `skill`. Returns its result, and the skill if it was loaded.
@@ -113,7 +135,9 @@ pub(super) async fn serve(scope: &WorkScope, request: SkillsRequest) -> Result<V
         let configured = scope.handle().ask(Configure { edit: Box::new(edit) }).await;
         configured.map_err(|failure| failure.to_string())?;
     }
-    scope.tools.skills().serve(&settings, &scope.session.durable.facts.context, request).await
+    let reply = scope.tools.skills().serve(&settings, &scope.session.durable.facts.context, request).await;
+    with_agents(scope, &scope.tools.skills().current()).await;
+    reply
 }
 
 /// Gives the model a skill that a user has invoked. Replies the prompt that asks for it.

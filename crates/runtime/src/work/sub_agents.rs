@@ -27,6 +27,7 @@ pub(super) async fn delegation(scope: &WorkScope, task: Task, kind: &AgentKind) 
     let input = json!({ "transcriptPath": transcript, "agentName": kind.name });
     // This hook has no output that could change the task.
     hooks::invoke(scope, "subagentStart", input).await;
+    ready_servers(scope, &kind.name).await;
     Handoff {
         kind: kind.name.clone(),
         name: task.name.unwrap_or_else(|| kind.display_name.clone()),
@@ -38,6 +39,13 @@ pub(super) async fn delegation(scope: &WorkScope, task: Task, kind: &AgentKind) 
             TaskMode::Sync => ExecutionMode::Sync,
             TaskMode::Background => ExecutionMode::Background,
         },
+    }
+}
+
+/// Starts the MCP servers that belong to a kind of sub-agent, if it has any.
+pub(super) async fn ready_servers(scope: &WorkScope, kind: &str) {
+    if let Some(agent) = scope.settings.agents().find(|agent| agent.name == kind) {
+        scope.tools.mcp().ready_for(agent, &scope.settings, prompt::cwd(scope)).await;
     }
 }
 

@@ -41,7 +41,7 @@ fn tools_in_mode(
     if settings.legacy && settings.available_tools.is_none() {
         built_in.push(report_intent::report_intent_spec());
     }
-    with_other_tools(built_in, session, tools, |name, kind| settings.offers(name, kind))
+    with_other_tools(built_in, session, tools, None, |name, kind| settings.offers(name, kind))
 }
 
 /// Returns the tools of a sub-agent. It cannot start sub-agents, and cannot ask the user.
@@ -52,7 +52,7 @@ fn sub_agent_tools(
     tools: &SessionTools,
 ) -> Vec<ToolSpec> {
     let built_in = tools.toolbox().specs().cloned().collect();
-    with_other_tools(built_in, session, tools, |name, kind| {
+    with_other_tools(built_in, session, tools, Some(&agent.name), |name, kind| {
         settings.allows(name, kind) && Settings::is_for(agent, name, kind)
     })
 }
@@ -63,6 +63,7 @@ fn with_other_tools(
     mut tools: Vec<ToolSpec>,
     session: &Session,
     services: &SessionTools,
+    agent: Option<&str>,
     is_enabled: impl Fn(&str, ToolKind<'_>) -> bool,
 ) -> Vec<ToolSpec> {
     let client_tools: Vec<&ToolSpec> =
@@ -74,7 +75,7 @@ fn with_other_tools(
             tools.push(tool.clone());
         }
     }
-    for offered in services.mcp().offered() {
+    for offered in services.mcp().offered_to(agent) {
         let kind = ToolKind::Mcp { server: offered.server.name(), tool: &offered.tool.name };
         if is_enabled(&offered.name, kind) && !tools.iter().any(|tool| tool.name == offered.name) {
             tools.push(mcp_spec(&offered));
@@ -95,6 +96,11 @@ fn mcp_spec(offered: &OfferedTool) -> ToolSpec {
 }
 
 impl WorkScope {
+    /// Finds a tool of an MCP server that the conversation may call.
+    pub(super) fn mcp_tool(&self, name: &str) -> Option<OfferedTool> {
+        self.tools.mcp().find_for(self.delegate().map(|agent| agent.kind.as_str()), name)
+    }
+
     /// Returns the tools of the conversation that the work belongs to.
     pub(super) fn tools_for_model(&self) -> Vec<ToolSpec> {
         self.tools_in_mode(self.session.durable.mode())

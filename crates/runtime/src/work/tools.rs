@@ -73,7 +73,7 @@ async fn plan(scope: &WorkScope, call: &Call, arguments: &Json) -> Prepared {
         };
     }
     if scope.tools.toolbox().get(&call.tool).is_none()
-        && let Some(tool) = scope.tools.mcp().find(&call.tool)
+        && let Some(tool) = scope.mcp_tool(&call.tool)
     {
         return mcp_calls::prepare(scope, call, &tool, arguments).await;
     }
@@ -204,7 +204,7 @@ pub(super) async fn run(scope: &WorkScope, key: &CallKey, binding: Option<&str>)
         agents::LIST_AGENTS => sub_agents::list(scope),
         name => match scope.tools.toolbox().get(name) {
             Some(tool) => run_tracked(scope, &*tool, &context(scope, &call.id).await, &arguments).await,
-            None => match scope.tools.mcp().find(name) {
+            None => match scope.mcp_tool(name) {
                 Some(tool) => mcp_calls::run(scope, &call, &tool, &arguments).await,
                 None => unknown_tool(name, &[]),
             },

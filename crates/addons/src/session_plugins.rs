@@ -1,0 +1,238 @@
+//! Plugins in a session: which ones it uses, and which of their parts count.
+//!
+//! Skills, commands and agents of a plugin are text. Its hooks and MCP servers start programs, so they count only where
+//! somebody has named exactly these declarations: the client that lists the directory in `pluginDirectories`, whoever
+//! starts the server with `--plugin-dir`, or the user, by installing or updating the plugin. A plugin that has changed since then is asked about again.
+
+use std::path::{Path, PathBuf};
+
+use baton_agent::blocking;
+use baton_mcp::{Declared, Origin, files};
+use baton_settings::Settings;
+use baton_skills::{HookCommand, Parts, Plugin, Problem, Severity};
+
+use crate::Addons;
+
+/// Directory of a plugin that a session uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PluginDirectory {
+    pub(crate) path: PathBuf,
+    /// The digest of declarations that the user has approved; any, if somebody named the directory.
+    pub(crate) trust: Trust,
+}
+
+/// Which declarations of a plugin may start programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// All: a client of the session, or whoever started the server, named the directory.
+    Named,
+    /// Those that were installed, by their digest.
+    Installed(Option<String>),
+}
+
+/// A plugin that a session uses.
+#[derive(Debug, Clone)]
+pub struct UsedPlugin {
+    /// The plugin.
+    pub plugin: Plugin,
+    /// What it brings besides skills.
+    pub parts: Parts,
+    /// Whether its hooks and servers may start programs.
+    pub is_trusted: bool,
+}
+
+/// A command of a plugin that runs for a hook.
+#[derive(Debug, Clone)]
+pub struct PluginHook {
+    /// Name of the plugin.
+    pub plugin: String,
+    /// Directory of the plugin.
+    pub root: PathBuf,
+    /// The command.
+    pub command: HookCommand,
+}
+
+/// What is read of the plugins of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    pub(crate) plugins: Vec<UsedPlugin>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Returns the directories of the plugins of a session. Installed ones count with discovery; their servers always do.
+pub(crate) async fn directories(
+    addons: &Addons,
+    settings: &Settings,
+    cwd: &Path,
+    installed: bool,
+) -> Vec<PluginDirectory> {
+    let named = settings.plugin_directories.iter().chain(&addons.options.plugin_directories);
+    let named = named.map(|path| PluginDirectory { path: cwd.join(path), trust: Trust::Named });
+    let mut directories: Vec<PluginDirectory> = named.collect();
+    if installed {
+        for (path, digest) in addons.plugins.enabled().await {
+            if directories.iter().all(|known| known.path != path) {
+                directories.push(PluginDirectory { path, trust: Trust::Installed(digest) });
+            }
+        }
+    }
+    directories
+}
+
+/// Reads plugins. One that cannot be used is a problem; the first of two with the same name is used. Blocks.
+pub(crate) fn load(directories: &[PluginDirectory]) -> Loaded {
+    let mut loaded = Loaded::default();
+    for PluginDirectory { path, trust } in directories {
+        let plugin = match Plugin::load(path) {
+            Ok(plugin) => plugin,
+            Err(why) => {
+                loaded.problems.push(Problem { path: path.clone(), why, severity: Severity::Error });
+                continue;
+            }
+        };
+        if loaded.plugins.iter().any(|known| known.plugin.name == plugin.name) {
+            let why = format!("not used: another plugin is named {:?}", plugin.name);
+            loaded.problems.push(Problem { path: path.clone(), why, severity: Severity::Warning });
+            continue;
+        }
+        let parts = plugin.parts();
+        loaded.problems.extend(parts.problems.iter().cloned());
+        let is_trusted = parts.digest.is_none() || trust.covers(parts.digest.as_deref());
+        loaded.plugins.push(UsedPlugin { plugin, parts, is_trusted });
+    }
+    loaded
+}
+
+impl Trust {
+    fn covers(&self, digest: Option<&str>) -> bool {
+        match self {
+            Self::Named => true,
+            Self::Installed(approved) => approved.is_some() && approved.as_deref() == digest,
+        }
+    }
+}
+
+impl UsedPlugin {
+    /// Returns the commands that may run for hooks.
+    pub(crate) fn hooks(&self) -> impl Iterator<Item = PluginHook> {
+        let commands = self.parts.hooks.iter().filter(|_| self.is_trusted);
+        commands.map(|command| PluginHook {
+            plugin: self.plugin.name.clone(),
+            root: self.plugin.root.clone(),
+            command: command.clone(),
+        })
+    }
+
+    /// Returns the declarations of MCP servers. Those of a plugin that is not trusted cannot be used, and say why.
+    pub(crate) fn servers(&self) -> Vec<Declared> {
+        let Some((path, text)) = &self.parts.servers else { return Vec::new() };
+        let Plugin { name, version, root } = &self.plugin;
+        let origin = Origin::Plugin { name: name.clone(), version: version.clone(), root: root.clone() };
+        let declared = match files::parse(text, &origin) {
+            Ok(declared) => declared,
+            Err(why) => vec![Declared::unusable(
+                name,
+                format!("{} cannot be used: {why}", path.display()),
+                origin.clone(),
+            )],
+        };
+        if self.is_trusted {
+            return declared;
+        }
+        let why = format!("the plugin {name} has changed since it was installed, and is not trusted");
+        let untrusted = declared.into_iter().map(|server| match server.config {
+            Ok(_) => Declared::unusable(&server.name, why.clone(), origin.clone()),
+            Err(_) => server,
+        });
+        untrusted.collect()
+    }
+
+    /// Describes the programs that the plugin would start, one a line.
+    pub(crate) fn starts(&self) -> Vec<String> {
+        let trusted = Self { is_trusted: true, ..self.clone() };
+        let servers = trusted.servers();
+        let usable = servers.iter().filter_map(|server| Some((&server.name, server.config.as_ref().ok()?)));
+        let servers =
+            usable.map(|(name, config)| format!("{name}: {}", crate::mcp::described(&config.reach)));
+        // Quoted, so that control and invisible characters are shown.
+        let hooks = self.parts.hooks.iter().map(|hook| format!("hook {:?}: {:?}", hook.hook, hook.line));
+        servers.chain(hooks).collect()
+    }
+}
+
+/// Reads the declarations of MCP servers of a session's plugins.
+pub(crate) async fn servers(addons: &Addons, settings: &Settings, cwd: &Path) -> Vec<Declared> {
+    let loaded = used(addons, settings, cwd).await;
+    loaded.iter().flat_map(UsedPlugin::servers).collect()
+}
+
+/// Reads the plugins whose declarations start programs, and that are not trusted.
+pub(crate) async fn untrusted(addons: &Addons, settings: &Settings, cwd: &Path) -> Vec<UsedPlugin> {
+    let mut loaded = used(addons, settings, cwd).await;
+    loaded.retain(|plugin| !plugin.is_trusted);
+    loaded
+}
+
+async fn used(addons: &Addons, settings: &Settings, cwd: &Path) -> Vec<UsedPlugin> {
+    let directories = directories(addons, settings, cwd, true).await;
+    if directories.is_empty() {
+        return Vec::new();
+    }
+    match blocking::run(move || load(&directories)).await {
+        Ok(loaded) => loaded.plugins,
+        Err(error) => {
+            tracing::warn!(%error, "failed to read plugins");
+            Vec::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plugin(root: &Path, line: &str) {
+        std::fs::create_dir_all(root).unwrap();
+        std::fs::write(root.join("plugin.json"), r#"{"name":"kit"}"#).unwrap();
+        let hooks = format!(r#"{{"hooks":{{"preToolUse":[{{"bash":"{line}"}}]}}}}"#);
+        std::fs::write(root.join("hooks.json"), hooks).unwrap();
+        let servers = r#"{"mcpServers":{"a":{"command":"x"},"b":7}}"#;
+        std::fs::write(root.join(".mcp.json"), servers).unwrap();
+    }
+
+    fn loaded(root: &Path, trust: Trust) -> UsedPlugin {
+        let mut loaded = load(&[PluginDirectory { path: root.to_owned(), trust }]);
+        loaded.plugins.remove(0)
+    }
+
+    #[test]
+    fn installed_plugin_that_has_changed_starts_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        plugin(dir.path(), "./check");
+        let named = loaded(dir.path(), Trust::Named);
+        assert!(named.is_trusted && named.hooks().count() == 1);
+        let digest = named.parts.digest.clone();
+        assert!(loaded(dir.path(), Trust::Installed(digest.clone())).is_trusted);
+        plugin(dir.path(), "./evil");
+        let changed = loaded(dir.path(), Trust::Installed(digest));
+        assert_eq!((changed.is_trusted, changed.hooks().count()), (false, 0));
+        let servers = changed.servers();
+        assert!(servers.iter().all(|server| server.config.is_err()), "{servers:?}");
+        assert!(servers[0].config.as_ref().unwrap_err().problem.contains("not trusted"));
+        assert_eq!(changed.starts(), ["a: x", "hook \"preToolUse\": \"./evil\""]);
+        assert!(
+            !loaded(dir.path(), Trust::Installed(None)).is_trusted,
+            "installed before there was a digest"
+        );
+    }
+
+    #[test]
+    fn broken_plugins_cost_themselves_only() {
+        let dir = tempfile::tempdir().unwrap();
+        plugin(&dir.path().join("good"), "x");
+        plugin(&dir.path().join("same-name"), "x");
+        let named = |name: &str| PluginDirectory { path: dir.path().join(name), trust: Trust::Named };
+        let loaded = load(&[named("none"), named("good"), named("same-name")]);
+        assert_eq!((loaded.plugins.len(), loaded.problems.len()), (1, 2), "{:?}", loaded.problems);
+    }
+}
