@@ -2,6 +2,7 @@
 
 mod attach;
 mod mcp;
+mod notify;
 mod operate;
 mod people;
 mod record;
@@ -18,6 +19,7 @@ use crate::logging::LogFormat;
 
 pub(crate) use self::attach::AttachArgs;
 pub(crate) use self::mcp::{AddArgs, McpCommand, Scope as McpScope, Transport as McpTransport};
+pub(crate) use self::notify::{NotifyCommand, NotifyTestArgs};
 pub(crate) use self::operate::{
     AuditArgs, BackupArgs, CopyArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServersArgs,
     ServiceCommand, StopArgs, StoreCommand,
@@ -125,6 +127,9 @@ pub(crate) enum Command {
     /// Add, list and remove people who may use the server
     #[command(subcommand, after_help = people::NOTES)]
     People(PeopleCommand),
+    /// Try notifications
+    #[command(subcommand, after_help = notify::NOTES)]
+    Notify(NotifyCommand),
     /// Watch and steer a session of a running server
     #[command(after_help = attach::NOTES)]
     Attach(AttachArgs),
