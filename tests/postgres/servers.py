@@ -27,6 +27,7 @@ TOKEN = "token-of-the-test-cluster"
 def database(name: str) -> str:
     """Creates a database in the cluster of `with-cluster`, and returns its URL."""
     base = os.environ["BATON_TEST_POSTGRES"]
+    name = f"{name}_{os.getpid()}"
     subprocess.run(["psql", "-qX", f"{base}&dbname=postgres", "-c", f"CREATE DATABASE {name}"], check=True)
     return f"{base}&dbname={name}"
 
@@ -68,6 +69,14 @@ class Server:
         self.process.send_signal(number)
         if number == signal.SIGKILL:
             self.process.wait()
+        while number == signal.SIGSTOP and not self.is_stopped:
+            # Until then its threads may still answer.
+            time.sleep(0.01)
+
+    @property
+    def is_stopped(self) -> bool:
+        stats = [path.read_text() for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat")]
+        return all(stat.rsplit(")", 1)[1].split()[0] == "T" for stat in stats)
 
     @property
     def is_running(self) -> bool:
@@ -199,5 +208,10 @@ async def soon(condition: Callable[[], Any], what: str, seconds: float = 15) -> 
 
 def report(world: World, error: BaseException) -> None:
     print(f"FAILED: {error!r}", file=sys.stderr)
+    statement = (
+        "SELECT s.id || ' ' || e.seq || ' ' || convert_from(e.kind, 'UTF8') || ' ' || left(convert_from(e.body, 'UTF8'), 300) "
+        "FROM baton_events e JOIN baton_sessions s ON s.key = e.session ORDER BY s.id, e.seq DESC LIMIT 400"
+    )
+    print("\n".join(sql(world.url, statement)), file=sys.stderr)
     for server in world.servers:
         print(f"--- log of server {server.number}\n{server.tail()}", file=sys.stderr)

@@ -165,12 +165,18 @@ async fn follow(door: &Shared, session: &SessionId, after: Seq, outbox: &Arc<Out
     loop {
         // Before the lookup: a session that is loaded after it counts as a change.
         arrivals.mark_unchanged();
-        // Attached before the store is read, so that no event between the two is missed.
         let live = match runtime.registry.get(session) {
             Some(handle) => Some(handle),
             None => runtime.relay(session).await,
         };
-        let attachment = live.map(|handle| Attachment::new(handle, door, &subscriber));
+        // A session that is being opened publishes from its head on, which is not known yet: what others write until then
+        // is in the store only.
+        let (open, opening) = match live {
+            Some(handle) if handle.hub.is_open() => (Some(handle), None),
+            opening => (None, opening),
+        };
+        // Attached before the store is read, so that no event between the two is missed.
+        let attachment = open.map(|handle| Attachment::new(handle, door, &subscriber));
         subscriber.catch_up(session).await?;
         match attachment {
             Some(mut attachment) => {
@@ -180,10 +186,19 @@ async fn follow(door: &Shared, session: &SessionId, after: Seq, outbox: &Arc<Out
             }
             None => tokio::select! {
                 _ = arrivals.changed() => {}
+                () = finished(opening) => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
                 _ = heartbeat.tick() => outbox.push(HEARTBEAT_COMMENT)?,
             },
         }
+    }
+}
+
+/// Waits until the opening of a session has finished. Never ends without one.
+async fn finished(opening: Option<Handle>) {
+    match opening {
+        Some(handle) => handle.hub.opened().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -177,3 +177,18 @@ async fn session_reports_its_context_moves_and_shuts_down() {
     client.ok("session.resume", this).await;
     chat.assert_usable().await;
 }
+
+#[tokio::test]
+async fn ignored_options_of_a_resume_are_shown_and_not_recorded() {
+    let (program, _model) = scripted().await;
+    let server = program.serve().await;
+    let options = || json!({"sessionId": "s", "remoteSession": "on"});
+    let first = server.connect().await;
+    Chat::create(&first, options()).await.event("session.warning", 0).await;
+    let second = server.connect().await;
+    let chat = Chat::resume(&second, "s", options()).await;
+    chat.event("session.warning", 0).await;
+    let history = chat.history().await;
+    let recorded = history.iter().filter(|event| event["type"] == "session.warning").count();
+    assert_eq!(recorded, 1, "{history:?}");
+}

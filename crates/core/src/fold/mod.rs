@@ -27,6 +27,13 @@ const AGENTS_REMEMBERED: usize = 16;
 /// Number of characters of the first prompt that become the title.
 const TITLE_LENGTH: usize = 200;
 
+/// Makes a title of a prompt: its beginning, in one line.
+fn title(prompt: &str) -> String {
+    let start: String = prompt.chars().take(2 * TITLE_LENGTH).collect();
+    let line = start.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(TITLE_LENGTH).collect()
+}
+
 impl Durable {
     /// Returns the state after all of `events`.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
@@ -207,7 +214,7 @@ impl Durable {
 
     fn apply_user_message(&mut self, message: &UserMessage) {
         if self.facts.title.is_none() {
-            self.facts.title = Some(message.content.chars().take(TITLE_LENGTH).collect());
+            self.facts.title = Some(title(&message.content));
         }
         let Some(id) = message.message_id else { return };
         self.leave_inbox(&[id]);

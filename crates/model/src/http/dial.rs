@@ -174,6 +174,37 @@ mod tests {
         client.send(request).await.unwrap().whole(Duration::from_secs(60), 100).await.unwrap();
     }
 
+    /// A connector that never connects.
+    #[derive(Clone)]
+    struct Unreachable;
+
+    impl Service<()> for Unreachable {
+        type Response = ();
+        type Error = BoxError;
+        type Future = std::future::Pending<Result<(), BoxError>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, (): ()) -> Self::Future {
+            std::future::pending()
+        }
+    }
+
+    async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context))).await
+    }
+
+    #[tokio::test]
+    async fn connecting_ends_when_the_request_stops_waiting() {
+        let mut dialer = DialLayer::default().layer(Unreachable);
+        let mut dialing = IN_REQUEST.sync_scope((), || dialer.call(()));
+        assert!(request(poll_once(&mut dialing)).await.is_pending(), "a request waits for its connection");
+        // The library polls the connection in a task of its own once the request uses another one.
+        assert!(matches!(poll_once(&mut dialing).await, Poll::Ready(Err(_))), "no request waits for it");
+    }
+
     /// The second request starts to connect while the first one is being answered, and then uses the connection of the first.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn no_connection_stays_open_without_a_request() {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use baton_core::ask::{Amend, Change, LogLevel};
 use baton_protocol::Json;
 use baton_protocol::params::SessionParams;
-use baton_runtime::session::Handle;
+use baton_runtime::session::{Handle, JoinKind};
 use serde_json::Value;
 
 /// Options that this server accepts and ignores, with the consequence. Options that only switch off what this server does not
@@ -68,10 +68,12 @@ pub(super) async fn missing_directory(params: &SessionParams) -> Option<String> 
     })
 }
 
-/// Records warnings in a session, before the next call of the client is handled.
-pub(super) fn warn(handle: &Handle, warnings: Vec<String>) {
+/// Shows warnings in a session, before the next call of the client is handled. The history has those of its creation only:
+/// a client that resumes sends the same options each time.
+pub(super) fn warn(handle: &Handle, warnings: Vec<String>, kind: JoinKind) {
+    let ephemeral = kind == JoinKind::Resume;
     for message in warnings {
-        let change = Change::Log { level: LogLevel::Warning, message, url: None, ephemeral: false };
+        let change = Change::Log { level: LogLevel::Warning, message, url: None, ephemeral };
         // A session that has ended meanwhile has nobody to warn.
         let _ = handle.tell(Amend { change: Box::new(change) });
     }

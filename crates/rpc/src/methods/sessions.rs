@@ -45,7 +45,7 @@ pub(super) fn create_session(
         let (handle, joined) = runtime.registry.create(&runtime, &id, joining, port).await?;
         let result = described(&runtime, &handle, &joined, config_dir.as_deref());
         defaults.apply(&handle);
-        ignored_options::warn(&handle, warnings);
+        ignored_options::warn(&handle, warnings, JoinKind::Create);
         connection.attach(handle);
         Ok(result)
     }
@@ -90,7 +90,7 @@ pub(super) fn resume(call: &Call<'_>) -> Handled {
     call.later(resume_session(call.connection.clone(), id, joining, warnings))
 }
 
-/// Attaches the client to a session, live or not, and records the warnings. Its history is not sent: the client reads it.
+/// Attaches the client to a session, live or not, and shows the warnings. Its history is not sent: the client reads it.
 pub(super) async fn resume_session(
     connection: Arc<Connection>,
     id: SessionId,
@@ -106,7 +106,7 @@ pub(super) async fn resume_session(
     let joined = handle.join(joining, port).await?;
     let result = described(&runtime, &handle, &joined, config_dir.as_deref());
     defaults.apply(&handle);
-    ignored_options::warn(&handle, warnings);
+    ignored_options::warn(&handle, warnings, JoinKind::Resume);
     connection.attach(handle);
     Ok(result)
 }

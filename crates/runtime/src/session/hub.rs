@@ -173,6 +173,29 @@ impl Hub {
         self.lock().ports.remove(&client);
     }
 
+    /// Removes a port. A newer port of the same client stays. Returns whether it was removed.
+    pub(crate) fn detach_port(&self, client: ClientId, port: &Arc<dyn Port>) -> bool {
+        let mut state = self.lock();
+        let is_same = |found: &Arc<dyn Port>| std::ptr::addr_eq(Arc::as_ptr(found), Arc::as_ptr(port));
+        let found = state.ports.get(&client).is_some_and(is_same);
+        if found {
+            state.ports.remove(&client);
+        }
+        found
+    }
+
+    /// Whether the head is known. Before that, a port cannot tell which events precede its first one.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.head() != Seq::ZERO
+    }
+
+    /// Waits until the head may be known, or the session was unloaded.
+    pub async fn opened(&self) {
+        let mut residence = self.residence();
+        drop(residence.wait_for(|residence| *residence != Residence::Unknown).await);
+    }
+
     /// Adds the port of another server that relays all events. `begin` is called with the head and the last public event
     /// before the first event is delivered.
     pub(crate) fn attach_tap(

@@ -75,6 +75,11 @@ pub(crate) enum ActorMessage {
     Join(Box<JoinRequest>, Arc<dyn Port>, oneshot::Sender<Result<JoinReply, Failure>>),
     /// Detaches a client whose connection ended.
     Leave(ClientId),
+    /// A message of another server, for one of its clients. Only the actor serves it: when the session is lost, that server
+    /// asks the next owner itself.
+    Relayed(Box<ActorMessage>),
+    /// Detaches a client of another server whose link was lost, unless it has joined through another link since.
+    Unlink(ClientId, Arc<dyn Port>),
     /// Reports from work.
     Work(FromWork),
     /// Starts a compaction.
@@ -107,7 +112,8 @@ impl ActorMessage {
             Self::Join(_, _, reply) => drop(reply.send(Err(failure))),
             Self::Compact(compact) => drop(compact.done.send(Err(failure))),
             Self::Stop(done) | Self::Vanish(done) => drop(done.send(())),
-            Self::Leave(_) | Self::Work(_) | Self::Compacted(_) | Self::StepDown => {}
+            Self::Relayed(message) => message.refuse(failure),
+            Self::Leave(_) | Self::Unlink(..) | Self::Work(_) | Self::Compacted(_) | Self::StepDown => {}
         }
     }
 }

@@ -120,7 +120,10 @@ impl Registry {
         gone: Failure,
     ) {
         match message {
-            ActorMessage::Work(_) | ActorMessage::Leave(_) | ActorMessage::StepDown => {}
+            ActorMessage::Work(_)
+            | ActorMessage::Leave(_)
+            | ActorMessage::Unlink(..)
+            | ActorMessage::StepDown => {}
             message @ ActorMessage::Join(..) => {
                 if let Err(error) = self.open(runtime, id).mailbox.send(message) {
                     error.0.refuse(gone);

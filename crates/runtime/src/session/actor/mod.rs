@@ -184,6 +184,7 @@ impl Actor {
     /// Converts a message to an input of the core, if it is one; and whether it comes from work.
     fn as_input(&mut self, message: ActorMessage) -> Result<(Input, bool), Box<ActorMessage>> {
         Ok(match message {
+            ActorMessage::Relayed(message) => return self.as_input(*message),
             ActorMessage::Ask(AskMessage::Core(ask), responder) => {
                 (Input::Ask { id: self.expect_reply(responder), ask: *ask }, false)
             }
@@ -222,6 +223,11 @@ impl Actor {
                 }
             },
             ActorMessage::Leave(client) => return self.leave(client).await,
+            ActorMessage::Unlink(client, port) => {
+                if self.hub.detach_port(client, &port) {
+                    return self.leave(client).await;
+                }
+            }
             ActorMessage::StepDown => {
                 self.step_down();
                 return ControlFlow::Break(());
@@ -240,8 +246,8 @@ impl Actor {
                 let _ = done.send(());
                 return ControlFlow::Break(());
             }
-            // Inputs of the core: `as_input` converts them.
-            ActorMessage::Ask(AskMessage::Core(_), _) | ActorMessage::Work(_) => {}
+            // `as_input` converts inputs of the core, and unwraps messages of other servers.
+            ActorMessage::Ask(AskMessage::Core(_), _) | ActorMessage::Work(_) | ActorMessage::Relayed(_) => {}
         }
         ControlFlow::Continue(())
     }

@@ -443,6 +443,9 @@ impl Loading {
         while let Ok(mail) = self.mailbox.receiver.try_recv() {
             mail.refuse(failure.clone());
         }
+        // Subscriptions end, so that readers look for the session again.
+        self.hub.reside(Residence::Gone);
+        self.hub.close();
     }
 }
 

@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use baton_protocol::ClientId;
 use baton_protocol::event::SessionIdle;
+use baton_protocol::{ClientId, SessionId};
 use baton_providers::CallFailed;
 use baton_store::{Seq, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{FromOwner, Link, RemoteEvent, ToOwner, method};
 use crate::session::Handle;
 use crate::session::actor::{Attached, LINGER, Loading, Survivors, rejoining};
-use crate::session::ask::{AskMessage, Inspect};
+use crate::session::ask::{AskMessage, Inspect, ReplyMessage};
 use crate::session::failure::Failure;
 use crate::session::hub::{Batch, Port, Residence};
 use crate::session::message::{ActorMessage, JoinReply, JoinRequest};
@@ -167,6 +167,9 @@ impl Edge {
                 let _ = done.send(());
                 return false;
             }
+            // For the actor that was here before: the server that sent it asks the next owner itself.
+            mail @ ActorMessage::Relayed(_) => mail.refuse(lost_ask()),
+            ActorMessage::Unlink(..) => {}
             // Only an actor has work, and only its own tasks send these.
             ActorMessage::Work(_)
             | ActorMessage::Compact(_)
@@ -288,7 +291,10 @@ impl Edge {
         );
         for (_, InFlight { responder, ask }) in std::mem::take(&mut self.asks) {
             match ask {
-                Some(ask) => drop(self.loading.mailbox.sender.send(ActorMessage::Ask(*ask, responder))),
+                Some(ask) => {
+                    let responder = repeating(&ask, responder, &self.loading.id);
+                    drop(self.loading.mailbox.sender.send(ActorMessage::Ask(*ask, responder)));
+                }
                 None => responder.reply(Err(lost_ask())),
             }
         }
@@ -313,6 +319,20 @@ impl Edge {
 
 fn batch(events: Vec<RemoteEvent>) -> Arc<Batch> {
     Batch::new(events.into_iter().map(RemoteEvent::into_published))
+}
+
+/// Returns the responder of an ask that is repeated. An answer that finds its request closed may be the one that closed it,
+/// so nobody may say that it did not count.
+fn repeating(ask: &AskMessage, responder: Responder, session: &SessionId) -> Responder {
+    if !matches!(ask, AskMessage::Core(ask) if matches!(**ask, baton_core::Ask::AnswerRequest(_))) {
+        return responder;
+    }
+    Responder::new(session, move |reply| {
+        use baton_core::AnswerOutcome::{NoSuchRequest, TooLate};
+        let is_closed = matches!(&reply, Ok(ReplyMessage::Core(reply))
+            if matches!(**reply, baton_core::Reply::AnswerRequest(TooLate | NoSuchRequest)));
+        responder.reply(if is_closed { Err(lost_ask()) } else { reply });
+    })
 }
 
 /// The failure of an ask whose server was lost before it replied.

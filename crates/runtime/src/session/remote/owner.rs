@@ -5,7 +5,7 @@
 //! its clients, so that the hub serves it first: at the edge, a batch that is marked for a client has already been
 //! delivered to the earlier ones.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{CallRefused, EdgeLink, FromOwner, RemoteEvent, ToOwner};
 use crate::Runtime;
 use crate::session::Handle;
+use crate::session::failure::Failure;
 use crate::session::hub::{Batch, Port, Residence};
 use crate::session::message::ActorMessage;
 use crate::session::respond::Responder;
@@ -35,10 +36,11 @@ pub async fn serve(runtime: Arc<Runtime>, session: SessionId, tap: ClientId, lin
         _ => return drop(to_edge.send(FromOwner::Refused { failure: Some(handle.hub.gone()) })),
     }
     let hub = handle.hub.clone();
-    hub.attach_tap(tap, Arc::new(Tap(to_edge.clone())), |head, last_public| {
+    let port: Arc<dyn Port> = Arc::new(Tap(to_edge.clone()));
+    hub.attach_tap(tap, port.clone(), |head, last_public| {
         drop(to_edge.send(FromOwner::Opened { head, last_public }));
     });
-    let mut edge = Edge { handle, to_edge, clients: BTreeSet::new(), calls: Arc::default(), runtime };
+    let mut edge = Edge { handle, to_edge, clients: BTreeMap::new(), calls: Arc::default(), runtime };
     loop {
         tokio::select! {
             message = from_edge.recv() => match message {
@@ -55,7 +57,8 @@ pub async fn serve(runtime: Arc<Runtime>, session: SessionId, tap: ClientId, lin
             }
         }
     }
-    hub.detach(tap);
+    // The edge may have opened another link meanwhile.
+    hub.detach_port(tap, &port);
 }
 
 /// An edge of a session.
@@ -63,7 +66,7 @@ struct Edge {
     runtime: Arc<Runtime>,
     handle: Handle,
     to_edge: ToEdge,
-    clients: BTreeSet<ClientId>,
+    clients: BTreeMap<ClientId, Arc<dyn Port>>,
     calls: Arc<Calls>,
 }
 
@@ -89,16 +92,17 @@ impl Edge {
                     drop(to_edge.send(FromOwner::Reply { id, result: reply.map(Box::new) }));
                 });
                 // A responder that is dropped replies, too.
-                drop(self.handle.send(ActorMessage::Ask(*ask, responder)));
+                drop(self.send(ActorMessage::Ask(*ask, responder)));
             }
             ToOwner::Join { id, joining } => {
                 let client = joining.client;
-                self.clients.insert(client);
                 let (to_edge, calls) = (self.to_edge.clone(), self.calls.clone());
-                let port = Arc::new(EdgePort { client, to_edge, calls, marked: AtomicBool::new(false) });
+                let port: Arc<dyn Port> =
+                    Arc::new(EdgePort { client, to_edge, calls, marked: AtomicBool::new(false) });
                 // Sent at once: what the edge asks next must find the client attached.
                 let (sender, receiver) = oneshot::channel();
-                let sent = self.handle.send(ActorMessage::Join(joining, port, sender));
+                self.clients.insert(client, port.clone());
+                let sent = self.send(ActorMessage::Join(joining, port, sender));
                 let (hub, to_edge) = (self.handle.hub.clone(), self.to_edge.clone());
                 self.runtime.tasks.spawn(async move {
                     let result = match sent {
@@ -109,8 +113,8 @@ impl Edge {
                 });
             }
             ToOwner::Leave { client } => {
-                if self.clients.remove(&client) {
-                    self.handle.leave(client);
+                if let Some(port) = self.clients.remove(&client) {
+                    drop(self.handle.send(ActorMessage::Unlink(client, port)));
                 }
             }
             ToOwner::Called { id, result } => {
@@ -130,7 +134,13 @@ impl Edge {
 
     fn leave_all(&mut self) {
         self.calls.lock().clear();
-        std::mem::take(&mut self.clients).into_iter().for_each(|client| self.handle.leave(client));
+        for (client, port) in std::mem::take(&mut self.clients) {
+            drop(self.handle.send(ActorMessage::Unlink(client, port)));
+        }
+    }
+
+    fn send(&self, message: ActorMessage) -> Result<(), Failure> {
+        self.handle.send(ActorMessage::Relayed(Box::new(message)))
     }
 }
 

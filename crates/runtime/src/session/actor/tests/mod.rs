@@ -6,6 +6,7 @@ mod asks;
 mod durable;
 mod lease;
 mod leaving;
+mod links;
 mod panics;
 mod retries;
 mod store;

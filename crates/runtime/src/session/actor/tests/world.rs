@@ -106,7 +106,12 @@ impl World {
     }
 }
 
-fn joining(client: ClientId, profile: Profile, params: SessionParams, kind: JoinKind) -> JoinRequest {
+pub(super) fn joining(
+    client: ClientId,
+    profile: Profile,
+    params: SessionParams,
+    kind: JoinKind,
+) -> JoinRequest {
     JoinRequest { client, profile, params: Box::new(params), legacy: false, kind }
 }
 
