@@ -269,7 +269,10 @@ async fn notifications(config: &Config, environment: &Environment) -> Finding {
     // Nothing was written, so a failed close loses nothing.
     let _ = store.close().await;
     if let Some(Err(error)) = telegram {
-        return bad(format!("Telegram: {error}"), "check the token and the address in [notifications.telegram]");
+        return bad(
+            format!("Telegram: {error}"),
+            "check the token and the address in [notifications.telegram]",
+        );
     }
     let (targets, outbox) = match (targets, outbox) {
         (Ok(targets), Ok(outbox)) => (targets, outbox),

@@ -56,7 +56,8 @@ fn test(cli: &Cli, args: &NotifyTestArgs) -> anyhow::Result<ExitCode> {
         );
     } else {
         for (target, problem) in &results {
-            let said = problem.as_deref().map_or_else(|| "delivered".to_owned(), |why| format!("failed: {why}"));
+            let said =
+                problem.as_deref().map_or_else(|| "delivered".to_owned(), |why| format!("failed: {why}"));
             terminal::line(&format!("{:<30} {said}", target.to_string()));
         }
     }

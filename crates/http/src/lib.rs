@@ -23,8 +23,8 @@ mod sse;
 mod tls;
 
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;

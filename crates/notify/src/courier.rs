@@ -190,9 +190,7 @@ impl Courier {
         let (now, link) = (Timestamp::now(), self.link(notification));
         match target {
             Target::Webhook => match &self.options.webhook {
-                Some(webhook) => {
-                    webhook.send(&self.client, notification, action, link.as_deref(), now).await
-                }
+                Some(webhook) => webhook.send(&self.client, notification, action, link.as_deref(), now).await,
                 None => Attempt::refused("no webhook is configured"),
             },
             Target::Telegram(chat) => match &self.options.telegram {

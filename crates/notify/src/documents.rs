@@ -40,9 +40,8 @@ pub(crate) async fn edit<T: Serialize + DeserializeOwned + Default, R>(
     name: &'static str,
     mut change: impl FnMut(&mut T) -> R,
 ) -> Result<(R, T), NotifyError> {
-    let encode = |value: &T| {
-        serde_json::to_vec(value).map_err(|error| NotifyError::Damaged(name, error.to_string()))
-    };
+    let encode =
+        |value: &T| serde_json::to_vec(value).map_err(|error| NotifyError::Damaged(name, error.to_string()));
     loop {
         let (mut value, version) = read::<T>(store, name).await?;
         let before = encode(&value)?;

@@ -101,7 +101,9 @@ fn details(wants: &PermissionRequest) -> Option<String> {
             let names = [server_name, tool_name].map(|name| lines(name, Form::Exact));
             format!("{}/{}\n{}", names[0], names[1], json(args))
         }
-        PermissionRequest::Memory { fact, .. } => format!("Remember: {}", lines(fact.as_deref()?, Form::Prose)),
+        PermissionRequest::Memory { fact, .. } => {
+            format!("Remember: {}", lines(fact.as_deref()?, Form::Prose))
+        }
         PermissionRequest::CustomTool { tool_name, args, .. } => {
             format!("{}\n{}", lines(tool_name, Form::Exact), json(args))
         }
@@ -128,7 +130,8 @@ mod tests {
     use super::*;
 
     fn shell(command: &str) -> PermissionRequest {
-        let text = serde_json::json!({ "kind": "shell", "fullCommandText": command, "intention": "list files" });
+        let text =
+            serde_json::json!({ "kind": "shell", "fullCommandText": command, "intention": "list files" });
         serde_json::from_value(text).unwrap()
     }
 

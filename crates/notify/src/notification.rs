@@ -158,10 +158,7 @@ impl Notification {
     /// there. A person must not approve what was not shown.
     #[must_use]
     pub fn can_be_allowed(&self) -> bool {
-        matches!(
-            &self.subject,
-            Subject::Request { kind: RequestKind::Permission, details: Some(_), .. }
-        )
+        matches!(&self.subject, Subject::Request { kind: RequestKind::Permission, details: Some(_), .. })
     }
 
     /// Whether a person may deny the request without reading more.

@@ -399,8 +399,7 @@ impl Task {
             let notifier = self.notifier.clone();
             self.jobs.spawn(async move {
                 let attempt = notifier.courier.attempt(&job).await;
-                let settle =
-                    |outbox: &mut Outbox| outbox.settle(&job, &attempt.settlement, Timestamp::now());
+                let settle = |outbox: &mut Outbox| outbox.settle(&job, &attempt.settlement, Timestamp::now());
                 match notifier.courier.edit(settle).await {
                     Ok(((), outbox)) => notifier.keep(&outbox),
                     // It is sent again under the same id when its reservation ends.

@@ -93,11 +93,7 @@ mod tests {
             tool: None,
             details: None,
         };
-        Facts {
-            session: "s".parse().unwrap(),
-            title: None,
-            waiting: requests.iter().map(subject).collect(),
-        }
+        Facts { session: "s".parse().unwrap(), title: None, waiting: requests.iter().map(subject).collect() }
     }
 
     #[test]

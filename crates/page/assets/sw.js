@@ -44,11 +44,11 @@ async function show(message) {
 
 worker.addEventListener("notificationclick", (/** @type {any} */ event) => {
   event.notification.close();
-  event.waitUntil(open(event.notification.data?.link ?? "#/inbox"));
+  event.waitUntil(showPlace(event.notification.data?.link ?? "#/inbox"));
 });
 
 /** Shows a place in a window of the page, or in a new one. @param {string} link */
-async function open(link) {
+async function showPlace(link) {
   const target = new URL(link, worker.registration.scope).href;
   const windows = await worker.clients.matchAll({ type: "window", includeUncontrolled: true });
   for (const client of windows) {

@@ -69,8 +69,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "crush", "engines", "http", "markup", "model", "notify", "ops", "page", "peer", "people", "postgres",
-            "private", "protocol", "rpc", "runtime", "store",
+            "crush", "engines", "http", "markup", "model", "notify", "ops", "page", "peer", "people",
+            "postgres", "private", "protocol", "rpc", "runtime", "store",
         ],
     ),
     ("testkit", &["protocol"]),

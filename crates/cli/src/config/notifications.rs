@@ -91,7 +91,10 @@ impl NotificationsTable {
 
 /// Reads the URL of the page. It ends with a slash: links add a fragment.
 fn page_url(text: &str) -> anyhow::Result<Url> {
-    ensure!(!text.contains(['#', '?']), "[notifications] page is {text:?}; leave out everything after the path");
+    ensure!(
+        !text.contains(['#', '?']),
+        "[notifications] page is {text:?}; leave out everything after the path"
+    );
     let slash = if text.ends_with('/') { "" } else { "/" };
     Url::parse(&format!("{text}{slash}")).context("in [notifications] page")
 }

@@ -219,8 +219,7 @@ impl Telegram {
             "timeout": POLL_TIME.as_secs(),
             "allowed_updates": ["callback_query"],
         });
-        let updates: Vec<Value> =
-            self.call(transport, "getUpdates", body, POLL_TIME + TIME_LIMIT).await?;
+        let updates: Vec<Value> = self.call(transport, "getUpdates", body, POLL_TIME + TIME_LIMIT).await?;
         let numbers = updates.iter().filter_map(|update| update.get("update_id")?.as_i64());
         let next = numbers.max().map_or(offset, |last| last.saturating_add(1));
         Ok((updates.iter().filter_map(|update| self.read(update)).collect(), next))
@@ -270,9 +269,7 @@ fn text(notification: &Notification, link: Option<&str>) -> String {
 
 /// Returns the buttons of a message. Without all details in it, nobody can know what would be allowed.
 fn buttons(notification: &Notification) -> Vec<Value> {
-    let button = |text: &str, name: &str, id: &NotificationId| {
-        json!({ "text": text, "callback_data": format!("{name}:{id}") })
-    };
+    let button = |text: &str, name: &str, id: &NotificationId| json!({ "text": text, "callback_data": format!("{name}:{id}") });
     let allow = notification.can_be_allowed().then(|| button("Allow once", "allow", &notification.id));
     let deny = notification.can_be_denied().then(|| button("Deny", "deny", &notification.id));
     allow.into_iter().chain(deny).collect()

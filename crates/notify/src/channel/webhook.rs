@@ -1,9 +1,9 @@
 //! The signed webhook, as the Standard Webhooks specification describes it: an id, a timestamp, and a signature of both and
 //! the body.
 
-use baton_model::http::{Transport, Url};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use baton_model::http::{Transport, Url};
 use baton_protocol::Timestamp;
 use ring::hmac;
 use serde_json::json;
@@ -36,7 +36,9 @@ impl Webhook {
     /// When the secret is too short to protect anything, or starts with `whsec_` and is not base64.
     pub fn new(url: Url, secret: &str) -> Result<Self, String> {
         let bytes = match secret.strip_prefix(PREFIX) {
-            Some(rest) => STANDARD.decode(rest).map_err(|_| format!("the secret after {PREFIX} is not base64"))?,
+            Some(rest) => {
+                STANDARD.decode(rest).map_err(|_| format!("the secret after {PREFIX} is not base64"))?
+            }
             None => secret.as_bytes().to_vec(),
         };
         if bytes.len() < 16 {

@@ -21,9 +21,8 @@ pub(super) fn seal(public: &[u8], auth: &[u8], message: &[u8]) -> Option<Vec<u8>
     let own = EphemeralPrivateKey::generate(&ECDH_P256, &random).ok()?;
     let own_public = own.compute_public_key().ok()?;
     let peer = UnparsedPublicKey::new(&ECDH_P256, public);
-    let keys = agree_ephemeral(own, &peer, |secret| {
-        Keys::derive(secret, auth, public, own_public.as_ref(), &salt)
-    });
+    let keys =
+        agree_ephemeral(own, &peer, |secret| Keys::derive(secret, auth, public, own_public.as_ref(), &salt));
     encode(&keys.ok()??, &salt, own_public.as_ref(), message)
 }
 
@@ -113,8 +112,10 @@ mod tests {
     #[test]
     fn message_of_the_specification_is_encrypted_as_there() {
         let d = |text: &str| decode_key(text).unwrap();
-        let sender = d("BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8");
-        let receiver = d("BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4");
+        let sender =
+            d("BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8");
+        let receiver =
+            d("BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4");
         let (salt, auth) = (d("DGv6ra1nlYgDCS1FRnbzlw"), d("BTBZMqHH6r4Tts7J_aSIgg"));
         let secret = d("kyrL1jIIOHEzg3sM2ZWRHDRB62YACZhhSlknJ672kSs");
         let keys = Keys::derive(&secret, &auth, &receiver, &sender, &salt).unwrap();

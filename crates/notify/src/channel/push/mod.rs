@@ -44,8 +44,7 @@ pub(crate) struct Push {
 
 impl Push {
     pub(crate) fn new(options: PushOptions) -> Self {
-        let client =
-            if options.allow_private { HttpClient::new() } else { HttpClient::reaching(is_public) };
+        let client = if options.allow_private { HttpClient::new() } else { HttpClient::reaching(is_public) };
         Self { options, client }
     }
 

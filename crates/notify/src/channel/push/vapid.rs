@@ -67,7 +67,8 @@ mod tests {
         let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap();
         let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, decode(public));
         public.verify(signed.as_bytes(), &decode(signature)).unwrap();
-        let claims: serde_json::Value = serde_json::from_slice(&decode(signed.split_once('.').unwrap().1)).unwrap();
+        let claims: serde_json::Value =
+            serde_json::from_slice(&decode(signed.split_once('.').unwrap().1)).unwrap();
         assert_eq!(
             claims,
             json!({"aud": "https://push.example", "exp": 1000 + VALID_SECONDS, "sub": "mailto:a@b.example"})
