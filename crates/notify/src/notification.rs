@@ -124,7 +124,7 @@ impl Notification {
     pub fn headline(&self) -> String {
         match &self.subject {
             Subject::Request { kind, tool, .. } => {
-                let tool = tool.as_deref().map(|tool| Untrusted(tool).to_string());
+                let tool = tool.as_deref().map(|tool| short(tool, 64));
                 match (kind, tool) {
                     (RequestKind::Permission, Some(tool)) => format!("Permission needed: {tool}"),
                     (RequestKind::Permission, None) => "Permission needed".to_owned(),
@@ -148,10 +148,7 @@ impl Notification {
     /// Returns the title of the session in one line, shortened.
     #[must_use]
     pub fn title_line(&self) -> String {
-        let title = self.title.as_deref().unwrap_or_default();
-        let line = Untrusted(title).to_string();
-        let short: String = line.chars().take(100).collect();
-        if short.len() < line.len() { format!("{short}…") } else { short }
+        short(self.title.as_deref().unwrap_or_default(), 100)
     }
 
     /// Whether a person who reads only this notification may allow the request: it is a permission, and its details are all
@@ -166,4 +163,11 @@ impl Notification {
     pub fn can_be_denied(&self) -> bool {
         matches!(&self.subject, Subject::Request { kind: RequestKind::Permission, .. })
     }
+}
+
+/// Returns the start of an untrusted text, on one line.
+fn short(text: &str, limit: usize) -> String {
+    let shown: String = text.chars().take(limit).collect();
+    let rest = if shown.len() < text.len() { "…" } else { "" };
+    format!("{}{rest}", Untrusted(&shown))
 }

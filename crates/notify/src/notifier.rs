@@ -105,7 +105,10 @@ impl Observer for Notifier {
         if became_idle && self.courier.options.turns {
             let _ = self.heard.send(Heard::Idle { session: session.id.clone(), title, after });
         }
-        reported.insert(session.id.clone(), now);
+        // An unknown session counts as busy: the cost is one read when something is recorded in an idle one.
+        if !now.is_idle || !now.requests.is_empty() {
+            reported.insert(session.id.clone(), now);
+        }
     }
 
     fn deleted(&self, session: &SessionId) {

@@ -24,6 +24,8 @@ use crate::subscriptions::Subscription;
 
 /// How long a push service keeps a message for a browser that is not reachable.
 const TTL_SECONDS: u32 = 24 * 3600;
+/// Maximum length of the text of a message, in bytes: escaped as JSON, it must fit into one record.
+const MAX_TEXT: usize = 1500;
 /// Maximum length of an address, in bytes.
 const MAX_ENDPOINT: usize = 1024;
 
@@ -135,10 +137,19 @@ fn message(notification: &Notification, action: &Action) -> serde_json::Value {
     json!({
         "id": notification.id,
         "title": notification.headline(),
-        "body": body.join("\n"),
+        "body": shortened(&body.join("\n")),
         "link": link,
         "waits": matches!(notification.subject, Subject::Request { .. }),
     })
+}
+
+/// Cuts a text that is too long. Nothing can be allowed by a message, so that it may show a part.
+fn shortened(text: &str) -> String {
+    if text.len() <= MAX_TEXT {
+        return text.to_owned();
+    }
+    let end = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}…", &text[..end])
 }
 
 /// Returns the origin of an address, for which a proof is valid.
@@ -176,6 +187,28 @@ mod tests {
         }
         assert_eq!(push(true).check("http://127.0.0.1:9/x"), Ok(()));
         assert!(push(true).check("file:///etc/passwd").is_err());
+    }
+
+    #[test]
+    fn longest_message_fits_into_a_record() {
+        let receiver = encrypt::Receiver::new();
+        for text in ["\"\\\n".repeat(2000), "😀".repeat(1000)] {
+            let subject = Subject::Request {
+                request: baton_protocol::RequestId("r".into()),
+                kind: crate::notification::RequestKind::Permission,
+                tool: Some("t".repeat(64)),
+                details: Some(text.clone()),
+            };
+            let notification = Notification {
+                id: crate::notification::NotificationId::of_test(Timestamp(0)),
+                session: Some("s".parse().unwrap()),
+                title: Some(text),
+                created: Timestamp(0),
+                subject,
+            };
+            let message = message(&notification, &Action::Send).to_string();
+            assert!(encrypt::seal(&receiver.public, &receiver.auth, message.as_bytes()).is_some());
+        }
     }
 
     /// A name is checked when it is resolved: it may lead to a private address.
