@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 /// Lets logins open the port.
 pub(crate) fn offer(runtime: &Arc<Runtime>) {
     let (weak, opened) = (Arc::downgrade(runtime), Arc::new(Mutex::new(None::<String>)));
-    runtime.logins.set_landing(Arc::new(move || {
+    runtime.addons.logins.set_landing(Arc::new(move || {
         let (weak, opened) = (weak.clone(), opened.clone());
         Box::pin(async move {
             let mut opened = opened.lock().await;

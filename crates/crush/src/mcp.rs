@@ -86,7 +86,8 @@ impl Workspace {
                 }
             }
         }
-        for (name, entry) in self.runtime.catalogue.entries(Some(Path::new(&self.settings.path))).await {
+        for (name, entry) in self.runtime.addons.catalogue.entries(Some(Path::new(&self.settings.path))).await
+        {
             let declared = entry.chosen.declared;
             let status = match (entry.enabled, &declared.config) {
                 (false, _) => "disabled",

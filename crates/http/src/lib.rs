@@ -210,7 +210,7 @@ impl HttpDoor {
             _ => return,
         };
         let landing = format!("{scheme}://{host}:{}{}", address.port(), oauth::CALLBACK);
-        self.door.runtime.logins.set_landing(Arc::new(move || {
+        self.door.runtime.addons.logins.set_landing(Arc::new(move || {
             let landing = Some(landing.clone());
             Box::pin(async move { landing })
         }));

@@ -22,7 +22,8 @@
 //! * [`engines`]: programs that execute turns.
 //! * [`context`]: the working directory of a session.
 //!
-//! Doors use three crates through the runtime: [`providers`], models and credentials; `baton-files`, the files of sessions and users ([`workspace`],
+//! Doors use four crates through the runtime: [`providers`], models and credentials; `baton-addons`, MCP servers, skills
+//! and plugins ([`mcp`], [`skills`], [`plugins`]); `baton-files`, the files of sessions and users ([`workspace`],
 //! [`checkpoints`], [`rewind`], [`locations`], [`preferences`], [`home`]), and `baton-history`, stored sessions
 //! ([`metadata`], [`owner`], [`fork`], [`transfer`], [`repairs`]).
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
@@ -33,12 +34,10 @@ pub(crate) mod delete;
 pub mod engines;
 pub mod lifecycle;
 pub(crate) mod local;
-pub mod mcp;
+mod logins;
 pub(crate) mod options;
-pub mod plugins;
 mod retention;
 pub mod session;
-pub mod skills;
 pub(crate) mod web;
 pub mod work;
 
@@ -46,6 +45,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use baton_addons::{AddonOptions, Addons};
+pub use baton_addons::{mcp, plugins, skills};
 use baton_agent::tools::{Toolbox, beneath};
 use baton_files::SessionFiles;
 use baton_files::locations::Locations;
@@ -68,8 +69,6 @@ use self::cluster::Cluster;
 pub use self::crash::{CrashPlan, CrashPoint};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
-use self::mcp::logins::Logins;
-use self::mcp::{ServerCatalogue, UserServers};
 pub use self::options::{Account, Options};
 use self::session::{ActorMessage, Registry};
 use baton_files::tool_digests::ToolDigests;
@@ -129,23 +128,15 @@ pub struct Runtime {
     /// Grants of locations and trusted folders.
     pub locations: Locations,
     /// Settings of the user.
-    pub preferences: Preferences,
-    /// MCP servers of the user.
-    pub user_servers: UserServers,
+    pub preferences: Arc<Preferences>,
     /// What the tools of MCP servers looked like when they were last called.
     pub(crate) tool_digests: ToolDigests,
-    /// MCP servers outside of sessions.
-    pub catalogue: ServerCatalogue,
-    /// Logins and tokens of MCP servers.
-    pub logins: Arc<Logins>,
-    /// MCP servers that sessions share.
-    pub(crate) shared_servers: Arc<baton_mcp::Pool>,
-    /// Plugins of the user.
-    pub plugins: plugins::Plugins,
+    /// MCP servers, skills and plugins.
+    pub addons: Arc<Addons>,
     /// Accounts that are logged in.
     pub accounts: Accounts,
     /// Secrets that are redacted from all that models see.
-    pub secrets: Secrets,
+    pub secrets: Arc<Secrets>,
     /// Tools of the native engine.
     pub toolbox: Toolbox,
     /// All tasks of the runtime and the doors; [`Runtime::stop`] waits for them.
@@ -166,21 +157,32 @@ impl Runtime {
         options.home = beneath::resolve(&options.home);
         let owner = owner::this_process();
         let models = models(&options);
+        let ledger = Ledger::new(&options.home, owner::instance(&owner));
+        let tasks = TaskTracker::new();
+        let preferences = Arc::new(Preferences::new(&options.home));
+        let secrets = Arc::new(Secrets::new(&options.endpoint, &options.secrets));
+        let addons = Addons::new(AddonOptions {
+            home: options.home.clone(),
+            cwd: options.cwd.clone(),
+            environment: options.environment.clone(),
+            mcp_servers: options.mcp_servers.clone(),
+            network: models.network(),
+            ledger: ledger.clone(),
+            tasks: tasks.clone(),
+            preferences: preferences.clone(),
+            secrets: secrets.clone(),
+        });
         Arc::new(Self {
-            shared_servers: Arc::default(),
-            logins: Arc::new(Logins::new(&options.home, models.network())),
+            addons,
             models,
             engines: engines::registry(&options),
             provider_cache: ProviderCache::default(),
-            ledger: Ledger::new(&options.home, owner::instance(&owner)),
-            preferences: Preferences::new(&options.home),
+            ledger,
+            preferences,
             locations: Locations::new(&options.home),
-            user_servers: UserServers::new(&options.home),
             tool_digests: ToolDigests::new(&options.home),
-            catalogue: ServerCatalogue::new(&options.home, options.mcp_servers.clone()),
-            plugins: plugins::Plugins::new(&options.home),
             accounts: Accounts::default(),
-            secrets: Secrets::new(&options.endpoint, &options.secrets),
+            secrets,
             owner,
             options,
             mirrors: Mirrors::new(store.clone()),
@@ -190,7 +192,7 @@ impl Runtime {
             lifecycle: Lifecycle::default(),
             metrics: Metrics::default(),
             toolbox: Toolbox::default(),
-            tasks: TaskTracker::new(),
+            tasks,
             stopping: CancellationToken::new(),
             last_client: AtomicU64::new(0),
             reaped: AtomicBool::new(false),

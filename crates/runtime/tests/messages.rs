@@ -133,8 +133,7 @@ fn beside_asks() -> Vec<AskMessage> {
 }
 
 fn actor_replies() -> Vec<ReplyMessage> {
-    let mut settings = Settings::default();
-    settings.client_name = Some("n".into());
+    let settings = Settings { client_name: Some("n".into()), ..Settings::default() };
     let view = View {
         session: Session::new(session()),
         settings: Arc::new(settings),

@@ -24,7 +24,7 @@ pub(super) async fn test(
     let what = declared.config.as_ref().map(described).unwrap_or_default();
     let options = setup::options(&around.config, &around.environment)?;
     let limit = Duration::from_secs(timeout.max(1));
-    let probe = probe(&options, declared, around.cwd.clone(), limit).await;
+    let probe = probe(&options.home, &options.environment, declared, around.cwd.clone(), limit).await;
     if as_json {
         terminal::json(&serde_json::to_string_pretty(&as_value(name, &probe))?);
     } else {

@@ -245,7 +245,7 @@ pub(super) async fn catalogue(
     if cwd.is_some_and(|cwd| !cwd.is_absolute()) {
         return Err(ApiError::bad_request("cwd must be an absolute path"));
     }
-    let entries = door.runtime.catalogue.entries(cwd).await;
+    let entries = door.runtime.addons.catalogue.entries(cwd).await;
     let servers = entries.into_iter().map(|(name, entry)| McpEntryView::new(name, &entry)).collect();
     Ok(Json(McpCatalogue { servers }))
 }
@@ -266,7 +266,7 @@ pub(super) async fn add(
     if let Err(error) = baton_runtime::mcp::ServerConfig::parse(&name, &config) {
         return Err(ApiError::unprocessable("unusable", error.to_string()));
     }
-    let user = door.runtime.catalogue.user();
+    let user = door.runtime.addons.catalogue.user();
     if user.list().await.map_err(ApiError::internal)?.contains_key(&name) {
         return Err(ApiError::conflict(
             "exists",
@@ -286,7 +286,7 @@ pub(super) async fn remove(
     State(door): State<Shared>,
     PathParams(server): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
-    let user = door.runtime.catalogue.user();
+    let user = door.runtime.addons.catalogue.user();
     if !user.list().await.map_err(ApiError::internal)?.contains_key(&server) {
         return Err(no_such_server(&server));
     }
@@ -320,12 +320,12 @@ pub(super) async fn disable_for_all(
 
 async fn turn(door: &Shared, server: String, enabled: bool) -> Result<Json<McpEntryView>, ApiError> {
     entry(door, server.clone()).await?;
-    door.runtime.catalogue.enable(vec![server.clone()], enabled).await.map_err(ApiError::internal)?;
+    door.runtime.addons.catalogue.enable(vec![server.clone()], enabled).await.map_err(ApiError::internal)?;
     entry(door, server).await.map(Json)
 }
 
 async fn entry(door: &Shared, name: String) -> Result<McpEntryView, ApiError> {
-    let entries = door.runtime.catalogue.entries(None).await;
+    let entries = door.runtime.addons.catalogue.entries(None).await;
     let entry = entries.get(&name).ok_or_else(|| no_such_server(&name))?;
     Ok(McpEntryView::new(name, entry))
 }

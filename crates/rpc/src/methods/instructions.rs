@@ -34,7 +34,7 @@ pub(super) fn session_sources(call: &Call<'_>) -> Handled {
 /// Finds the instruction files of projects and of the user.
 pub(super) fn discover(call: &Call<'_>) -> Handled {
     let discovery: Discovery = call.parse()?;
-    let projects = discovery.projects(call.runtime());
+    let projects = discovery.projects(&call.runtime().addons);
     let home = discovery.includes_host().then(|| call.runtime().options.home.clone());
     call.later(async move {
         let find = move || {
@@ -56,7 +56,7 @@ pub(super) fn discover(call: &Call<'_>) -> Handled {
 pub(super) fn discovery_paths(call: &Call<'_>) -> Handled {
     let discovery: Discovery = call.parse()?;
     let mut paths = Vec::new();
-    for project in discovery.projects(call.runtime()) {
+    for project in discovery.projects(&call.runtime().addons) {
         for (n, (name, is_directory)) in instructions::PROJECT_PLACES.iter().enumerate() {
             let mut path = place(&project.join(name), *is_directory, "repository", n == 0);
             path["projectPath"] = json!(project);

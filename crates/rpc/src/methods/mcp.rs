@@ -222,29 +222,32 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
     let runtime = call.connection.runtime.clone();
     let text = |why: String| CallError::failed(why);
     match call.method {
-        "mcp.config.list" => call
-            .later(async move { Ok(json!({ "servers": runtime.user_servers.list().await.map_err(text)? })) }),
+        "mcp.config.list" => call.later(async move {
+            Ok(json!({ "servers": runtime.addons.user_servers.list().await.map_err(text)? }))
+        }),
         "mcp.config.add" | "mcp.config.update" => {
             let Config { name, config } = call.parse()?;
             let config: Value = config.parse().unwrap_or(Value::Null);
             let adds = call.method == "mcp.config.add";
             call.later(async move {
                 let done = match adds {
-                    true => runtime.user_servers.add(name, config).await,
-                    false => runtime.user_servers.update(name, config).await,
+                    true => runtime.addons.user_servers.add(name, config).await,
+                    false => runtime.addons.user_servers.update(name, config).await,
                 };
                 done.map(|()| void()).map_err(text)
             })
         }
         "mcp.config.remove" => {
             let Name { name } = call.parse()?;
-            call.later(async move { runtime.user_servers.remove(name).await.map(|()| void()).map_err(text) })
+            call.later(async move {
+                runtime.addons.user_servers.remove(name).await.map(|()| void()).map_err(text)
+            })
         }
         "mcp.config.enable" | "mcp.config.disable" => {
             let Names { names } = call.parse()?;
             let enabled = call.method == "mcp.config.enable";
             call.later(async move {
-                let done = runtime.user_servers.enable(&runtime.preferences, names, enabled).await;
+                let done = runtime.addons.user_servers.enable(&runtime.preferences, names, enabled).await;
                 done.map(|()| void()).map_err(text)
             })
         }
@@ -265,7 +268,7 @@ fn discover(call: &Call<'_>) -> Handled {
     let Discover { working_directory } = call.parse()?;
     let runtime = call.connection.runtime.clone();
     call.later(async move {
-        let entries = runtime.catalogue.entries(working_directory.as_deref()).await;
+        let entries = runtime.addons.catalogue.entries(working_directory.as_deref()).await;
         let shown = |(name, entry): (&String, &CatalogueEntry)| {
             let declared = &entry.chosen.declared;
             let mut shown =

@@ -51,7 +51,7 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
     };
     let runtime = call.runtime().clone();
     call.later(async move {
-        let plugins = &runtime.plugins;
+        let plugins = &runtime.addons.plugins;
         let base = params.working_directory.unwrap_or_else(|| runtime.options.cwd.clone());
         let named = || params.name.clone().ok_or_else(|| CallError::invalid("`name` is required"));
         let reply = match method {

@@ -59,27 +59,33 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
     match call.method {
         "skills.discover" => {
             let discovery: Discovery = call.parse()?;
-            call.later(async move { skills::discover(&runtime, &discovery).await.map_err(CallError::failed) })
+            call.later(async move {
+                skills::discover(&runtime.addons, &discovery).await.map_err(CallError::failed)
+            })
         }
         "agents.discover" => {
             let discovery: Discovery = call.parse()?;
             call.later(async move {
-                skills::discover_agents(&runtime, &discovery).await.map_err(CallError::failed)
+                skills::discover_agents(&runtime.addons, &discovery).await.map_err(CallError::failed)
             })
         }
-        "agents.getDiscoveryPaths" => call.now(skills::agent_discovery_paths(&runtime, &call.parse()?)),
-        "skills.getDiscoveryPaths" => call.now(skills::discovery_paths(&runtime, &call.parse()?)),
+        "agents.getDiscoveryPaths" => {
+            call.now(skills::agent_discovery_paths(&runtime.addons, &call.parse()?))
+        }
+        "skills.getDiscoveryPaths" => call.now(skills::discovery_paths(&runtime.addons, &call.parse()?)),
         "skills.config.setDisabledSkills" => {
             let SetDisabledSkills { disabled_skills } = call.parse()?;
             call.later(async move {
-                skills::set_disabled(&runtime, disabled_skills).await.map_err(CallError::failed)?;
+                skills::set_disabled(&runtime.addons, disabled_skills).await.map_err(CallError::failed)?;
                 Ok(void())
             })
         }
         "skills.config.setSkillDisabled" => {
             let SetSkillDisabled { name, disabled } = call.parse()?;
             call.later(async move {
-                skills::set_skill_disabled(&runtime, name, disabled).await.map_err(CallError::failed)?;
+                skills::set_skill_disabled(&runtime.addons, name, disabled)
+                    .await
+                    .map_err(CallError::failed)?;
                 Ok(void())
             })
         }

@@ -19,11 +19,11 @@ use baton_protocol::{AgentId, ClientId};
 use serde::{Deserialize, Serialize};
 
 use super::rewind::Rewound;
-use super::settings::SettingsEdit;
 use super::view::View;
 use crate::mcp::McpRequest;
 use crate::skills::SkillsRequest;
 use crate::work::{CommandRun, Window};
+use baton_settings::SettingsEdit;
 
 /// An ask of any family, with the type of its reply.
 pub trait Ask: Send + 'static {

@@ -4,6 +4,7 @@
 //! one rule: events are durable before anything acts on them. [`Hub`] delivers events to the attached clients.
 
 pub(crate) mod actor;
+mod addons;
 pub mod ask;
 mod failure;
 mod handle;
@@ -14,12 +15,13 @@ mod registry;
 pub mod remote;
 mod respond;
 mod rewind;
-mod settings;
 mod stored_settings;
 pub mod subscription;
 mod view;
 
 pub use baton_providers::{CallFailed, Calling};
+pub(crate) use baton_settings::ToolKind;
+pub use baton_settings::{OptionsEdit, Settings, SettingsEdit};
 
 pub use self::failure::Failure;
 pub use self::handle::Handle;
@@ -30,6 +32,4 @@ pub use self::registry::Registry;
 pub use self::remote::Peers;
 pub(crate) use self::respond::{Respond, Responder};
 pub use self::rewind::{RewindOutcome, Rewound};
-pub(crate) use self::settings::ToolKind;
-pub use self::settings::{OptionsEdit, Settings, SettingsEdit};
 pub use self::view::View;

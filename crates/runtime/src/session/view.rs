@@ -7,7 +7,7 @@ use baton_files::SessionFiles;
 use baton_store::Seq;
 use serde::{Deserialize, Serialize};
 
-use super::settings::Settings;
+use baton_settings::Settings;
 
 /// State of a live session at one moment, as a copy.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -36,11 +36,11 @@ use super::failure::Failure;
 use super::hub::{Hub, Residence};
 use super::message::{ActorMessage, FromWork};
 use super::respond::{Respond, Responder};
-use super::settings::{Settings, SettingsEdit};
 use super::view::View;
 use crate::Runtime;
 use crate::crash::CrashPoint;
 use crate::work::{SessionEngine, SessionTools, beside};
+use baton_settings::{Settings, SettingsEdit};
 
 /// Maximum number of messages that share one write.
 const BATCH: usize = 64;

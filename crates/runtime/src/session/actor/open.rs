@@ -29,8 +29,7 @@ use crate::session::failure::Failure;
 use crate::session::hub::{Batch, Hub, Port, Published, Residence};
 use crate::session::message::{ActorMessage, JoinKind, JoinReply, JoinRequest};
 use crate::session::remote::{FromOwner, Link, edge};
-use crate::session::settings::Settings;
-use crate::session::stored_settings;
+use crate::session::{Handle, Settings, stored_settings};
 use crate::skills::SessionSkills;
 use crate::work::SessionTools;
 
@@ -401,8 +400,9 @@ impl Loading {
         session.live.allow_all = self.runtime.options.allow_all;
         session.live.home = Some(self.runtime.options.home.as_path().into());
         session.live.workspace = Some(files.path().into());
-        let mcp = SessionMcp::new(&self.runtime, &self.hub, self.mailbox.sender.clone(), self.id.clone());
-        let skills = SessionSkills::new(&self.runtime, &self.hub, self.id.clone());
+        let port = Arc::new(Handle::new(self.id.clone(), self.hub.clone(), self.mailbox.sender.clone()));
+        let mcp = SessionMcp::new(&self.runtime.addons, port.clone(), self.id.clone());
+        let skills = SessionSkills::new(&self.runtime.addons, port, self.id.clone());
         Actor {
             engine: Arc::default(),
             tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, mcp, skills, files.clone())),

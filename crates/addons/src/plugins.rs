@@ -86,7 +86,7 @@ impl Plugins {
     }
 
     /// Returns the directories of the plugins that sessions use. A file that cannot be read has none.
-    pub(crate) async fn enabled(&self) -> Vec<PathBuf> {
+    pub async fn enabled(&self) -> Vec<PathBuf> {
         let content: Content = self.file.read().await.unwrap_or_else(|error| {
             tracing::warn!("{error}");
             Content::default()

@@ -18,10 +18,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_mcp::{Chosen, Host, HostOptions, OfferedTool};
-use baton_protocol::{Body, Json, SessionId};
+use baton_protocol::SessionId;
+use baton_settings::Settings;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Mutex as AsyncMutex, Notify};
 
 use self::link::Link;
 use self::network::Network;
@@ -29,15 +29,14 @@ pub use self::overview::{ServerOverview, ToolOverview};
 pub use self::probe::{Probe, ProbedTool, probe};
 pub use self::request::McpRequest;
 use self::sources::Sources;
-use crate::Runtime;
-use crate::session::{ActorMessage, Hub, Settings};
+use crate::{Addons, SessionPort};
 pub use baton_files::server_catalogue::{CatalogueEntry, ServerCatalogue};
 pub use baton_files::user_servers::UserServers;
 pub use baton_mcp::{Declared, Origin, Reach, ServerConfig};
 
 /// MCP servers of a session.
-pub(crate) struct SessionMcp {
-    runtime: Arc<Runtime>,
+pub struct SessionMcp {
+    addons: Arc<Addons>,
     id: SessionId,
     link: Arc<Link>,
     sources: Sources,
@@ -56,15 +55,12 @@ pub(crate) struct SessionMcp {
 }
 
 impl SessionMcp {
-    pub(crate) fn new(
-        runtime: &Arc<Runtime>,
-        hub: &Arc<Hub>,
-        mailbox: mpsc::UnboundedSender<ActorMessage>,
-        id: SessionId,
-    ) -> Self {
+    /// Creates them; none is started.
+    #[must_use]
+    pub fn new(addons: &Arc<Addons>, session: Arc<dyn SessionPort>, id: SessionId) -> Self {
         Self {
-            link: Arc::new(Link::new(id.clone(), hub.clone(), mailbox, runtime.clone())),
-            runtime: runtime.clone(),
+            link: Arc::new(Link::new(session, addons.clone())),
+            addons: addons.clone(),
             id,
             sources: Sources::default(),
             turn: Mutex::default(),
@@ -77,12 +73,12 @@ impl SessionMcp {
     }
 
     /// Returns the tools of connected servers that models may call.
-    pub(crate) fn offered(&self) -> Vec<OfferedTool> {
+    pub fn offered(&self) -> Vec<OfferedTool> {
         self.current().map(|host| host.offered()).unwrap_or_default()
     }
 
     /// Finds an offered tool by its name.
-    pub(crate) fn find(&self, name: &str) -> Option<OfferedTool> {
+    pub fn find(&self, name: &str) -> Option<OfferedTool> {
         self.current()?.find(name)
     }
 
@@ -91,7 +87,7 @@ impl SessionMcp {
     ///
     /// Declarations are read when a turn begins: what the user adds in the meantime is used by the next prompt, and
     /// sessions without servers do not pay for it in every round.
-    pub(crate) async fn ready(&self, settings: &Settings, cwd: PathBuf, begins_turn: bool) -> bool {
+    pub async fn ready(&self, settings: &Settings, cwd: PathBuf, begins_turn: bool) -> bool {
         if !begins_turn && self.current().is_none() {
             return false;
         }
@@ -106,7 +102,7 @@ impl SessionMcp {
     }
 
     /// Whether a turn has just begun, as far as servers know. Later calls for the same turn return false.
-    pub(crate) fn begins(&self, turn: &str) -> bool {
+    pub fn begins(&self, turn: &str) -> bool {
         let mut last = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let begins = *last != turn;
         turn.clone_into(&mut last);
@@ -114,7 +110,7 @@ impl SessionMcp {
     }
 
     /// Shows clients the state of all servers, at the start of a turn.
-    pub(crate) fn show_loaded(&self, model: Option<&str>) {
+    pub fn show_loaded(&self, model: Option<&str>) {
         let Some(host) = self.current() else { return };
         let servers: Vec<Value> = host.list().iter().map(request::listed).collect();
         self.link.show("session.mcp_servers_loaded", json!({ "servers": servers }));
@@ -122,11 +118,11 @@ impl SessionMcp {
     }
 
     /// Ends all servers.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         self.link.close();
         if let Some(host) = self.current() {
             host.close().await;
-            let (ledger, tag) = (self.runtime.ledger.clone(), self.tag.clone());
+            let (ledger, tag) = (self.addons.options.ledger.clone(), self.tag.clone());
             drop(tokio::task::spawn_blocking(move || ledger.forget(&tag)).await);
         }
     }
@@ -138,7 +134,7 @@ impl SessionMcp {
         // A client of any door may answer a form, where questions may wait.
         self.link.elicits.store(settings.elicitation || settings.questions, Ordering::Relaxed);
         if fresh || slot.is_none() {
-            let ambient = self.sources.ambient(&self.runtime, settings, &cwd).await;
+            let ambient = self.sources.ambient(&self.addons, settings, &cwd).await;
             self.sources.set_ambient(ambient);
         }
         let wanted = self.sources.merged(settings);
@@ -149,9 +145,9 @@ impl SessionMcp {
         if wanted.is_empty() && settings.disabled_mcp_servers.is_empty() {
             return None;
         }
-        let user = &self.runtime.user_servers;
+        let user = &self.addons.user_servers;
         let mut disabled: BTreeSet<String> =
-            user.disabled(&self.runtime.preferences).await.unwrap_or_default();
+            user.disabled(&self.addons.options.preferences).await.unwrap_or_default();
         disabled.retain(|name| wanted.contains_key(name));
         disabled.extend(settings.disabled_mcp_servers.iter().cloned());
         let host = self.new_host(cwd, wanted, disabled).await;
@@ -177,7 +173,7 @@ impl SessionMcp {
         disabled: BTreeSet<String>,
     ) -> Arc<Host> {
         // Before a process carries the tag: a killed server's successor ends what it finds there.
-        let (ledger, tag) = (self.runtime.ledger.clone(), self.tag.clone());
+        let (ledger, tag) = (self.addons.options.ledger.clone(), self.tag.clone());
         drop(tokio::task::spawn_blocking(move || ledger.note(&tag)).await);
         let host = Arc::new(Host::new(self.options(cwd), wanted, disabled));
         *self.lock() = Some(host.clone());
@@ -187,13 +183,13 @@ impl SessionMcp {
     fn options(&self, cwd: PathBuf) -> HostOptions {
         HostOptions {
             client: self.link.clone(),
-            http: Arc::new(Network(self.runtime.models.network())),
-            ledger: self.runtime.ledger.clone(),
-            tasks: self.runtime.tasks.clone(),
-            environment: self.runtime.options.environment.clone(),
+            http: Arc::new(Network(self.addons.options.network.clone())),
+            ledger: self.addons.options.ledger.clone(),
+            tasks: self.addons.options.tasks.clone(),
+            environment: self.addons.options.environment.clone(),
             cwd,
             session: self.id.to_string(),
-            pool: self.runtime.shared_servers.clone(),
+            pool: self.addons.shared_servers.clone(),
             tag: self.tag.clone(),
         }
     }
@@ -205,9 +201,4 @@ impl SessionMcp {
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Host>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Shows an ephemeral event whose type has no struct of its own.
-fn show(hub: &Hub, kind: &str, data: Value) {
-    hub.show(Body::Unknown { kind: kind.into(), data: Json::from(data) }, &CancellationToken::new());
 }

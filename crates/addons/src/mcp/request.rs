@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::SessionMcp;
 use super::overview::overview;
-use crate::session::Settings;
+use baton_settings::Settings;
 
 /// A request about the MCP servers of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ impl SessionMcp {
     ///
     /// # Errors
     /// With a message for the client.
-    pub(crate) async fn serve(
+    pub async fn serve(
         &self,
         settings: &Settings,
         cwd: PathBuf,
@@ -118,7 +118,7 @@ impl SessionMcp {
             (request, None) => without_host(&request),
         };
         // What servers say may contain what they were configured with.
-        let secrets = &self.runtime.secrets;
+        let secrets = &self.addons.options.secrets;
         match served {
             Ok(mut reply) => {
                 secrets.hide_in_value(&mut reply);
@@ -181,13 +181,13 @@ impl SessionMcp {
             McpRequest::Login { server, redirect, again } => self.login(host, &server, redirect, again).await,
             McpRequest::FinishLogin { server, pasted } => {
                 protected(host, &server)?;
-                self.runtime.logins.finish_pasted(Some(&self.id), &server, &pasted).await?;
+                self.addons.logins.finish_pasted(Some(&self.id), &server, &pasted).await?;
                 self.logged_in(host, &server).await
             }
             McpRequest::LoggedIn { server } => self.logged_in(host, &server).await,
             McpRequest::Logout { server } => {
                 let known = host.server(&server).ok_or_else(|| not_configured(&server))?;
-                let forgotten = self.runtime.logins.forget(&protected(host, &server)?).await?;
+                let forgotten = self.addons.logins.forget(&protected(host, &server)?).await?;
                 known.log_out().await;
                 Ok(json!({ "loggedOut": forgotten }))
             }
@@ -211,7 +211,7 @@ impl SessionMcp {
         again: bool,
     ) -> Result<Value, String> {
         let protected = protected(host, server)?;
-        if !again && self.runtime.logins.known(&protected).await.is_some() {
+        if !again && self.addons.logins.known(&protected).await.is_some() {
             host.start_one(server, None, false).await;
             if host.server(server).is_some_and(|server| server.status() == Status::Connected) {
                 return Ok(json!({}));
@@ -219,7 +219,7 @@ impl SessionMcp {
         }
         let challenge = self.link.challenge(server);
         let request = self.link.request_login(&protected, AuthReason::Initial).await?;
-        let link = self.runtime.logins.prepare(Some(&self.id), &protected, challenge, redirect).await?;
+        let link = self.addons.logins.prepare(Some(&self.id), &protected, challenge, redirect).await?;
         Ok(json!({ "authorizationUrl": link.url, "redirectUri": link.redirect, "requestId": request }))
     }
 

@@ -4,11 +4,10 @@
 //! text; what it fails with is not shown to the model, because it may contain anything.
 
 use baton_protocol::{ClientId, SessionId};
+use baton_providers::{CallFailed, Clients};
 use baton_skills::{Found, Problem, Severity, Skill, split};
 use serde::Deserialize;
 use serde_json::json;
-
-use crate::session::Hub;
 
 /// Skills that one client may list.
 const MOST: usize = 1000;
@@ -32,10 +31,10 @@ struct ListedSkill {
 }
 
 /// Lists the skills of a client.
-pub(super) async fn list(hub: &Hub, client: ClientId, session: &SessionId) -> Found {
+pub(super) async fn list(clients: &dyn Clients, client: ClientId, session: &SessionId) -> Found {
     let mut found = Found::default();
-    let Some(port) = hub.port(client) else { return found };
-    let listed = match port.call("skillProvider.list", json!({ "sessionId": session })).await {
+    let listed = match clients.call(client, "skillProvider.list", json!({ "sessionId": session })).await {
+        Err(CallFailed::Gone) => return found,
         Ok(reply) => reply.parse::<Listed>().map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
@@ -70,14 +69,15 @@ struct Read {
 /// # Errors
 /// With a message for the model.
 pub(super) async fn read(
-    hub: &Hub,
+    clients: &dyn Clients,
     client: Option<ClientId>,
     session: &SessionId,
     name: &str,
 ) -> Result<String, String> {
     let failed = || format!("Failed to load the skill \"{name}\".");
-    let port = client.and_then(|client| hub.port(client)).ok_or_else(failed)?;
-    let reply = port.call("skillProvider.read", json!({ "sessionId": session, "name": name })).await;
+    let client = client.ok_or_else(failed)?;
+    let asked = json!({ "sessionId": session, "name": name });
+    let reply = clients.call(client, "skillProvider.read", asked).await;
     let reply = reply.map_err(|error| {
         tracing::warn!(%session, skill = name, %error, "failed to read a skill of a client");
         failed()

@@ -1,10 +1,12 @@
 //! Tests of one server outside of a session: connect, list its tools, end it.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use baton_history::owner;
 use baton_mcp::{
     AuthReason, Challenge, Client, Declared, Host, HostOptions, Notice, Protected, Question, Server, Status,
     Working, merge,
@@ -15,7 +17,6 @@ use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
 use super::network::Network;
-use crate::{Options, owner};
 
 /// The result of a test.
 #[derive(Debug, Clone)]
@@ -46,16 +47,22 @@ pub struct ProbedTool {
 }
 
 /// Connects to a server as a session in `cwd` would, lists its tools, and ends it.
-pub async fn probe(options: &Options, declared: Declared, cwd: PathBuf, limit: Duration) -> Probe {
+pub async fn probe(
+    home: &Path,
+    environment: &[(OsString, OsString)],
+    declared: Declared,
+    cwd: PathBuf,
+    limit: Duration,
+) -> Probe {
     let begun = Instant::now();
     let tag = format!("{}/", uuid::Uuid::new_v4());
-    let ledger = Ledger::new(&options.home, owner::instance(&owner::this_process()));
+    let ledger = Ledger::new(home, owner::instance(&owner::this_process()));
     let name = declared.name.clone();
     let host_options = HostOptions {
         client: Arc::new(Nobody),
         http: Arc::new(Network(Arc::new(HttpClient::new()))),
         ledger: ledger.clone(),
-        environment: options.environment.clone(),
+        environment: environment.to_vec(),
         cwd,
         session: String::new(),
         pool: Arc::default(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{SessionSkills, described};
-use crate::session::Settings;
+use baton_settings::Settings;
 
 /// A request about the skills of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl SessionSkills {
     ///
     /// # Errors
     /// With a message for the client.
-    pub(crate) async fn serve(
+    pub async fn serve(
         &self,
         settings: &Settings,
         context: &WorkContext,

@@ -5,33 +5,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_core::ask::{CloseLogin, Elicit, RequestLogin, Sample, WithdrawAsk};
+use baton_core::ask::{CloseLogin, Elicit, RequestLogin, Sample};
 use baton_mcp::{
     AuthReason, Challenge, Client, Method, Notice, Protected, Question, Request, Status, Working,
 };
-use baton_protocol::{Json, SessionId};
+use baton_protocol::{Body, Json};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::authorization::authorization;
-use super::logins::Logins;
 use super::network::Network;
-use crate::Runtime;
-use crate::session::{ActorMessage, Handle, Hub};
+use crate::{Addons, SessionPort};
 
 /// How long the metadata of a protected resource may take.
 const METADATA: Duration = Duration::from_secs(10);
 
 /// The connection between servers and their session.
 pub(super) struct Link {
-    id: SessionId,
-    hub: Arc<Hub>,
-    mailbox: mpsc::UnboundedSender<ActorMessage>,
+    session: Arc<dyn SessionPort>,
     http: Network,
-    runtime: Arc<Runtime>,
+    addons: Arc<Addons>,
     /// Metadata of protected resources, by server: later challenges may not repeat where it is.
     metadata: Mutex<HashMap<String, String>>,
-    logins: Arc<Logins>,
     /// The latest challenges of servers: they name metadata and scopes.
     challenges: Mutex<HashMap<String, Challenge>>,
     /// The latest tokens that servers were given, so that a rejected one is not given again.
@@ -48,7 +43,7 @@ pub(super) struct Link {
 
 /// A form or a request of a server. Dropping it withdraws it: the call that it belongs to has ended.
 struct Asked {
-    handle: Handle,
+    session: Arc<dyn SessionPort>,
     key: String,
     is_answered: bool,
 }
@@ -56,25 +51,17 @@ struct Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         if !self.is_answered {
-            drop(self.handle.tell(WithdrawAsk { key: std::mem::take(&mut self.key) }));
+            self.session.withdraw(std::mem::take(&mut self.key));
         }
     }
 }
 
 impl Link {
-    pub(super) fn new(
-        id: SessionId,
-        hub: Arc<Hub>,
-        mailbox: mpsc::UnboundedSender<ActorMessage>,
-        runtime: Arc<Runtime>,
-    ) -> Self {
+    pub(super) fn new(session: Arc<dyn SessionPort>, addons: Arc<Addons>) -> Self {
         Self {
-            id,
-            hub,
-            mailbox,
-            http: Network(runtime.models.network()),
-            logins: runtime.logins.clone(),
-            runtime,
+            session,
+            http: Network(addons.options.network.clone()),
+            addons,
             metadata: Mutex::default(),
             challenges: Mutex::default(),
             given: Mutex::default(),
@@ -87,8 +74,8 @@ impl Link {
 
     /// Shows an ephemeral event to all clients.
     pub(super) fn show(&self, kind: &str, mut data: Value) {
-        self.runtime.secrets.hide_in_value(&mut data);
-        super::show(&self.hub, kind, data);
+        self.addons.options.secrets.hide_in_value(&mut data);
+        self.session.show(Body::Unknown { kind: kind.into(), data: Json::from(data) });
     }
 
     /// Answers a request. Returns whether it was pending.
@@ -101,12 +88,8 @@ impl Link {
         self.lock().clear();
     }
 
-    fn handle(&self) -> Handle {
-        Handle::new(self.id.clone(), self.hub.clone(), self.mailbox.clone())
-    }
-
     fn asked(&self) -> Asked {
-        Asked { handle: self.handle(), key: uuid::Uuid::new_v4().to_string(), is_answered: false }
+        Asked { session: self.session.clone(), key: uuid::Uuid::new_v4().to_string(), is_answered: false }
     }
 
     /// Returns the latest challenge of a server.
@@ -117,8 +100,8 @@ impl Link {
     /// Gives a token to whoever waits for a login at this server.
     pub(super) async fn logged_in(&self, server: &Protected) {
         let token = self.known(server).await;
-        let closed = self.handle().ask(CloseLogin { server: server.name.clone(), outcome: "token".into() });
-        if let Ok(false) | Err(_) = closed.await {
+        let close = CloseLogin { server: server.name.clone(), outcome: "token".into() };
+        if !self.session.close_login(close).await {
             tracing::debug!(server = server.name, "no login was pending");
         }
         let request = self.requests.lock().unwrap_or_else(PoisonError::into_inner).remove(&server.name);
@@ -128,7 +111,7 @@ impl Link {
     }
 
     async fn known(&self, server: &Protected) -> Option<String> {
-        let token = self.logins.known(server).await?;
+        let token = self.addons.logins.known(server).await?;
         self.give(&server.name, &token);
         Some(token)
     }
@@ -151,7 +134,7 @@ impl Link {
         if !self.elicits.load(Ordering::Relaxed) {
             return Err("elicitation is not supported: no client can show a form".into());
         }
-        self.runtime.secrets.hide_in_value(&mut params);
+        self.addons.options.secrets.hide_in_value(&mut params);
         let text = |name: &str| params.get(name).and_then(Value::as_str).map(str::to_owned);
         let mut asked = self.asked();
         let ask = Elicit {
@@ -161,7 +144,7 @@ impl Link {
             url: text("url"),
             key: Some(asked.key.clone()),
         };
-        let elicited = asked.handle.ask(ask).await.map_err(|failure| failure.to_string())?;
+        let elicited = asked.session.elicit(ask).await?;
         asked.is_answered = true;
         let mut answer = json!({ "action": elicited.action });
         if let Some(content) = elicited.content {
@@ -175,7 +158,7 @@ impl Link {
         let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
         let mut asked = self.asked();
         let ask = Sample { server, id, request: Json::from(params), key: asked.key.clone() };
-        let answer = asked.handle.ask(ask).await.map_err(|failure| failure.to_string())?;
+        let answer = asked.session.sample(ask).await?;
         asked.is_answered = true;
         let answer =
             answer.and_then(|answer| answer.parse::<Value>().ok()).filter(|answer| !answer.is_null());
@@ -211,11 +194,11 @@ impl Link {
         // A token with the same scopes as the rejected one does not help.
         let renewed = match reason {
             AuthReason::Upscope => None,
-            _ => self.logins.renew(&server, &rejected.unwrap_or_default()).await,
+            _ => self.addons.logins.renew(&server, &rejected.unwrap_or_default()).await,
         };
         let token = match renewed {
             Some(token) => Some(token),
-            None => self.logins.for_client(&server, &challenge).await,
+            None => self.addons.logins.for_client(&server, &challenge).await,
         };
         token.inspect(|token| self.give(&name, token))
     }
@@ -242,7 +225,7 @@ impl Link {
             url: server.url.to_string(),
             reason: reason.as_str().to_owned(),
         };
-        let request = self.handle().ask(ask).await.map_err(|failure| failure.to_string())?;
+        let request = self.session.request_login(ask).await?;
         Ok(request.to_string())
     }
 
@@ -271,10 +254,10 @@ impl Link {
         let answer = answer.await.unwrap_or(Value::Null);
         self.lock().remove(&request);
         let token = answer.get("accessToken").and_then(Value::as_str).map(str::to_owned);
-        self.runtime.secrets.add_keys(token.clone().into_iter());
+        self.addons.options.secrets.add_keys(token.clone().into_iter());
         let outcome = if token.is_some() { "token" } else { "cancelled" };
         let closed = CloseLogin { server: server.name.clone(), outcome: outcome.into() };
-        drop(self.handle().ask(closed).await);
+        self.session.close_login(closed).await;
         self.show("mcp.oauth_completed", json!({ "requestId": request, "outcome": outcome }));
         token
     }
@@ -284,7 +267,7 @@ impl Client for Link {
     fn notice(&self, server: &str, notice: Notice) {
         // A token of another session, or of `baton mcp login`, has ended the wait for a login.
         if notice == Notice::Status(Status::Connected) && self.has_token(server) {
-            drop(self.handle().tell(CloseLogin { server: server.to_owned(), outcome: "token".into() }));
+            drop(self.session.close_login(CloseLogin { server: server.to_owned(), outcome: "token".into() }));
         }
         let (kind, data) = match notice {
             Notice::Status(status) => ("session.mcp_server_status_changed", changed(server, &status)),
@@ -297,7 +280,7 @@ impl Client for Link {
     }
 
     fn keep_secret(&self, credentials: Vec<String>) {
-        self.runtime.secrets.add_keys(credentials.into_iter());
+        self.addons.options.secrets.add_keys(credentials.into_iter());
     }
 
     fn answer(&self, server: &str, question: Question) -> Working<'_, Result<Value, String>> {

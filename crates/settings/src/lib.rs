@@ -17,7 +17,7 @@ use baton_providers::github::Identity;
 use serde::{Deserialize, Serialize};
 
 pub use self::edit::{OptionsEdit, SettingsEdit};
-pub(crate) use self::filters::ToolKind;
+pub use self::filters::ToolKind;
 use self::filters::filter_matches;
 
 /// Settings of a session that are not part of its history.
@@ -27,101 +27,101 @@ pub struct Settings {
     /// Name of the client program.
     pub client_name: Option<String>,
     /// Changes to the system prompt.
-    pub(crate) system_message: Option<SystemMessageConfig>,
+    pub system_message: Option<SystemMessageConfig>,
     /// Filters of the tools that may be used; none means all.
-    pub(crate) available_tools: Option<Vec<String>>,
+    pub available_tools: Option<Vec<String>>,
     /// Filters of the tools that may not be used.
-    pub(crate) excluded_tools: Vec<String>,
+    pub excluded_tools: Vec<String>,
     /// Filters of the tools that only sub-agents may use.
-    pub(crate) default_agent_excludes: Vec<String>,
+    pub default_agent_excludes: Vec<String>,
     /// Agents that the client defined.
     pub custom_agents: Vec<CustomAgent>,
     /// MCP servers of the clients, by name. Not stored: they contain credentials.
     #[serde(skip)]
-    pub(crate) mcp_servers: BTreeMap<String, Json>,
+    pub mcp_servers: BTreeMap<String, Json>,
     /// MCP servers that the session does not use.
-    pub(crate) disabled_mcp_servers: Vec<String>,
+    pub disabled_mcp_servers: Vec<String>,
     /// Whether files of the workspace declare MCP servers for the session; none means the default.
-    pub(crate) workspace_servers: Option<bool>,
+    pub workspace_servers: Option<bool>,
     /// Whether a client of the session shows forms.
     #[serde(skip)]
-    pub(crate) elicitation: bool,
+    pub elicitation: bool,
     /// Directories whose subdirectories are skills.
-    pub(crate) skill_directories: Vec<PathBuf>,
+    pub skill_directories: Vec<PathBuf>,
     /// Directories of plugins.
-    pub(crate) plugin_directories: Vec<PathBuf>,
+    pub plugin_directories: Vec<PathBuf>,
     /// Skills that the session does not use.
-    pub(crate) disabled_skills: Vec<String>,
+    pub disabled_skills: Vec<String>,
     /// Skills that the session uses although the user has disabled them for all sessions.
-    pub(crate) enabled_skills: Vec<String>,
+    pub enabled_skills: Vec<String>,
     /// Whether the session has no skills.
-    pub(crate) skills_disabled: bool,
+    pub skills_disabled: bool,
     /// Whether skills, agents and plugins of the project and the user are looked for.
-    pub(crate) config_discovery: bool,
+    pub config_discovery: bool,
     /// The client that supplies skills itself.
     #[serde(skip)]
-    pub(crate) skill_provider: Option<ClientId>,
+    pub skill_provider: Option<ClientId>,
     /// Name of the custom agent that was selected for the conversation.
-    pub(crate) chosen_agent: Option<String>,
+    pub chosen_agent: Option<String>,
     /// Built-in agents that cannot be given tasks.
     pub excluded_agents: Vec<String>,
     /// Agents of any kind that are turned off for now.
-    pub(crate) disabled_agents: Vec<String>,
+    pub disabled_agents: Vec<String>,
     /// Models of agents, by kind, in place of their own.
-    pub(crate) agent_models: BTreeMap<String, String>,
+    pub agent_models: BTreeMap<String, String>,
     /// Limits of usage.
-    pub(crate) limits: SessionLimits,
+    pub limits: SessionLimits,
     /// The client's model provider, if it set only one.
     #[serde(skip)]
-    pub(crate) provider: Option<ProviderConfig>,
+    pub provider: Option<ProviderConfig>,
     /// Whether the session had a provider whose credentials a restart of the server lost. Its model calls fail until a
     /// client sets a provider again: the server's own endpoint is not a substitute.
     #[serde(skip)]
-    pub(crate) provider_lost: bool,
+    pub provider_lost: bool,
     /// The client's model providers, by name.
     #[serde(skip)]
-    pub(crate) providers: Vec<ProviderConfig>,
+    pub providers: Vec<ProviderConfig>,
     /// Models of the client's providers.
     pub models: Vec<ProviderModel>,
     /// The client that set the providers, and supplies their tokens.
-    pub(crate) provider_owner: Option<ClientId>,
+    pub provider_owner: Option<ClientId>,
     /// Whether responses have citations.
-    pub(crate) citations: bool,
+    pub citations: bool,
     /// Whether models of the server's endpoint may be called over a WebSocket, where the endpoint supports that.
-    pub(crate) sockets: Option<bool>,
+    pub sockets: Option<bool>,
     /// Capabilities of the model, in place of the catalogue's.
-    pub(crate) model_capabilities: Option<Json>,
+    pub model_capabilities: Option<Json>,
     /// What happens to tool results that are too large.
-    pub(crate) large_output: LargeOutput,
+    pub large_output: LargeOutput,
     /// When the conversation is compacted automatically.
-    pub(crate) compaction_threshold: CompactionThreshold,
+    pub compaction_threshold: CompactionThreshold,
     /// Whether responses are streamed.
-    pub(crate) streaming: bool,
+    pub streaming: bool,
     /// Directory in place of the home, for the session's files.
-    pub(crate) config_dir: Option<PathBuf>,
+    pub config_dir: Option<PathBuf>,
     /// Directories with instruction files.
     pub instruction_directories: Vec<PathBuf>,
     /// Whether instruction files are ignored.
     pub skip_custom_instructions: bool,
     /// Token for GitHub.
     #[serde(skip)]
-    pub(crate) github_token: Option<String>,
+    pub github_token: Option<String>,
     /// The user that the session acts for, if known.
     pub identity: Option<Identity>,
     /// Whether the model may not ask the user questions, even if a client could show them.
-    pub(crate) ask_user_disabled: bool,
+    pub ask_user_disabled: bool,
     /// Whether the model may ask questions, or for approval of a plan, although no client can show them: the requests wait
     /// for a client that can.
-    pub(crate) questions: bool,
+    pub questions: bool,
     /// Whether settings are stored with the session, because no client will set them again.
-    pub(crate) keep: bool,
+    pub keep: bool,
     /// Whether the client is an SDK from before the method `connect`.
-    pub(crate) legacy: bool,
+    pub legacy: bool,
 }
 
 /// Part of the model's context window from which on the conversation is compacted automatically; none means never.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CompactionThreshold(pub(crate) Option<f64>);
+pub struct CompactionThreshold(pub Option<f64>);
 
 impl Default for CompactionThreshold {
     fn default() -> Self {
@@ -136,12 +136,12 @@ impl CompactionThreshold {
     }
 
     /// Whether a conversation of this many tokens is to be compacted.
-    pub(crate) fn is_reached(self, tokens: u64, window: u64) -> bool {
+    pub fn is_reached(self, tokens: u64, window: u64) -> bool {
         self.0.is_some() && tokens >= self.of_window(window)
     }
 
     /// Returns the threshold in tokens; the whole window if there is no automatic compaction.
-    pub(crate) fn of_window(self, window: u64) -> u64 {
+    pub fn of_window(self, window: u64) -> u64 {
         (self.0.unwrap_or(1.0).clamp(0.0, 1.0) * window as f64) as u64
     }
 }
@@ -149,7 +149,7 @@ impl CompactionThreshold {
 impl Settings {
     /// Applies the parameters of a client that creates or resumes the session. Settings that it leaves out stay: a second
     /// client must not undo what the first one set. The exception is `streaming`, which SDKs leave out if it is false.
-    pub(crate) fn merge(&mut self, client: ClientId, params: &SessionParams, legacy: bool) {
+    pub fn merge(&mut self, client: ClientId, params: &SessionParams, legacy: bool) {
         fn set<T: Clone>(slot: &mut Option<T>, value: &Option<T>) {
             if value.is_some() {
                 slot.clone_from(value);
@@ -212,7 +212,7 @@ impl Settings {
     }
 
     /// Returns what the session says about its models.
-    pub(crate) fn providers(&self) -> SessionProviders<'_> {
+    pub fn providers(&self) -> SessionProviders<'_> {
         SessionProviders {
             provider: self.provider.as_ref(),
             provider_lost: self.provider_lost,
@@ -248,7 +248,7 @@ impl Settings {
 
     /// Whether files of the workspace, such as `.mcp.json`, declare MCP servers for the session. SDK applications have to
     /// ask for it; people who use Baton's own doors expect it.
-    pub(crate) fn discovers(&self) -> bool {
+    pub fn discovers(&self) -> bool {
         let is_own = self.keep || self.client_name.as_deref() == Some("baton-run");
         self.workspace_servers.unwrap_or(is_own)
     }
@@ -267,7 +267,7 @@ impl Settings {
 
     /// Whether the model of the main conversation is offered a tool. A filter names a tool, all of a kind (`builtin:*`), or
     /// everything (`*`); exclusion takes precedence.
-    pub(crate) fn offers(&self, name: &str, kind: ToolKind<'_>) -> bool {
+    pub fn offers(&self, name: &str, kind: ToolKind<'_>) -> bool {
         let for_agent = match self.agent_in_charge() {
             Some(agent) => Self::is_for(&AgentKind::from(agent), name, kind),
             None => !self.default_agent_excludes.iter().any(|filter| filter_matches(filter, name, kind)),
@@ -276,7 +276,7 @@ impl Settings {
     }
 
     /// Whether any agent of the session may use a tool.
-    pub(crate) fn allows(&self, name: &str, kind: ToolKind<'_>) -> bool {
+    pub fn allows(&self, name: &str, kind: ToolKind<'_>) -> bool {
         let named = |filter: &String| filter_matches(filter, name, kind);
         let excluded = self.excluded_tools.iter().any(named);
         let available = self.available_tools.as_ref().is_none_or(|filters| filters.iter().any(named));
@@ -284,7 +284,7 @@ impl Settings {
     }
 
     /// Whether an agent's definition includes a tool.
-    pub(crate) fn is_for(agent: &AgentKind, name: &str, kind: ToolKind<'_>) -> bool {
+    pub fn is_for(agent: &AgentKind, name: &str, kind: ToolKind<'_>) -> bool {
         agent.tools.as_ref().is_none_or(|tools| tools.iter().any(|filter| filter_matches(filter, name, kind)))
     }
 
@@ -303,14 +303,14 @@ impl Settings {
 
     /// Returns the kinds of sub-agents that tasks can be given to: the built-in ones, and those of the client, except those
     /// that only users may select. A client's kind replaces a built-in one of the same name.
-    pub(crate) fn agent_kinds(&self) -> Vec<AgentKind> {
+    pub fn agent_kinds(&self) -> Vec<AgentKind> {
         let mut kinds = self.all_agent_kinds();
         kinds.retain(|kind| !self.disabled_agents.contains(&kind.name));
         kinds
     }
 
     /// Returns all kinds of sub-agents, including those that are turned off: running ones continue.
-    pub(crate) fn all_agent_kinds(&self) -> Vec<AgentKind> {
+    pub fn all_agent_kinds(&self) -> Vec<AgentKind> {
         let custom = self.custom_agents.iter().filter(|agent| agent.infer != Some(false));
         let custom: Vec<AgentKind> = custom.map(AgentKind::from).collect();
         let mut kinds = agents::built_in();

@@ -17,8 +17,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::SessionMcp;
-use crate::Runtime;
-use crate::session::Settings;
+use crate::Addons;
+use baton_settings::Settings;
 
 /// Declarations that are not part of a session's settings.
 #[derive(Default)]
@@ -33,8 +33,8 @@ pub(super) struct Sources {
 
 impl Sources {
     /// Reads the declarations of the user, the configuration file and the workspace.
-    pub(super) async fn ambient(&self, runtime: &Runtime, settings: &Settings, cwd: &Path) -> Vec<Declared> {
-        runtime.catalogue.declared(settings.discovers().then_some(cwd)).await
+    pub(super) async fn ambient(&self, addons: &Addons, settings: &Settings, cwd: &Path) -> Vec<Declared> {
+        addons.catalogue.declared(settings.discovers().then_some(cwd)).await
     }
 
     pub(super) fn set_ambient(&self, declared: Vec<Declared>) {
@@ -52,26 +52,26 @@ impl SessionMcp {
     /// Replaces the declarations of plugins, whose origin is [`Origin::Plugin`]. They count from the next turn or request
     /// on. Plugins are installed by the user, so no further question is asked.
     #[allow(dead_code, reason = "the entry point for plugins")]
-    pub(crate) fn set_plugin_servers(&self, declared: Vec<Declared>) {
+    pub fn set_plugin_servers(&self, declared: Vec<Declared>) {
         *lock(&self.sources.plugins) = declared;
     }
 
     /// Returns the question whether to trust files of the workspace; none if there are none, or they were asked about.
-    pub(crate) async fn trust_question(&self, settings: &Settings, cwd: &Path) -> Option<TrustQuestion> {
+    pub async fn trust_question(&self, settings: &Settings, cwd: &Path) -> Option<TrustQuestion> {
         if !settings.discovers() {
             return None;
         }
-        let mut pending = self.runtime.catalogue.workspace(cwd).await.pending;
+        let mut pending = self.addons.catalogue.workspace(cwd).await.pending;
         let mut asked = lock(&self.sources.asked);
         pending.retain(|file| asked.insert(format!("{} {}", file.digest, file.path.display())));
         (!pending.is_empty()).then(|| question(&pending))
     }
 
     /// Approves the files that a question was about: exactly those, with exactly these contents.
-    pub(crate) async fn approve(&self, arguments: &Json) -> Result<(), String> {
+    pub async fn approve(&self, arguments: &Json) -> Result<(), String> {
         let Approved { files } = arguments.parse().map_err(|_| "malformed question".to_owned())?;
         let files = files.into_iter().map(|file| (file.path, file.digest)).collect();
-        self.runtime.catalogue.approve(files).await
+        self.addons.catalogue.approve(files).await
     }
 }
 

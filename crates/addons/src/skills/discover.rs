@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{DISABLED, described, disabled, scan_all, user_home};
-use crate::Runtime;
+use crate::Addons;
 
 /// Where to look.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,8 +26,8 @@ pub struct Discovery {
 impl Discovery {
     /// Returns the projects. A project is looked at by itself, without the directories above it.
     #[must_use]
-    pub fn projects(&self, runtime: &Runtime) -> Vec<PathBuf> {
-        self.project_paths.iter().flatten().map(|path| runtime.options.cwd.join(path)).collect()
+    pub fn projects(&self, addons: &Addons) -> Vec<PathBuf> {
+        self.project_paths.iter().flatten().map(|path| addons.options.cwd.join(path)).collect()
     }
 
     /// Whether what belongs to the user of this server is looked for, too.
@@ -36,12 +36,12 @@ impl Discovery {
         self.exclude_host != Some(true)
     }
 
-    fn places(&self, runtime: &Runtime) -> SkillPlaces {
-        let options = &runtime.options;
+    fn places(&self, addons: &Addons) -> SkillPlaces {
+        let options = &addons.options;
         let host = self.includes_host();
         SkillPlaces {
             custom: self.skill_directories.iter().flatten().map(|path| options.cwd.join(path)).collect(),
-            projects: self.projects(runtime).into_iter().map(|project| (project, None)).collect(),
+            projects: self.projects(addons).into_iter().map(|project| (project, None)).collect(),
             home: host.then(|| options.home.clone()),
             user: user_home(options).filter(|_| host),
         }
@@ -52,10 +52,10 @@ impl Discovery {
 ///
 /// # Errors
 /// When a file system does not respond.
-pub async fn discover(runtime: &Runtime, discovery: &Discovery) -> Result<Value, String> {
-    let places = discovery.places(runtime);
+pub async fn discover(addons: &Addons, discovery: &Discovery) -> Result<Value, String> {
+    let places = discovery.places(addons);
     let found = blocking::run(move || scan_all(&places)).await.map_err(|error| error.to_string())?;
-    let disabled = disabled(runtime).await;
+    let disabled = disabled(addons).await;
     let skills: Vec<Value> =
         found.skills.iter().map(|skill| described(skill, !disabled.contains(&skill.name))).collect();
     // Paths of this machine are not for callers that must not see it.
@@ -73,7 +73,7 @@ pub async fn discover(runtime: &Runtime, discovery: &Discovery) -> Result<Value,
 
 /// Lists the directories in which skills are looked for, whether they exist or not.
 #[must_use]
-pub fn discovery_paths(runtime: &Runtime, discovery: &Discovery) -> Value {
+pub fn discovery_paths(addons: &Addons, discovery: &Discovery) -> Value {
     let path = |place: &baton_skills::Place| {
         let mut path = json!({
             "path": place.path,
@@ -85,21 +85,21 @@ pub fn discovery_paths(runtime: &Runtime, discovery: &Discovery) -> Value {
         }
         path
     };
-    let places = skill_places(&discovery.places(runtime));
+    let places = skill_places(&discovery.places(addons));
     json!({ "paths": places.iter().map(path).collect::<Vec<_>>() })
 }
 
-fn places_of_agents(runtime: &Runtime, discovery: &Discovery) -> Vec<AgentPlace> {
-    let home = discovery.includes_host().then_some(runtime.options.home.as_path());
-    agent_places(&discovery.projects(runtime), home)
+fn places_of_agents(addons: &Addons, discovery: &Discovery) -> Vec<AgentPlace> {
+    let home = discovery.includes_host().then_some(addons.options.home.as_path());
+    agent_places(&discovery.projects(addons), home)
 }
 
 /// Finds agents in files.
 ///
 /// # Errors
 /// When a file system does not respond.
-pub async fn discover_agents(runtime: &Runtime, discovery: &Discovery) -> Result<Value, String> {
-    let places = places_of_agents(runtime, discovery);
+pub async fn discover_agents(addons: &Addons, discovery: &Discovery) -> Result<Value, String> {
+    let places = places_of_agents(addons, discovery);
     let find = move || {
         let mut agents = Vec::new();
         for place in places {
@@ -130,7 +130,7 @@ pub async fn discover_agents(runtime: &Runtime, discovery: &Discovery) -> Result
 
 /// Lists the directories in which agents are looked for, whether they exist or not.
 #[must_use]
-pub fn agent_discovery_paths(runtime: &Runtime, discovery: &Discovery) -> Value {
+pub fn agent_discovery_paths(addons: &Addons, discovery: &Discovery) -> Value {
     let path = |place: &AgentPlace| {
         let scope = if place.project.is_some() { "project" } else { "user" };
         let mut path =
@@ -140,28 +140,28 @@ pub fn agent_discovery_paths(runtime: &Runtime, discovery: &Discovery) -> Value 
         }
         path
     };
-    json!({ "paths": places_of_agents(runtime, discovery).iter().map(path).collect::<Vec<_>>() })
+    json!({ "paths": places_of_agents(addons, discovery).iter().map(path).collect::<Vec<_>>() })
 }
 
 /// Replaces the list of skills that no session uses.
 ///
 /// # Errors
 /// When the user's settings cannot be written.
-pub async fn set_disabled(runtime: &Runtime, names: Vec<String>) -> Result<(), String> {
+pub async fn set_disabled(addons: &Addons, names: Vec<String>) -> Result<(), String> {
     let value = if names.is_empty() { Value::Null } else { json!(names) };
-    runtime.preferences.set([(DISABLED.to_owned(), value)].into_iter().collect()).await
+    addons.options.preferences.set([(DISABLED.to_owned(), value)].into_iter().collect()).await
 }
 
 /// Adds a skill to the list of skills that no session uses, or removes it.
 ///
 /// # Errors
 /// When the user's settings cannot be read or written.
-pub async fn set_skill_disabled(runtime: &Runtime, name: String, is_disabled: bool) -> Result<(), String> {
-    let mut names = disabled(runtime).await;
+pub async fn set_skill_disabled(addons: &Addons, name: String, is_disabled: bool) -> Result<(), String> {
+    let mut names = disabled(addons).await;
     if is_disabled {
         names.insert(name);
     } else {
         names.remove(&name);
     }
-    set_disabled(runtime, names.into_iter().collect()).await
+    set_disabled(addons, names.into_iter().collect()).await
 }

@@ -21,23 +21,22 @@ use baton_protocol::{Body, ClientId, Json, SessionId};
 use baton_skills::{Content, Found, Plugin, Problem, Severity, Skill, SkillPlaces, scan, skill_places};
 use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
-use tokio_util::sync::CancellationToken;
 
 pub use self::discover::{
     Discovery, agent_discovery_paths, discover, discover_agents, discovery_paths, set_disabled,
     set_skill_disabled,
 };
 pub use self::request::SkillsRequest;
-use crate::session::{Hub, Settings};
-use crate::{Options, Runtime};
+use crate::{AddonOptions, Addons, SessionPort};
+use baton_settings::Settings;
 
 /// Setting of the user that names the skills that no session uses.
 const DISABLED: &str = "disabledSkills";
 
 /// Skills of a session.
-pub(crate) struct SessionSkills {
-    runtime: Arc<Runtime>,
-    hub: Arc<Hub>,
+pub struct SessionSkills {
+    addons: Arc<Addons>,
+    session: Arc<dyn SessionPort>,
     id: SessionId,
     /// Held while skills are looked for.
     loading: AsyncMutex<()>,
@@ -55,27 +54,29 @@ struct Wanted {
 
 /// The skills of a session, at one time.
 #[derive(Debug, Default)]
-pub(crate) struct Catalogue {
+pub struct Catalogue {
     /// What was looked for; none if nothing was yet.
     wanted: Option<Wanted>,
-    pub(crate) skills: Vec<Skill>,
-    pub(crate) problems: Vec<Problem>,
+    /// The skills, used or not.
+    pub skills: Vec<Skill>,
+    /// What could not be used.
+    pub problems: Vec<Problem>,
     /// Plugins of the session.
-    pub(crate) plugins: Vec<Plugin>,
+    pub plugins: Vec<Plugin>,
     /// Skills that the user has disabled for all sessions.
     disabled: BTreeSet<String>,
 }
 
 impl Catalogue {
     /// Whether a session with these settings uses a skill.
-    pub(crate) fn is_enabled(&self, skill: &Skill, settings: &Settings) -> bool {
+    pub fn is_enabled(&self, skill: &Skill, settings: &Settings) -> bool {
         let named = |names: &[String]| names.iter().any(|name| skill.is_named(name));
         named(&settings.enabled_skills)
             || !named(&settings.disabled_skills) && !self.disabled.contains(&skill.name)
     }
 
     /// Finds a skill that the session uses.
-    pub(crate) fn find(&self, name: &str, settings: &Settings) -> Option<&Skill> {
+    pub fn find(&self, name: &str, settings: &Settings) -> Option<&Skill> {
         self.skills.iter().find(|skill| skill.is_named(name) && self.is_enabled(skill, settings))
     }
 
@@ -86,10 +87,12 @@ impl Catalogue {
 }
 
 impl SessionSkills {
-    pub(crate) fn new(runtime: &Arc<Runtime>, hub: &Arc<Hub>, id: SessionId) -> Self {
+    /// Creates them; nothing is looked for.
+    #[must_use]
+    pub fn new(addons: &Arc<Addons>, session: Arc<dyn SessionPort>, id: SessionId) -> Self {
         Self {
-            runtime: runtime.clone(),
-            hub: hub.clone(),
+            addons: addons.clone(),
+            session,
             id,
             loading: AsyncMutex::default(),
             current: Mutex::default(),
@@ -97,7 +100,7 @@ impl SessionSkills {
     }
 
     /// Returns the skills that the model can invoke, as far as they are loaded.
-    pub(crate) fn available(&self, settings: &Settings) -> Vec<AvailableSkill> {
+    pub fn available(&self, settings: &Settings) -> Vec<AvailableSkill> {
         if settings.skills_disabled {
             return Vec::new();
         }
@@ -116,7 +119,7 @@ impl SessionSkills {
     }
 
     /// Returns the skills, looking for them if that was not done yet, or with other settings.
-    pub(crate) async fn load(&self, settings: &Settings, context: &WorkContext) -> Arc<Catalogue> {
+    pub async fn load(&self, settings: &Settings, context: &WorkContext) -> Arc<Catalogue> {
         let wanted = self.wanted(settings, context).await;
         if self.current().wanted.as_ref() == Some(&wanted) {
             return self.current();
@@ -151,9 +154,9 @@ impl SessionSkills {
             ..SkillPlaces::default()
         };
         if settings.config_discovery {
-            plugins.extend(self.runtime.plugins.enabled().await);
-            places.home = Some(self.runtime.options.home.clone());
-            places.user = user_home(&self.runtime.options);
+            plugins.extend(self.addons.plugins.enabled().await);
+            places.home = Some(self.addons.options.home.clone());
+            places.user = user_home(&self.addons.options);
             places.projects = vec![(cwd, context.git_root.as_ref().map(PathBuf::from))];
         }
         Wanted { places, plugins, provider: settings.skill_provider }
@@ -174,12 +177,12 @@ impl SessionSkills {
             (Found { skills: Vec::new(), problems: vec![problem] }, Vec::new())
         });
         if let Some(client) = wanted.provider {
-            found.add(provider::list(&self.hub, client, &self.id).await);
+            found.add(provider::list(&*self.session, client, &self.id).await);
         }
         for problem in &found.problems {
             tracing::warn!(session = %self.id, "{problem}");
         }
-        let disabled = disabled(&self.runtime).await;
+        let disabled = disabled(&self.addons).await;
         let catalogue = Arc::new(Catalogue {
             // What could not be read is looked for again.
             wanted: Some(wanted).filter(|_| !hung),
@@ -196,11 +199,11 @@ impl SessionSkills {
     ///
     /// # Errors
     /// With a message for the model.
-    pub(crate) async fn read(&self, skill: &Skill, trigger: SkillTrigger) -> Result<SkillInvoked, String> {
+    pub async fn read(&self, skill: &Skill, trigger: SkillTrigger) -> Result<SkillInvoked, String> {
         let content = match &skill.content {
             Content::Client => {
                 let client = self.current().wanted.as_ref().and_then(|wanted| wanted.provider);
-                provider::read(&self.hub, client, &self.id, &skill.name).await?
+                provider::read(&*self.session, client, &self.id, &skill.name).await?
             }
             Content::File { .. } => {
                 let read = skill.clone();
@@ -229,10 +232,11 @@ impl SessionSkills {
     fn show(&self, skills: &[Value]) {
         let data = Json::from(json!({ "skills": skills }));
         let loaded = Body::Unknown { kind: "session.skills_loaded".into(), data };
-        self.hub.show(loaded, &CancellationToken::new());
+        self.session.show(loaded);
     }
 
-    pub(crate) fn current(&self) -> Arc<Catalogue> {
+    /// Returns the skills, as far as they are loaded.
+    pub fn current(&self) -> Arc<Catalogue> {
         self.lock().clone()
     }
 
@@ -269,13 +273,13 @@ fn scan_all(places: &SkillPlaces) -> Found {
 }
 
 /// Returns the names of the skills that the user has disabled for all sessions.
-async fn disabled(runtime: &Runtime) -> BTreeSet<String> {
-    let stored = runtime.preferences.get(DISABLED).await.ok().flatten();
+async fn disabled(addons: &Addons) -> BTreeSet<String> {
+    let stored = addons.options.preferences.get(DISABLED).await.ok().flatten();
     stored.and_then(|names| serde_json::from_value(names).ok()).unwrap_or_default()
 }
 
 /// Returns the home directory of the user.
-fn user_home(options: &Options) -> Option<PathBuf> {
+fn user_home(options: &AddonOptions) -> Option<PathBuf> {
     let home = options.environment.iter().find(|(name, _)| name == "HOME");
     home.map(|(_, home)| PathBuf::from(home)).filter(|home| home.is_absolute())
 }

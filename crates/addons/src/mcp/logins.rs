@@ -16,10 +16,7 @@ use baton_model::http::HttpClient;
 use baton_protocol::{SessionId, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, broadcast};
 
-use super::McpRequest;
 use super::network::Network;
-use crate::Runtime;
-use crate::session::ask::Mcp;
 
 /// How long a link can be used.
 const LINK: Duration = Duration::from_secs(15 * 60);
@@ -75,7 +72,8 @@ pub struct LoggedIn {
 }
 
 impl Logins {
-    pub(crate) fn new(home: &std::path::Path, network: Arc<HttpClient>) -> Self {
+    /// Creates them. Opens nothing.
+    pub fn new(home: &std::path::Path, network: Arc<HttpClient>) -> Self {
         Self {
             vault: TokenVault::new(home),
             network,
@@ -309,6 +307,21 @@ impl Logins {
         self.finish(&returned, Some(&only)).await.map(drop)
     }
 
+    /// Finishes the login that a browser returned from, with the query of its address.
+    ///
+    /// # Errors
+    /// When the address is not that of a login. The inner error is a message for people: there is no token.
+    pub async fn finish_returned(&self, query: &str) -> Result<Result<LoggedIn, String>, String> {
+        let returned = Returned::parse(query).filter(|returned| returned.state.is_some());
+        let returned = returned.ok_or("the address is not that of a login")?;
+        Ok(self.finish(&returned, None).await)
+    }
+
+    /// Announces the end of a login to those who wait in [`Self::ended`].
+    pub fn announce(&self, ended: Result<LoggedIn, String>) {
+        drop(self.ended.send(ended));
+    }
+
     /// Forgets the tokens of a server. Returns whether there were any.
     ///
     /// # Errors
@@ -379,32 +392,4 @@ async fn probe(http: &dyn Http, server: &Protected) -> Option<Challenge> {
         headers: response.headers,
         body: String::new(),
     })
-}
-
-impl Runtime {
-    /// Finishes the login that a browser returned from with the query of its address, and connects the server.
-    ///
-    /// # Errors
-    /// With a message for people, when there is no token.
-    pub async fn finish_login(self: &Arc<Self>, query: &str) -> Result<LoggedIn, String> {
-        let returned = Returned::parse(query).filter(|returned| returned.state.is_some());
-        let returned = returned.ok_or("the address is not that of a login")?;
-        let done = self.logins.finish(&returned, None).await;
-        if let Ok(LoggedIn { session: Some(session), server }) = &done {
-            self.connect_after(session, server).await;
-        }
-        // Nobody waits, unless a command does.
-        drop(self.logins.ended.send(done.clone()));
-        done
-    }
-
-    /// Lets the session use its server.
-    async fn connect_after(self: &Arc<Self>, session: &SessionId, server: &str) {
-        let handle = self.registry.open(self, session);
-        let request = Box::new(McpRequest::LoggedIn { server: server.to_owned() });
-        if let Err(error) = handle.ask(Mcp { request }).await {
-            // The token is stored: the next use of the server has it.
-            tracing::warn!(%session, %error, "failed to connect a server after a login");
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 /// Origin of a tool, for filters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ToolKind<'a> {
+pub enum ToolKind<'a> {
     /// Built into the server.
     BuiltIn,
     /// Executed by a client.

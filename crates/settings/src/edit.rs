@@ -55,7 +55,7 @@ pub enum SettingsEdit {
 
 impl SettingsEdit {
     /// Returns the providers that the change sets or adds.
-    pub(crate) fn providers(&self) -> impl Iterator<Item = &ProviderConfig> {
+    pub fn providers(&self) -> impl Iterator<Item = &ProviderConfig> {
         let (single, several) = match self {
             Self::Options(options) => (options.provider.as_ref().map(|(_, provider)| provider), None),
             Self::AddProviders { providers, .. } => (None, providers.as_deref()),
@@ -87,7 +87,7 @@ pub struct OptionsEdit {
 
 impl Settings {
     /// Applies a change.
-    pub(crate) fn apply(&mut self, edit: SettingsEdit) {
+    pub fn apply(&mut self, edit: SettingsEdit) {
         match edit {
             SettingsEdit::Options(options) => self.apply_options(*options),
             SettingsEdit::AddProviders { client, providers, models } => {

@@ -1,0 +1,86 @@
+//! Add-ons of sessions: MCP servers, skills and plugins.
+//!
+//! What a session gets from strangers: tools of MCP servers, texts of skills, whatever plugins bring. This crate finds it,
+//! starts it with the session that uses it, and serves what clients ask about it. It has no actor and writes no history: a
+//! session is a [`SessionPort`], and what the sessions of a process share is in [`Addons`]. Whether a tool may be called is
+//! decided by the session's policy; the calls themselves are work of the runtime.
+//!
+//! * [`mcp`]: MCP servers of a session, logins at them, and tests of one.
+//! * [`skills`]: skills of a session; skills and agents without one.
+//! * [`plugins`]: plugins of the user, and marketplaces.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
+
+pub mod mcp;
+pub mod plugins;
+mod port;
+pub mod skills;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use baton_files::preferences::Preferences;
+use baton_files::server_catalogue::ServerCatalogue;
+use baton_files::user_servers::UserServers;
+use baton_mcp::Declared;
+use baton_model::http::HttpClient;
+use baton_process::Ledger;
+use baton_providers::Secrets;
+use tokio_util::task::TaskTracker;
+
+use self::mcp::logins::Logins;
+use self::plugins::Plugins;
+pub use self::port::{Pending, SessionPort};
+
+/// What add-ons need of their process.
+pub struct AddonOptions {
+    /// Baton's home.
+    pub home: PathBuf,
+    /// Default working directory of sessions.
+    pub cwd: PathBuf,
+    /// Environment of the programs that are started. Must not contain secrets of the server.
+    pub environment: Vec<(OsString, OsString)>,
+    /// MCP servers of the configuration file.
+    pub mcp_servers: Vec<Declared>,
+    /// The server's HTTP client.
+    pub network: Arc<HttpClient>,
+    /// Ledger of processes.
+    pub ledger: Ledger,
+    /// Tasks that the process waits for when it stops.
+    pub tasks: TaskTracker,
+    /// Settings of the user.
+    pub preferences: Arc<Preferences>,
+    /// Secrets that are redacted from all that models and clients see.
+    pub secrets: Arc<Secrets>,
+}
+
+/// What the add-ons of all sessions share; one per process.
+pub struct Addons {
+    /// MCP servers of the user.
+    pub user_servers: UserServers,
+    /// MCP servers outside of sessions.
+    pub catalogue: ServerCatalogue,
+    /// Logins and tokens of MCP servers.
+    pub logins: Logins,
+    /// Plugins of the user.
+    pub plugins: Plugins,
+    /// MCP servers that sessions share.
+    shared_servers: Arc<baton_mcp::Pool>,
+    options: AddonOptions,
+}
+
+impl Addons {
+    /// Creates them. Opens nothing, so that start-up costs no I/O.
+    #[must_use]
+    pub fn new(options: AddonOptions) -> Arc<Self> {
+        let home = &options.home;
+        Arc::new(Self {
+            user_servers: UserServers::new(home),
+            catalogue: ServerCatalogue::new(home, options.mcp_servers.clone()),
+            logins: Logins::new(home, options.network.clone()),
+            plugins: Plugins::new(home),
+            shared_servers: Arc::default(),
+            options,
+        })
+    }
+}
