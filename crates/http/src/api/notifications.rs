@@ -72,6 +72,7 @@ pub(super) async fn show(State(door): State<Shared>) -> Result<Json<Notification
 /// The subscription ends with the login or token that it was made with.
 #[utoipa::path(post, path = "/api/notifications/subscriptions", operation_id = "subscribe", tag = "notifications", request_body = PushSubscription,
     responses((status = 201, description = "Subscribed", body = Subscribed),
+        (status = 400, description = "Malformed request body", body = ErrorBody),
         (status = 404, description = "This server sends no notifications", body = ErrorBody),
         (status = 415, description = "Request body is not JSON", body = ErrorBody),
         (status = 422, description = "The address or the keys cannot be used", body = ErrorBody)))]
