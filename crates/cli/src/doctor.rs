@@ -283,7 +283,7 @@ async fn notifications(config: &Config, environment: &Environment) -> Finding {
         return Finding { what, state: State::Note, detail: "no receivers".into(), advice: Some(advice) };
     }
     let pending = outbox.backlog().0;
-    let detail = format!("{} receivers, {pending} deliveries pending", targets.len());
+    let detail = format!("receivers: {}, pending deliveries: {pending}", targets.len());
     Finding { what, state: State::Good, detail, advice: Some("try them with `baton notify test`".into()) }
 }
 

@@ -31,6 +31,8 @@ use crate::target::Target;
 const CHECK: Duration = Duration::from_secs(5);
 /// How often the sessions of dead servers are looked for on a shared store, and the progress is stored.
 const SCAN: Duration = Duration::from_secs(60);
+/// Time limit for a session to say what waits in it: a server elsewhere may not answer.
+const LOOK: Duration = Duration::from_secs(5);
 /// Pause after a failure of the store.
 const RETRY: Duration = Duration::from_secs(5);
 /// How far the stored progress stays behind: ends of turns that are being posted.
@@ -193,7 +195,7 @@ impl Notifier {
             self.runtime.store.summary(session).await.ok()??;
         }
         let handle = self.runtime.registry.open(&self.runtime, session);
-        let view = handle.inspect().await.ok()?;
+        let view = tokio::time::timeout(LOOK, handle.inspect()).await.ok()?.ok()?;
         Some(Facts::of(&view.session, self.courier.options.details))
     }
 
