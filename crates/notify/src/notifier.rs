@@ -299,7 +299,12 @@ impl Task {
     /// Posts the requests that have waited for long enough, and still do.
     async fn post_due(&mut self) {
         for (session, requests) in self.schedule.take_due(Timestamp::now()) {
-            let Some(facts) = self.notifier.facts(&session).await else { continue };
+            let Some(facts) = self.notifier.facts(&session).await else {
+                if self.notifier.exists(&session).await {
+                    self.schedule.postpone(&session, &requests, later(Timestamp::now(), RETRY));
+                }
+                continue;
+            };
             let subjects = chosen(&facts, &requests);
             if let Err(error) = self.post(&session, facts.title, subjects).await {
                 tracing::warn!(%error, %session, "cannot store a notification; trying again");
