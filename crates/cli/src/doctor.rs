@@ -57,6 +57,7 @@ pub(crate) fn doctor(cli: &Cli, args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             findings.push(skills(&runtime).await);
             findings.push(plugins(&runtime).await);
         }
+        findings.push(notifications(&config, &environment).await);
         Ok(findings)
     })?;
     let bad = findings.iter().any(|finding| finding.state == State::Bad);
@@ -297,6 +298,42 @@ async fn plugins(runtime: &Runtime) -> Finding {
             Finding { what, state: State::Good, detail, advice: None }
         }
     }
+}
+
+/// Checks the channels of notifications, without sending any.
+async fn notifications(config: &Config, environment: &Environment) -> Finding {
+    let what = "notify";
+    let bad = |detail, advice: &str| Finding { what, state: State::Bad, detail, advice: Some(advice.into()) };
+    let store = match setup::store(config, None) {
+        Ok(store) => store,
+        Err(error) => return bad(format!("{error:#}"), "the store is checked above"),
+    };
+    let people = baton_people::People::new(store.shared());
+    let courier = match crate::notify::courier(config, environment, store.shared(), people, None) {
+        Ok(courier) => courier,
+        Err(error) => return bad(format!("{error:#}"), "fix [notifications] in the configuration file"),
+    };
+    let (targets, outbox) = (courier.targets().await, courier.outbox().await);
+    let telegram = courier.telegram_name().await;
+    // Nothing was written, so a failed close loses nothing.
+    let _ = store.close().await;
+    if let Some(Err(error)) = telegram {
+        return bad(
+            format!("Telegram: {error}"),
+            "check the token and the address in [notifications.telegram]",
+        );
+    }
+    let (targets, outbox) = match (targets, outbox) {
+        (Ok(targets), Ok(outbox)) => (targets, outbox),
+        (Err(error), _) | (_, Err(error)) => return bad(error.to_string(), "the store is checked above"),
+    };
+    if targets.is_empty() {
+        let advice = "turn them on in a browser that shows the page, or configure [notifications]".to_owned();
+        return Finding { what, state: State::Note, detail: "no receivers".into(), advice: Some(advice) };
+    }
+    let pending = outbox.backlog().0;
+    let detail = format!("receivers: {}, pending deliveries: {pending}", targets.len());
+    Finding { what, state: State::Good, detail, advice: Some("try them with `baton notify test`".into()) }
 }
 
 fn is_installed(program: &str, environment: &Environment) -> bool {

@@ -12,6 +12,7 @@ mod file_limit;
 mod landing;
 mod logging;
 mod mcp;
+mod notify;
 mod operate;
 mod people;
 mod plugins;
@@ -62,6 +63,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Run(args)) => run::run(cli, args),
         Some(Command::Link(args)) => people::link(cli, args),
         Some(Command::People(command)) => people::people(cli, command),
+        Some(Command::Notify(command)) => notify::notify(cli, command),
         Some(Command::Attach(args)) => attach::attach(cli, args),
         Some(Command::Record(args)) => record::record(args),
         Some(Command::Replay(args)) => record::replay(args),

@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::Context;
 use baton_crush::{HttpShare, WorkspaceOptions};
 use baton_http::{HttpDoor, HttpListener, HttpOptions, Page, TlsIdentity};
+use baton_notify::{Courier, Notifier};
 use baton_people::People;
 use baton_rpc::{RpcDoor, RpcOptions};
 use baton_runtime::Runtime;
@@ -23,7 +24,7 @@ use crate::args::{Cli, ServeArgs};
 use crate::config::{self, Config, Environment};
 use crate::discovery::RunningServer;
 use crate::logging::LogFormat;
-use crate::{cluster, file_limit, logging, setup, share, terminal};
+use crate::{cluster, file_limit, logging, notify, setup, share, terminal};
 
 pub(crate) fn serve(cli: &Cli, args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
@@ -67,7 +68,11 @@ fn serve_configured(
         let server = setup::server(options, &store);
         let stop_signal = setup::stop_signal();
         cluster::enter(&server, config, environment, &args.peer).await?;
-        let listeners = Listeners::open(args, config, &server, doors).await?;
+        let people = People::new(server.store.clone());
+        let token = doors.http.token.clone();
+        let courier =
+            notify::courier(config, environment, server.store.clone(), people.clone(), token.as_deref())?;
+        let listeners = Listeners::open(args, config, &server, doors, people, courier).await?;
         let running = listeners.running_server(token_file).with_endpoint(&config.endpoint.value);
         let published = running.publish(&config.home.value)?;
         listeners.announce(config, token_file);
@@ -156,6 +161,8 @@ impl Listeners {
         config: &Config,
         server: &Arc<Runtime>,
         options: DoorOptions,
+        people: Arc<People>,
+        courier: Arc<Courier>,
     ) -> anyhow::Result<Self> {
         let DoorOptions { rpc, mut http, tls, workspaces } = options;
         let (token, max_body) = (http.token.clone(), http.max_body);
@@ -164,9 +171,10 @@ impl Listeners {
             // A literal address cannot be rebound by DNS.
             http.hosts.extend(share::network_address().map(|address| address.to_string()));
         }
-        let people = People::new(server.store.clone());
         let page = Page { routes: baton_page::routes(), serves: baton_page::serves };
         let door = HttpDoor::with_page(server, http, Some(people.clone()), Some(page));
+        let notifier = Notifier::start(server, courier);
+        let door = door.with_notifications(notifier.clone());
         let share = HttpShare { max_body, streams: door.streams() };
         let door = door.mount("/v1", baton_crush::routes(server, workspaces, share));
         let mut listeners = Self {
@@ -187,6 +195,7 @@ impl Listeners {
         }
         if let Some(address) = address {
             listeners.open_http(&door, address, args.http.is_none(), tls, named.as_deref()).await?;
+            listeners.page.iter().for_each(|page| notifier.courier().set_page(page));
         }
         match &args.socket {
             Some(path) => listeners.open_socket(&door, path)?,

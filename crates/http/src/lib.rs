@@ -23,8 +23,8 @@ mod sse;
 mod tls;
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -41,6 +41,7 @@ use self::metrics::Metrics;
 use self::readiness::Readiness;
 pub use self::replay::serve_recording;
 pub use self::tls::{TlsError, TlsIdentity};
+use baton_notify::Notifier;
 use baton_people::People;
 use baton_runtime::Runtime;
 
@@ -98,6 +99,8 @@ pub(crate) struct Door {
     pub(crate) people: Option<Arc<People>>,
     pub(crate) page: Option<Page>,
     pub(crate) feed: Arc<Feed>,
+    /// Notifications, if the server sends any.
+    pub(crate) notifier: OnceLock<Arc<Notifier>>,
     readiness: Readiness,
     rate: RateLimit,
     /// Whether a listener has TLS.
@@ -147,6 +150,7 @@ impl HttpDoor {
             people,
             page,
             feed: Feed::of(runtime),
+            notifier: OnceLock::new(),
             runtime: runtime.clone(),
             metrics: Metrics::default(),
             streams: Arc::new(Semaphore::new(options.max_streams)),
@@ -156,6 +160,14 @@ impl HttpDoor {
             options,
         });
         Self { door, mounted: Router::new() }
+    }
+
+    /// Lets browsers subscribe to notifications, and counts them in the metrics.
+    #[must_use]
+    pub fn with_notifications(self, notifier: Arc<Notifier>) -> Self {
+        // A door has one notifier from its start.
+        let _ = self.door.notifier.set(notifier);
+        self
     }
 
     /// Adds the routes of an API under a path, behind the same guard and limits.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::StatusCode;
 
+use baton_notify::Statistics;
 use baton_runtime::Runtime;
 use baton_runtime::cluster::ClusterSnapshot;
 use baton_runtime::metrics::Snapshot;
@@ -43,7 +44,7 @@ impl Metrics {
     }
 
     /// Renders all metrics as text.
-    pub(super) fn render(&self, runtime: &Runtime) -> String {
+    pub(super) fn render(&self, runtime: &Runtime, notifications: Option<Statistics>) -> String {
         let mut text = Exposition::default();
         let responses =
             (1..=5).map(|class| (format!("{class}xx"), self.responses[class].load(Ordering::Relaxed)));
@@ -68,6 +69,9 @@ impl Metrics {
         }
         if let Some(cluster) = runtime.cluster_snapshot() {
             text.cluster(&cluster);
+        }
+        if let Some(notifications) = notifications {
+            text.notifications(&notifications);
         }
         text.gauge("baton_resident_bytes", "Resident memory of the process.", resident());
         text.0
@@ -114,6 +118,15 @@ impl Exposition {
         self.gauge("baton_heartbeat_age_seconds", age, read.heartbeat_age.as_secs_f64());
         let fenced = "Whether this server starts nothing, because it has no contact with the database.";
         self.gauge("baton_fenced", fenced, u8::from(read.is_fenced));
+    }
+    /// Adds what becomes of notifications.
+    fn notifications(&mut self, read: &Statistics) {
+        let attempts = "Attempts to deliver or withdraw a notification, by result.";
+        self.labelled("baton_notifications_total", attempts, "result", read.deliveries);
+        let pending = "Deliveries of notifications that are not finished.";
+        self.gauge("baton_notifications_pending", pending, read.pending);
+        let oldest = "Age of the oldest notification with an unfinished delivery; 0 if there is none.";
+        self.gauge("baton_notifications_oldest_age_seconds", oldest, read.oldest.as_secs_f64());
     }
 
     fn counter(&mut self, name: &str, help: &str, value: impl Display) {

@@ -8,6 +8,7 @@ import { ask, fill, freshId, h, icon, icons, toast } from "./dom.js";
 import { Feed } from "./feed.js";
 import { inboxRegion } from "./inbox.js";
 import { showLogin } from "./login.js";
+import { notificationsSection, prepareNotifications, turnOff } from "./notifications.js";
 import { sessionsRegion } from "./sessions.js";
 import { brief, compact, exact, money, randomId, visible } from "./text.js";
 
@@ -48,6 +49,7 @@ export async function start(root) {
   };
   loggedOut.addEventListener("out", () => app?.running && login("Your login has ended. Log in to continue where you were."));
   if (used) toast("This link was used already.");
+  prepareNotifications();
   await enter();
 }
 
@@ -174,9 +176,11 @@ export class App extends EventTarget {
   async account() {
     const pressed = await ask("Account", [
       h("p", {}, "Logged in as ", h("strong", {}, visible(this.me.name)), ` (${this.me.role}).`),
+      notificationsSection(),
       h("p", { class: "hint" }, `Baton ${visible(this.me.version)}`),
     ], [{ name: "out", label: "Log out", class: "danger" }]);
     if (pressed !== "out") return;
+    await turnOff().catch(() => {});
     await post("logout").catch(() => {});
     location.reload();
   }

@@ -54,10 +54,20 @@ export function fill(element, ...children) {
   element.replaceChildren(fragment);
 }
 
-/** @type {{ createHTML(html: string): any }} */
+/** @type {{ createHTML(html: string): any, createScriptURL(url: string): any }} */
 const policy = /** @type {any} */ (window).trustedTypes?.createPolicy("baton", {
   createHTML: (/** @type {string} */ html) => html,
-}) ?? { createHTML: (/** @type {string} */ html) => html };
+  createScriptURL: ownWorker,
+}) ?? { createHTML: (/** @type {string} */ html) => html, createScriptURL: ownWorker };
+
+/** Accepts the address of the page's own service worker only. @param {string} address */
+function ownWorker(address) {
+  if (address !== "sw.js") throw new TypeError(`${address} is not a script of this page`);
+  return address;
+}
+
+/** Returns the address of the service worker, as the policy demands it. @param {string} address */
+export const scriptUrl = (address) => policy.createScriptURL(address);
 
 /**
  * Shows HTML that the server has rendered from Markdown (`/api/render`, `rendered=true`). The only place where text becomes

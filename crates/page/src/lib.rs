@@ -48,6 +48,7 @@ const FILES: &[(&str, &[u8])] = files![
     "form.js",
     "inbox.js",
     "login.js",
+    "notifications.js",
     "request.js",
     "sessions.js",
     "text.js",
@@ -57,6 +58,10 @@ const FILES: &[(&str, &[u8])] = files![
 ];
 const START: &str = include_str!("../assets/index.html");
 const MANIFEST: &str = include_str!("../assets/manifest.webmanifest");
+
+/// Files beside the start page, whose addresses must not change with a version: the service worker, which controls the
+/// directory that it is in, and the icons that systems store with an installed page.
+const FIXED: &[(&str, &[u8])] = files!["sw.js", "icon-192.png", "icon-512.png"];
 
 /// A file, as it is sent.
 struct File {
@@ -74,6 +79,7 @@ impl File {
             Some("css") => "text/css; charset=utf-8",
             Some("html") => "text/html; charset=utf-8",
             Some("svg") => "image/svg+xml",
+            Some("png") => "image/png",
             Some("webmanifest") => "application/manifest+json",
             _ => "application/octet-stream",
         };
@@ -131,6 +137,7 @@ struct Application {
     start: File,
     manifest: File,
     files: Vec<File>,
+    fixed: Vec<File>,
 }
 
 fn application() -> &'static Application {
@@ -147,6 +154,7 @@ fn application() -> &'static Application {
         Application {
             start: File::new("index.html", filled(START)),
             manifest: File::new("manifest.webmanifest", filled(MANIFEST)),
+            fixed: FIXED.iter().map(|(name, body)| File::new(name, body.to_vec())).collect(),
             files: FILES.iter().map(|(name, body)| File::new(name, body.to_vec())).collect(),
             directory,
         }
@@ -155,7 +163,11 @@ fn application() -> &'static Application {
 
 /// Returns the routes of the page. They need no login.
 pub fn routes() -> Router {
-    Router::new()
+    let fixed = FIXED.iter().enumerate().fold(Router::new(), |router, (at, (name, _))| {
+        let serve = async move |headers: HeaderMap| application().fixed[at].respond(&headers, "no-cache");
+        router.route(&format!("/{name}"), get(serve))
+    });
+    fixed
         .route("/", get(async |headers: HeaderMap| application().start.respond(&headers, "no-cache")))
         .route(
             "/manifest.webmanifest",
@@ -167,7 +179,8 @@ pub fn routes() -> Router {
 /// Whether a path is one of [`routes`].
 #[must_use]
 pub fn serves(path: &str) -> bool {
-    path == "/" || path == "/manifest.webmanifest" || path.starts_with("/files/")
+    let is_fixed = || FIXED.iter().any(|(name, _)| path.strip_prefix('/') == Some(name));
+    path == "/" || path == "/manifest.webmanifest" || path.starts_with("/files/") || is_fixed()
 }
 
 async fn file(Path((version, name)): Path<(String, String)>, headers: HeaderMap) -> Response {
@@ -184,7 +197,7 @@ async fn file(Path((version, name)): Path<(String, String)>, headers: HeaderMap)
 #[must_use]
 pub fn wire_size() -> usize {
     let application = application();
-    let others = application.files.iter().map(|file| file.compressed.len());
+    let others = application.files.iter().chain(&application.fixed).map(|file| file.compressed.len());
     application.start.compressed.len() + application.manifest.compressed.len() + others.sum::<usize>()
 }
 
@@ -202,7 +215,7 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/assets");
         let names =
             std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let own = ["index.html", "manifest.webmanifest"];
+        let own = ["index.html", "manifest.webmanifest", "sw.js", "icon-192.png", "icon-512.png"];
         for name in names.filter(|name| !own.contains(&name.as_str())) {
             assert!(FILES.iter().any(|(file, _)| *file == name), "{name} is in the folder and not served");
         }

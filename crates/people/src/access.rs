@@ -39,6 +39,9 @@ pub fn listed(method: &str, path: &str) -> Option<Access> {
         ("POST", ["api", "sessions", _, "requests", _, "link"]) => Needs(Approver),
         ("DELETE", ["api", "sessions", _, "grants", ..]) => Needs(Approver),
         ("POST" | "PATCH" | "DELETE", ["api", "sessions", ..]) => Needs(Driver),
+        // A viewer's own browser.
+        (_, ["api", "notifications"]) if reads => Needs(Viewer),
+        ("POST" | "DELETE", ["api", "notifications", "subscriptions", ..]) => Needs(Viewer),
         // Servers for all sessions are programs that run as the owner.
         (_, ["api", "mcp", ..]) if reads => Needs(Viewer),
         ("POST" | "DELETE", ["api", "mcp", ..]) => Needs(Admin),

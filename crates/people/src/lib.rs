@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use baton_protocol::{Author, Timestamp};
 use baton_store::{Store, StoreError};
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 pub use self::directory::{Directory, Person};
@@ -58,7 +59,29 @@ pub enum Proof {
     Login(Digest),
 }
 
+/// What a right that outlives a request hangs on, such as a subscription: it ends with this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Standing {
+    /// The token of the server, by its digest.
+    Owner(Digest),
+    /// The token of a person.
+    Token(Digest),
+    /// A login of a browser, the owner's or a person's.
+    Login(Digest),
+}
+
 impl Identity {
+    /// Returns what this identity hangs on. `owner` is the digest of the server's token.
+    #[must_use]
+    pub fn standing(&self, owner: Digest) -> Standing {
+        match self {
+            Self::Owner => Standing::Owner(owner),
+            Self::Person { proof: Proof::Token(token), .. } => Standing::Token(*token),
+            Self::Person { proof: Proof::Login(login), .. } => Standing::Login(*login),
+        }
+    }
+
     /// Returns the role: the owner may do everything.
     #[must_use]
     pub fn role(&self) -> Role {
@@ -301,6 +324,20 @@ impl People {
         Ok(directory.of_login(Digest::of(login), owner, Timestamp::now()))
     }
 
+    /// Whether a standing still holds. `owner` is the digest of the server's token.
+    ///
+    /// # Errors
+    /// When the list cannot be read. Callers must assume that it does not hold.
+    pub async fn holds(&self, standing: &Standing, owner: Digest) -> Result<bool, PeopleError> {
+        let directory = self.directory().await?;
+        let now = Timestamp::now();
+        Ok(match *standing {
+            Standing::Owner(token) => token == owner,
+            Standing::Token(token) => directory.of_token(token, now).is_some(),
+            Standing::Login(login) => directory.of_login(login, owner, now).is_some(),
+        })
+    }
+
     /// Waits until an identity ends: its proof was revoked or has expired, or its role has changed. Never returns for the owner.
     pub async fn revoked(&self, identity: &Identity) {
         let Identity::Person { proof, .. } = identity else { return std::future::pending().await };
@@ -381,6 +418,25 @@ mod tests {
         assert_eq!(people.of_login(login.reveal(), owner).await.unwrap().unwrap().role(), Role::Viewer);
         people.remove(&ada()).await.unwrap();
         assert_eq!(people.of_login(login.reveal(), owner).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn standing_ends_with_the_login_the_person_or_the_owners_token() {
+        let (people, _) = people();
+        let owner = Digest::of("token");
+        let token = people.add(&ada(), Role::Viewer, None).await.unwrap();
+        let login = people.log_in(token.reveal()).await.unwrap().unwrap();
+        let by_token = people.of_token(token.reveal()).await.unwrap().unwrap().standing(owner);
+        let by_login = people.of_login(login.reveal(), owner).await.unwrap().unwrap().standing(owner);
+        let of_owner = Identity::Owner.standing(owner);
+        for standing in [by_token, by_login, of_owner] {
+            assert!(people.holds(&standing, owner).await.unwrap(), "{standing:?}");
+        }
+        assert!(!people.holds(&of_owner, Digest::of("other")).await.unwrap());
+        people.log_out(login.reveal()).await.unwrap();
+        assert!(!people.holds(&by_login, owner).await.unwrap());
+        people.remove(&ada()).await.unwrap();
+        assert!(!people.holds(&by_token, owner).await.unwrap());
     }
 
     #[tokio::test]

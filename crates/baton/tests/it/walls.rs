@@ -73,10 +73,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "store",
         ],
     ),
+    // Notifications: the outbox and its channels, fed by live sessions.
+    ("notify", &["core", "markup", "model", "people", "protocol", "runtime", "store"]),
     // The doors: they see the runtime, which re-exports what they need of histories and files, and never each other.
     ("wire", &["protocol", "runtime", "store"]),
     ("rpc", &["agent", "core", "git", "people", "protocol", "runtime", "store", "wire"]),
-    ("http", &["core", "markup", "model", "people", "protocol", "runtime", "store", "wire"]),
+    ("http", &["core", "markup", "model", "notify", "people", "protocol", "runtime", "store", "wire"]),
     ("crush", &["core", "protocol", "runtime", "store", "wire"]),
     // Links between servers: sessions of one at another.
     ("peer", &["protocol", "runtime", "store"]),
@@ -89,8 +91,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "crush", "engines", "http", "markup", "model", "ops", "page", "peer", "people", "postgres",
-            "private", "protocol", "rpc", "runtime", "store",
+            "crush", "engines", "http", "markup", "model", "notify", "ops", "page", "peer", "people",
+            "postgres", "private", "protocol", "rpc", "runtime", "store",
         ],
     ),
     ("testkit", &["protocol"]),

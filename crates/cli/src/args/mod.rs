@@ -3,6 +3,7 @@
 mod attach;
 mod extend;
 mod mcp;
+mod notify;
 mod operate;
 mod people;
 mod record;
@@ -20,6 +21,7 @@ use crate::logging::LogFormat;
 pub(crate) use self::attach::AttachArgs;
 pub(crate) use self::extend::{MarketplaceCommand, PluginsCommand, SkillsCommand};
 pub(crate) use self::mcp::{AddArgs, McpCommand, Scope as McpScope, Transport as McpTransport};
+pub(crate) use self::notify::{NotifyCommand, NotifyTestArgs};
 pub(crate) use self::operate::{
     AuditArgs, BackupArgs, CopyArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServersArgs,
     ServiceCommand, StopArgs, StoreCommand,
@@ -130,6 +132,9 @@ pub(crate) enum Command {
     /// Add, list and remove people who may use the server
     #[command(subcommand, after_help = people::NOTES)]
     People(PeopleCommand),
+    /// Try notifications
+    #[command(subcommand, after_help = notify::NOTES)]
+    Notify(NotifyCommand),
     /// Watch and steer a session of a running server
     #[command(after_help = attach::NOTES)]
     Attach(AttachArgs),

@@ -7,6 +7,7 @@ mod engines;
 mod environment;
 mod listeners;
 mod mcp;
+mod notifications;
 mod show;
 mod store;
 mod workspaces;
@@ -28,6 +29,7 @@ use self::endpoint::ModelTable;
 use self::engines::EngineTable;
 use self::listeners::{HttpTable, RpcTable};
 use self::mcp::McpTable;
+use self::notifications::NotificationsTable;
 use self::store::{RecoveryTable, StoreTable};
 use self::workspaces::WorkspaceTable;
 use crate::args::{Global, ModelArgs};
@@ -53,6 +55,7 @@ struct File {
     mcp: McpTable,
     rpc: RpcTable,
     http: HttpTable,
+    notifications: NotificationsTable,
     workspaces: WorkspaceTable,
     tools: ToolsTable,
     store: StoreTable,
@@ -82,6 +85,7 @@ pub(crate) struct Config {
     pub(crate) mcp_servers: Vec<Declared>,
     pub(crate) rpc: RpcTable,
     pub(crate) http: HttpTable,
+    pub(crate) notifications: NotificationsTable,
     pub(crate) workspaces: Sourced<WorkspaceOptions>,
     /// Further variables that commands of sessions see.
     pub(crate) tool_environment: Sourced<Vec<String>>,
@@ -148,7 +152,11 @@ pub(crate) fn load(
         durability: Sourced { value: parse_durability(&durability.value)?, source: durability.source },
         endpoint: endpoint::endpoint(model, token_variable, environment, &file.model, &file_source),
         model: (!name.value.is_empty()).then_some(name),
-        key_variables: endpoint::key_variables(token_variable, environment, &file.model),
+        key_variables: [
+            endpoint::key_variables(token_variable, environment, &file.model),
+            file.notifications.secret_variables(),
+        ]
+        .concat(),
         tool_environment: Sourced {
             source: if file.tools == ToolsTable::default() { "default".into() } else { file_source.clone() },
             value: file.tools.patterns()?,
@@ -162,6 +170,7 @@ pub(crate) fn load(
         mcp_servers: file.mcp.declared(),
         rpc: file.rpc,
         http: file.http,
+        notifications: file.notifications,
         workspaces: Sourced {
             source: if file.workspaces.is_set() { file_source.clone() } else { "default".into() },
             value: file.workspaces.options()?,

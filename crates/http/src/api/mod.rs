@@ -8,6 +8,7 @@ mod extract;
 mod grants;
 mod history;
 mod mcp;
+mod notifications;
 mod plugins;
 mod prompts;
 mod queue;
@@ -102,6 +103,10 @@ use super::{Shared, login};
         plugins::add_marketplace,
         plugins::remove_marketplace,
         plugins::browse,
+        notifications::show,
+        notifications::subscribe,
+        notifications::unsubscribe,
+        notifications::test,
         system::health,
         system::ready,
         system::metrics,
@@ -152,6 +157,10 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/sessions/{id}/grants", get(grants::list).delete(grants::revoke_all))
         .route("/api/sessions/{id}/grants/{grant}", delete(grants::revoke))
         .route("/api/locations", get(grants::locations).delete(grants::revoke_at_location))
+        .route("/api/notifications", get(notifications::show))
+        .route("/api/notifications/subscriptions", post(notifications::subscribe))
+        .route("/api/notifications/subscriptions/{id}", delete(notifications::unsubscribe))
+        .route("/api/notifications/subscriptions/{id}/test", post(notifications::test))
         .route("/api/requests", get(requests::overview))
         .route("/api/sessions/{id}/requests", get(requests::list))
         .route("/api/sessions/{id}/requests/{request}", post(requests::answer))

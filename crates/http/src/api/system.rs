@@ -30,7 +30,7 @@ pub(super) async fn ready(State(door): State<Shared>) -> Result<Json<Value>, Api
 #[utoipa::path(get, path = "/api/metrics", operation_id = "readMetrics", tag = "system",
     responses((status = 200, description = "Metrics", body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(State(door): State<Shared>) -> Response {
-    let text = door.metrics.render(&door.runtime);
+    let text = door.metrics.render(&door.runtime, door.notifier.get().map(|notifier| notifier.statistics()));
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
