@@ -40,7 +40,7 @@ impl Workspace {
     fn approve(self: &Arc<Self>, session: &SessionId, request: RequestId, pending: Pending) {
         let handle = self.runtime.registry.open(&self.runtime, session);
         let workspace = Arc::clone(self);
-        let ask = AnswerRequest { request, answer: Box::new(RequestAnswer::ApproveUnattended) };
+        let ask = AnswerRequest { request, answer: Box::new(RequestAnswer::ApproveUnattended), by: None };
         let show_if_refused = move |outcome| {
             if matches!(outcome, Ok(AnswerOutcome::Refused(_))) {
                 workspace.show(pending);

@@ -45,6 +45,7 @@ const FILES: &[(&str, &[u8])] = files![
     "conversation.js",
     "dom.js",
     "feed.js",
+    "form.js",
     "inbox.js",
     "login.js",
     "request.js",
