@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_protocol::{SessionId, Timestamp};
 use bytes::Bytes;
 
-use crate::texts::{Hit, TextIndex, Texts, Unindexed, Words};
 use crate::shared_files::{FileChange, SharedFile, SharedFiles};
+use crate::texts::{Hit, TextIndex, Texts, Unindexed, Words};
 use crate::{
     Append, Document, Epoch, Holder, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span,
     Store, StoreError, Summary, Take,
