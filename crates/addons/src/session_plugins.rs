@@ -211,7 +211,7 @@ mod tests {
         plugin(dir.path(), "./check");
         let named = loaded(dir.path(), Trust::Named);
         assert!(named.is_trusted && named.hooks().count() == 1);
-        let digest = named.parts.digest.clone();
+        let digest = named.parts.digest;
         assert!(loaded(dir.path(), Trust::Installed(digest.clone())).is_trusted);
         plugin(dir.path(), "./evil");
         let changed = loaded(dir.path(), Trust::Installed(digest));

@@ -141,8 +141,8 @@ async fn ask(
         return Ok(AnswerOutcome::NoSuchRequest);
     };
     let runtime = notifier.runtime();
-    let answer = Box::new(RequestAnswer::Permission(verdict, author));
-    let ask = AnswerRequest { request: request.clone(), answer };
+    let answer = Box::new(RequestAnswer::Permission(verdict, author.clone()));
+    let ask = AnswerRequest { request: request.clone(), answer, by: Some(author) };
     match runtime.registry.open(runtime, session).ask(ask.clone()).await {
         Err(Failure::Store(StoreError::Fenced(_))) => runtime.registry.open(runtime, session).ask(ask).await,
         reply => reply,

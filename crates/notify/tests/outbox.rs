@@ -1,4 +1,5 @@
 //! Laws of the outbox: random posts, withdrawals, claims by two servers, lost servers and results.
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use baton_agent::blocking;
-use baton_skills::{Plugin, Skill, SkillPlaces, skill_places};
+use baton_skills::{Skill, SkillPlaces, skill_places};
 use serde::{Deserialize, Serialize};
 
-use super::{add_plugins, disabled, scan_all, user_home};
+use super::{disabled, scan_all, user_home};
 use crate::Addons;
+use crate::session_plugins::{self, PluginDirectory, Trust};
 
 /// A skill, as people see it. All texts are those of its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,10 +101,14 @@ pub async fn directories(addons: &Addons, cwd: Option<&Path>) -> Result<Vec<Skil
 }
 
 async fn find(addons: &Addons, cwd: Option<&Path>) -> Result<(Vec<Skill>, Vec<String>), String> {
-    let (places, plugins) = (places(addons, cwd).await?, addons.plugins.enabled().await);
+    let (places, plugins) = (places(addons, cwd).await?, addons.plugins.enabled().await.into_iter());
+    let directory = |(path, digest)| PluginDirectory { path, trust: Trust::Installed(digest) };
+    let plugins: Vec<PluginDirectory> = plugins.map(directory).collect();
     let scan = move || {
         let mut found = scan_all(&places);
-        let _: Vec<Plugin> = add_plugins(&plugins, &mut found);
+        let loaded = session_plugins::load(&plugins);
+        loaded.plugins.iter().for_each(|used| found.add(used.plugin.skills()));
+        found.problems.extend(loaded.problems);
         found
     };
     let found = blocking::run(scan).await.map_err(|error| error.to_string())?;
