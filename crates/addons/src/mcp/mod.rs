@@ -32,7 +32,7 @@ use self::sources::Sources;
 use crate::{Addons, SessionPort};
 pub use baton_files::server_catalogue::{CatalogueEntry, ServerCatalogue};
 pub use baton_files::user_servers::UserServers;
-pub use baton_mcp::{Declared, Origin, Reach, ServerConfig};
+pub use baton_mcp::{Declared, Origin, Reach, ServerConfig, describe};
 
 /// MCP servers of a session.
 pub struct SessionMcp {

@@ -145,7 +145,10 @@ impl<'a> Allowances<'a> {
 
     fn cover_mcp(&self, server: &str, tool: &str, binding: Option<&str>) -> bool {
         let granted = self.0.grants.iter().any(|grant| grant.covers_mcp(server, tool, binding));
-        let named = |name: &String| name == server || *name == format!("{server}({tool})");
+        // `s(echo)` is the tool of a server `s`, and never a server of that name.
+        let is_unambiguous = !server.contains(['(', ')']);
+        let named =
+            |name: &String| is_unambiguous && (name == server || *name == format!("{server}({tool})"));
         granted || self.rules_of(RuleKind::Mcp).any(|rule| rule.argument.as_ref().is_none_or(named))
     }
 

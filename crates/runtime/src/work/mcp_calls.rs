@@ -74,11 +74,12 @@ pub(super) fn wanted(
 }
 
 /// Finds the tool of a call. Starts the servers if a call that was approved before a restart needs them. `None` if it is
-/// not the tool that the binding names.
+/// not the tool that the binding names, also if the server has changed it while the answer was awaited.
 pub(super) async fn approved(scope: &WorkScope, name: &str, binding: &str) -> Option<OfferedTool> {
     let mcp = scope.tools.mcp();
-    if mcp.find(name).is_none() {
-        mcp.ready(&scope.settings, prompt::cwd(scope), true).await;
+    match mcp.find(name) {
+        Some(tool) => tool.server.refresh().await,
+        None => drop(mcp.ready(&scope.settings, prompt::cwd(scope), true).await),
     }
     mcp.find(name).filter(|tool| tool.binding().as_deref() == Some(binding))
 }
