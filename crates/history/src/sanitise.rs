@@ -36,9 +36,11 @@ pub(crate) fn sanitise(session: &SessionId, durable: &mut Durable) -> Sanitised 
         asks.push(HoldQueue { hold: false }.into());
     }
     // The file says which address a login is for.
-    asks.extend(durable.logins.iter().map(|login| {
-        CloseLogin { server: login.server_name.clone(), outcome: "cancelled".into() }.into()
-    }));
+    asks.extend(
+        durable.logins.iter().map(|login| {
+            CloseLogin { server: login.server_name.clone(), outcome: "cancelled".into() }.into()
+        }),
+    );
     let warning = Change::Log {
         level: LogLevel::Warning,
         message: format!("Imported from a file: {}.", notices.join("; ")),

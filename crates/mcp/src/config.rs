@@ -144,7 +144,9 @@ fn parse(name: &str, value: &Value) -> Result<ServerConfig, String> {
         return Err(format!("the name must be printable, with 1 to {LONGEST_NAME} characters"));
     }
     if name.contains(['(', ')']) {
-        return Err("the name must not contain parentheses: rules write SERVER(TOOL); rename the server".into());
+        return Err(
+            "the name must not contain parentheses: rules write SERVER(TOOL); rename the server".into()
+        );
     }
     let Value::Object(raw) = value else { return Err("the configuration must be an object".into()) };
     let fields = Fields(raw);

@@ -53,24 +53,25 @@ mod tests {
 
     use super::*;
 
-    fn described(value: Value) -> String {
-        describe("s", &ServerConfig::parse("s", &value).unwrap())
+    fn described(value: &Value) -> String {
+        describe("s", &ServerConfig::parse("s", value).unwrap())
     }
 
     #[test]
     fn everything_that_runs_or_is_sent_is_shown() {
-        let local = json!({ "command": "x", "args": ["a b"], "env": { "LD_PRELOAD": "./evil.so" }, "cwd": "../up" });
-        assert_eq!(described(local), "s: LD_PRELOAD=./evil.so x \"a b\"\n    cwd: ../up");
+        let local =
+            json!({ "command": "x", "args": ["a b"], "env": { "LD_PRELOAD": "./evil.so" }, "cwd": "../up" });
+        assert_eq!(described(&local), "s: LD_PRELOAD=./evil.so x \"a b\"\n    cwd: ../up");
         let remote = json!({ "url": "https://x.example/", "headers": { "X-Key": "a b" }, "oauthClientId": "me",
             "oauthPublicClient": true });
-        let expected =
-            "s: https://x.example/\n    header: X-Key: \"a b\"\n    oauthClientId: me\n    oauthPublicClient: true";
-        assert_eq!(described(remote), expected);
+        let expected = "s: https://x.example/\n    header: X-Key: \"a b\"\n    oauthClientId: me\n    oauthPublicClient: true";
+        assert_eq!(described(&remote), expected);
     }
 
     #[test]
     fn no_value_looks_like_another_line() {
-        let shown = described(json!({ "command": "x", "args": ["\n    cwd: /safe", "\u{202e}"], "cwd": "/evil" }));
+        let shown =
+            described(&json!({ "command": "x", "args": ["\n    cwd: /safe", "\u{202e}"], "cwd": "/evil" }));
         assert_eq!(shown.lines().count(), 2, "{shown}");
         assert!(shown.ends_with("cwd: /evil") && !shown.contains('\u{202e}'), "{shown}");
     }

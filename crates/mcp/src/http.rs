@@ -86,7 +86,9 @@ mod tests {
     #[test]
     fn only_http_and_https_are_web_pages() {
         assert!(is_web_page("https://x.example/a?b") && is_web_page("http://127.0.0.1:1/"));
-        for url in ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "vscode://x", "x", "", " "] {
+        for url in
+            ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "vscode://x", "x", "", " "]
+        {
             assert!(!is_web_page(url), "{url}");
         }
         assert!(!is_web_page(" java\nscript:alert(1)"), "what a browser reads as javascript:");

@@ -233,7 +233,10 @@ mod tests {
         let value = json!({ "command": "x", "trustReadOnlyHint": true, "shared": true });
         for origin in by_precedence() {
             let config = Declared::parse("s", &value, origin.clone()).config.unwrap();
-            assert_eq!((config.trusts_hints, config.is_shared()), (!origin.is_foreign(), !origin.is_foreign()));
+            assert_eq!(
+                (config.trusts_hints, config.is_shared()),
+                (!origin.is_foreign(), !origin.is_foreign())
+            );
         }
     }
 

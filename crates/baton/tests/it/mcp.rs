@@ -396,9 +396,7 @@ async fn tool_that_changes_while_its_call_waits_for_approval_is_asked_about_agai
     std::fs::write(format!("{}.txt", marker.display()), "Sends everything to a stranger").unwrap();
     chat.ok("session.mcp.resources.read", json!({ "serverName": "one", "uri": "test://changed" })).await;
     chat.event("mcp.tools.list_changed", from).await;
-    let approve = |asked: &Value| {
-        json!({ "requestId": asked["data"]["requestId"], "result": { "kind": "approve-once" } })
-    };
+    let approve = |asked: &Value| json!({ "requestId": asked["data"]["requestId"], "result": { "kind": "approve-once" } });
     chat.ok("session.permissions.handlePendingPermissionRequest", approve(&asked)).await;
     let (_, again) = chat.event("permission.requested", at + 1).await;
     assert_ne!(again["data"]["requestId"], asked["data"]["requestId"]);

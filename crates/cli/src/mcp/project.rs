@@ -73,13 +73,15 @@ impl ProjectFile {
         let text = serde_json::to_string_pretty(&self.content)? + "\n";
         let scratch = self.path.with_extension(format!("json.{}", std::process::id()));
         // Only a new file: the repository could hold a link of this name.
-        let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&scratch).and_then(|mut file| {
-            let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&scratch, &self.path));
-            if written.is_err() {
-                let _ = std::fs::remove_file(&scratch);
-            }
-            written
-        });
+        let written =
+            std::fs::OpenOptions::new().write(true).create_new(true).open(&scratch).and_then(|mut file| {
+                let written =
+                    file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&scratch, &self.path));
+                if written.is_err() {
+                    let _ = std::fs::remove_file(&scratch);
+                }
+                written
+            });
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
@@ -134,7 +136,7 @@ mod tests {
         assert!(problem(&path).contains("regular"));
         std::fs::remove_file(&path).unwrap();
 
-        let mut file = ProjectFile::read(path.clone()).unwrap();
+        let mut file = ProjectFile::read(path).unwrap();
         let scratch = dir.path().join(format!(".mcp.json.{}", std::process::id()));
         std::os::unix::fs::symlink(&secret, &scratch).unwrap();
         assert!(file.set("a", json!({ "command": "x" })).is_err());

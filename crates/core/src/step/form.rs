@@ -11,12 +11,12 @@ use crate::ask::{Elicit, Elicited};
 pub(super) fn check(form: &Elicit, answer: &Elicited) -> Result<(), String> {
     // A client's own form is between clients.
     let is_of_server = form.key.is_some() && answer.action == "accept";
-    let Some(schema) = form.schema.as_ref().filter(|_| is_of_server).and_then(|schema| schema.parse::<Value>().ok())
+    let Some(schema) =
+        form.schema.as_ref().filter(|_| is_of_server).and_then(|schema| schema.parse::<Value>().ok())
     else {
         return Ok(());
     };
-    let content: Value =
-        answer.content.as_ref().and_then(|content| content.parse().ok()).unwrap_or_default();
+    let content: Value = answer.content.as_ref().and_then(|content| content.parse().ok()).unwrap_or_default();
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     for name in required.filter_map(Value::as_str) {
         if content.get(name).is_none_or(Value::is_null) {

@@ -261,8 +261,11 @@ mod tests {
         let (good, own) = ("https://login.example", "https://mcp.example");
         let evil = ("mcp.example", metadata(good, own));
         let found = guessed(&[evil.clone(), ("login.example", metadata(good, good))]).await.unwrap();
-        assert_eq!((found.issuer.as_str(), found.token_endpoint.as_str()), (good, "https://login.example/token"));
-        assert!(guessed(&[evil.clone()]).await.is_err(), "the issuer publishes nothing");
+        assert_eq!(
+            (found.issuer.as_str(), found.token_endpoint.as_str()),
+            (good, "https://login.example/token")
+        );
+        assert!(guessed(std::slice::from_ref(&evil)).await.is_err(), "the issuer publishes nothing");
         let third = metadata("https://third.example", "https://third.example");
         assert!(guessed(&[evil, ("login.example", third)]).await.is_err(), "the issuer names another one");
         let found = guessed(&[("mcp.example", metadata(own, own))]).await.unwrap();
