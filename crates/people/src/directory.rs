@@ -1,4 +1,4 @@
-//! The list of people, as data: who exists, and which digests prove it. No I/O and no clock.
+//! The list of people, as data: people, logins and links, with digests of their secrets. No I/O and no clock.
 
 use std::time::Duration;
 
@@ -190,7 +190,7 @@ impl Directory {
         }
     }
 
-    /// Returns the person whom a proof identifies now.
+    /// Returns the person whom a credential identifies now.
     pub(crate) fn of_proof(&self, proof: Proof, now: Timestamp) -> Option<Identity> {
         match proof {
             Proof::Token(token) => self.of_token(token, now),

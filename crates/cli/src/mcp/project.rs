@@ -71,18 +71,19 @@ impl ProjectFile {
     /// Replaces the file at once: a reader sees the old content or the new one.
     fn write(&self) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(&self.content)? + "\n";
-        let scratch = self.path.with_extension(format!("json.{}", std::process::id()));
-        // Only a new file: the repository could hold a link of this name.
-        let written =
-            std::fs::OpenOptions::new().write(true).create_new(true).open(&scratch).and_then(|mut file| {
-                let written =
-                    file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&scratch, &self.path));
-                if written.is_err() {
-                    let _ = std::fs::remove_file(&scratch);
-                }
-                written
-            });
+        let scratch = self.scratch();
+        // A new file: the directory is a stranger's, and may have a link of this name.
+        let created = std::fs::OpenOptions::new().write(true).create_new(true).open(&scratch);
+        let mut file = created.with_context(|| format!("cannot create {}", scratch.display()))?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&scratch, &self.path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&scratch);
+        }
         written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.path.with_extension(format!("json.{}", std::process::id()))
     }
 }
 
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn link_fifo_and_planted_scratch_file_are_refused() {
+    fn link_and_fifo_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (path, secret) = (dir.path().join(".mcp.json"), dir.path().join("secret.json"));
         std::fs::write(&secret, "{}").unwrap();
@@ -134,13 +135,17 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
         assert!(problem(&path).contains("regular"));
-        std::fs::remove_file(&path).unwrap();
+    }
 
-        let mut file = ProjectFile::read(path).unwrap();
-        let scratch = dir.path().join(format!(".mcp.json.{}", std::process::id()));
-        std::os::unix::fs::symlink(&secret, &scratch).unwrap();
+    #[test]
+    fn link_in_the_way_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = ProjectFile::read(dir.path().join(".mcp.json")).unwrap();
+        let precious = dir.path().join("precious");
+        std::fs::write(&precious, "kept").unwrap();
+        std::os::unix::fs::symlink(&precious, file.scratch()).unwrap();
         assert!(file.set("a", json!({ "command": "x" })).is_err());
-        assert_eq!(std::fs::read_to_string(&secret).unwrap(), "{}", "the target of the link is unchanged");
+        assert_eq!(std::fs::read_to_string(precious).unwrap(), "kept");
     }
 
     #[test]

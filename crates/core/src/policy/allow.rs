@@ -9,7 +9,7 @@ use super::deny::{is_known, lexical};
 use super::offer::guarded_file;
 use super::shell::Line;
 use super::territory::Standing;
-use super::{Decision, Reason, Situation, Subject, Typed, address, territory};
+use super::{Decision, Reason, Situation, Subject, Typed, address, is_shown, territory};
 
 /// Allows a request that a grant or allow rule covers; otherwise asks.
 pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decision {
@@ -147,9 +147,15 @@ impl<'a> Allowances<'a> {
         let granted = self.0.grants.iter().any(|grant| grant.covers_mcp(server, tool, binding));
         // `s(echo)` is the tool of a server `s`, and never a server of that name.
         let is_unambiguous = !server.contains(['(', ')']);
-        let named =
-            |name: &String| is_unambiguous && (name == server || *name == format!("{server}({tool})"));
-        granted || self.rules_of(RuleKind::Mcp).any(|rule| rule.argument.as_ref().is_none_or(named))
+        let holds = |rule: &Rule| match rule.argument.as_deref() {
+            None => true,
+            Some(_) if !is_unambiguous => false,
+            Some(name) if name == server => is_shown(rule.binding.as_deref(), binding, false),
+            Some(name) => {
+                name == format!("{server}({tool})") && is_shown(rule.binding.as_deref(), binding, true)
+            }
+        };
+        granted || self.rules_of(RuleKind::Mcp).any(holds)
     }
 
     fn cover_custom_tool(&self, tool: &str) -> bool {
