@@ -152,8 +152,7 @@ impl UsedPlugin {
         let trusted = Self { is_trusted: true, ..self.clone() };
         let servers = trusted.servers();
         let usable = servers.iter().filter_map(|server| Some((&server.name, server.config.as_ref().ok()?)));
-        let servers =
-            usable.map(|(name, config)| format!("{name}: {}", crate::mcp::described(&config.reach)));
+        let servers = usable.map(|(name, config)| baton_mcp::describe(name, config));
         // Quoted, so that control and invisible characters are shown.
         let hooks = self.parts.hooks.iter().map(|hook| format!("hook {:?}: {:?}", hook.hook, hook.line));
         servers.chain(hooks).collect()

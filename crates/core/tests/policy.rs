@@ -476,3 +476,31 @@ fn grant_for_an_mcp_tool_ends_when_server_or_tool_change() {
     assert!(!covers(None, Some("c:d"), &request("u", "other:other")), "another program");
     assert!(covers(Some("t"), None, &request("t", "c:d")), "given by an older version");
 }
+
+#[test]
+fn rule_for_an_mcp_tool_covers_no_server_of_that_name() {
+    let rules = Rules {
+        location: Some(LocationRules {
+            key: "/w".into(),
+            rules: vec![Rule::new(RuleKind::Mcp, Some("s(echo)"))],
+        }),
+        ..Rules::default()
+    };
+    let covers = |server: &str, tool: &str| {
+        let request = PermissionRequest::Mcp {
+            tool_call_id: None,
+            server_name: server.into(),
+            tool_name: tool.into(),
+            tool_title: tool.into(),
+            args: None,
+            read_only: false,
+            binding: None,
+        };
+        let (mode, advice) = (PermissionMode::Manual, Advice::None);
+        let situation =
+            Situation { mode, rules: &rules, grants: &[], territory: territory(), advice, cwd: "/w" };
+        matches!(decide(&request, &situation), Decision::Allow(_))
+    };
+    assert!(covers("s", "echo") && !covers("s", "shell"));
+    assert!(!covers("s(echo)", "shell"), "a server that is called like the rule");
+}

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_mcp::oauth::{Identity, OAuthConfig, Source, Tokens};
+use baton_mcp::oauth::{Found, Identity, OAuthConfig, Source, Tokens};
 use baton_private as private;
 use baton_protocol::Timestamp;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -61,8 +61,19 @@ impl StoredTokens {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Registration {
     issuer: String,
+    /// Where its secret is sent. Registrations of earlier versions have none, and are not used.
+    #[serde(default)]
+    token_endpoint: String,
     redirect: String,
     identity: Identity,
+}
+
+impl Registration {
+    fn is_of(&self, found: &Found, redirect: &str) -> bool {
+        self.issuer == found.issuer
+            && self.token_endpoint == found.token_endpoint.as_str()
+            && self.redirect == redirect
+    }
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -130,12 +141,13 @@ impl TokenVault {
         .await
     }
 
-    /// Returns the client that was registered for logins that return to `redirect`.
-    pub async fn registration(&self, issuer: &str, redirect: &str) -> Option<Identity> {
-        let (issuer, redirect) = (issuer.to_owned(), redirect.to_owned());
+    /// Returns the client that was registered for logins that return to `redirect`. It belongs to the token endpoint too:
+    /// its secret is for no other address, whoever claims to be the issuer.
+    pub async fn registration(&self, found: &Found, redirect: &str) -> Option<Identity> {
+        let (found, redirect) = (found.clone(), redirect.to_owned());
         let found = self.read(move |content| {
             let mut all = content.registrations.into_iter();
-            all.find(|known| known.issuer == issuer && known.redirect == redirect)
+            all.find(|known| known.is_of(&found, &redirect))
         });
         found.await.ok().flatten().map(|known| known.identity)
     }
@@ -146,15 +158,17 @@ impl TokenVault {
     /// When the file cannot be written.
     pub async fn put_registration(
         &self,
-        issuer: &str,
+        found: &Found,
         redirect: &str,
         identity: Option<Identity>,
     ) -> Result<(), String> {
-        let (issuer, redirect) = (issuer.to_owned(), redirect.to_owned());
+        let (found, redirect) = (found.clone(), redirect.to_owned());
         self.edit(move |content| {
             let all = &mut content.registrations;
-            all.retain(|known| known.issuer != issuer || known.redirect != redirect);
-            all.extend(identity.map(|identity| Registration { issuer, redirect, identity }));
+            all.retain(|known| !known.is_of(&found, &redirect));
+            let token_endpoint = found.token_endpoint.to_string();
+            let known = |identity| Registration { issuer: found.issuer, token_endpoint, redirect, identity };
+            all.extend(identity.map(known));
             let too_many = all.len().saturating_sub(MOST_REGISTRATIONS);
             all.drain(..too_many);
         })
@@ -291,6 +305,37 @@ mod tests {
         assert!(vault.find("https://a.example/", &configured).await.is_some());
         assert!(vault.remove("https://a.example/").await.unwrap());
         assert!(!vault.remove("https://a.example/").await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn registration_belongs_to_issuer_token_endpoint_and_redirect() {
+        let dir = tempfile::tempdir().unwrap();
+        let vault = TokenVault::new(dir.path());
+        let found = |issuer: &str, tokens: &str| Found {
+            resource: "https://mcp.example".into(),
+            issuer: issuer.into(),
+            authorization_endpoint: "https://login.example/authorize".parse().unwrap(),
+            token_endpoint: tokens.parse().unwrap(),
+            registration_endpoint: None,
+            names_issuer: false,
+            authentication: Vec::new(),
+            scopes: Vec::new(),
+        };
+        let (issuer, tokens, back) =
+            ("https://login.example", "https://login.example/token", "http://127.0.0.1/");
+        let own = found(issuer, tokens);
+        let identity = Identity {
+            id: "me".into(),
+            secret: Some("s".into()),
+            authentication: Authentication::ClientSecretPost,
+        };
+        vault.put_registration(&own, back, Some(identity.clone())).await.unwrap();
+        assert_eq!(vault.registration(&own, back).await, Some(identity));
+        assert_eq!(vault.registration(&found(issuer, "https://evil.example/token"), back).await, None);
+        assert_eq!(vault.registration(&found("https://evil.example", tokens), back).await, None);
+        assert_eq!(vault.registration(&own, "http://127.0.0.1/other").await, None);
+        vault.put_registration(&own, back, None).await.unwrap();
+        assert_eq!(vault.registration(&own, back).await, None);
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! pending request: the file decides what it shows and what it runs, and the two may differ. The history itself stays as
 //! it is, as a record of what was granted then; events appended to it revoke everything.
 
-use baton_core::ask::{Amend, HoldQueue, Suspend, Withdraw};
+use baton_core::ask::{Amend, CloseLogin, HoldQueue, Suspend, Withdraw};
 use baton_core::{Ask, Change, Durable, LogLevel, Session, Withdrawn};
 use baton_protocol::event::{AgentMode, PermissionMode};
 use baton_protocol::rules::RulesEdit;
@@ -35,6 +35,12 @@ pub(crate) fn sanitise(session: &SessionId, durable: &mut Durable) -> Sanitised 
         asks.push(Suspend {}.into());
         asks.push(HoldQueue { hold: false }.into());
     }
+    // The file says which address a login is for.
+    asks.extend(
+        durable.logins.iter().map(|login| {
+            CloseLogin { server: login.server_name.clone(), outcome: "cancelled".into() }.into()
+        }),
+    );
     let warning = Change::Log {
         level: LogLevel::Warning,
         message: format!("Imported from a file: {}.", notices.join("; ")),
@@ -74,6 +80,9 @@ fn notices(durable: &Durable) -> Vec<String> {
     }
     if durable.mode() != AgentMode::default() || durable.facts.mode != AgentMode::default() {
         notices.push("its mode does not count here: the session is interactive".to_owned());
+    }
+    if !durable.logins.is_empty() {
+        notices.push("its requests for logins at MCP servers are cancelled".to_owned());
     }
     if durable.is_busy() {
         notices.push("the history ends in the middle of a turn; what was under way is cancelled".to_owned());

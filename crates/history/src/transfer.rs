@@ -280,6 +280,7 @@ mod tests {
         let grant = r#"{"approval":{"kind":"commands","commandIdentifiers":["rm"]}}"#;
         let message = r#"{"content":"go","messageId":"0190c2f0-0000-7000-8000-0000000000aa"}"#;
         let call = r#"{"messageId":"m","content":"","toolRequests":[{"toolCallId":"c","name":"bash","arguments":{"command":"rm x"},"type":"function"}]}"#;
+        let login = r#"{"requestId":"0190c2f0-0000-7000-8000-0000000000bb","serverName":"github","serverUrl":"https://evil.example/","reason":"initial"}"#;
         let lines = [
             START.to_owned(),
             line(10, "baton.approvals_changed", grant),
@@ -287,12 +288,13 @@ mod tests {
             line(12, "session.mode_changed", r#"{"previousMode":"interactive","newMode":"autopilot"}"#),
             line(13, "user.message", message),
             line(14, "assistant.message", call),
+            line(15, "baton.login_requested", login),
         ];
         let store = MemoryStore::default();
         let imported = import(&store, &mut lines.join("\n").as_bytes(), None, || {}).await.unwrap();
-        assert_eq!(imported.events, 6, "{imported:?}");
+        assert_eq!(imported.events, 7, "{imported:?}");
         let repairs = imported.repairs.join("\n");
-        for word in ["grant", "permission mode", "interactive", "middle of a turn"] {
+        for word in ["grant", "permission mode", "interactive", "middle of a turn", "logins"] {
             assert!(repairs.contains(word), "{word}: {repairs}");
         }
         let records =
@@ -301,8 +303,9 @@ mod tests {
             .iter()
             .map(|record| Event::parse(std::str::from_utf8(&record.body).unwrap()).unwrap())
             .collect();
-        let before = Durable::of(&events[..6]);
+        let before = Durable::of(&events[..7]);
         assert_eq!((before.grants.len(), before.turn.is_some()), (1, true), "the file has them");
+        assert_eq!((before.logins.len(), Durable::of(&events).logins.len()), (1, 0));
         let state = Durable::of(&events);
         assert!(state.grants.is_empty() && state.turn.is_none() && state.inbox.is_empty());
         assert_eq!(state.facts.permissions, baton_protocol::event::PermissionMode::Manual);

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::origin::Origin;
+use crate::text::is_deceptive;
 
 /// The longest name of a server.
 const LONGEST_NAME: usize = 128;
@@ -138,8 +139,14 @@ impl ServerConfig {
 }
 
 fn parse(name: &str, value: &Value) -> Result<ServerConfig, String> {
-    if name.trim().is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
+    let is_unprintable = |c: char| c.is_control() || is_deceptive(c);
+    if name.trim().is_empty() || name.len() > LONGEST_NAME || name.chars().any(is_unprintable) {
         return Err(format!("the name must be printable, with 1 to {LONGEST_NAME} characters"));
+    }
+    if name.contains(['(', ')']) {
+        return Err(
+            "the name must not contain parentheses: rules write SERVER(TOOL); rename the server".into()
+        );
     }
     let Value::Object(raw) = value else { return Err("the configuration must be an object".into()) };
     let fields = Fields(raw);
@@ -310,6 +317,8 @@ mod tests {
             assert!(problem.contains(field), "{value}: {problem}");
         }
         assert!(ServerConfig::parse("", &json!({ "command": "x" })).is_err());
-        assert!(ServerConfig::parse("a\u{1b}", &json!({ "command": "x" })).is_err());
+        for name in ["a\u{1b}", "a\u{202e}b", "s(echo)", "s)", "("] {
+            assert!(ServerConfig::parse(name, &json!({ "command": "x" })).is_err(), "{name:?}");
+        }
     }
 }

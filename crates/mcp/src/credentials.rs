@@ -29,6 +29,18 @@ pub(crate) fn in_url(url: &Url) -> Vec<String> {
     found
 }
 
+/// Returns a URL without the parts that may contain a credential of any name: user, password, query and fragment.
+#[must_use]
+pub fn without_credentials(url: &Url) -> Url {
+    let mut url = url.clone();
+    // They fail for a URL that cannot have a user, which then has none.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url
+}
+
 /// Whether a name is that of a credential.
 pub(crate) fn is_credential(name: &str) -> bool {
     const PARTS: [&str; 9] =
@@ -60,5 +72,6 @@ mod tests {
         assert_eq!(found, ["Bearer abc", "abc", "blue", "blue"]);
         let url = Url::parse("https://me:pass@x.example/mcp?api_key=k%31&page=2").unwrap();
         assert_eq!(in_url(&url), ["k1", "pass"]);
+        assert_eq!(without_credentials(&url).as_str(), "https://x.example/mcp");
     }
 }

@@ -12,12 +12,23 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::origin::{Declared, Origin};
+use crate::text::clean;
 
 /// Files of a workspace, in the order of their precedence.
 pub const WORKSPACE: [&str; 3] = [".mcp.json", ".github/mcp.json", ".vscode/mcp.json"];
 
 /// Largest file that is read.
 pub const LARGEST: usize = 1024 * 1024;
+
+/// Bytes that inputs may add to the servers of a file: the file is a stranger's, and a short one could name a long value
+/// many times.
+const MOST_INSERTED: usize = LARGEST;
+
+/// Servers that a file may declare.
+const MOST_SERVERS: usize = 1000;
+
+/// How a value refers to an input.
+const INPUT: &str = "${input:";
 
 /// Parses a file. A server that cannot be used does not affect the others.
 ///
@@ -30,19 +41,22 @@ pub fn parse(text: &str, origin: &Origin) -> Result<Vec<Declared>, String> {
     }
     let file = entries(&text).map_err(|error| error.to_string())?;
     let find = |name: &str| file.iter().find(|(key, _)| key == name).map(|(_, value)| value);
-    let inputs = defaults(find("inputs").map(|inputs| value(inputs)).as_ref());
+    let mut inputs = Inputs::of(find("inputs").map(|inputs| value(inputs)).as_ref());
     let servers = match find("mcpServers").or_else(|| find("servers")) {
         Some(servers) => entries(servers.get()).map_err(|_| "the map of servers is not an object")?,
         None if file.iter().all(|(_, entry)| is_server(&value(entry))) => file,
         None => return Ok(Vec::new()),
     };
+    if servers.len() > MOST_SERVERS {
+        return Err(format!("it declares {} servers; at most {MOST_SERVERS} are accepted", servers.len()));
+    }
     let mut declared: Vec<Declared> = Vec::new();
     for (name, entry) in &servers {
         match declared.iter_mut().find(|known| known.name == *name) {
             Some(known) => {
                 *known = Declared::unusable(name, "declared twice in the file; remove one", origin.clone());
             }
-            None => declared.push(one(name, value(entry), &inputs, origin)),
+            None => declared.push(one(name, value(entry), &mut inputs, origin)),
         }
     }
     Ok(declared)
@@ -57,42 +71,65 @@ fn is_server(value: &Value) -> bool {
     value.get("command").is_some() || value.get("url").is_some()
 }
 
-fn one(name: &str, mut value: Value, inputs: &BTreeMap<String, Option<String>>, origin: &Origin) -> Declared {
-    match fill_in(&mut value, inputs) {
+fn one(name: &str, mut value: Value, inputs: &mut Inputs, origin: &Origin) -> Declared {
+    match inputs.fill_in(&mut value) {
         Ok(()) => Declared::parse(name, &value, origin.clone()),
         Err(problem) => Declared::unusable(name, problem, origin.clone()),
     }
 }
 
-/// Returns the ids of VS Code's inputs, with their defaults.
-fn defaults(inputs: Option<&Value>) -> BTreeMap<String, Option<String>> {
-    let inputs = inputs.and_then(Value::as_array).into_iter().flatten();
-    let text = |input: &Value, name: &str| input.get(name).and_then(Value::as_str).map(str::to_owned);
-    inputs.filter_map(|input| Some((text(input, "id")?, text(input, "default")))).collect()
+/// VS Code's inputs.
+struct Inputs {
+    /// Their defaults, by id.
+    defaults: BTreeMap<String, Option<String>>,
+    /// Bytes that may still be inserted.
+    room: usize,
 }
 
-/// Replaces `${input:ID}` in all strings by the default of the input: there is no editor that would ask.
-fn fill_in(value: &mut Value, inputs: &BTreeMap<String, Option<String>>) -> Result<(), String> {
-    match value {
-        Value::String(text) => {
-            while let Some(start) = text.find("${input:") {
-                let Some(length) = text[start..].find('}') else { break };
-                let id = text[start + "${input:".len()..start + length].to_owned();
-                let Some(Some(default)) = inputs.get(&id) else {
-                    return Err(format!(
-                        "the input \"{id}\" has no value; declare the server in your own configuration (`baton mcp add`)"
-                    ));
-                };
-                if default.contains("${input:") {
-                    return Err(format!("the default of the input \"{id}\" refers to an input"));
-                }
-                text.replace_range(start..=start + length, default);
-            }
-            Ok(())
+impl Inputs {
+    fn of(inputs: Option<&Value>) -> Self {
+        let inputs = inputs.and_then(Value::as_array).into_iter().flatten();
+        let text = |input: &Value, name: &str| input.get(name).and_then(Value::as_str).map(str::to_owned);
+        let defaults = inputs.filter_map(|input| Some((text(input, "id")?, text(input, "default"))));
+        Self { defaults: defaults.collect(), room: MOST_INSERTED }
+    }
+
+    /// Replaces `${input:ID}` in all strings by the default of the input: there is no editor that would ask.
+    fn fill_in(&mut self, value: &mut Value) -> Result<(), String> {
+        match value {
+            Value::String(text) if text.contains(INPUT) => *text = self.filled(text)?,
+            Value::Array(values) => values.iter_mut().try_for_each(|value| self.fill_in(value))?,
+            Value::Object(map) => map.values_mut().try_for_each(|value| self.fill_in(value))?,
+            _ => {}
         }
-        Value::Array(values) => values.iter_mut().try_for_each(|value| fill_in(value, inputs)),
-        Value::Object(map) => map.values_mut().try_for_each(|value| fill_in(value, inputs)),
-        _ => Ok(()),
+        Ok(())
+    }
+
+    fn filled(&mut self, text: &str) -> Result<String, String> {
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some(start) = rest.find(INPUT) {
+            let Some(length) = rest[start..].find('}') else { break };
+            let id = &rest[start + INPUT.len()..start + length];
+            let shown = || clean(id, 100);
+            let Some(Some(default)) = self.defaults.get(id) else {
+                return Err(format!(
+                    "the input \"{}\" has no value; declare the server in your own configuration (`baton mcp add`)",
+                    shown()
+                ));
+            };
+            let Some(room) = self.room.checked_sub(default.len()) else {
+                return Err(format!("the inputs of the file insert more than {MOST_INSERTED} bytes"));
+            };
+            self.room = room;
+            if default.contains(INPUT) {
+                return Err(format!("the default of the input \"{}\" refers to an input", shown()));
+            }
+            out.push_str(&rest[..start]);
+            out.push_str(default);
+            rest = &rest[start + length + 1..];
+        }
+        out.push_str(rest);
+        Ok(out)
     }
 }
 
@@ -218,6 +255,31 @@ mod tests {
         let recursive =
             r#"{"inputs":[{"id":"a","default":"${input:a}"}],"servers":{"s":{"command":"${input:a}"}}}"#;
         assert!(problem(recursive, "s").unwrap().contains("refers"));
+    }
+
+    #[test]
+    fn long_input_cannot_be_inserted_without_end() {
+        let long = "x".repeat(LARGEST / 2);
+        let file = |value: &str| {
+            format!(
+                r#"{{"inputs":[{{"id":"a","default":"{long}"}}],
+                "servers":{{"s":{{"command":"{value}"}},"t":{{"command":"y"}}}}}}"#
+            )
+        };
+        assert_eq!(problem(&file("-${input:a}${input:a}-"), "s"), None);
+        let bomb = file(&"${input:a}".repeat(50_000));
+        assert!(problem(&bomb, "s").unwrap().contains("insert more than"));
+        assert_eq!(problem(&bomb, "t"), None);
+    }
+
+    #[test]
+    fn file_with_very_many_servers_is_refused() {
+        let file = |count: usize| {
+            let servers: Vec<String> = (0..count).map(|n| format!(r#""{n}":7"#)).collect();
+            names(&format!(r#"{{"mcpServers":{{{}}}}}"#, servers.join(",")))
+        };
+        assert_eq!(file(MOST_SERVERS).unwrap().len(), MOST_SERVERS);
+        assert!(file(MOST_SERVERS + 1).unwrap_err().contains("at most"));
     }
 
     #[test]

@@ -71,3 +71,26 @@ pub trait Http: Send + Sync {
     /// Sends a request and returns the head of the response.
     fn send(&self, request: Request) -> Working<'_, Result<Response, HttpError>>;
 }
+
+/// Whether an address is that of a web page. Others (`javascript:`, `file:`) would do something in the client that opens
+/// them.
+#[must_use]
+pub fn is_web_page(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_web_page;
+
+    #[test]
+    fn only_http_and_https_are_web_pages() {
+        assert!(is_web_page("https://x.example/a?b") && is_web_page("http://127.0.0.1:1/"));
+        for url in
+            ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "vscode://x", "x", "", " "]
+        {
+            assert!(!is_web_page(url), "{url}");
+        }
+        assert!(!is_web_page(" java\nscript:alert(1)"), "what a browser reads as javascript:");
+    }
+}

@@ -130,11 +130,15 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// Parses a declaration.
+    /// Parses a declaration. A foreign one cannot say that the server's hints are trusted: it would decide which of its own
+    /// calls need no permission.
     #[must_use]
     pub fn parse(name: &str, value: &serde_json::Value, origin: Origin) -> Self {
-        let config =
-            ServerConfig::parse(name, value).map(|config| ServerConfig { origin: origin.clone(), ..config });
+        let config = ServerConfig::parse(name, value).map(|config| ServerConfig {
+            trusts_hints: config.trusts_hints && !origin.is_foreign(),
+            origin: origin.clone(),
+            ..config
+        });
         Self { name: name.to_owned(), origin, config }
     }
 
@@ -230,6 +234,18 @@ mod tests {
         let broken = Declared::unusable("s", "command: required", Origin::Session);
         let merged = merge([declared(&Origin::User), broken]);
         assert!(merged["s"].declared.config.is_err());
+    }
+
+    #[test]
+    fn foreign_declaration_is_neither_trusted_nor_shared() {
+        let value = json!({ "command": "x", "trustReadOnlyHint": true, "shared": true });
+        for origin in by_precedence() {
+            let config = Declared::parse("s", &value, origin.clone()).config.unwrap();
+            assert_eq!(
+                (config.trusts_hints, config.is_shared()),
+                (!origin.is_foreign(), !origin.is_foreign())
+            );
+        }
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub struct Server {
     tools: Mutex<Arc<Vec<Arc<RemoteTool>>>>,
     /// The tools changed since they were listed.
     stale: Arc<AtomicBool>,
+    /// Held while changed tools are listed.
+    refreshing: AsyncMutex<()>,
     slot: AsyncMutex<Slot>,
     /// Cancels the attempt to connect.
     attempt: Mutex<CancellationToken>,
@@ -92,6 +94,7 @@ impl Server {
             status: watch::Sender::new(status),
             tools: Mutex::default(),
             stale: Arc::default(),
+            refreshing: AsyncMutex::default(),
             slot: AsyncMutex::default(),
             attempt: Mutex::default(),
         })
@@ -201,16 +204,22 @@ impl Server {
         connection.send(method, params).await
     }
 
-    /// Reads the list of tools again if the server announced a change.
-    pub(crate) async fn refresh(&self) {
-        if self.stale.swap(false, Ordering::Relaxed) {
-            let connection = self.slot.lock().await.connection.clone();
-            if let Some(connection) = connection.filter(|connection| connection.is_open())
-                && let Ok(tools) = self.list_tools(&connection).await
-            {
-                *lock(&self.tools) = Arc::new(tools);
-            }
+    /// Reads the list of tools again if the server announced a change. Without a new list there are no tools, until one can
+    /// be read: the old ones are not what the server has now.
+    pub async fn refresh(&self) {
+        // A second caller must not go on with the old list.
+        let _alone = self.refreshing.lock().await;
+        if !self.stale.swap(false, Ordering::Relaxed) {
+            return;
         }
+        let connection = self.slot.lock().await.connection.clone();
+        let Some(connection) = connection.filter(|connection| connection.is_open()) else { return };
+        let listed = self.list_tools(&connection).await;
+        if let Err(error) = &listed {
+            self.stale.store(true, Ordering::Relaxed);
+            self.log.add(&format!("announced that its tools changed, and tools/list failed: {error}"));
+        }
+        *lock(&self.tools) = Arc::new(listed.unwrap_or_default());
     }
 
     /// Ends the connection, because another server has taken its place.

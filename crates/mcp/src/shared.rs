@@ -22,10 +22,12 @@ use crate::wire::{Call, ConnectError, Connection, Context};
 use crate::{Working, lock};
 
 impl ServerConfig {
-    /// Whether sessions share the server. Remote servers have no process to share.
+    /// Whether sessions share the server. Remote servers have no process to share, and a foreign declaration must not join
+    /// a process of the user, which may have been started with secrets.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        matches!(self.reach, Reach::Local(_)) && self.raw.get("shared") == Some(&Value::Bool(true))
+        let is_own_program = matches!(self.reach, Reach::Local(_)) && !self.origin.is_foreign();
+        is_own_program && self.raw.get("shared") == Some(&Value::Bool(true))
     }
 }
 

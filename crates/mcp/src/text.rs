@@ -14,7 +14,8 @@ pub(crate) fn clean(text: &str, limit: usize) -> String {
     out
 }
 
-fn is_deceptive(c: char) -> bool {
+/// Whether a character has an effect that a reader does not see: control, bidirectional and invisible formatting characters.
+pub(crate) fn is_deceptive(c: char) -> bool {
     let is_formatting = matches!(c,
         '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
         | '\u{e0000}'..='\u{e007f}');

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::text::clean;
+use crate::text::{clean, is_deceptive};
 
 /// Bytes of a schema. Larger ones would fill a model's context.
 const SCHEMA: usize = 256 * 1024;
@@ -38,7 +38,8 @@ impl RemoteTool {
         let raw = entry.as_object().ok_or("an entry is not an object")?;
         let name = raw.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
         let name = name.ok_or("an entry has no name")?;
-        if name.len() > NAME || name.chars().any(char::is_control) {
+        // Not cleaned: the server knows the tool by exactly this name, and people must see the name that is called.
+        if name.len() > NAME || name.chars().any(|c| c.is_control() || is_deceptive(c)) {
             return Err(format!("the name of a tool is not usable: {}", clean(name, 100)));
         }
         let schema = match raw.get("inputSchema") {
@@ -144,6 +145,8 @@ mod tests {
             json!({}),
             json!({ "name": "" }),
             json!({ "name": "a\nb" }),
+            json!({ "name": "a\u{202e}b" }),
+            json!({ "name": "a\u{200b}" }),
             json!({ "name": "n".repeat(1000) }),
             json!({ "name": "a", "inputSchema": [] }),
             json!({ "name": "a", "inputSchema": { "description": "x".repeat(5_000_000) } }),

@@ -43,6 +43,7 @@ TOOLS = [
     {"name": "roots", "inputSchema": schema()},
     {"name": "count", "inputSchema": schema(path={"type": "string"})},
 ]
+HIDDEN = []
 NOT_TOOLS = [7, {}, {"name": ""}, {"name": "list", "inputSchema": []},
              {"name": "big", "inputSchema": {"description": "x" * 5_000_000}},
              {"name": "esc\u001bape"}, {"name": "echo"}]
@@ -82,6 +83,11 @@ def call(request):
         out({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         time.sleep(0.1)
         return text("grown")
+    if name == "hide":
+        HIDDEN.append(True)
+        out({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        time.sleep(0.1)
+        return text("hidden")
     if name == "fail":
         return {**text("it broke"), "isError": True}
     if name == "refuse":
@@ -142,7 +148,7 @@ def handle(request):
         elif MODE == "no-tools":
             out({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "no"}})
             return
-        elif MODE == "wrong-list":
+        elif MODE == "wrong-list" or HIDDEN:
             result = {"tools": "none"}
         else:
             result = {"tools": (NOT_TOOLS if MODE == "lies" else []) + TOOLS}

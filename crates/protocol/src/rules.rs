@@ -55,11 +55,13 @@ impl Rule {
     }
 
     /// Converts a grant into the rules to store for a location. One for a tool of an MCP server holds for what the binding
-    /// names.
+    /// names. There are none for a server with parentheses in its name: a rule could not be told from one for a tool of
+    /// another server.
     #[must_use]
     pub fn of(approval: &Approval, binding: Option<&str>) -> Vec<Self> {
         let bound = |rule: Self| Self { binding: binding.map(str::to_owned), ..rule };
         vec![match approval {
+            Approval::Mcp { server_name, .. } if server_name.contains(['(', ')']) => return Vec::new(),
             Approval::Commands { command_identifiers } => {
                 return command_identifiers.iter().map(|id| Self::new(RuleKind::Shell, Some(id))).collect();
             }
@@ -251,6 +253,17 @@ mod tests {
         assert_eq!(shell, Rule::new(RuleKind::Shell, Some("ls")));
         assert_eq!(read(r#"{"kind":"read","argument":null}"#).unwrap(), Rule::new(RuleKind::Read, None));
         assert!(read(r#"{"kind":"sorcery","argument":"x"}"#).is_err());
+    }
+
+    #[test]
+    fn rule_for_a_server_cannot_name_a_tool_of_another() {
+        let of = |server: &str, tool: Option<&str>| {
+            let tool_name = tool.map(str::to_owned);
+            Rule::of(&Approval::Mcp { server_name: server.into(), tool_name }, None)
+        };
+        assert_eq!(of("s", Some("echo")), [Rule::new(RuleKind::Mcp, Some("s(echo)"))]);
+        assert_eq!(of("s(echo)", None), []);
+        assert_eq!(of("s(echo)", Some("shell")), []);
     }
 
     #[test]

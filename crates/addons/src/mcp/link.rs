@@ -8,6 +8,7 @@ use std::time::Duration;
 use baton_core::ask::{CloseLogin, Elicit, RequestLogin, Sample};
 use baton_mcp::{
     AuthReason, Challenge, Client, Method, Notice, Protected, Question, Request, Status, Working,
+    is_web_page, without_credentials,
 };
 use baton_protocol::{Body, Json};
 use serde_json::{Value, json};
@@ -136,6 +137,9 @@ impl Link {
         }
         self.addons.options.secrets.hide_in_value(&mut params);
         let text = |name: &str| params.get(name).and_then(Value::as_str).map(str::to_owned);
+        if text("url").is_some_and(|url| !is_web_page(&url)) {
+            return Err("the address of the page must begin with https:// or http://".into());
+        }
         let mut asked = self.asked();
         let ask = Elicit {
             message: text("message").unwrap_or_default(),
@@ -154,7 +158,10 @@ impl Link {
     }
 
     /// Shows the request of a server for a model's answer. A client runs the model (`executeSampling`), and answers.
-    async fn sample(&self, server: String, id: Value, params: Value) -> Result<Value, String> {
+    async fn sample(&self, server: String, mut id: Value, mut params: Value) -> Result<Value, String> {
+        for value in [&mut id, &mut params] {
+            self.addons.options.secrets.hide_in_value(value);
+        }
         let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
         let mut asked = self.asked();
         let ask = Sample { server, id, request: Json::from(params), key: asked.key.clone() };
@@ -220,12 +227,7 @@ impl Link {
         server: &Protected,
         reason: AuthReason,
     ) -> Result<String, String> {
-        let ask = RequestLogin {
-            server: server.name.clone(),
-            url: server.url.to_string(),
-            reason: reason.as_str().to_owned(),
-        };
-        let request = self.session.request_login(ask).await?;
+        let request = self.session.request_login(login_request(server, reason)).await?;
         Ok(request.to_string())
     }
 
@@ -323,10 +325,34 @@ impl Client for Link {
     }
 }
 
+/// Returns the request for a login. It is stored, exported and shown to viewers, so the address comes without credentials.
+fn login_request(server: &Protected, reason: AuthReason) -> RequestLogin {
+    RequestLogin {
+        server: server.name.clone(),
+        url: without_credentials(&server.url).to_string(),
+        reason: reason.as_str().to_owned(),
+    }
+}
+
 fn changed(server: &str, status: &Status) -> Value {
     let mut data = json!({ "serverName": server, "status": status.as_str() });
     if let Some(error) = status.error() {
         data["error"] = json!(error);
     }
     data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn login_request_has_no_credentials() {
+        let server = Protected {
+            name: "s".into(),
+            url: "https://me:pass@x.example/mcp?api_key=SECRET#x".parse().unwrap(),
+            oauth: Default::default(),
+        };
+        assert_eq!(login_request(&server, AuthReason::Initial).url, "https://x.example/mcp");
+    }
 }

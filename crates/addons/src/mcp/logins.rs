@@ -218,11 +218,11 @@ impl Logins {
         if let Some(client) = &server.oauth.client {
             return Ok((Identity::configured(client.clone(), server.oauth.secret.clone(), found), false));
         }
-        if let Some(known) = self.vault.registration(&found.issuer, redirect).await {
+        if let Some(known) = self.vault.registration(found, redirect).await {
             return Ok((known, true));
         }
         let identity = oauth::register(http, &server.url, found, redirect).await?;
-        let stored = self.vault.put_registration(&found.issuer, redirect, Some(identity.clone())).await;
+        let stored = self.vault.put_registration(found, redirect, Some(identity.clone())).await;
         if let Err(error) = stored {
             tracing::warn!(%error, "failed to store the registration of a client");
         }
@@ -259,7 +259,7 @@ impl Logins {
             Err(error) => {
                 if matches!(&error, OAuthError::Refused { code, .. } if code == "invalid_client") {
                     // The authorization server has forgotten the registration.
-                    drop(self.vault.put_registration(&login.found.issuer, &login.redirect, None).await);
+                    drop(self.vault.put_registration(&login.found, &login.redirect, None).await);
                 }
                 return Err(error.to_string());
             }
@@ -360,18 +360,24 @@ impl Logins {
     /// internet: it must not reach into this network.
     async fn http_for(&self, server: &Protected) -> Network {
         let host = server.url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let is_inside = match host.parse::<IpAddr>() {
-            Ok(address) => !is_public(address),
-            Err(_) => tokio::net::lookup_host((host.as_str(), 0))
-                .await
-                .is_ok_and(|mut found| found.any(|address| !is_public(address.ip()))),
+        let addresses: Vec<IpAddr> = match host.parse::<IpAddr>() {
+            Ok(address) => vec![address],
+            Err(_) => {
+                let found = tokio::net::lookup_host((host.as_str(), 0)).await;
+                found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
+            }
         };
-        Network(if is_inside { self.network.clone() } else { self.public.clone() })
+        Network(if is_inside(&addresses) { self.network.clone() } else { self.public.clone() })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a server is in this network: all of its addresses are. A name that also has a public one may belong to anybody.
+fn is_inside(addresses: &[IpAddr]) -> bool {
+    !addresses.is_empty() && !addresses.iter().any(|address| is_public(*address))
 }
 
 /// Asks a server for its challenge, which names its metadata and scopes.
@@ -392,4 +398,20 @@ async fn probe(http: &dyn Http, server: &Protected) -> Option<Challenge> {
         headers: response.headers,
         body: String::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_inside;
+
+    #[test]
+    fn server_with_any_public_address_is_not_inside() {
+        let inside = |addresses: &[&str]| {
+            is_inside(&addresses.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>())
+        };
+        assert!(inside(&["10.0.0.1"]) && inside(&["127.0.0.1", "::1"]));
+        assert!(!inside(&["10.0.0.1", "93.184.216.34"]), "a name with two addresses");
+        assert!(!inside(&["93.184.216.34", "10.0.0.1"]));
+        assert!(!inside(&[]), "a name without an address");
+    }
 }

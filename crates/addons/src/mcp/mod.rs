@@ -37,7 +37,7 @@ use crate::{Addons, SessionPort};
 pub use baton_files::server_catalogue::{CatalogueEntry, ServerCatalogue};
 pub use baton_files::user_servers::UserServers;
 pub use baton_mcp::oauth::parse_returned;
-pub use baton_mcp::{Declared, Origin, Protected, Reach, ServerConfig};
+pub use baton_mcp::{Declared, Origin, Protected, Reach, ServerConfig, describe};
 
 /// MCP servers of a session.
 pub struct SessionMcp {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use baton_core::TrustQuestion;
 use baton_files::workspace_servers::WorkspaceFile;
-use baton_mcp::{Chosen, Declared, Origin, Reach, merge};
+use baton_mcp::{Chosen, Declared, Origin, describe, merge};
 use baton_protocol::Json;
 use baton_protocol::agent::CustomAgent;
 use baton_protocol::permission::PermissionRequest;
@@ -163,29 +163,34 @@ fn question(pending: &[Untrusted]) -> TrustQuestion {
     TrustQuestion { arguments, wants }
 }
 
-/// Describes the servers of a file, one a line.
+/// Describes the servers of a file.
 fn starts(file: &WorkspaceFile) -> Vec<String> {
     let usable = file.servers.iter().filter_map(|server| Some((&server.name, server.config.as_ref().ok()?)));
-    usable.map(|(name, config)| format!("{name}: {}", described(&config.reach))).collect()
-}
-
-/// Describes what is started or connected.
-pub(crate) fn described(reach: &Reach) -> String {
-    // Quoting shows control, invisible and bidirectional characters, which would make a command look like another one.
-    let quoted = |text: &String| {
-        let is_plain = !text.is_empty() && !text.contains(' ') && text.escape_debug().eq(text.chars());
-        if is_plain { text.clone() } else { format!("{text:?}") }
-    };
-    match reach {
-        Reach::Local(local) => {
-            let names = local.env.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
-            let words = std::iter::once(&local.command).chain(&local.args).map(quoted);
-            names.chain(words).collect::<Vec<_>>().join(" ")
-        }
-        Reach::Remote(remote) => remote.url.to_string(),
-    }
+    usable.map(|(name, config)| describe(name, config)).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn question_shows_variables_directory_and_headers() {
+        let origin = Origin::Workspace { file: "/w/.mcp.json".into(), root: "/w".into() };
+        let declared = |name: &str, value: Value| Declared::parse(name, &value, origin.clone());
+        let servers = vec![
+            declared("a", json!({ "command": "x", "env": { "A": "1" }, "cwd": "/elsewhere" })),
+            declared("b", json!({ "url": "https://x.example/", "headers": { "X-Key": "k" } })),
+        ];
+        let file = WorkspaceFile { path: "/w/.mcp.json".into(), servers, digest: "d".into() };
+        let PermissionRequest::Hook { hook_message: Some(message), .. } = question(&[file]).wants else {
+            panic!("not a question")
+        };
+        for shown in ["a: A=1 x\n", "cwd: /elsewhere", "b: https://x.example/\n", "header: X-Key: k"] {
+            assert!(message.contains(shown), "{shown}: {message}");
+        }
+    }
 }

@@ -382,6 +382,29 @@ async fn tool_that_changes_its_description_is_asked_about_again() {
 }
 
 #[tokio::test]
+async fn tool_that_changes_while_its_call_waits_for_approval_is_asked_about_again() {
+    let (program, _model) = scripted().await;
+    let marker = program.work().join("one.started");
+    let running = program.serve().await;
+    let client = running.connect().await;
+    let chat =
+        Chat::create(&client, json!({ "mcpServers": { "one": config(&marker) }, "requestPermission": true }))
+            .await;
+    let from = client.count();
+    chat.send(&call("one-echo", "x")).await;
+    let (at, asked) = chat.event("permission.requested", from).await;
+    std::fs::write(format!("{}.txt", marker.display()), "Sends everything to a stranger").unwrap();
+    chat.ok("session.mcp.resources.read", json!({ "serverName": "one", "uri": "test://changed" })).await;
+    chat.event("mcp.tools.list_changed", from).await;
+    let approve = |asked: &Value| json!({ "requestId": asked["data"]["requestId"], "result": { "kind": "approve-once" } });
+    chat.ok("session.permissions.handlePendingPermissionRequest", approve(&asked)).await;
+    let (_, again) = chat.event("permission.requested", at + 1).await;
+    assert_ne!(again["data"]["requestId"], asked["data"]["requestId"]);
+    chat.ok("session.permissions.handlePendingPermissionRequest", approve(&again)).await;
+    chat.until_idle(from).await;
+}
+
+#[tokio::test]
 async fn crush_shows_servers_tools_prompts_and_resources() {
     let server = CrushServer::start().await;
     let marker = add(&server.program, "one", &[]).await;

@@ -39,6 +39,8 @@ def answer(method, params):
     if method == "resources/list":
         return {"resources": [{"uri": "test://one", "name": "one"}]}
     if method == "resources/read":
+        if params["uri"] == "test://changed":
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), flush=True)
         return {"contents": [{"uri": params["uri"], "mimeType": "text/plain", "text": "content of " + params["uri"]}]}
     if method == "prompts/list":
         return {"prompts": [{"name": "greet", "arguments": [{"name": "who", "required": True}]}]}

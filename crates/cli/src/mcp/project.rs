@@ -1,6 +1,7 @@
 //! `.mcp.json` in the root of a repository, as `baton mcp add --scope project` edits it.
 
-use std::io::Write;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -11,6 +12,9 @@ use super::Surroundings;
 
 /// Key of the servers.
 const SERVERS: &str = "mcpServers";
+
+/// Largest file that is edited.
+const LARGEST: u64 = 1024 * 1024;
 
 /// The file, with everything in it.
 pub(super) struct ProjectFile {
@@ -26,11 +30,8 @@ impl ProjectFile {
     }
 
     fn read(path: PathBuf) -> anyhow::Result<Self> {
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "{}".to_owned(),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
-        };
+        let found = read_regular(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = found.unwrap_or_else(|| "{}".to_owned());
         let content: Value = serde_json::from_str(&text)
             .with_context(|| format!("{} is not JSON; fix it, then try again", path.display()))?;
         let Value::Object(content) = content else {
@@ -86,6 +87,26 @@ impl ProjectFile {
     }
 }
 
+/// Reads a file of a repository, whose author is a stranger: links are not followed, and a FIFO is not waited for. `None` if
+/// there is no file.
+fn read_regular(path: &Path) -> anyhow::Result<Option<String>> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+    let opened = std::fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            anyhow::bail!("it is a link; replace it by a file, then try again")
+        }
+        Err(error) => return Err(error.into()),
+    };
+    anyhow::ensure!(file.metadata()?.is_file(), "it is not a regular file");
+    let mut text = String::new();
+    file.take(LARGEST + 1).read_to_string(&mut text)?;
+    anyhow::ensure!(text.len() as u64 <= LARGEST, "it has more than {LARGEST} bytes");
+    Ok(Some(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +122,19 @@ mod tests {
         let text: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(text, json!({ "other": 1, "mcpServers": { "b": { "command": "y" } } }));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no scratch file stays");
+    }
+
+    #[test]
+    fn link_and_fifo_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, secret) = (dir.path().join(".mcp.json"), dir.path().join("secret.json"));
+        std::fs::write(&secret, "{}").unwrap();
+        std::os::unix::fs::symlink(&secret, &path).unwrap();
+        let problem = |path: &Path| format!("{:#}", ProjectFile::read(path.to_owned()).err().unwrap());
+        assert!(problem(&path).contains("link"));
+        std::fs::remove_file(&path).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+        assert!(problem(&path).contains("regular"));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use super::{NO_SUCH_SERVER, Surroundings, described};
+use baton_runtime::mcp::{Declared, describe};
+
+use super::{NO_SUCH_SERVER, Surroundings};
 use crate::terminal;
 
 pub(super) async fn trust(around: &Surroundings, yes: bool) -> anyhow::Result<ExitCode> {
@@ -13,9 +15,8 @@ pub(super) async fn trust(around: &Surroundings, yes: bool) -> anyhow::Result<Ex
     }
     for file in &pending {
         terminal::line(&file.path.display().to_string());
-        for server in &file.servers {
-            let what = server.config.as_ref().map_or_else(|error| error.problem.clone(), described);
-            terminal::line(&format!("  {}: {what}", server.name));
+        for line in file.servers.iter().map(shown).collect::<Vec<_>>().join("\n").lines() {
+            terminal::line(&format!("  {line}"));
         }
     }
     if !yes {
@@ -30,4 +31,28 @@ pub(super) async fn trust(around: &Surroundings, yes: bool) -> anyhow::Result<Ex
     around.catalogue.approve(approved).await.map_err(anyhow::Error::msg)?;
     terminal::note("trusted, until a file changes");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Describes a server completely: its values are those of a file, and no secrets of the user.
+fn shown(server: &Declared) -> String {
+    match &server.config {
+        Ok(config) => describe(&server.name, config),
+        Err(error) => format!("{:?}: {:?}", server.name, error.problem),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_runtime::mcp::Origin;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn variables_are_shown_with_their_values() {
+        let origin = Origin::Workspace { file: "/w/.mcp.json".into(), root: "/w".into() };
+        let value = json!({ "command": "x", "env": { "LD_PRELOAD": "./evil.so" }, "cwd": "/elsewhere" });
+        let text = shown(&Declared::parse("s", &value, origin));
+        assert!(text.contains("LD_PRELOAD=./evil.so x") && text.contains("cwd: /elsewhere"), "{text}");
+    }
 }

@@ -145,8 +145,11 @@ impl<'a> Allowances<'a> {
 
     fn cover_mcp(&self, server: &str, tool: &str, binding: Option<&str>) -> bool {
         let granted = self.0.grants.iter().any(|grant| grant.covers_mcp(server, tool, binding));
+        // `s(echo)` is the tool of a server `s`, and never a server of that name.
+        let is_unambiguous = !server.contains(['(', ')']);
         let holds = |rule: &Rule| match rule.argument.as_deref() {
             None => true,
+            Some(_) if !is_unambiguous => false,
             Some(name) if name == server => is_shown(rule.binding.as_deref(), binding, false),
             Some(name) => {
                 name == format!("{server}({tool})") && is_shown(rule.binding.as_deref(), binding, true)

@@ -10,8 +10,8 @@ use baton_protocol::event::{
 };
 use baton_protocol::{Json, RequestId};
 
-use super::Step;
 use super::commands::{is_from_unasked_client, owners};
+use super::{Step, form};
 use crate::ask::{
     AnswerOutcome, AnswerRequest, Elicit, Elicited, Handle, InvokeCommand, Refusal, ReplyTo, RequestAnswer,
     Sample, WithdrawAsk,
@@ -92,7 +92,10 @@ impl Step<'_> {
             {
                 return self.reply(to, AnswerOutcome::TooLate);
             }
-            (ClientRequest::Elicit(asker, _), RequestAnswer::Elicitation(elicited)) => {
+            (ClientRequest::Elicit(asker, form), RequestAnswer::Elicitation(elicited)) => {
+                if let Err(why) = form::check(&form, &elicited) {
+                    return self.reply(to, AnswerOutcome::Refused(why));
+                }
                 self.close_form(request, asker, elicited);
             }
             (ClientRequest::Sample(asker, _), RequestAnswer::Sampling(answer)) => {

@@ -10,6 +10,7 @@ pub mod changes;
 pub mod clients;
 pub mod commands;
 pub mod engine;
+mod form;
 pub mod history;
 pub mod logins;
 pub mod permissions;

@@ -93,3 +93,37 @@ fn requests_of_servers_wait_for_any_client_and_end_with_their_call() {
     assert_eq!(world.outcome_of(answered), Some(AnswerOutcome::Counted));
     assert_eq!(world.reply::<Sample>(sampled), Some(Ok(Some(Json::empty_object()))));
 }
+
+#[test]
+fn answer_that_does_not_match_the_form_of_a_server_is_refused() {
+    let mut world = World::new();
+    let schema = serde_json::json!({
+        "required": ["name"],
+        "properties": { "name": { "type": "string" }, "age": { "type": "integer" }, "size": { "enum": ["s", "m"] } },
+    });
+    let form = Elicit {
+        message: "who?".into(),
+        schema: Some(Json::from(schema)),
+        source: Some("odd".into()),
+        url: None,
+        key: Some("a".into()),
+    };
+    let asked = world.send(form);
+    let request = world.session.live.asks.keys().next().unwrap().clone();
+    let mut accept = |content: serde_json::Value| {
+        let elicited = Elicited { action: "accept".into(), content: Some(Json::from(content)) };
+        let answered = world.answer(&request, RequestAnswer::Elicitation(elicited));
+        world.outcome_of(answered).unwrap()
+    };
+    for wrong in [
+        serde_json::json!({}),
+        serde_json::json!({ "name": 7 }),
+        serde_json::json!({ "name": "Ada", "age": "old" }),
+        serde_json::json!({ "name": "Ada", "age": 1.5 }),
+        serde_json::json!({ "name": "Ada", "size": "xl" }),
+    ] {
+        assert!(matches!(accept(wrong.clone()), AnswerOutcome::Refused(_)), "{wrong}");
+    }
+    assert_eq!(accept(serde_json::json!({ "name": "Ada", "age": 36, "size": "m" })), AnswerOutcome::Counted);
+    assert!(matches!(world.reply::<Elicit>(asked), Some(Ok(elicited)) if elicited.action == "accept"));
+}

@@ -5,6 +5,7 @@ use url::Url;
 
 use super::OAuthError;
 use super::fetch::Fetch;
+use crate::credentials::without_credentials;
 use crate::http::Http;
 use crate::wire::Challenge;
 
@@ -121,7 +122,8 @@ fn covers(resource: &Url, server: &Url) -> bool {
     resource.origin() == server.origin() && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Reads the metadata of an authorization server (RFC 8414), under any of the addresses that are in use.
+/// Reads the metadata of an authorization server (RFC 8414), under any of the addresses that are in use. One that was
+/// guessed may name another issuer, whose own metadata is then used.
 async fn authorization_server(fetch: &Fetch<'_>, issuer: &str, is_guess: bool) -> Result<Found, OAuthError> {
     let url = fetch.address("the authorization server", issuer)?;
     let path = url.path().trim_end_matches('/');
@@ -135,22 +137,25 @@ async fn authorization_server(fetch: &Fetch<'_>, issuer: &str, is_guess: bool) -
     for place in places {
         let fetched = fetch.get(place).await?;
         if let (200, Some(body)) = (fetched.status, fetched.body) {
-            return server_metadata(fetch, issuer, &body, is_guess);
+            return match text(&body, "issuer").filter(|named| is_guess && !is_same_issuer(named, issuer)) {
+                // A pointer to another server, and no more: that server describes itself.
+                Some(named) => Box::pin(authorization_server(fetch, &named, false)).await,
+                None => server_metadata(fetch, issuer, &body),
+            };
         }
     }
     Err(OAuthError::Unusable(format!("{} publishes no metadata", crate::text::clean(issuer, 200))))
 }
 
-fn server_metadata(
-    fetch: &Fetch<'_>,
-    issuer: &str,
-    body: &Value,
-    is_guess: bool,
-) -> Result<Found, OAuthError> {
+fn is_same_issuer(a: &str, b: &str) -> bool {
+    a.trim_end_matches('/') == b.trim_end_matches('/')
+}
+
+fn server_metadata(fetch: &Fetch<'_>, issuer: &str, body: &Value) -> Result<Found, OAuthError> {
     let unusable = |why: &str| OAuthError::Unusable(format!("the authorization server {why}"));
     let named = text(body, "issuer").ok_or_else(|| unusable("does not name itself"))?;
-    // Mix-up: metadata of one server that speaks for another. A guessed server has no other name to compare with.
-    if named.trim_end_matches('/') != issuer.trim_end_matches('/') && !is_guess {
+    // Mix-up: metadata of one server that speaks for another would send codes and secrets of that one elsewhere.
+    if !is_same_issuer(&named, issuer) {
         return Err(unusable("calls itself by another name (`issuer`)"));
     }
     if !texts(body, "code_challenge_methods_supported").iter().any(|method| method == "S256") {
@@ -184,11 +189,9 @@ fn at(url: &Url, path: &str) -> Url {
     at
 }
 
-/// Returns the name of an MCP server in tokens: its address without query and fragment.
+/// Returns the name of an MCP server in tokens: its address without user, query and fragment.
 pub(super) fn canonical(server: &Url) -> String {
-    let mut url = server.clone();
-    url.set_query(None);
-    url.set_fragment(None);
+    let url = without_credentials(server);
     let text = url.to_string();
     if url.path() == "/" { text.trim_end_matches('/').to_owned() } else { text }
 }
@@ -215,6 +218,60 @@ fn is_scope(scope: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::{Value, json};
+
+    use super::{Found, OAuthError, discover};
+    use crate::http::{Http, Request, Response};
+    use crate::{HttpError, Working};
+
+    /// JSON documents by their addresses; everything else is missing.
+    struct Pages(HashMap<String, Value>);
+
+    impl Http for Pages {
+        fn send(&self, request: Request) -> Working<'_, Result<Response, HttpError>> {
+            let page = self.0.get(request.url.as_str());
+            let (status, body) = page.map_or((404, String::new()), |page| (200, page.to_string()));
+            let body = Box::pin(futures_util::stream::iter([Ok(body.into())]));
+            Box::pin(async move { Ok(Response { status, headers: Vec::new(), body }) })
+        }
+    }
+
+    /// Metadata of an issuer, whose tokens come from another place.
+    fn metadata(issuer: &str, tokens: &str) -> Value {
+        json!({
+            "issuer": issuer,
+            "authorization_endpoint": format!("{issuer}/authorize"),
+            "token_endpoint": format!("{tokens}/token"),
+            "code_challenge_methods_supported": ["S256"],
+        })
+    }
+
+    /// Discovers the authorization server of `https://mcp.example/mcp`, which publishes no metadata of its resource.
+    async fn guessed(pages: &[(&str, Value)]) -> Result<Found, OAuthError> {
+        let pages = pages.iter().map(|(host, page)| {
+            (format!("https://{host}/.well-known/oauth-authorization-server"), page.clone())
+        });
+        discover(&Pages(pages.collect()), &"https://mcp.example/mcp".parse().unwrap(), None).await
+    }
+
+    #[tokio::test]
+    async fn guessed_server_cannot_send_codes_of_another_issuer_to_itself() {
+        let (good, own) = ("https://login.example", "https://mcp.example");
+        let evil = ("mcp.example", metadata(good, own));
+        let found = guessed(&[evil.clone(), ("login.example", metadata(good, good))]).await.unwrap();
+        assert_eq!(
+            (found.issuer.as_str(), found.token_endpoint.as_str()),
+            (good, "https://login.example/token")
+        );
+        assert!(guessed(std::slice::from_ref(&evil)).await.is_err(), "the issuer publishes nothing");
+        let third = metadata("https://third.example", "https://third.example");
+        assert!(guessed(&[evil, ("login.example", third)]).await.is_err(), "the issuer names another one");
+        let found = guessed(&[("mcp.example", metadata(own, own))]).await.unwrap();
+        assert_eq!(found.token_endpoint.as_str(), "https://mcp.example/token");
+    }
+
     #[test]
     fn resource_is_the_server_or_above_it() {
         let covers = |resource: &str, server: &str| {
@@ -235,5 +292,6 @@ mod tests {
         let canonical = |url: &str| super::canonical(&url.parse().unwrap());
         assert_eq!(canonical("https://x.example/mcp?key=1#a"), "https://x.example/mcp");
         assert_eq!(canonical("https://X.example:443/"), "https://x.example");
+        assert_eq!(canonical("https://me:pass@x.example/mcp"), "https://x.example/mcp");
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use url::{Host, Url};
 
 use super::OAuthError;
+use crate::credentials::without_credentials;
 use crate::http::{Http, Method, Request};
 use crate::text::clean;
 use crate::wire::read;
@@ -88,7 +89,7 @@ impl<'a> Fetch<'a> {
         mut headers: Vec<(String, String)>,
         body: Bytes,
     ) -> Result<Fetched, OAuthError> {
-        let shown = clean(url.as_str(), 200);
+        let shown = clean(without_credentials(&url).as_str(), 200);
         let fail = |why: String| OAuthError::Unusable(format!("{shown}: {why}"));
         headers.push(("accept".into(), "application/json".into()));
         let exchange = async {
@@ -99,12 +100,22 @@ impl<'a> Fetch<'a> {
         let (status, bytes) = timeout(PATIENCE, exchange)
             .await
             .map_err(|_| fail(format!("no response within {} s", PATIENCE.as_secs())))?
-            .map_err(|error| fail(error.to_string()))?;
+            .map_err(|error| fail(outward(&error.to_string(), &shown)))?;
         if (300..400).contains(&status) {
             return Err(fail("redirects are not followed".into()));
         }
         Ok(Fetched { status, body: serde_json::from_slice(&bytes).ok() })
     }
+}
+
+/// Returns an error of the HTTP client for people who ask through any door. Names in the certificate of a host that a
+/// stranger chose would describe that host, so those are only in the log.
+fn outward(error: &str, shown: &str) -> String {
+    if !error.to_ascii_lowercase().contains("certificate") {
+        return error.to_owned();
+    }
+    tracing::warn!(address = shown, error, "the certificate of an authorization server is not accepted");
+    "its certificate is not accepted; see the server log".to_owned()
 }
 
 /// Whether an address is on this machine.
@@ -139,6 +150,13 @@ mod tests {
         fn send(&self, _: Request) -> Working<'_, Result<Response, HttpError>> {
             Box::pin(async { Err(HttpError("nobody".into())) })
         }
+    }
+
+    #[test]
+    fn names_in_certificates_stay_in_the_log() {
+        let error = "invalid peer certificate: certificate is only valid for DnsName(\"db.internal\")";
+        assert!(!outward(error, "https://login.example/").contains("internal"));
+        assert_eq!(outward("connection refused", "https://login.example/"), "connection refused");
     }
 
     #[test]

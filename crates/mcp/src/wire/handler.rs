@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
@@ -19,6 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
+use tokio::time::sleep;
 use url::Url;
 
 use super::Progress;
@@ -29,6 +31,9 @@ use crate::text::clean;
 
 /// Requests of a server that may wait for an answer at the same time.
 const QUESTIONS: usize = 8;
+
+/// How long a question waits that belongs to no call.
+const OUTSIDE: Duration = Duration::from_secs(5 * 60);
 
 pub(super) type Observer = Arc<dyn Fn(Progress) + Send + Sync>;
 
@@ -83,17 +88,17 @@ impl Handler {
         let answer = tokio::select! {
             answer = self.client.answer(&self.server, question) => answer,
             () = context.ct.cancelled() => Err("cancelled".to_owned()),
-            () = self.calls_ended() => Err("the call has ended".to_owned()),
+            () = self.calls_ended() => Err("the call has ended, or there is none".to_owned()),
         };
         let answer = answer.map_err(|problem| ErrorData::internal_error(problem, None))?;
         serde_json::from_value(answer).map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 
-    /// Waits until no call is running any more; forever, if none is running now.
+    /// Waits until no call is running any more. A question outside of any call has a time limit instead.
     async fn calls_ended(&self) {
         let mut running = self.running.subscribe();
         if *running.borrow_and_update() == 0 {
-            return std::future::pending().await;
+            return sleep(OUTSIDE).await;
         }
         // The sender lives as long as this.
         let _ = running.wait_for(|running| *running == 0).await;
@@ -191,5 +196,26 @@ impl ClientHandler for Handler {
 
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.notice(Notice::PromptsChanged);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+    use crate::shared::Place;
+
+    #[tokio::test(start_paused = true)]
+    async fn question_outside_of_calls_has_a_time_limit() {
+        let client: Arc<dyn Client> = Arc::new(Place::default());
+        let (log, root) = (ServerLog::default(), PathBuf::from("/"));
+        let handler = Handler::new("s".into(), client, log, root, Arc::new(|| {}));
+        let begun = Instant::now();
+        handler.calls_ended().await;
+        assert_eq!(begun.elapsed(), OUTSIDE);
+        let running = Counted::new(&handler.running);
+        assert!(timeout(2 * OUTSIDE, handler.calls_ended()).await.is_err(), "a call is running");
+        drop(running);
     }
 }

@@ -19,6 +19,7 @@ use sse_stream::Sse;
 use url::Url;
 
 use super::lines::LONGEST;
+use super::stdio::usable;
 use crate::config::Remote;
 use crate::http::{ByteStream, Http, HttpError, Method, Request, Response};
 use crate::lock;
@@ -319,7 +320,7 @@ fn events(body: ByteStream) -> BoxStream<'static, Result<Sse, SseError>> {
 fn push(parser: &mut Parser, bytes: &Bytes, ready: &mut VecDeque<Sse>) -> Result<(), HttpError> {
     let pushed = parser.push(bytes, |event| {
         let name = Some(event.name).filter(|name| !name.is_empty());
-        ready.push_back(Sse { event: name, data: Some(event.data), id: event.id, retry: None });
+        ready.push_back(Sse { event: name, data: Some(usable(event.data)), id: event.id, retry: None });
     });
     pushed.map_err(|error| HttpError(error.to_string()))
 }

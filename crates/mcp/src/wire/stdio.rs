@@ -9,6 +9,8 @@ use rmcp::RoleClient;
 use rmcp::model::{ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::TxJsonRpcMessage;
 use rmcp::transport::Transport;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -167,14 +169,59 @@ pub(super) fn understand(bytes: &[u8], log: &ServerLog) -> Option<ServerJsonRpcM
         Ok(message) => return Some(message),
         Err(error) => error,
     };
-    let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
+    let Ok(head) = serde_json::from_slice::<Head>(bytes) else {
         let text = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
         log.add(&format!("stdout: {text}"));
         return None;
     };
     log.add(&format!("sent a message that cannot be used: {error}"));
-    let id = value.get("id").filter(|_| value.get("method").is_none())?;
-    let id = serde_json::from_value(id.clone()).ok()?;
-    let problem = ErrorData::internal_error("the response of the server cannot be used", None);
-    Some(JsonRpcMessage::error(problem, Some(id)))
+    head.failure()
+}
+
+/// The part of a message that tells what it is for. Everything else is skipped, however deeply it is nested.
+#[derive(Deserialize)]
+struct Head {
+    id: Option<Value>,
+    method: Option<IgnoredAny>,
+}
+
+impl Head {
+    /// Returns the failure of the request that the message responds to, if it is a response.
+    fn failure(self) -> Option<ServerJsonRpcMessage> {
+        let id = self.id.filter(|_| self.method.is_none())?;
+        let id = serde_json::from_value(id).ok()?;
+        let problem = ErrorData::internal_error("the response of the server cannot be used", None);
+        Some(JsonRpcMessage::error(problem, Some(id)))
+    }
+}
+
+/// Replaces a response that cannot be parsed by a failure: the library drops it, and its call would wait for another one.
+pub(super) fn usable(data: String) -> String {
+    if serde_json::from_str::<ServerJsonRpcMessage>(&data).is_ok() {
+        return data;
+    }
+    let failure = serde_json::from_str::<Head>(&data).ok().and_then(Head::failure);
+    failure.and_then(|failure| serde_json::to_string(&failure).ok()).unwrap_or(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_that_is_nested_too_deeply_fails_its_request() {
+        let deep = format!(
+            r#"{{"jsonrpc":"2.0","result":{}{},"id":7}}"#,
+            r#"{"a":"#.repeat(10_000),
+            "1".to_owned() + &"}".repeat(10_000)
+        );
+        let JsonRpcMessage::Error(error) = understand(deep.as_bytes(), &ServerLog::default()).unwrap() else {
+            panic!("not an error")
+        };
+        assert_eq!(serde_json::to_value(&error.id).unwrap(), 7);
+        assert!(usable(deep).contains("cannot be used"));
+        let fine = r#"{"jsonrpc":"2.0","id":7,"result":{"content":[]}}"#;
+        assert_eq!(usable(fine.to_owned()), fine);
+        assert_eq!(usable(String::new()), "");
+    }
 }

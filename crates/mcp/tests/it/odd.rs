@@ -167,6 +167,22 @@ async fn changed_tools_are_offered_after_a_refresh() {
 }
 
 #[tokio::test]
+async fn tools_that_changed_and_cannot_be_listed_are_not_offered() {
+    let world = World::odd("well");
+    world.started().await;
+    assert!(world.host.find("odd-echo").is_some());
+    world.call("hide", json!({})).await.unwrap();
+    world.noticed(|notice| *notice == Notice::ToolsChanged).await;
+    // Two at the same time: neither goes on with the old list.
+    let server = world.server();
+    tokio::join!(server.refresh(), async {
+        server.refresh().await;
+        assert!(world.host.find("odd-echo").is_none());
+    });
+    assert_eq!(world.host.offered().len(), 0);
+}
+
+#[tokio::test]
 async fn results_and_errors_are_passed_on() {
     let world = World::odd("well");
     let failed = world.call("fail", json!({})).await.unwrap();

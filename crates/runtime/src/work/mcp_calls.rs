@@ -75,13 +75,16 @@ pub(super) fn wanted(
 }
 
 /// Finds the tool of a call. Starts the servers if a call that was approved before a restart needs them. `None` if it is
-/// not the tool that the binding names.
+/// not the tool that the binding names, also if the server has changed it while the answer was awaited.
 pub(super) async fn approved(scope: &WorkScope, name: &str, binding: &str) -> Option<OfferedTool> {
-    if scope.mcp_tool(name).is_none() {
-        if let Some(agent) = scope.delegate() {
-            sub_agents::ready_servers(scope, &agent.kind).await;
+    match scope.mcp_tool(name) {
+        Some(tool) => tool.server.refresh().await,
+        None => {
+            if let Some(agent) = scope.delegate() {
+                sub_agents::ready_servers(scope, &agent.kind).await;
+            }
+            scope.tools.mcp().ready(&scope.settings, prompt::cwd(scope), true).await;
         }
-        scope.tools.mcp().ready(&scope.settings, prompt::cwd(scope), true).await;
     }
     scope.mcp_tool(name).filter(|tool| tool.binding().as_deref() == Some(binding))
 }
