@@ -5,7 +5,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use baton_core::ask::{Abort, Withdraw};
 use baton_core::{Session, Withdrawn};
-use baton_protocol::Author;
 use baton_protocol::attachment::{Attachment, KnownAttachment};
 use baton_protocol::event::{AbortReason, Prompt, SendMode};
 use http::StatusCode;
@@ -92,6 +91,7 @@ pub(super) async fn prompt(
         // A script that waits for a run gets a turn for its prompt alone; a prompt that a user types joins the running turn.
         mode: if is_run { SendMode::Enqueue } else { SendMode::Immediate },
         key: is_run.then(|| format!("{RUN_KEY_PREFIX}{}", new.run_id)),
+        by: Some(scope.author.clone()),
         ..Prompt::default()
     };
     scope.workspace.prompt(&session, prompt).await?;
@@ -129,7 +129,7 @@ pub(super) async fn cancel(
 ) -> CrushResult<StatusCode> {
     if let Ok(summary) = find_session(&scope, &sid).await {
         let handle = scope.open(&summary.session);
-        handle.ask(Abort { reason: AbortReason::UserInitiated, by: Some(Author::crush()) }).await?;
+        handle.ask(Abort { reason: AbortReason::UserInitiated, by: Some(scope.author.clone()) }).await?;
     }
     Ok(StatusCode::OK)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use baton_protocol::SessionId;
+use baton_protocol::{Author, SessionId};
 use baton_runtime::session::Handle;
 use baton_store::Summary;
 use http::StatusCode;
@@ -75,6 +75,13 @@ struct SessionPath {
 pub(super) struct WorkspaceScope {
     pub(super) door: Shared,
     pub(super) workspace: Arc<Workspace>,
+    /// Who sends the request.
+    pub(super) author: Author,
+}
+
+/// Returns the person whom the door has identified; the client for everybody else.
+fn author_of(parts: &Parts) -> Author {
+    parts.extensions.get::<Author>().cloned().unwrap_or_else(Author::crush)
 }
 
 impl WorkspaceScope {
@@ -92,7 +99,7 @@ impl FromRequestParts<Shared> for WorkspaceScope {
         let Path(WorkspacePath { id }) = path.map_err(|error| CrushError::bad_request(error.body_text()))?;
         let found = id.parse().ok().and_then(|id: Uuid| door.workspaces.get(id));
         let workspace = found.ok_or_else(|| CrushError::not_found(format!("no such workspace: {id:?}")))?;
-        Ok(Self { door: door.clone(), workspace })
+        Ok(Self { door: door.clone(), workspace, author: author_of(parts) })
     }
 }
 
@@ -157,4 +164,17 @@ pub(super) fn client_key(text: Option<&str>) -> CrushResult<Uuid> {
     let text = text.unwrap_or_default();
     Uuid::try_parse(text)
         .map_err(|_| CrushError::bad_request(format!("client_id must be a UUID, not {text:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn author_is_the_person_whom_the_door_identified() {
+        let (mut parts, ()) = http::Request::new(()).into_parts();
+        assert_eq!(author_of(&parts), Author::crush());
+        parts.extensions.insert(Author("ada".into()));
+        assert_eq!(author_of(&parts), Author("ada".into()));
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_core::ask::AnswerRequest;
 use baton_core::{AnswerOutcome, RequestAnswer};
-use baton_protocol::{RequestId, SessionId};
+use baton_protocol::{Author, RequestId, SessionId};
 
 use super::fold::{Change, Pending};
 use super::wire::{ChangeKind, Session as Row, encode};
@@ -40,7 +40,9 @@ impl Workspace {
     fn approve(self: &Arc<Self>, session: &SessionId, request: RequestId, pending: Pending) {
         let handle = self.runtime.registry.open(&self.runtime, session);
         let workspace = Arc::clone(self);
-        let ask = AnswerRequest { request, answer: Box::new(RequestAnswer::ApproveUnattended), by: None };
+        let by = self.prompting_person(session).unwrap_or_else(Author::unattended);
+        let answer = Box::new(RequestAnswer::ApproveUnattended(by.clone()));
+        let ask = AnswerRequest { request, answer, by: Some(by) };
         let show_if_refused = move |outcome| {
             if matches!(outcome, Ok(AnswerOutcome::Refused(_))) {
                 workspace.show(pending);

@@ -78,8 +78,8 @@ struct Attachments {
 struct Attachment {
     handle: Handle,
     client: ClientId,
-    /// Whether a client of this workspace has sent a prompt.
-    has_prompted: bool,
+    /// Author of the last prompt that a client of this workspace has sent.
+    prompted_by: Option<Author>,
     /// The prompts of this workspace. Only these are cancelled when it is closed.
     prompts: HashSet<PromptId>,
 }
@@ -138,7 +138,17 @@ impl Workspace {
 
     /// Whether a client of this workspace has sent a prompt to a session.
     pub(crate) fn has_prompted(&self, session: &SessionId) -> bool {
-        lock(&self.attachments).by_session.get(session).is_some_and(|attachment| attachment.has_prompted)
+        lock(&self.attachments)
+            .by_session
+            .get(session)
+            .is_some_and(|attachment| attachment.prompted_by.is_some())
+    }
+
+    /// Returns the person who has sent the last prompt of this workspace to a session; none for a client of the owner.
+    pub(crate) fn prompting_person(&self, session: &SessionId) -> Option<Author> {
+        let attachments = lock(&self.attachments);
+        let by = attachments.by_session.get(session)?.prompted_by.clone();
+        by.filter(|by| *by != Author::crush())
     }
 
     /// Returns the watch of a session, if the session is watched.
@@ -162,6 +172,7 @@ impl Workspace {
         // Watched before the prompt is sent, so that no event of its turn is missed.
         self.watch(session).await?;
         let (sender, receiver) = oneshot::channel();
+        let by = prompt.by.clone().unwrap_or_else(Author::crush);
         {
             // Sent under the lock: a workspace that is being closed either cancels this prompt or refuses it.
             let mut attachments = lock(&self.attachments);
@@ -169,7 +180,7 @@ impl Workspace {
                 return Err(closing());
             }
             if let Some(attachment) = attachments.by_session.get_mut(session) {
-                attachment.has_prompted = true;
+                attachment.prompted_by = Some(by.clone());
             }
             let (workspace, session) = (self.clone(), session.clone());
             let respond = move |accepted: Result<PromptId, Failure>| {
@@ -178,7 +189,7 @@ impl Workspace {
                 }
                 drop(sender.send(accepted));
             };
-            let prompt = Prompt { by: Some(Author::crush()), ..prompt };
+            let prompt = Prompt { by: Some(by), ..prompt };
             handle.ask_then(SendPrompt { prompt: Box::new(prompt) }, respond)?;
         }
         Ok(receiver.await.unwrap_or_else(|_| Err(Failure::NotFound(session.clone())))?)
@@ -209,9 +220,9 @@ impl Workspace {
             return if is_attached { Ok(handle) } else { Err(closing()) };
         }
         let earlier = attachments.by_session.remove(session);
-        let (has_prompted, prompts) =
-            earlier.map(|earlier| (earlier.has_prompted, earlier.prompts)).unwrap_or_default();
-        let attachment = Attachment { handle: handle.clone(), client, has_prompted, prompts };
+        let (prompted_by, prompts) =
+            earlier.map(|earlier| (earlier.prompted_by, earlier.prompts)).unwrap_or_default();
+        let attachment = Attachment { handle: handle.clone(), client, prompted_by, prompts };
         attachments.by_session.insert(session.clone(), attachment);
         Ok(handle)
     }
@@ -244,12 +255,9 @@ impl Workspace {
         for (session, attachment) in attachments {
             let watch = self.watch_of(&session);
             if !self.settings.keep_running && attachment.is_sole(watch.as_deref()).await {
-                drop(
-                    attachment
-                        .handle
-                        .ask(Abort { reason: AbortReason::UserInitiated, by: Some(Author::crush()) })
-                        .await,
-                );
+                let by = attachment.prompted_by.clone().unwrap_or_else(Author::crush);
+                let abort = Abort { reason: AbortReason::UserInitiated, by: Some(by) };
+                drop(attachment.handle.ask(abort).await);
             }
             attachment.handle.leave(attachment.client);
         }

@@ -1,6 +1,6 @@
 //! The HTTP door: for browsers, scripts and every other client that is not an SDK.
 //!
-//! [`listen`] accepts and limits connections, [`linger`] closes them, [`guard`] authorises each request and [`cors`] the web
+//! [`listen`] accepts connections within the limits of [`slots`], [`linger`] closes them, [`guard`] authorises each request and [`cors`] the web
 //! pages of other origins, [`login`] exchanges links for cookies, [`api`] is the session API, [`sse`] streams the events of a
 //! session, and [`feed`] the changes of all sessions. Other APIs are mounted beside the session
 //! API ([`HttpDoor::mount`]), behind the same guard and limits; neither knows the other.
@@ -19,6 +19,8 @@ mod metrics;
 mod oauth;
 mod readiness;
 mod replay;
+mod shares;
+mod slots;
 mod sse;
 mod tls;
 
@@ -40,6 +42,7 @@ pub use self::listen::HttpListener;
 use self::metrics::Metrics;
 use self::readiness::Readiness;
 pub use self::replay::serve_recording;
+use self::shares::StreamShares;
 pub use self::tls::{TlsError, TlsIdentity};
 use baton_notify::Notifier;
 use baton_people::People;
@@ -58,9 +61,9 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// Maximum size of a request body, in bytes.
     pub max_body: usize,
-    /// Maximum number of open connections.
+    /// Maximum number of open connections. Those without an authorised request have a quarter of them for each address.
     pub max_connections: usize,
-    /// Maximum number of open event streams.
+    /// Maximum number of open event streams. One person may have an eighth of them.
     pub max_streams: usize,
     /// Maximum average number of requests per second from one address.
     pub requests_per_second: u32,
@@ -95,6 +98,7 @@ pub(crate) struct Door {
     pub(crate) options: HttpOptions,
     pub(crate) metrics: Metrics,
     pub(crate) streams: Arc<Semaphore>,
+    shares: Arc<StreamShares>,
     /// People besides the owner; none for a server of one session.
     pub(crate) people: Option<Arc<People>>,
     pub(crate) page: Option<Page>,
@@ -154,6 +158,7 @@ impl HttpDoor {
             runtime: runtime.clone(),
             metrics: Metrics::default(),
             streams: Arc::new(Semaphore::new(options.max_streams)),
+            shares: StreamShares::new(options.max_streams),
             readiness: Readiness::default(),
             rate: RateLimit::new(options.requests_per_second),
             has_tls: AtomicBool::new(false),

@@ -20,7 +20,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream, tcp, unix};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 use tracing::{Instrument as _, info_span};
@@ -29,6 +29,7 @@ use super::body::TimedBody;
 use super::guard::Peer;
 use super::linger::Lingering;
 use super::metrics::Open;
+use super::slots::{ConnectionSlot, ConnectionSlots};
 use super::sse::{self, Subscription};
 use super::{Shared, TlsIdentity};
 use baton_wire::Pipe;
@@ -59,20 +60,28 @@ enum Accepted {
 
 /// Serves a listener until the server stops.
 pub(super) async fn serve(door: &Shared, routes: Router, listener: HttpListener) -> io::Result<()> {
-    let permits = Arc::new(Semaphore::new(door.options.max_connections));
+    let slots = ConnectionSlots::new(door.options.max_connections);
     loop {
-        let Ok(permit) = permits.clone().acquire_owned().await else { return Ok(()) };
         let accepted = tokio::select! {
             () = door.runtime.stopping.cancelled() => return Ok(()),
             accepted = accept(&listener) => accepted,
         };
         match accepted {
             Ok((accepted, peer)) => {
+                // The connection waits for a slot after it was accepted: only then does it need the slot of a stranger.
+                let permit = tokio::select! {
+                    () = door.runtime.stopping.cancelled() => return Ok(()),
+                    permit = slots.free() => permit,
+                };
+                let Some(permit) = permit else { return Ok(()) };
+                let (slot, evicted) = slots.take(permit, peer);
                 let (door, routes, tasks) = (door.clone(), routes.clone(), &door.runtime.tasks);
                 let served = async move {
                     let _open = Open::count(&door.metrics.connections);
-                    serve_accepted(&door, routes, accepted, peer).await;
-                    drop(permit);
+                    tokio::select! {
+                        () = serve_accepted(&door, routes, accepted, peer, slot) => {}
+                        Ok(()) = evicted => tracing::debug!("too many connections; closing one without a login"),
+                    }
                 };
                 let span = info_span!(parent: None, "connection", %peer);
                 tasks.spawn(served.instrument(span));
@@ -101,14 +110,20 @@ async fn accept(listener: &HttpListener) -> io::Result<(Accepted, Peer)> {
     Ok((accepted, Peer::Tcp { address: address.ip(), tls }))
 }
 
-async fn serve_accepted(door: &Shared, routes: Router, accepted: Accepted, peer: Peer) {
+async fn serve_accepted(
+    door: &Shared,
+    routes: Router,
+    accepted: Accepted,
+    peer: Peer,
+    slot: Arc<ConnectionSlot>,
+) {
     match accepted {
-        Accepted::Tcp(stream) => serve_connection(door, routes, stream, peer).await,
-        Accepted::Socket(stream) => serve_connection(door, routes, stream, peer).await,
+        Accepted::Tcp(stream) => serve_connection(door, routes, stream, peer, slot).await,
+        Accepted::Socket(stream) => serve_connection(door, routes, stream, peer, slot).await,
         Accepted::Tls(stream, identity) => {
             let handshake = tokio::time::timeout(door.options.header_time, identity.acceptor.accept(stream));
             match Box::pin(handshake).await {
-                Ok(Ok(stream)) => serve_connection(door, routes, stream, peer).await,
+                Ok(Ok(stream)) => serve_connection(door, routes, stream, peer, slot).await,
                 Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
                 Err(_) => tracing::debug!("TLS handshake timed out"),
             }
@@ -116,9 +131,15 @@ async fn serve_accepted(door: &Shared, routes: Router, accepted: Accepted, peer:
     }
 }
 
-async fn serve_connection(door: &Shared, routes: Router, transport: impl Transport, peer: Peer) {
+async fn serve_connection(
+    door: &Shared,
+    routes: Router,
+    transport: impl Transport,
+    peer: Peer,
+    slot: Arc<ConnectionSlot>,
+) {
     let (start_stream, mut stream_started) = oneshot::channel();
-    let service = service(door, routes, peer, start_stream);
+    let service = service(door, routes, peer, slot.clone(), start_stream);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(door.options.header_time)
@@ -166,6 +187,7 @@ fn service(
     door: &Shared,
     routes: Router,
     peer: Peer,
+    slot: Arc<ConnectionSlot>,
     start_stream: oneshot::Sender<StreamStart>,
 ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future = ResponseFuture> {
     let start_stream = Arc::new(Mutex::new(Some(start_stream)));
@@ -178,6 +200,7 @@ fn service(
         let (body, unread) = TimedBody::new(body, &head.headers, body_time);
         let mut request = Request::from_parts(head, Body::new(body));
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(slot.clone());
         let respond = async move {
             let mut response = routes.oneshot(request).await?;
             if !unread.drain(max_body, drain_time).await {

@@ -15,7 +15,8 @@ use super::guard::{LOGIN_COOKIE, Peer, TOKEN_COOKIE, cookies, is_equal, unreadab
 use super::{Door, Shared};
 
 /// Answers a browser that follows a login link: exchanges the secret in the query for a cookie, and leads to the page without
-/// the query. The secret of `?login=` works once; `?token=` is the owner's token, which the guard has checked.
+/// the query. The secret of `?login=` works once; `?token=` is the owner's token, which the guard has checked. The cookie holds
+/// a login in both cases.
 pub(super) async fn follow_link(
     door: &Door,
     request: &Parts,
@@ -24,17 +25,30 @@ pub(super) async fn follow_link(
 ) -> Response {
     let secure = is_secure(request);
     match (code, token) {
+        (Some(code), _) if is_foreign(request) => redirect(&offer(code)),
         (Some(code), _) => match redeem(door, code).await {
             Ok(Some(login)) => enter("./", &cookie(LOGIN_COOKIE, login.reveal(), secure)),
             // The page says what happened, and goes on if the browser is logged in already.
             Ok(None) => redirect("./#/used-link"),
             Err(error) => error.into_response(),
         },
-        (None, Some(token)) if token.bytes().all(|b| b.is_ascii_graphic() && b != b';') => {
-            enter("./", &cookie(TOKEN_COOKIE, token, secure))
-        }
+        (None, Some(token)) => match (&door.people, owner_cookie(token)) {
+            // The token itself would stay in the browser, and could not be revoked there alone.
+            (Some(people), _) => match people.log_in_owner(owner_digest(door)).await {
+                Ok(login) => enter("./", &cookie(LOGIN_COOKIE, login.reveal(), secure)),
+                Err(error) => unreadable(error).into_response(),
+            },
+            // A server of one session has no logins.
+            (None, Some(token)) => enter("./", &cookie(TOKEN_COOKIE, token, secure)),
+            (None, None) => redirect("./"),
+        },
         _ => redirect("./"),
     }
+}
+
+/// Returns a token that can be the value of a cookie.
+fn owner_cookie(token: &str) -> Option<&str> {
+    token.bytes().all(|b| b.is_ascii_graphic() && b != b';').then_some(token)
 }
 
 async fn redeem(door: &Door, code: &str) -> Result<Option<Secret>, ApiError> {
@@ -46,11 +60,27 @@ fn owner_digest(door: &Door) -> Digest {
     Digest::of(door.options.token.as_deref().unwrap_or_default())
 }
 
-fn redirect(to: &'static str) -> Response {
-    (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
+/// Whether another site led the browser here. The browser then sends no cookies, so the server cannot know whether it is logged
+/// in, and the link may be one of an attacker who wants to be mistaken for its user.
+fn is_foreign(request: &Parts) -> bool {
+    let site = request.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    matches!(site, Some(b"cross-site" | b"same-site"))
 }
 
-fn enter(to: &'static str, cookie: &str) -> Response {
+/// Returns the address at which the page uses a link: at once if nobody is logged in, else after a question.
+fn offer(code: &str) -> String {
+    let is_code = code.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    if is_code { format!("./#/login/{code}") } else { "./#/used-link".to_owned() }
+}
+
+fn redirect(to: &str) -> Response {
+    match HeaderValue::from_str(to) {
+        Ok(to) => (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response(),
+        Err(_) => StatusCode::BAD_REQUEST.into_response(),
+    }
+}
+
+fn enter(to: &str, cookie: &str) -> Response {
     let mut response = redirect(to);
     if let Ok(cookie) = HeaderValue::from_str(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
@@ -83,7 +113,9 @@ pub(super) struct Login {
 pub(super) async fn log_in(State(door): State<Shared>, request: Request) -> Result<Response, ApiError> {
     let (head, body) = request.into_parts();
     let secure = is_secure(&head);
-    let JsonBody(Login { secret }) = JsonBody::from_request(Request::from_parts(head, body), &()).await?;
+    let read = JsonBody::from_request(Request::from_parts(head, body), &());
+    let read = tokio::time::timeout(door.options.header_time, read).await;
+    let JsonBody(Login { secret }) = read.map_err(|_| too_slow())??;
     let Some(people) = &door.people else { return Err(ApiError::not_found("this server has no page")) };
     let secret = secret.trim();
     let owner = owner_digest(&door);
@@ -103,12 +135,18 @@ pub(super) async fn log_in(State(door): State<Shared>, request: Request) -> Resu
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
+fn too_slow() -> ApiError {
+    ApiError::new(
+        StatusCode::REQUEST_TIMEOUT,
+        "too_slow",
+        "the request body did not arrive in time; send it again",
+    )
+}
+
 /// Logs out: ends the login of the browser.
 pub(super) async fn log_out(State(door): State<Shared>, headers: HeaderMap) -> Result<Response, ApiError> {
     if let Some(people) = &door.people {
-        for login in cookies(&headers, LOGIN_COOKIE) {
-            people.log_out(login).await.map_err(unreadable)?;
-        }
+        people.log_out_all(cookies(&headers, LOGIN_COOKIE)).await.map_err(unreadable)?;
     }
     let ended = |name: &str| format!("{name}=; HttpOnly; SameSite=Strict; Max-Age=0");
     let mut response = StatusCode::NO_CONTENT.into_response();
@@ -123,7 +161,7 @@ pub(super) async fn log_out(State(door): State<Shared>, headers: HeaderMap) -> R
 /// Says who is logged in, and what the page needs to know of the server.
 pub(super) async fn me(State(door): State<Shared>, Caller(identity): Caller) -> Json<Value> {
     let name = match &identity {
-        Identity::Owner => "owner",
+        Identity::Owner | Identity::OwnerBrowser { .. } => "owner",
         Identity::Person { name, .. } => name.as_str(),
     };
     Json(json!({
@@ -132,4 +170,24 @@ pub(super) async fn me(State(door): State<Shared>, Caller(identity): Caller) -> 
         "version": door.runtime.options.version,
         "cwd": door.runtime.options.cwd,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_from_another_site_is_left_to_the_page() {
+        let visit = |site: Option<&str>| {
+            let mut request = http::Request::builder().uri("/?login=code");
+            if let Some(site) = site {
+                request = request.header("sec-fetch-site", site);
+            }
+            is_foreign(&request.body(()).unwrap().into_parts().0)
+        };
+        assert!(visit(Some("cross-site")) && visit(Some("same-site")));
+        assert!(!visit(Some("none")) && !visit(Some("same-origin")) && !visit(None));
+        assert_eq!(offer("aB3-_"), "./#/login/aB3-_");
+        assert_eq!(offer("a/../b\r\nx"), "./#/used-link");
+    }
 }

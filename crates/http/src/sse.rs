@@ -24,6 +24,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::Shared;
 use super::listen::SHUTDOWN_GRACE;
 use super::metrics::Open;
+use super::shares::StreamShare;
 use baton_runtime::session::{Batch, CallFailed, Calling, Encoding, Handle, Port, Published};
 use baton_wire::{Closed, Outbox, Pipe, Recipient, Subscriber};
 
@@ -38,6 +39,7 @@ pub(super) struct Subscription {
     /// Who reads it. The stream ends with the identity.
     pub(super) reader: Identity,
     pub(super) permit: OwnedSemaphorePermit,
+    pub(super) share: StreamShare,
 }
 
 /// What a stream sends.
@@ -110,7 +112,7 @@ pub(super) async fn stream(
     }
     outbox.close();
     drop(tokio::time::timeout(SHUTDOWN_GRACE, outbox.run()).await);
-    drop(subscription.permit);
+    drop((subscription.permit, subscription.share));
 }
 
 async fn send(door: &Shared, wanted: &Wanted, outbox: &Arc<Outbox>) -> Result<(), Closed> {

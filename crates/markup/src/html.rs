@@ -9,6 +9,9 @@ use pulldown_cmark::{Alignment, CowStr, Event, Options, Parser, Tag, TagEnd, htm
 
 use crate::visible;
 
+/// Maximum number of quotes and list items that one line opens.
+const MAX_BLOCKS: usize = 64;
+
 /// Escapes control and invisible characters of prose. Line breaks stay.
 #[must_use]
 pub fn visible_prose(text: &str) -> String {
@@ -37,6 +40,9 @@ pub fn escaped(text: &str) -> String {
 #[must_use]
 pub fn markdown(text: &str, top: HeadingLevel) -> String {
     let text = visible_prose(text);
+    if nests_deeply(&text) {
+        return format!("<pre>{}</pre>\n", escaped(&text));
+    }
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     // Whether each open link has an address that was kept.
     let mut links = Vec::new();
@@ -72,6 +78,40 @@ pub fn markdown(text: &str, top: HeadingLevel) -> String {
     html::push_html(&mut out, harmless);
     // Again: references such as `&#27;` have become characters.
     visible_prose(&out)
+}
+
+/// Whether a line opens more blocks than people do. Each block costs a tag, and the parser visits all open blocks in each line:
+/// a megabyte of `>` would be thirty megabytes of tags.
+fn nests_deeply(text: &str) -> bool {
+    text.lines().any(|line| opened_blocks(line).nth(MAX_BLOCKS).is_some() && !is_rule(line))
+}
+
+/// Returns the marks of quotes and list items at the start of a line.
+fn opened_blocks(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        let start = rest.trim_start_matches([' ', '\t']);
+        let number = start.len() - start.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (mark, after) = start.split_at_checked(number + 1)?;
+        let is_item = after.is_empty() || after.starts_with([' ', '\t']);
+        let is_mark = match mark.chars().last() {
+            Some('>') => number == 0,
+            Some('-' | '*' | '+') => number == 0 && is_item,
+            Some('.' | ')') => number > 0 && is_item,
+            _ => false,
+        };
+        rest = after;
+        is_mark.then_some(mark)
+    })
+}
+
+/// Whether a line is a thematic break, or the underline of a heading, however long.
+fn is_rule(line: &str) -> bool {
+    let mut marks = line.chars().filter(|c| !c.is_whitespace());
+    match marks.next() {
+        Some(mark @ ('-' | '*')) => marks.all(|c| c == mark),
+        _ => false,
+    }
 }
 
 /// Moves a heading down by the distance between `top` and the highest level.
@@ -118,6 +158,23 @@ mod tests {
         );
         let quoted = rendered("[a](<https://x.example/\" onclick=\"alert(1)>)");
         assert!(!quoted.contains("\" onclick"), "{quoted}");
+    }
+
+    #[test]
+    fn deeply_nested_text_is_not_rendered() {
+        for mark in [">", "> ", "- ", "1. ", "* > "] {
+            let page = rendered(&format!("**b**\n{}x", mark.repeat(1 << 16)));
+            assert!(page.starts_with("<pre>**b**") && page.len() < 1 << 20, "{mark:?}: {} bytes", page.len());
+        }
+        let table = format!("+{}+", "-".repeat(200));
+        for (text, tag) in [
+            ("> > - 1. deep", "<li>deep</li>"),
+            (&*format!("**b**\n\n{}", "- ".repeat(100)), "<hr />"),
+            (&*format!("**b**\n\n```\n{table}\n```"), "<strong>b</strong>"),
+            (&*format!("title\n{}", "-".repeat(200)), "<h2>title</h2>"),
+        ] {
+            assert!(rendered(text).contains(tag), "{text}: {}", rendered(text));
+        }
     }
 
     /// Every `<` of the output begins a tag of the list, with no attribute but the expected ones.

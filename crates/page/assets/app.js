@@ -19,7 +19,8 @@ const ROLES = ["viewer", "approver", "driver", "admin"];
 /** @param {HTMLElement} root */
 export async function start(root) {
   const used = location.hash === "#/used-link";
-  if (used) history.replaceState(null, "", "#/");
+  const offered = /^#\/login\/([\w-]+)$/.exec(location.hash)?.[1];
+  if (used || offered) history.replaceState(null, "", "#/");
   /** @type {App | null} */
   let app = null;
   const enter = async () => {
@@ -50,7 +51,19 @@ export async function start(root) {
   loggedOut.addEventListener("out", () => app?.running && login("Your login has ended. Log in to continue where you were."));
   if (used) toast("This link was used already.");
   prepareNotifications();
+  if (offered) await useLink(offered);
   await enter();
+}
+
+/**
+ * Logs in with a link to which another site has led. Asks first if the browser is logged in: the link may be somebody else's.
+ *
+ * @param {string} code
+ */
+async function useLink(code) {
+  const me = await get("me").catch(() => null);
+  if (me && !confirm(`You are logged in as ${visible(me.name)}. Another site led here with a login link. Log in with that link instead?`)) return;
+  await post("login", { secret: code }).catch(() => toast("This link was used already, or has expired."));
 }
 
 export class App extends EventTarget {

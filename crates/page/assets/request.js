@@ -15,6 +15,7 @@ import { coloured } from "./tool.js";
  * @property {string} heading
  * @property {string} [full] all of it, if the heading shows only the start
  * @property {string} [diff]
+ * @property {string} [whole] the whole new content of a file, of which the diff may show a part
  * @property {string} [why]
  * @property {string[]} [facts]
  */
@@ -35,18 +36,29 @@ export function subject(request) {
     case "shell":
       return named(tool, detail.fullCommandText ?? "", { why: detail.intention, facts });
     case "write":
-      return named(tool, detail.fileName ?? "", { why: detail.intention, diff: detail.diff ?? detail.newFileContents, facts });
+      return named(tool, detail.fileName ?? "", { why: detail.intention, diff: detail.diff ?? detail.newFileContents, whole: detail.newFileContents ?? detail.diff, facts });
     case "read":
       return named(tool, detail.path ?? "", { why: detail.intention, facts });
     case "url":
       return named(tool, detail.url ?? "", { why: detail.intention, facts });
     case "mcp":
-      return named(`${detail.serverName ?? "MCP"}: ${detail.toolTitle ?? detail.toolName ?? tool}`, json(detail.args), { facts });
+      return named(`${detail.serverName ?? "MCP"}: ${mcpTool(detail, tool)}`, json(detail.args), { facts });
     default: {
       const { kind, toolCallId, ...rest } = detail;
       return named(`${tool}${kind ? ` (${visible(kind)})` : ""}`, json(rest), { facts });
     }
   }
+}
+
+/**
+ * Returns the name of an MCP tool, which rules and grants are about, and then its title, which the server chose.
+ *
+ * @param {any} detail
+ * @param {string} tool
+ */
+function mcpTool(detail, tool) {
+  const name = detail.toolName ?? tool;
+  return detail.toolTitle && detail.toolTitle !== name ? `${name} (“${brief(visible(detail.toolTitle), 80)}”)` : name;
 }
 
 /** @param {unknown} value */
@@ -123,8 +135,21 @@ export function requestArticle(app, request) {
   for (const fact of what.facts ?? []) article.append(h("p", { class: "problem" }, fact));
   if (what.full) article.append(h("pre", { class: "full", tabindex: 0, "aria-label": "All of it" }, what.full));
   if (what.diff) article.append(coloured(what.diff));
+  if (what.whole) article.append(whole(what.whole));
   article.append(app.may("approver") ? answers(app, request, article) : h("p", { class: "hint" }, "Your role can watch, not answer."));
   return article;
+}
+
+/**
+ * Creates a fold with all of a file. Its text is made when it is opened: files are large.
+ *
+ * @param {string} text
+ */
+function whole(text) {
+  const place = h("pre", { class: "full", tabindex: 0, "aria-label": "All of the change" });
+  const fold = h("details", { class: "whole" }, h("summary", {}, "Show all of it"), place);
+  fold.addEventListener("toggle", () => place.textContent || fill(place, visible(text)), { once: true });
+  return fold;
 }
 
 /**

@@ -7,31 +7,29 @@ use std::time::Duration;
 use baton_runtime::Runtime;
 use baton_runtime::session::remote::{EdgeLink, FromOwner, serve};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::connection::Connection;
 use crate::frame::Frame;
 use crate::handshake::{self, Role, Secret};
+use crate::strangers::Strangers;
 
 /// Time limit of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-
-/// Number of connections that have not proved yet that they know the secret.
-const MAX_STRANGERS: usize = 64;
 
 /// The listener for other servers.
 pub struct PeerDoor {
     runtime: Arc<Runtime>,
     secret: Secret,
-    strangers: Arc<Semaphore>,
+    strangers: Arc<Strangers>,
 }
 
 impl PeerDoor {
     /// Creates the door of a runtime.
     #[must_use]
     pub fn new(runtime: &Arc<Runtime>, secret: Secret) -> Self {
-        Self { runtime: runtime.clone(), secret, strangers: Arc::new(Semaphore::new(MAX_STRANGERS)) }
+        Self { runtime: runtime.clone(), secret, strangers: Strangers::new() }
     }
 
     /// Accepts connections until the runtime stops.
@@ -41,9 +39,9 @@ impl PeerDoor {
     pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
         let door = Arc::new(self);
         loop {
-            let stream = tokio::select! {
+            let (stream, address) = tokio::select! {
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
+                    Ok((stream, address)) => (stream, address.ip()),
                     Err(error) => {
                         // Out of files, usually: others end.
                         tracing::warn!(%error, "cannot accept a connection of another server");
@@ -53,12 +51,15 @@ impl PeerDoor {
                 },
                 () = door.runtime.stopping.cancelled() => return Ok(()),
             };
-            let Ok(permit) = door.strangers.clone().try_acquire_owned() else { continue };
+            let (stranger, evicted) = door.strangers.admit(address);
             let door = door.clone();
             let tasks = door.runtime.tasks.clone();
             tasks.spawn(async move {
-                let greeted = door.greet(stream).await;
-                drop(permit);
+                let greeted = tokio::select! {
+                    greeted = door.greet(stream) => greeted,
+                    Ok(()) = evicted => Err(io::Error::other("too many connections without a handshake")),
+                };
+                drop(stranger);
                 match greeted {
                     Ok((stream, server)) => door.hold(stream, &server).await,
                     Err(error) => tracing::warn!(%error, "refused a connection to the peer port"),

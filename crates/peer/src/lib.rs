@@ -14,6 +14,7 @@ mod door;
 pub mod frame;
 pub mod handshake;
 mod links;
+mod strangers;
 
 pub use door::PeerDoor;
 pub use handshake::Secret;

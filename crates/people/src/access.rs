@@ -16,6 +16,28 @@ pub enum Access {
 /// Role that a client of the JSON-RPC protocol needs: it can register tools and hooks, and send anything.
 pub const JSON_RPC: Role = Role::Driver;
 
+/// Role that starts programs.
+pub const START: Role = Role::Driver;
+
+/// Returns the role that a method of the JSON-RPC protocol needs. Methods that change the server for all of its users need what
+/// the same change needs over HTTP.
+#[must_use]
+pub fn json_rpc(method: &str) -> Role {
+    let reads =
+        |method: &str| method.ends_with(".list") || method.ends_with(".browse") || method.ends_with(".get");
+    match method {
+        "runtime.shutdown" | "account.login" | "account.logout" => Role::Admin,
+        _ if ["mcp.config.", "plugins.", "skills.config.", "user.settings."]
+            .iter()
+            .any(|prefix| method.starts_with(prefix))
+            && !reads(method) =>
+        {
+            Role::Admin
+        }
+        _ => JSON_RPC,
+    }
+}
+
 /// Returns the access to a route of the HTTP door; `None` for a route that the table does not list.
 #[must_use]
 pub fn listed(method: &str, path: &str) -> Option<Access> {
@@ -34,6 +56,8 @@ pub fn listed(method: &str, path: &str) -> Option<Access> {
         }
         (_, ["api", "locations"]) if reads => Needs(Viewer),
         ("DELETE", ["api", "locations"]) => Needs(Approver),
+        // A server reads whatever the URI names, as the owner.
+        (_, ["api", "sessions", _, "mcp", _, "resources" | "resource" | "prompts"]) if reads => Needs(Driver),
         (_, ["api", "sessions", ..]) if reads => Needs(Viewer),
         ("POST", ["api", "sessions", _, "requests", _]) => Needs(Approver),
         ("POST", ["api", "sessions", _, "requests", _, "link"]) => Needs(Approver),
@@ -42,8 +66,8 @@ pub fn listed(method: &str, path: &str) -> Option<Access> {
         // A viewer's own browser.
         (_, ["api", "notifications"]) if reads => Needs(Viewer),
         ("POST" | "DELETE", ["api", "notifications", "subscriptions", ..]) => Needs(Viewer),
-        // Servers for all sessions are programs that run as the owner.
-        (_, ["api", "mcp", ..]) if reads => Needs(Viewer),
+        // Servers for all sessions are programs that run as the owner. Their list reads files of any directory.
+        (_, ["api", "mcp", ..]) if reads => Needs(Driver),
         ("POST" | "DELETE", ["api", "mcp", ..]) => Needs(Admin),
         // These read directories that the request names.
         (_, ["api", "skills", ..]) if reads => Needs(Driver),
@@ -88,6 +112,10 @@ mod tests {
             ("DELETE", "/api/sessions/s/grants/g"),
             ("DELETE", "/api/locations"),
             ("GET", "/api/people"),
+            ("GET", "/api/mcp/servers"),
+            ("GET", "/api/sessions/s/mcp/m/resources"),
+            ("HEAD", "/api/sessions/s/mcp/m/resource"),
+            ("GET", "/api/sessions/s/mcp/m/prompts"),
             ("GET", "/v1/workspaces"),
             ("POST", "/v1/workspaces"),
             ("PUT", "/api/sessions/s"),
@@ -116,6 +144,33 @@ mod tests {
         assert!(!may(Role::Driver, "POST", "/api/people"));
         assert!(may(Role::Admin, "POST", "/api/people"));
         assert!(may(Role::Admin, "GET", "/api/something/new"), "unknown routes need the strongest role");
+    }
+
+    #[test]
+    fn driver_changes_no_server_through_json_rpc() {
+        for method in [
+            "runtime.shutdown",
+            "mcp.config.add",
+            "mcp.config.reload",
+            "plugins.install",
+            "plugins.marketplaces.add",
+            "skills.config.setDisabledSkills",
+            "user.settings.set",
+            "account.login",
+        ] {
+            assert_eq!(json_rpc(method), Role::Admin, "{method}");
+        }
+        for method in [
+            "ping",
+            "session.create",
+            "session.mcp.enable",
+            "mcp.config.list",
+            "mcp.discover",
+            "plugins.marketplaces.browse",
+            "user.settings.get",
+        ] {
+            assert_eq!(json_rpc(method), Role::Driver, "{method}");
+        }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Digest, Identity, LOGIN_TIME, PeopleError, PersonName, Proof, Role, later};
 
-/// Maximum number of logins that are kept; the oldest end first.
-const MAX_LOGINS: usize = 1000;
+/// Maximum number of logins of one person, and of the owner; the oldest end first. They do not end those of others.
+pub(crate) const MAX_LOGINS: usize = 32;
 
 /// All people, logins and links.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -163,13 +163,23 @@ impl Directory {
     }
 
     fn push_login(&mut self, login: Login) {
+        let person = login.person.clone();
         self.logins.push(login);
-        let surplus = self.logins.len().saturating_sub(MAX_LOGINS);
-        self.logins.drain(..surplus);
+        let of_person = self.logins.iter().filter(|login| login.person == person).count();
+        let mut surplus = of_person.saturating_sub(MAX_LOGINS);
+        self.logins.retain(|login| {
+            let ends = surplus > 0 && login.person == person;
+            surplus -= usize::from(ends);
+            !ends
+        });
     }
 
-    pub(crate) fn end_login(&mut self, secret: Digest) {
-        self.logins.retain(|login| login.secret != secret);
+    pub(crate) fn has_login(&self, secrets: &[Digest]) -> bool {
+        self.logins.iter().any(|login| secrets.contains(&login.secret))
+    }
+
+    pub(crate) fn end_logins(&mut self, secrets: &[Digest]) {
+        self.logins.retain(|login| !secrets.contains(&login.secret));
     }
 
     pub(crate) fn of_token(&self, token: Digest, now: Timestamp) -> Option<Identity> {
@@ -186,16 +196,38 @@ impl Directory {
                 let is_valid = person.expires.is_none_or(|expires| expires > now);
                 is_valid.then(|| person.identity(Proof::Login(secret)))
             }
-            None => (login.owner == Some(owner)).then_some(Identity::Owner),
+            None => (login.owner == Some(owner)).then_some(Identity::OwnerBrowser { login: secret, owner }),
         }
     }
 
-    /// Returns the person whom a credential identifies now.
-    pub(crate) fn of_proof(&self, proof: Proof, now: Timestamp) -> Option<Identity> {
-        match proof {
-            Proof::Token(token) => self.of_token(token, now),
-            // Proofs of the owner are not watched; the digest matters only for those.
-            Proof::Login(secret) => self.of_login(secret, Digest::of(""), now),
+    /// Whether an identity has not ended: its proof is valid, and its role the same.
+    pub(crate) fn knows(&self, identity: &Identity, now: Timestamp) -> bool {
+        let found = match identity {
+            Identity::Owner => return true,
+            Identity::OwnerBrowser { login, owner } => self.of_login(*login, *owner, now),
+            Identity::Person { proof: Proof::Token(token), .. } => self.of_token(*token, now),
+            // The owner's digest does not matter for the login of a person.
+            Identity::Person { proof: Proof::Login(login), .. } => self.of_login(*login, Digest::of(""), now),
+        };
+        found.as_ref() == Some(identity)
+    }
+
+    /// Returns when an identity expires.
+    pub(crate) fn end_of(&self, identity: &Identity) -> Option<Timestamp> {
+        let of_login = |secret: &Digest| {
+            self.logins.iter().find(|login| login.secret == *secret).map(|login| login.until)
+        };
+        match identity {
+            Identity::Owner => None,
+            Identity::OwnerBrowser { login, .. } => of_login(login),
+            Identity::Person { name, proof, .. } => {
+                let of_token = self.find(name).and_then(|person| person.expires);
+                let of_login = match proof {
+                    Proof::Token(_) => None,
+                    Proof::Login(login) => of_login(login),
+                };
+                [of_token, of_login].into_iter().flatten().min()
+            }
         }
     }
 }

@@ -29,6 +29,8 @@ pub use self::secret::{Digest, Secret};
 const DOCUMENT: &str = "people";
 /// How often the list is read for open streams: other processes change it, too.
 const INTERVAL: Duration = Duration::from_millis(300);
+/// Shortest wait for the end of an identity.
+const MIN_WAIT: Duration = Duration::from_millis(10);
 /// How long a login lasts.
 pub const LOGIN_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a one-time link can be used.
@@ -39,6 +41,13 @@ pub const LINK_TIME: Duration = Duration::from_secs(15 * 60);
 pub enum Identity {
     /// The owner of the server: a holder of its token, or of its socket file.
     Owner,
+    /// A browser in which the owner has logged in. The identity ends with the login.
+    OwnerBrowser {
+        /// Digest of the login's secret.
+        login: Digest,
+        /// Digest of the server's token.
+        owner: Digest,
+    },
     /// A person of the list.
     Person {
         /// Name.
@@ -50,7 +59,7 @@ pub enum Identity {
     },
 }
 
-/// Digest of a secret with which a person, or the owner, has logged in.
+/// Digest of a secret with which a person has logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// The person's token.
@@ -78,7 +87,9 @@ impl Identity {
         match self {
             Self::Owner => Standing::Owner(owner),
             Self::Person { proof: Proof::Token(token), .. } => Standing::Token(*token),
-            Self::Person { proof: Proof::Login(login), .. } => Standing::Login(*login),
+            Self::OwnerBrowser { login, .. } | Self::Person { proof: Proof::Login(login), .. } => {
+                Standing::Login(*login)
+            }
         }
     }
 
@@ -86,7 +97,7 @@ impl Identity {
     #[must_use]
     pub fn role(&self) -> Role {
         match self {
-            Self::Owner => Role::Admin,
+            Self::Owner | Self::OwnerBrowser { .. } => Role::Admin,
             Self::Person { role, .. } => *role,
         }
     }
@@ -95,7 +106,7 @@ impl Identity {
     #[must_use]
     pub fn author(&self, owner: Author) -> Author {
         match self {
-            Self::Owner => owner,
+            Self::Owner | Self::OwnerBrowser { .. } => owner,
             Self::Person { name, .. } => Author(name.to_string()),
         }
     }
@@ -128,6 +139,10 @@ pub struct People {
     store: Arc<dyn Store>,
     copy: Mutex<Option<Copy>>,
     changed: watch::Sender<u64>,
+    /// Held by the one of all open streams that reads the list for the others.
+    reader: tokio::sync::Mutex<()>,
+    #[cfg(test)]
+    reads: std::sync::atomic::AtomicUsize,
 }
 
 impl std::fmt::Debug for People {
@@ -145,7 +160,15 @@ impl People {
     /// Creates an accessor. Reads nothing yet.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { store, copy: Mutex::default(), changed: watch::Sender::new(0) })
+        let (copy, changed) = (Mutex::default(), watch::Sender::new(0));
+        Arc::new(Self {
+            store,
+            copy,
+            changed,
+            reader: tokio::sync::Mutex::default(),
+            #[cfg(test)]
+            reads: std::sync::atomic::AtomicUsize::default(),
+        })
     }
 
     /// Returns the list as it is now, so that a revocation by another process takes effect at once.
@@ -157,6 +180,8 @@ impl People {
     }
 
     async fn read(&self) -> Result<(Arc<Directory>, u64), PeopleError> {
+        #[cfg(test)]
+        self.reads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let document = self.store.document(DOCUMENT).await?;
         let version = document.as_ref().map_or(0, |document| document.version);
         if let Some(copy) = &*self.lock()
@@ -298,9 +323,23 @@ impl People {
     /// # Errors
     /// When the list cannot be written.
     pub async fn log_out(&self, login: &str) -> Result<(), PeopleError> {
-        let digest = Digest::of(login);
+        self.log_out_all([login]).await
+    }
+
+    /// Ends logins, with one write for all of them and none for those that do not exist.
+    ///
+    /// # Errors
+    /// When the list cannot be written.
+    pub async fn log_out_all<'a>(
+        &self,
+        logins: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), PeopleError> {
+        let logins: Vec<Digest> = logins.into_iter().map(Digest::of).collect();
+        if !self.directory().await?.has_login(&logins) {
+            return Ok(());
+        }
         self.edit(|directory| {
-            directory.end_login(digest);
+            directory.end_logins(&logins);
             Ok(())
         })
         .await
@@ -320,8 +359,7 @@ impl People {
     /// # Errors
     /// When the list cannot be read.
     pub async fn of_login(&self, login: &str, owner: Digest) -> Result<Option<Identity>, PeopleError> {
-        let directory = self.directory().await?;
-        Ok(directory.of_login(Digest::of(login), owner, Timestamp::now()))
+        self.of_logins([login], owner).await
     }
 
     /// Whether a standing still holds. `owner` is the digest of the server's token.
@@ -338,25 +376,71 @@ impl People {
         })
     }
 
-    /// Waits until an identity ends: its proof was revoked or has expired, or its role has changed. Never returns for the owner.
+    /// Returns who has logged in with the first of these secrets that is a login's, with one read for all of them.
+    ///
+    /// # Errors
+    /// When the list cannot be read.
+    pub async fn of_logins<'a>(
+        &self,
+        logins: impl IntoIterator<Item = &'a str>,
+        owner: Digest,
+    ) -> Result<Option<Identity>, PeopleError> {
+        let mut logins = logins.into_iter().map(Digest::of).peekable();
+        if logins.peek().is_none() {
+            return Ok(None);
+        }
+        let (directory, now) = (self.directory().await?, Timestamp::now());
+        Ok(logins.find_map(|login| directory.of_login(login, owner, now)))
+    }
+
+    /// Waits until an identity ends: its proof was revoked or has expired, or its role has changed. Never returns for a holder
+    /// of the owner's token.
+    ///
+    /// However many wait, one of them reads the list: other processes change it, too.
     pub async fn revoked(&self, identity: &Identity) {
-        let Identity::Person { proof, .. } = identity else { return std::future::pending().await };
+        if *identity == Identity::Owner {
+            return std::future::pending().await;
+        }
         let mut changed = self.changed.subscribe();
+        // A list that cannot be read proves nothing; the stream goes on until it can.
+        drop(self.read().await);
         loop {
-            // A list that cannot be read proves nothing; the stream goes on until it can.
-            if let Ok((directory, _)) = self.read().await
-                && directory.of_proof(*proof, Timestamp::now()).as_ref() != Some(identity)
-            {
+            changed.mark_unchanged();
+            let directory = self.lock().as_ref().map(|copy| copy.directory.clone());
+            let now = Timestamp::now();
+            if directory.as_ref().is_some_and(|directory| !directory.knows(identity, now)) {
                 return;
             }
-            // Other processes change the list, too.
-            drop(tokio::time::timeout(INTERVAL, changed.changed()).await);
+            let ends = directory.and_then(|directory| directory.end_of(identity));
+            tokio::select! {
+                _ = changed.changed() => {}
+                () = until(ends, now) => {}
+                () = self.read_until_changed() => {}
+            }
+        }
+    }
+
+    /// Reads the list again and again until it has changed, if no other stream does that.
+    async fn read_until_changed(&self) {
+        let seen = self.changed.subscribe();
+        let _reader = self.reader.lock().await;
+        while !seen.has_changed().unwrap_or(true) {
+            tokio::time::sleep(INTERVAL).await;
+            drop(self.read().await);
         }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Copy>> {
         self.copy.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Waits until a time; forever without one.
+async fn until(time: Option<Timestamp>, now: Timestamp) {
+    let Some(time) = time else { return std::future::pending().await };
+    let left = u64::try_from(time.0.saturating_sub(now.0)).unwrap_or(0);
+    // A timer has a range; whoever wakes up early waits again.
+    tokio::time::sleep(Duration::from_millis(left).clamp(MIN_WAIT, LOGIN_TIME)).await;
 }
 
 fn later(now: Timestamp, by: Duration) -> Timestamp {
@@ -406,7 +490,8 @@ mod tests {
         let code = people.link(None).await.unwrap();
         let login = people.redeem(code.reveal(), owner).await.unwrap().unwrap();
         assert_eq!(people.redeem(code.reveal(), owner).await.unwrap(), None, "used");
-        assert_eq!(people.of_login(login.reveal(), owner).await.unwrap(), Some(Identity::Owner));
+        let browser = Identity::OwnerBrowser { login: login.digest(), owner };
+        assert_eq!(people.of_logins(["x", login.reveal()], owner).await.unwrap(), Some(browser));
         assert_eq!(people.of_login(login.reveal(), Digest::of("other")).await.unwrap(), None);
         people.log_out(login.reveal()).await.unwrap();
         assert_eq!(people.of_login(login.reveal(), owner).await.unwrap(), None);
@@ -452,6 +537,78 @@ mod tests {
         assert!(!watching.is_finished());
         others.remove(&ada()).await.unwrap();
         watching.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn owners_browser_is_revoked_by_its_logout() {
+        let (people, others) = people();
+        let owner = Digest::of("token");
+        let (login, other) =
+            (people.log_in_owner(owner).await.unwrap(), people.log_in_owner(owner).await.unwrap());
+        let identity = people.of_login(login.reveal(), owner).await.unwrap().unwrap();
+        let watching = tokio::spawn({
+            let people = people.clone();
+            async move { people.revoked(&identity).await }
+        });
+        people.log_out(other.reveal()).await.unwrap();
+        tokio::task::yield_now().await;
+        assert!(!watching.is_finished(), "another browser");
+        others.log_out(login.reveal()).await.unwrap();
+        watching.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watching_identities_share_the_reads_of_the_list() {
+        let (people, others) = people();
+        let token = people.add(&ada(), Role::Viewer, None).await.unwrap();
+        let identity = people.of_token(token.reveal()).await.unwrap().unwrap();
+        let watching: Vec<_> = (0..100)
+            .map(|_| {
+                let (people, identity) = (people.clone(), identity.clone());
+                tokio::spawn(async move { people.revoked(&identity).await })
+            })
+            .collect();
+        tokio::time::sleep(INTERVAL / 2).await;
+        let before = people.reads.load(std::sync::atomic::Ordering::Relaxed);
+        tokio::time::sleep(INTERVAL * 10).await;
+        let reads = people.reads.load(std::sync::atomic::Ordering::Relaxed) - before;
+        assert!((5..=15).contains(&reads), "{reads}");
+        // The reader of the list has gone; another one follows.
+        watching[0].abort();
+        others.remove(&ada()).await.unwrap();
+        for watching in watching.into_iter().skip(1) {
+            watching.await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn logins_of_a_person_do_not_end_those_of_others() {
+        let (people, _) = people();
+        let owner = Digest::of("token");
+        let own = people.log_in_owner(owner).await.unwrap();
+        let token = people.add(&ada(), Role::Viewer, None).await.unwrap();
+        let first = people.log_in(token.reveal()).await.unwrap().unwrap();
+        for _ in 0..directory::MAX_LOGINS {
+            people.log_in(token.reveal()).await.unwrap().unwrap();
+        }
+        assert_eq!(people.of_login(first.reveal(), owner).await.unwrap(), None, "the oldest of hers");
+        assert!(people.of_login(own.reveal(), owner).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn logout_of_many_logins_is_one_write_and_of_unknown_ones_none() {
+        let store = Arc::new(MemoryStore::default());
+        let people = People::new(store.clone());
+        let owner = Digest::of("token");
+        let (one, two) =
+            (people.log_in_owner(owner).await.unwrap(), people.log_in_owner(owner).await.unwrap());
+        let version = || async { store.document(DOCUMENT).await.unwrap().unwrap().version };
+        let before = version().await;
+        people.log_out_all(["a", "b", "c"]).await.unwrap();
+        assert_eq!(version().await, before);
+        people.log_out_all(["a", one.reveal(), two.reveal()]).await.unwrap();
+        assert_eq!(version().await, before + 1);
+        assert_eq!(people.of_logins([one.reveal(), two.reveal()], owner).await.unwrap(), None);
     }
 
     #[tokio::test]

@@ -20,7 +20,7 @@ use super::frames;
 use super::methods::{self, CallFuture, Reply};
 use super::peer::Peer;
 use super::{RpcDoor, RpcOptions};
-use baton_people::{Identity, People};
+use baton_people::{Identity, People, Role};
 use baton_runtime::Runtime;
 use baton_runtime::lifecycle::{Listener, News};
 use baton_runtime::session::{CallFailed, Calling, Handle};
@@ -277,6 +277,11 @@ impl Connection {
                 () = connection.runtime.stopping.cancelled() => {}
             }
         }));
+    }
+
+    /// Returns the role of the client's person; clients of the owner may do everything.
+    pub(crate) fn role(&self) -> Role {
+        self.lock().person.as_ref().map_or(Role::Admin, Identity::role)
     }
 
     /// Returns the author of what the client changes.

@@ -31,7 +31,6 @@ pub use self::overview::{ServerOverview, ToolOverview};
 pub use self::probe::{Probe, ProbedTool, probe, protected};
 pub use self::request::McpRequest;
 use self::sources::Sources;
-pub(crate) use self::sources::described;
 use crate::session_plugins;
 use crate::{Addons, SessionPort};
 pub use baton_files::server_catalogue::{CatalogueEntry, ServerCatalogue};

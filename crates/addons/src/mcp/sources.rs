@@ -186,7 +186,9 @@ mod tests {
             declared("b", json!({ "url": "https://x.example/", "headers": { "X-Key": "k" } })),
         ];
         let file = WorkspaceFile { path: "/w/.mcp.json".into(), servers, digest: "d".into() };
-        let PermissionRequest::Hook { hook_message: Some(message), .. } = question(&[file]).wants else {
+        let PermissionRequest::Hook { hook_message: Some(message), .. } =
+            question(&[Untrusted::from(&file)]).wants
+        else {
             panic!("not a question")
         };
         for shown in ["a: A=1 x\n", "cwd: /elsewhere", "b: https://x.example/\n", "header: X-Key: k"] {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use baton_ops::backup::{BackupOptions, BackupStep, Pace};
-use baton_ops::restore::RestoreOptions;
+use baton_ops::restore::{RestoreOptions, RestoreReport};
 use baton_runtime::owner;
 use serde_json::json;
 
@@ -139,7 +139,8 @@ pub(crate) fn restore(cli: &Cli, args: &RestoreArgs) -> anyhow::Result<ExitCode>
     if args.json {
         let summary = json!({
             "home": home, "sessions": report.sessions, "files": report.files, "created": report.created,
-            "version": report.baton, "movedAside": report.moved_aside,
+            "version": report.baton, "movedAside": report.moved_aside, "tokenReplaced": report.token,
+            "people": report.people.iter().map(|person| json!({ "name": person.name, "role": person.role })).collect::<Vec<_>>(),
         });
         terminal::json_line(&summary.to_string());
     } else {
@@ -151,6 +152,22 @@ pub(crate) fn restore(cli: &Cli, args: &RestoreArgs) -> anyhow::Result<ExitCode>
                 "the state before the restore is in {aside}; delete it when you are sure"
             ));
         }
+        note_access(&report);
     }
     Ok(ExitCode::SUCCESS)
+}
+/// Says who has access to a restored home.
+fn note_access(report: &RestoreReport) {
+    if report.token {
+        terminal::note("the backup contains the owner's token, which is now the token of this home");
+    }
+    if !report.people.is_empty() {
+        let people: Vec<String> =
+            report.people.iter().map(|person| format!("{} ({})", person.name, person.role)).collect();
+        terminal::note(&format!(
+            "these people have access again, with their tokens of that time; logins and links have ended: {}; \
+             remove people with `baton people remove NAME`",
+            people.join(", ")
+        ));
+    }
 }

@@ -50,7 +50,7 @@ fn answers() -> Vec<RequestAnswer> {
     let mut answers: Vec<RequestAnswer> =
         verdicts.into_iter().map(|verdict| RequestAnswer::Permission(verdict, Author::http())).collect();
     answers.extend([
-        RequestAnswer::ApproveUnattended,
+        RequestAnswer::ApproveUnattended(Author::unattended()),
         RequestAnswer::Tool(ToolResult { contents: Some(json()), ..ToolResult::failure("no") }),
         RequestAnswer::UserInput { answer: "left".into(), was_freeform: true },
         RequestAnswer::NoUser,

@@ -25,9 +25,9 @@ pub enum Withdrawn {
 pub enum RequestAnswer {
     /// Answers a permission request; with the author of the verdict.
     Permission(Verdict, Author),
-    /// Answers a permission request for a client that approves everything. Counts where allow-all mode would allow the
-    /// request.
-    ApproveUnattended,
+    /// Answers a permission request for a client that approves everything; with the person whose client it is, if known.
+    /// Counts where allow-all mode would allow the request.
+    ApproveUnattended(Author),
     /// Answers a call of a client tool.
     Tool(ToolResult),
     /// Answers a question to the user.

@@ -192,11 +192,11 @@ impl Step<'_> {
         call: &Call,
         wants: &PermissionRequest,
         advice: Advice,
+        by: Author,
     ) {
         match self.decide_in(PermissionMode::AllowAll, &Subject::of(wants), advice, None) {
             Decision::Allow(_) => {
-                let by = Some(Author::unattended());
-                self.apply_verdict(request, call, wants, Verdict::ApproveOnce, None, by);
+                self.apply_verdict(request, call, wants, Verdict::ApproveOnce, None, Some(by));
             }
             Decision::Deny(_) => self.apply_verdict(request, call, wants, Verdict::DeniedByRules, None, None),
             Decision::Ask(reason) => return self.reply(to, AnswerOutcome::Refused(reason.to_string())),

@@ -56,10 +56,10 @@ impl Step<'_> {
             }
             (
                 CallStage::AwaitingPermission { wants, requires_user, .. },
-                RequestAnswer::ApproveUnattended,
+                RequestAnswer::ApproveUnattended(by),
             ) => {
                 let advice = if requires_user { Advice::Ask } else { Advice::None };
-                self.approve_unattended(to, request, &call, &wants, advice);
+                self.approve_unattended(to, request, &call, &wants, advice, by);
             }
             (CallStage::AwaitingClient { .. }, RequestAnswer::Tool(result)) => {
                 // The answer counts once it is durable, which is after hooks and limits.

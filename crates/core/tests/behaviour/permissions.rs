@@ -135,12 +135,17 @@ fn unattended_approval_does_not_cover_what_a_deny_rule_may_name() {
     let mut world = acting("bash", |_| wants_shell("bash script.sh"));
     world.deny(Rule::new(RuleKind::Shell, Some("rm")));
     let request = the_request(&world);
-    let reply = world.answer(&request, RequestAnswer::ApproveUnattended);
+    let reply = world.answer(&request, RequestAnswer::ApproveUnattended(Author("ada".into())));
     assert!(matches!(world.outcome_of(reply), Some(AnswerOutcome::Refused(_))));
     assert_eq!(the_request(&world), request);
     let mut world = acting("bash", |_| wants_shell("bash script.sh"));
-    let reply = world.answer(&the_request(&world), RequestAnswer::ApproveUnattended);
+    let reply = world.answer(&the_request(&world), RequestAnswer::ApproveUnattended(Author("ada".into())));
     assert_eq!(world.outcome_of(reply), Some(AnswerOutcome::Counted));
+    let by = world.log.iter().find_map(|event| match &event.body {
+        Body::PermissionCompleted(completed) => completed.by.clone(),
+        _ => None,
+    });
+    assert_eq!(by, Some(Author("ada".into())), "the person whose client it is");
 }
 
 #[test]
@@ -249,7 +254,7 @@ fn client_that_approves_everything_does_not_decide_for_a_hook() {
         })
     };
     let unattended = |world: &mut World| {
-        let reply = world.answer(&the_request(world), RequestAnswer::ApproveUnattended);
+        let reply = world.answer(&the_request(world), RequestAnswer::ApproveUnattended(Author("ada".into())));
         world.outcome_of(reply)
     };
     let mut world = acting("bash", |_| wants(Advice::None));

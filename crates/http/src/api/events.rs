@@ -72,8 +72,12 @@ fn subscribe(door: &Shared, wanted: Wanted, reader: Identity) -> Result<Response
     let too_many = || {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", "too many event streams are open")
     };
+    let share = door.shares.take(&reader).ok_or_else(|| {
+        let message = "you have too many event streams open; close some";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", message)
+    })?;
     let permit = door.streams.clone().try_acquire_owned().map_err(|_| too_many())?;
-    Ok(Subscription { wanted, reader, permit }.into_response())
+    Ok(Subscription { wanted, reader, permit, share }.into_response())
 }
 
 /// Error for a cursor after the last event. The reader has seen an earlier session with this id, or events that a power cut

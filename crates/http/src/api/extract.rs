@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query};
-use baton_people::Identity;
+use baton_people::{Identity, Role};
 use baton_protocol::{Author, SessionId};
 use http::StatusCode;
 use serde::de::value::MapAccessDeserializer;
@@ -66,6 +66,20 @@ impl Caller {
     pub(crate) fn author(&self) -> Author {
         self.0.author(Author::http())
     }
+
+    /// Refuses a request that needs a stronger role, because of its query.
+    pub(crate) fn check(&self, needed: Role) -> Result<(), ApiError> {
+        check_role(&self.0, needed)
+    }
+}
+
+/// Refuses a sender whose role is too weak.
+pub(crate) fn check_role(identity: &Identity, needed: Role) -> Result<(), ApiError> {
+    if identity.role() >= needed {
+        return Ok(());
+    }
+    let message = format!("your role is {}; this needs {needed}", identity.role());
+    Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {

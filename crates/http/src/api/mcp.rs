@@ -4,6 +4,7 @@ use std::path::Path;
 
 use axum::Json;
 use axum::extract::State;
+use baton_people::access::START;
 use baton_protocol::Json as AnyJson;
 use baton_runtime::mcp::{McpRequest, ServerOverview};
 use baton_runtime::session::ask::Mcp;
@@ -11,7 +12,7 @@ use baton_runtime::session::{Failure, Handle};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::extract::{JsonBody, PathParams, QueryParams, session_id};
+use super::extract::{Caller, JsonBody, PathParams, QueryParams, session_id};
 use super::sessions::open;
 use super::types::{
     McpCatalogue, McpCatalogueQuery, McpEntryView, McpListQuery, McpLog, McpPageQuery, McpPromptArguments,
@@ -59,9 +60,13 @@ async fn send(handle: &Handle, server: &str, method: &str, params: Value) -> Res
         (status = 409, description = "A different server holds the session", body = ErrorBody)))]
 pub(super) async fn list(
     State(door): State<Shared>,
+    caller: Caller,
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<McpListQuery>,
 ) -> Result<Json<McpServerList>, ApiError> {
+    if query.start {
+        caller.check(START)?;
+    }
     let handle = open(&door, &session_id(&id)?).await?;
     let servers = overview(&handle, query.start).await?.into_iter().map(McpServerView::from).collect();
     Ok(Json(McpServerList { servers }))

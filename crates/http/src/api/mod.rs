@@ -22,13 +22,15 @@ mod system;
 mod types;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::routing::{delete, get, patch, post};
 use utoipa::OpenApi;
 
 use self::description::{GuardResponses, ParametersWithoutNull};
-pub(super) use self::extract::{Caller, JsonBody};
+pub(super) use self::extract::{Caller, JsonBody, check_role};
 pub(super) use self::system::start_page;
 pub(super) use self::types::RequestView;
+use super::guard::MAX_PUBLIC_BODY;
 use super::{Shared, login};
 
 /// OpenAPI description of the session API.
@@ -130,7 +132,7 @@ pub fn describe_api() -> String {
 
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
-        .route("/api/login", post(login::log_in))
+        .route("/api/login", post(login::log_in).layer(DefaultBodyLimit::max(MAX_PUBLIC_BODY)))
         .route("/api/logout", post(login::log_out))
         .route("/api/me", get(login::me))
         .route("/api/events", get(events::feed))

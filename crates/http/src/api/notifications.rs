@@ -134,7 +134,7 @@ fn courier(door: &Door) -> Result<&Courier, ApiError> {
 
 fn name(identity: &Identity) -> &str {
     match identity {
-        Identity::Owner => "owner",
+        Identity::Owner | Identity::OwnerBrowser { .. } => "owner",
         Identity::Person { name, .. } => name.as_str(),
     }
 }

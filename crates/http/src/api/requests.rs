@@ -96,7 +96,7 @@ pub(super) async fn answer(
         _ => {}
     }
     let (named, by) = (request.clone(), Some(caller.author()));
-    let answer = Box::new(core_answer(answer, caller.author()));
+    let answer = Box::new(core_answer(answer, &caller));
     match ask(&door, &session, AnswerRequest { request, answer, by }).await? {
         AnswerOutcome::Counted => Ok(Json(Counted { counted: true })),
         AnswerOutcome::TooLate => {
@@ -208,10 +208,10 @@ async fn mcp(handle: &Handle, request: McpRequest) -> Result<serde_json::Value, 
     })
 }
 
-fn core_answer(answer: RequestAnswer, by: Author) -> core::RequestAnswer {
+fn core_answer(answer: RequestAnswer, caller: &Caller) -> core::RequestAnswer {
     match answer {
         RequestAnswer::Permission { decision: Decision::ApproveUnattended, .. } => {
-            core::RequestAnswer::ApproveUnattended
+            core::RequestAnswer::ApproveUnattended(caller.0.author(Author::unattended()))
         }
         RequestAnswer::Permission { decision, grant, feedback } => {
             let verdict = match decision {
@@ -223,7 +223,7 @@ fn core_answer(answer: RequestAnswer, by: Author) -> core::RequestAnswer {
                 Decision::Reject => Verdict::Reject { feedback },
                 Decision::UserNotAvailable => Verdict::UserNotAvailable,
             };
-            core::RequestAnswer::Permission(verdict, by)
+            core::RequestAnswer::Permission(verdict, caller.author())
         }
         RequestAnswer::Command { handled } => core::RequestAnswer::QueuedCommand { handled, stop: false },
         RequestAnswer::Tool { text, failed: true } => core::RequestAnswer::Tool(ToolResult::failure(text)),
@@ -252,5 +252,26 @@ fn core_answer(answer: RequestAnswer, by: Author) -> core::RequestAnswer {
         RequestAnswer::Question { answer, chosen } => {
             core::RequestAnswer::UserInput { answer, was_freeform: !chosen }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_people::{Digest, Identity, Proof, Role};
+
+    #[test]
+    fn answers_name_the_person_who_gives_them() {
+        let proof = Proof::Token(Digest::of("t"));
+        let ada = Caller(Identity::Person { name: "ada".parse().unwrap(), role: Role::Approver, proof });
+        let by = Author("ada".into());
+        let approve = |decision| RequestAnswer::Permission { decision, grant: None, feedback: None };
+        let unattended = core_answer(approve(Decision::ApproveUnattended), &ada);
+        assert_eq!(unattended, core::RequestAnswer::ApproveUnattended(by.clone()));
+        let attended = core_answer(approve(Decision::Approve), &ada);
+        assert_eq!(attended, core::RequestAnswer::Permission(Verdict::ApproveOnce, by));
+        let owner = Caller(Identity::Owner);
+        let unattended = core_answer(approve(Decision::ApproveUnattended), &owner);
+        assert_eq!(unattended, core::RequestAnswer::ApproveUnattended(Author::unattended()));
     }
 }

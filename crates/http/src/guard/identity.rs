@@ -12,6 +12,8 @@ use crate::error::ApiError;
 pub(crate) const TOKEN_COOKIE: &str = "baton_token";
 /// Cookie in which a browser stores its login.
 pub(crate) const LOGIN_COOKIE: &str = "baton_login";
+/// Maximum number of cookies of one name that are read.
+const MAX_COOKIES: usize = 16;
 /// Header that the page sends with every change. Pages of other origins cannot, without being asked first by the browser.
 const PAGE_HEADER: &str = "x-baton-page";
 
@@ -59,12 +61,7 @@ async fn of_cookie(
         return Ok(Some(Identity::Owner));
     }
     let Some(people) = people else { return Ok(None) };
-    for login in cookies(headers, LOGIN_COOKIE) {
-        if let Some(found) = people.of_login(login, Digest::of(owner)).await.map_err(unreadable)? {
-            return Ok(Some(found));
-        }
-    }
-    Ok(None)
+    people.of_logins(cookies(headers, LOGIN_COOKIE), Digest::of(owner)).await.map_err(unreadable)
 }
 
 pub(crate) fn unreadable(error: PeopleError) -> ApiError {
@@ -89,11 +86,11 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
 }
 
-/// Returns all values of a cookie: a browser sends one for each path that has one.
+/// Returns the values of a cookie: a browser sends one for each path that has one. Further ones are a flood.
 pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.filter(move |(found, _)| *found == name).map(|(_, value)| value)
+    pairs.filter(move |(found, _)| *found == name).map(|(_, value)| value).take(MAX_COOKIES)
 }
 
 /// Whether a request is for the start page. Only its query may contain a secret: URLs end up in histories and logs.
@@ -140,6 +137,14 @@ mod tests {
         ] {
             assert_eq!(check("GET", headers, path).await, Err("unauthorized"), "{headers:?} {path}");
         }
+    }
+
+    #[test]
+    fn flood_of_cookies_is_cut() {
+        let flood = format!("baton_token=secret; {}", "baton_login=x; ".repeat(3000));
+        let request = request(&[("cookie", &flood)], "/");
+        assert_eq!(cookies(&request.headers, LOGIN_COOKIE).count(), MAX_COOKIES);
+        assert_eq!(cookies(&request.headers, TOKEN_COOKIE).count(), 1);
     }
 
     #[tokio::test]

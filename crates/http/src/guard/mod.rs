@@ -11,6 +11,7 @@ mod rate;
 use std::any::Any;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
@@ -26,11 +27,17 @@ pub(crate) use self::host::is_allowed_authority;
 pub(crate) use self::identity::{LOGIN_COOKIE, TOKEN_COOKIE, cookies, is_equal, unreadable};
 use self::identity::{identify, is_start, query};
 pub(super) use self::rate::RateLimit;
+use super::api::check_role;
 use super::error::ApiError;
 use super::oauth::CALLBACK;
+use super::slots::ConnectionSlot;
 use super::{HttpOptions, Shared, cors, login};
 use baton_people::Identity;
 use baton_people::access::{self, Access};
+use baton_protocol::Author;
+
+/// Maximum size of the body of a request that needs no login, in bytes.
+pub(super) const MAX_PUBLIC_BODY: usize = 8 << 10;
 
 /// Origin of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +75,13 @@ pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Ne
         Ok(identity) => {
             let person = identity.clone().filter(|identity| *identity != Identity::Owner);
             if let Some(identity) = identity {
+                if let Some(slot) = head.extensions.get::<Arc<ConnectionSlot>>() {
+                    slot.keep();
+                }
+                // Mounted APIs know no people; they name the author.
+                if let Identity::Person { name, .. } = &identity {
+                    head.extensions.insert(Author(name.to_string()));
+                }
                 head.extensions.insert(identity);
             }
             let run = AssertUnwindSafe(next.run(Request::from_parts(head, body))).catch_unwind();
@@ -123,7 +137,7 @@ async fn admit(
     let options = &door.options;
     let refused = |error: ApiError| Box::new(error.into_response());
     let Peer::Tcp { address, .. } = peer else {
-        return check_length(options, announced).map(|()| Some(Identity::Owner)).map_err(refused);
+        return check_length(options.max_body, announced).map(|()| Some(Identity::Owner)).map_err(refused);
     };
     check_rate(door, address).and_then(|()| check_host(options, request)).map_err(refused)?;
     if is_return_from_login(request) {
@@ -136,7 +150,8 @@ async fn admit(
         return Err(Box::new(cors::preflight()));
     }
     let identity = check_identity(door, request).await?;
-    check_length(options, announced).map(|()| identity).map_err(refused)
+    let max_body = if identity.is_some() { options.max_body } else { options.max_body.min(MAX_PUBLIC_BODY) };
+    check_length(max_body, announced).map(|()| identity).map_err(refused)
 }
 
 /// Whether a browser opens the start page, also from a link on a page elsewhere. The page reveals nothing by itself.
@@ -168,10 +183,7 @@ async fn check_identity(door: &Shared, request: &Parts) -> Result<Option<Identit
         Access::Needs(role) => role,
     };
     let identity = identify(&door.options, door.people.as_deref(), request).await.map_err(refused)?;
-    if identity.role() < needed {
-        let message = format!("your role is {}; this needs {needed}", identity.role());
-        return Err(refused(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)));
-    }
+    check_role(&identity, needed).map_err(refused)?;
     if token.is_some() {
         return Err(Box::new(login::follow_link(door, request, None, token).await));
     }
@@ -190,12 +202,11 @@ fn is_return_from_login(request: &Parts) -> bool {
 }
 
 /// Refuses a body whose announced size exceeds the limit, before any of it is read.
-fn check_length(options: &HttpOptions, announced: u64) -> Result<(), ApiError> {
-    if announced <= options.max_body as u64 {
+fn check_length(max_body: usize, announced: u64) -> Result<(), ApiError> {
+    if announced <= max_body as u64 {
         return Ok(());
     }
-    let message =
-        format!("a body of {announced} bytes is larger than the limit of {} bytes", options.max_body);
+    let message = format!("a body of {announced} bytes is larger than the limit of {max_body} bytes");
     Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message))
 }
 

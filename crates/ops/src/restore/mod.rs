@@ -5,6 +5,7 @@
 //! restore is completed, if need be by the next server that opens the home ([`finish`]).
 
 mod apply;
+mod people;
 mod unpack;
 
 use std::path::{Path, PathBuf};
@@ -42,6 +43,19 @@ pub struct RestoreReport {
     pub baton: String,
     /// Directory with the replaced state, if there was any.
     pub moved_aside: Option<PathBuf>,
+    /// People whose tokens are valid again. Their logins and links have ended.
+    pub people: Vec<RestoredPerson>,
+    /// Whether the backup has set the token of the owner.
+    pub token: bool,
+}
+
+/// A person of a restored home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoredPerson {
+    /// Name, printable.
+    pub name: String,
+    /// Role, printable.
+    pub role: String,
 }
 
 /// Restores a backup. `progress` is called with the number of bytes that are unpacked, and of all bytes.
@@ -72,6 +86,8 @@ pub fn restore(
         created: unpacked.manifest.created,
         baton: unpacked.manifest.baton,
         moved_aside,
+        people: unpacked.people,
+        token: unpacked.token,
     })
 }
 

@@ -120,8 +120,26 @@ async fn token_is_in_the_backup_if_asked_for() {
     home.back_up(&home.path("b.tar"), true);
     let new = Home::empty();
     std::fs::write(new.path("token"), "of the new home").unwrap();
-    new.restore(&home.path("b.tar"), false).unwrap();
+    let restored = new.restore(&home.path("b.tar"), false).unwrap();
+    assert!(restored.token, "the report says so");
     assert_eq!(std::fs::read_to_string(new.path("token")).unwrap(), "secret-token");
+}
+
+#[tokio::test]
+async fn restore_ends_logins_and_links_and_lists_the_people() {
+    let home = Home::with_sessions(&["one"]).await;
+    let list = r#"{"people":[{"name":"ada","role":"admin","token":"t"}],"logins":[{"secret":"l"}],"links":[{"code":"c"}]}"#;
+    let store = SqliteStore::new(home.path("baton.db"), Durability::Relaxed);
+    assert!(store.write_document("people", 0, Bytes::from(list)).await.unwrap());
+    store.close().await.unwrap();
+    home.back_up(&home.path("b.tar"), false);
+    let new = Home::empty();
+    let restored = new.restore(&home.path("b.tar"), false).unwrap();
+    assert_eq!(restored.people, [RestoredPerson { name: "ada".into(), role: "admin".into() }]);
+    assert!(!restored.token);
+    let store = SqliteStore::new(new.path("baton.db"), Durability::Relaxed);
+    let body = store.document("people").await.unwrap().unwrap().body;
+    assert_eq!(&body[..], br#"{"people":[{"name":"ada","role":"admin","token":"t"}]}"#);
 }
 
 #[tokio::test]

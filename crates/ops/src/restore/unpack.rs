@@ -9,6 +9,7 @@ use baton_protocol::SessionId;
 use baton_store::sqlite::backup as database;
 use tar::Archive;
 
+use super::{RestoredPerson, people};
 use crate::OpsError;
 use crate::archive::{FORMAT, HomeFile, Manifest, Member, Reader, Sums};
 
@@ -17,6 +18,8 @@ pub(super) struct Unpacked {
     pub(super) manifest: Manifest,
     pub(super) sessions: u64,
     pub(super) files: u64,
+    pub(super) people: Vec<RestoredPerson>,
+    pub(super) token: bool,
 }
 
 /// Unpacks an archive. All files are private, and durable when this returns.
@@ -33,11 +36,13 @@ pub(super) fn unpack(
     let manifest = unpacking.run(&mut archive, &mut |done| progress(done, total)).map_err(refused)?;
     let checked = database::check(&target.join(HomeFile::Database.name()))?;
     unpacking.check_sessions().map_err(refused)?;
+    let people = people::end_logins(&target.join(HomeFile::Database.name()))?;
     let synced = File::open(target).and_then(|target| rustix::fs::syncfs(target).map_err(io::Error::from));
     synced.map_err(OpsError::file("write", target))?;
     // Without the manifest and the database.
     let files = unpacking.members.len().saturating_sub(2) as u64;
-    Ok(Unpacked { manifest, sessions: checked.sessions, files })
+    let token = unpacking.members.contains_key(HomeFile::Token.name());
+    Ok(Unpacked { manifest, sessions: checked.sessions, files, people, token })
 }
 
 struct Unpacking<'a> {

@@ -26,12 +26,16 @@ struct Pair {
 
 impl Pair {
     fn new(token: Option<&str>) -> Self {
+        Self::with_people(token, None)
+    }
+
+    fn with_people(token: Option<&str>, people: Option<Arc<People>>) -> Self {
         let home = tempfile::tempdir().unwrap();
         let options = Options::new("0", home.path(), home.path());
         let runtime = Runtime::new(options, Arc::new(MemoryStore::default()));
         let options = RpcOptions {
             token: token.map(str::to_owned),
-            people: None,
+            people,
             limits: RpcLimits::default(),
             max_message: 1 << 20,
             max_backlog: 1 << 20,
@@ -69,6 +73,28 @@ impl Pair {
         assert_eq!(response["id"], 7);
         response
     }
+}
+
+#[tokio::test]
+async fn driver_changes_nothing_that_all_users_of_the_server_share() {
+    let people = People::new(Arc::new(MemoryStore::default()));
+    let mut tokens = Vec::new();
+    for (name, role) in [("dora", Role::Driver), ("ada", Role::Admin)] {
+        tokens.push(people.add(&name.parse().unwrap(), role, None).await.unwrap());
+    }
+    let server = json!({ "name": "m", "config": { "command": "true" } });
+    let mut driver = Pair::with_people(Some("secret"), Some(people.clone()));
+    driver.call("connect", json!({ "token": tokens[0].reveal() })).await;
+    for (method, params) in [("mcp.config.add", server.clone()), ("runtime.shutdown", json!({}))] {
+        let refused = driver.call(method, params).await;
+        let message = refused["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("needs admin"), "{method}: {refused}");
+    }
+    assert!(driver.call("ping", json!({})).await["error"].is_null());
+    let mut admin = Pair::with_people(Some("secret"), Some(people));
+    admin.call("connect", json!({ "token": tokens[1].reveal() })).await;
+    let added = admin.call("mcp.config.add", server).await;
+    assert!(added["error"].is_null(), "{added}");
 }
 
 #[tokio::test]

@@ -61,6 +61,9 @@ pub(crate) fn dispatch(connection: &Arc<Connection>, id: &CallId, method: &str, 
     if method != "connect" && !connection.is_admitted() {
         return Reply::Now(Err(server::not_admitted()));
     }
+    if let Err(error) = server::check_role(connection, method) {
+        return Reply::Now(Err(error));
+    }
     let call = Call { connection, id, method, params };
     match catch_unwind(AssertUnwindSafe(|| route(&call))) {
         Ok(Ok(reply)) => reply,

@@ -7,6 +7,7 @@ use serde_json::json;
 use subtle::ConstantTimeEq;
 
 use super::{Call, Handled, Reply};
+use crate::connection::Connection;
 use crate::errors::CallError;
 use baton_people::access;
 
@@ -55,6 +56,15 @@ fn wrong_token() -> RpcError {
 pub(super) fn not_admitted() -> RpcError {
     let message = "AUTHENTICATION_REQUIRED: call `connect` with the connection token first";
     RpcError::new(code::AUTHENTICATION_REQUIRED, message)
+}
+
+/// Refuses a method that needs a stronger role than that of the client's person.
+pub(super) fn check_role(connection: &Connection, method: &str) -> Result<(), RpcError> {
+    let (role, needed) = (connection.role(), access::json_rpc(method));
+    if role >= needed {
+        return Ok(());
+    }
+    Err(RpcError::failed(format!("your role is {role}; {method} needs {needed}")))
 }
 
 #[derive(Deserialize)]

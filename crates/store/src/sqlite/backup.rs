@@ -103,6 +103,36 @@ pub fn check(path: &Path) -> Result<Contents, StoreError> {
     checked.map_err(|fault| fault.explain("use", path))
 }
 
+/// Edits a document of the database at `path`, which nobody else uses. `edit` returns the new body; none leaves it as it is.
+///
+/// # Errors
+/// When the file cannot be read or written.
+pub fn edit_document(
+    path: &Path,
+    name: &str,
+    edit: &mut dyn FnMut(&[u8]) -> Option<Vec<u8>>,
+) -> Result<(), StoreError> {
+    let mut run = || -> Result<(), Fault> {
+        let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        file.execute_batch("PRAGMA trusted_schema = OFF")?;
+        // Older formats have no documents.
+        let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'documents'";
+        if file.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 {
+            return Ok(());
+        }
+        let mut bodies = file.prepare("SELECT body FROM documents WHERE name = ?1")?;
+        let body = bodies.query_map([name], |row| row.get::<_, Vec<u8>>(0))?.next().transpose()?;
+        drop(bodies);
+        if let Some(body) = body.and_then(|body| edit(&body)) {
+            let update = "UPDATE documents SET version = version + 1, body = ?2 WHERE name = ?1";
+            file.execute(update, rusqlite::params![name, body])?;
+        }
+        file.close().map_err(|(_, error)| error)?;
+        Ok(())
+    };
+    run().map_err(|fault| fault.explain("edit", path))
+}
+
 /// Lists the ids of all sessions in the database at `path`. Waits for no lock.
 ///
 /// # Errors

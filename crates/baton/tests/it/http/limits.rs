@@ -1,7 +1,7 @@
 //! Slow, malformed and excessive requests: they get an error or the end of their connection, and other clients are not
 //! affected.
 
-use baton_testkit::http::{Connection, read_response};
+use baton_testkit::http::{Connection, Http, read_response};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -186,6 +186,27 @@ async fn streams_requests_and_connections_are_limited() {
         }
     }
     assert!(refused > 0);
+}
+
+#[tokio::test]
+async fn strangers_send_little_and_keep_nobody_out() {
+    let test = TestServer::with_config("[http]\nheader_seconds = 1\nmax_connections = 16").await;
+    let stranger = Http::anonymous(&test.server);
+    let large = json!({ "secret": "x".repeat(16 << 10) });
+    assert_eq!(stranger.send("POST", "/api/login", &[], Some(&large)).await.refused(413), "too_large");
+    let head = stranger.head("POST", "/api/login", &[("Content-Type", "application/json")]);
+    let chunks = "1000\r\n".to_owned() + &"x".repeat(4096) + "\r\n";
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", chunks.repeat(3));
+    assert_eq!(stranger.exchange(chunked.as_bytes()).await.refused(413), "too_large");
+    let slow = format!("{head}Content-Length: 500\r\n\r\n{{");
+    assert_eq!(stranger.exchange(slow.as_bytes()).await.refused(408), "too_slow");
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        let mut connection = stranger.dial().await;
+        connection.write_all(slow.as_bytes()).await.unwrap();
+        silent.push(connection);
+    }
+    assert_eq!(test.http.get("/api/sessions").await.status, 200);
 }
 
 #[tokio::test]

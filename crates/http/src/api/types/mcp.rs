@@ -72,7 +72,7 @@ pub(crate) struct McpServerList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct McpListQuery {
-    /// Connect to all servers first, and wait for them. Default: servers start with the next prompt.
+    /// Connect to all servers first, and wait for them; needs the role `driver`. Default: servers start with the next prompt.
     #[serde(default)]
     pub(crate) start: bool,
 }
