@@ -1,5 +1,6 @@
 // Measures the page in Chromium, from loopback. `measure/page.py` starts it; prints one JSON object.
 //
+// * size: all files of the application as the browser received them, with their response heads
 // * first paint: navigation with an empty cache, logged in, to first-contentful-paint
 // * long session: navigation to a session of 100,000 events, to its last event shown and the composer enabled
 // * request: from the time stamp of the durable event, to the article in the inbox of an open page
@@ -53,6 +54,11 @@ async function firstPaint() {
   await fresh.goto(server.url);
   await fresh.getByRole("region", { name: "Inbox" }).waitFor();
   const time = await fresh.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime);
+  result.size = await fresh.evaluate(() => {
+    const all = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];
+    const files = all.filter(({ name }) => !new URL(name).pathname.startsWith("/api/"));
+    return files.reduce((sum, { transferSize }) => sum + transferSize, 0);
+  });
   await context.close();
   return time;
 }

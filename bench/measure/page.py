@@ -28,6 +28,8 @@ def main():
 
 def rows(figures):
     """Formats the figures."""
+    size = figures["size"] / 1000
+    yield "whole application over the wire", f"{number(size)} KB", f"<= 120 KB {part.verdict(size <= 120)}"
     yield limit("first paint of a cold load", figures["firstPaint"], 300)
     yield "session of 100 events: interactive", f"{number(figures['short'])} ms", ""
     yield limit("session of 100,000 events: interactive", figures["long"], 500)

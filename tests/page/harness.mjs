@@ -10,7 +10,7 @@ import { once } from "node:events";
 const require = createRequire(join(process.env.BATON_PAGE_MODULES ?? import.meta.dirname, "x.js"));
 const { chromium } = require("playwright-core");
 export const axeSource = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
-const programs = process.env.BATON_BIN_DIR ?? join(import.meta.dirname, "../../target/debug");
+export const programs = process.env.BATON_BIN_DIR ?? join(import.meta.dirname, "../../target/debug");
 
 export const PHONE = { width: 390, height: 780 };
 export const DESKTOP = { width: 1360, height: 850 };

@@ -177,25 +177,30 @@ test("an approver answers and does not prompt; events say who did what", async (
   await page.context().close();
 });
 
-// Skipped: on a loaded machine the second page learns of the answer before its button is pressed. Hold its request instead.
-test.skip("two people race: the first answer counts, and the second learns who was first", async () => {
+test("two people race: the first answer counts, and the second learns who was first", async () => {
   await server.baton("people", "add", "ben", "--role", "approver");
   await server.baton("people", "add", "cleo", "--role", "approver");
   await server.session("race", "[[tool:bash {\"command\":\"echo raced\"}]]");
   const [ben, cleo] = await Promise.all(["ben", "cleo"].map((person) => open(browser, server, { person, size: PHONE })));
-  const buttons = [ben, cleo].map((page) => inbox(page).getByRole("article").filter({ hasText: "echo raced" }).getByRole("button", { name: "Allow once" }));
-  await Promise.all(buttons.map((button) => button.waitFor()));
-  // Cleo's page does not learn of the answer before she presses.
-  await cleo.route("**/api/events", (route) => route.abort());
-  await cleo.evaluate(() => dispatchEvent(new Event("offline")));
-  const held = cleo.context();
-  await held.setOffline(false);
-  await Promise.all(buttons.map((button) => button.click()));
-  const pages = [ben, cleo];
-  await Promise.any(pages.map((page) => page.getByText(/Too late: the request was already approved by (ben|cleo)/).waitFor({ timeout: 10_000 })));
+  const article = (page) => inbox(page).getByRole("article").filter({ hasText: "echo raced" });
+  // Cleo presses first, and her answer is on its way until Ben's counts.
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  const held = new Promise((resolve) => cleo.route("**/requests/*", async (route) => {
+    resolve();
+    await released;
+    await route.continue();
+  }));
+  await article(cleo).getByRole("button", { name: "Allow once" }).click();
+  await held;
+  await article(ben).getByRole("button", { name: "Allow once" }).click();
+  await article(ben).waitFor({ state: "detached" });
+  release();
+  await cleo.getByText("Too late: the request was already approved by ben").waitFor();
+  await article(cleo).waitFor({ state: "detached" });
   const { events } = (await server.api("GET", "sessions/race/events?limit=1000")).body;
   assert.equal(events.filter(({ event }) => event.type === "permission.completed").length, 1);
-  await Promise.all(pages.map((page) => page.context().close()));
+  await Promise.all([ben, cleo].map((page) => page.context().close()));
 });
 
 test("removing a person ends open pages and streams at once", async () => {
@@ -209,5 +214,59 @@ test("removing a person ends open pages and streams at once", async () => {
   for await (const _ of stream.body);
   await page.getByText("Your login has ended").waitFor();
   assert.equal((await server.api("GET", "sessions", undefined, { token })).status, 401);
+  await page.context().close();
+});
+
+test("a token that was replaced ends its open streams, and no later request of it succeeds", async () => {
+  const { token } = JSON.parse((await server.baton("people", "add", "rob", "--role", "driver", "--json")).out);
+  await server.session("renewed", "hello");
+  const headers = { Authorization: `Bearer ${token}`, Accept: "text/event-stream" };
+  const streams = await Promise.all(["sessions/renewed/events", "events"].map((path) => fetch(`${server.url}api/${path}`, { headers })));
+  assert.deepEqual(streams.map(({ status }) => status), [200, 200]);
+  await server.baton("people", "token", "rob");
+  for (const stream of streams) for await (const _ of stream.body);
+  assert.equal((await server.api("GET", "sessions", undefined, { token })).status, 401);
+  assert.equal((await server.api("POST", "sessions/renewed/prompts", { text: "x" }, { token })).status, 401);
+});
+
+test("an approver can change nothing but answers, on every route", async () => {
+  const { token } = JSON.parse((await server.baton("people", "add", "amy", "--role", "approver", "--json")).out);
+  await server.session("tried", '[[tool:bash {"command":"touch tried"}]]');
+  const document = (await server.api("GET", "openapi.json")).body;
+  const mayAnswer = /\/requests\/|\/grants|\/locations|^\/api\/render$/;
+  let tried = 0;
+  for (const [path, item] of Object.entries(document.paths)) {
+    for (const method of Object.keys(item).filter((name) => name !== "get")) {
+      if (mayAnswer.test(path)) continue;
+      const concrete = path.slice(5).replace("{id}", "tried").replace(/\{\w+\}/g, "x");
+      const { status } = await server.api(method.toUpperCase(), concrete, { text: "x" }, { token });
+      assert.equal(status, 403, `${method} ${path}`);
+      tried += 1;
+    }
+  }
+  assert.ok(tried > 10, `${tried} routes`);
+  await server.api("POST", "sessions/tried/cancel");
+});
+
+test("a hostile form, page and sample stay text", async () => {
+  // The article is made by the page from what a stranger sent: no schema may run, navigate or break it.
+  const page = await open(browser, server);
+  const shown = await page.evaluate(async () => {
+    const base = document.querySelector("script[src]").src.replace(/main\.js$/, "");
+    const { elicitation, sampling } = await import(`${base}form.js`);
+    const place = document.createElement("div");
+    document.body.append(place);
+    const attack = "<img src=x onerror=window.attacked=1>";
+    const schema = { properties: { __proto__x: { title: attack, enum: [attack], description: attack }, constructor: { type: "array", items: { enum: [attack] } }, n: { type: "integer", minimum: attack, default: { a: 1 } }, o: null, p: { oneOf: "x" } }, required: "x" };
+    const answers = [];
+    elicitation(place, { detail: { requestedSchema: schema } }, (answer) => answers.push(answer));
+    elicitation(place, { detail: { url: "javascript:window.attacked=1" } }, () => {});
+    sampling(place, { detail: { request: { systemPrompt: attack, messages: [{ role: attack, content: null }] } } }, () => {});
+    place.querySelector("form").requestSubmit();
+    return { links: place.querySelectorAll("a").length, images: place.querySelectorAll("img").length, answers, attacked: window.attacked };
+  });
+  assert.deepEqual({ links: shown.links, images: shown.images, attacked: shown.attacked }, { links: 0, images: 0, attacked: undefined });
+  assert.deepEqual(shown.answers, [{ action: "accept", content: { constructor: [] } }]);
+  assert.deepEqual(page.problems, []);
   await page.context().close();
 });

@@ -1,47 +1,44 @@
-// Makes the pictures of the documentation: `BATON_WRITE_IMAGES=1 scripts/test page`.
+// Makes the pictures of the documentation, from a real run with the demo model: `BATON_WRITE_IMAGES=1 scripts/test page`.
 
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { DESKTOP, open, PHONE, Server, startBrowser, startModel } from "./harness.mjs";
+import { DESKTOP, open, PHONE, Server, startBrowser } from "./harness.mjs";
 
 const folder = join(import.meta.dirname, "../../docs/images");
 
 test("the pictures of the documentation are made", async () => {
-  const [browser, model] = await Promise.all([startBrowser(), startModel()]);
-  const server = await new Server(model.url).start();
+  const browser = await startBrowser();
+  const server = await new Server("demo").start();
+  const cwd = mkdtempSync(join(tmpdir(), "shop-"));
   try {
-    const cwd = join(server.home, "shop");
-    mkdirSync(cwd);
-    writeFileSync(join(cwd, "upload.rs"), "fn retry() -> u32 {\n    3\n}\n");
-    const say = (text) => `[[text:${text}]]`;
+    writeFileSync(join(cwd, "upload.rs"), "fn retries() -> u32 {\n    3\n}\n");
     const sessions = [
-      ["release-notes", "Write the release notes", say("Done: `NOTES.md` lists 14 changes.")],
-      ["dependencies", "Update the dependencies", say("Three crates have new versions; the tests pass with all of them.")],
-      ["images", "Resize the product images", `[[tool:bash {"command":"mogrify -resize 1200x images/*.jpg"}]]`],
-      ["upload", "Fix the flaky upload test", `[[text:The test fails when the second retry comes within the same millisecond. **Two changes** fix it:\n\n1. \`retry\` waits with jitter\n2. the test uses a paused clock\n\n]][[tool:view {"path":"upload.rs"}]][[tool:bash {"command":"cargo test --package upload -- --test-threads 1"}]]`],
+      ["notes", "Write the release notes", "create notes.md with 14 changes since March"],
+      ["images", "Resize the product images", "run `mogrify -resize 1200x images/*.jpg`"],
+      ["colour", "Choose a theme", "ask which colour should the shop have?"],
+      ["upload", "Fix the flaky upload test", "show upload.rs"],
     ];
     for (const [id, name, prompt] of sessions) {
-      await server.session(id, null, { cwd });
-      await server.api("POST", `sessions/${id}/prompts`, { text: prompt });
+      await server.session(id, prompt, { cwd, questions: true });
       await server.api("PATCH", `sessions/${id}`, { name });
     }
     const desktop = await open(browser, server, { size: DESKTOP });
+    const log = desktop.getByRole("log");
+    const request = (page, heading) => page.getByRole("article").filter({ has: page.getByRole("heading", { name: heading }) });
+    await request(desktop, /create: .*notes\.md/).getByRole("button", { name: "Allow once" }).click();
     await desktop.goto(`${server.url}#/s/upload`);
-    // The scripted model is told what to say by the prompt, which is not what a person would write.
-    const tidy = (page) => page.evaluate(() => {
-      for (const bubble of document.querySelectorAll(".bubble")) bubble.textContent = "The upload test fails on every tenth run. Find out why, and fix it.";
-      for (const path of document.querySelectorAll(".path")) path.textContent = "~/shop";
-    });
-    const view = desktop.getByRole("article").filter({ hasText: "view:" }).getByRole("button", { name: "Allow once" });
-    if (await view.count()) await view.click();
-    await desktop.getByRole("heading", { name: /cargo test --package upload/ }).waitFor();
-    await desktop.getByRole("heading", { name: /mogrify/ }).waitFor();
-    await tidy(desktop);
+    await request(desktop, /view: .*upload\.rs/).getByRole("button", { name: "Allow once" }).click();
+    await log.getByText("retries").first().waitFor({ state: "attached" });
+    await desktop.getByRole("button", { name: "Cancel turn" }).waitFor({ state: "hidden" });
+    await desktop.getByRole("textbox", { name: "Prompt" }).fill("run `cargo test --package upload -- --test-threads 1`");
+    await desktop.getByRole("button", { name: "Send" }).click();
+    await request(desktop, /cargo test --package upload/).waitFor();
+    await request(desktop, /mogrify/).waitFor();
     const phone = await open(browser, server, { size: { ...PHONE, height: 700 } });
-    await phone.getByRole("heading", { name: /cargo test --package upload/ }).waitFor();
-    await tidy(phone);
+    await request(phone, /cargo test --package upload/).waitFor();
     if (process.env.BATON_WRITE_IMAGES) {
       mkdirSync(folder, { recursive: true });
       await desktop.screenshot({ path: join(folder, "page-desktop.png"), animations: "disabled" });
@@ -51,6 +48,6 @@ test("the pictures of the documentation are made", async () => {
   } finally {
     await browser.close();
     await server.close();
-    model.close();
+    rmSync(cwd, { recursive: true, force: true });
   }
 });

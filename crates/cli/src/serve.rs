@@ -64,6 +64,7 @@ fn serve_configured(
             listeners.share().await?;
         }
         notify_ready(environment);
+        server.index_texts();
         if let Some(keep) = config.keep {
             server.delete_old_sessions(keep);
         }

@@ -33,9 +33,7 @@ pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<E
         let store = opened.shared();
         let done = match command {
             SessionsCommand::List { here, limit, json } => list::list(&*store, *here, *limit, *json).await,
-            SessionsCommand::Search { text, limit, json } => {
-                search::search(&*store, text, *limit, *json).await
-            }
+            SessionsCommand::Search { text, limit, json } => search::run(&*store, text, *limit, *json).await,
             SessionsCommand::Show { id, json } => show_session(&*store, id, *json).await,
             SessionsCommand::Rename { id, name } => {
                 rename::rename(&opened, &config, &environment, id, name).await

@@ -149,6 +149,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         cwd: std::env::current_dir().context("cannot read the current directory")?,
         endpoint: config.endpoint.value.clone(),
         engines: config.engines.clone().into_iter().map(|(name, table)| (name, table.into())).collect(),
+        prices: config.prices.clone(),
         mcp_servers: config.mcp_servers.clone(),
         record: environment.get(crate::record::RECORD).map(Into::into),
         reveal_endpoint: environment.get("COPILOT_ALLOW_GET_PROVIDER_ENDPOINT") == Some("true"),

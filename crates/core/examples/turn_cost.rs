@@ -115,7 +115,7 @@ impl Shell {
                 let verdict =
                     if kind == Kind::Ask { Verdict::ApproveOnce } else { Verdict::ApproveForSession(None) };
                 let answer = Box::new(RequestAnswer::Permission(verdict, Author::http()));
-                self.ask(AnswerRequest { request, answer }.into());
+                self.ask(AnswerRequest { request, answer, by: None }.into());
             }
             self.finish(WorkResult::RunTool(ToolResult::success("src\nCargo.toml\n")));
         }

@@ -275,6 +275,8 @@ asks! {
         request: RequestId,
         /// The answer.
         answer: Box<RequestAnswer>,
+        /// Who answers, for the history.
+        by: Option<Author>,
     } -> AnswerOutcome;
 
     /// Makes a client show a form, and waits for the result. Lost with the asking connection, and no part of a turn.

@@ -92,6 +92,8 @@ pub enum Work {
         approval: Approval,
         /// Author of the grant.
         by: Author,
+        /// Digests of the MCP server and tool that the user was shown. None for other grants.
+        binding: Option<String>,
     },
     /// Asks hooks whether the turn may end.
     Review,

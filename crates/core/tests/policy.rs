@@ -159,7 +159,7 @@ fn rule() -> impl Strategy<Value = Rule> {
                 RuleKind::Url => url,
                 RuleKind::Mcp | RuleKind::CustomTool | RuleKind::Memory => name,
             };
-            Rule { kind, argument: (!all).then_some(argument) }
+            Rule { kind, argument: (!all).then_some(argument), binding: None }
         })
 }
 
@@ -453,13 +453,20 @@ fn grant_for_an_mcp_tool_ends_when_server_or_tool_change() {
         read_only: false,
         binding: Some(binding.into()),
     };
+    let decided = |rules: &Rules, grants: &[Grant], request: &PermissionRequest| {
+        let (mode, advice) = (PermissionMode::Manual, Advice::None);
+        let situation = Situation { mode, rules, grants, territory: territory(), advice, cwd: "/w" };
+        matches!(decide(request, &situation), Decision::Allow(_))
+    };
+    // A grant of the session and one of its location cover the same.
     let covers = |tool_name: Option<&str>, binding: Option<&str>, request: &PermissionRequest| {
         let approval = Approval::Mcp { server_name: "s".into(), tool_name: tool_name.map(str::to_owned) };
+        let rules = Rule::of(&approval, binding);
+        let location = Some(LocationRules { key: "/w".into(), rules });
         let grants = [Grant { binding: binding.map(str::to_owned), ..grant(approval) }];
-        let (mode, advice, rules) = (PermissionMode::Manual, Advice::None, Rules::default());
-        let situation =
-            Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w" };
-        matches!(decide(request, &situation), Decision::Allow(_))
+        let by_location = decided(&Rules { location, ..Rules::default() }, &[], request);
+        assert_eq!(decided(&Rules::default(), &grants, request), by_location);
+        by_location
     };
     assert!(covers(Some("t"), Some("c:d"), &request("t", "c:d")));
     assert!(!covers(Some("t"), Some("c:d"), &request("t", "c:other")), "another description");

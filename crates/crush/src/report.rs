@@ -41,7 +41,8 @@ impl Workspace {
         let handle = self.runtime.registry.open(&self.runtime, session);
         let workspace = Arc::clone(self);
         let by = self.prompting_person(session).unwrap_or_else(Author::unattended);
-        let ask = AnswerRequest { request, answer: Box::new(RequestAnswer::ApproveUnattended(by)) };
+        let answer = Box::new(RequestAnswer::ApproveUnattended(by));
+        let ask = AnswerRequest { request, answer, by: None };
         let show_if_refused = move |outcome| {
             if matches!(outcome, Ok(AnswerOutcome::Refused(_))) {
                 workspace.show(pending);

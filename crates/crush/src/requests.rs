@@ -98,7 +98,7 @@ async fn send_answer(
 ) -> CrushResult<AnswerOutcome> {
     let handle = scope.open(session);
     let (request, answer) = (RequestId(request.to_owned()), Box::new(answer));
-    Ok(handle.ask(AnswerRequest { request, answer }).await?)
+    Ok(handle.ask(AnswerRequest { request, answer, by: Some(scope.author.clone()) }).await?)
 }
 
 fn resolved(resolved: bool) -> Json<Value> {

@@ -28,7 +28,7 @@ impl JsonFile {
     where
         T: DeserializeOwned + Default + Send + 'static,
     {
-        self.blocking(|path| read(path)).await
+        on_file(&self.path, |path| read(path)).await
     }
 
     /// Changes the content, and returns the result of `change` once the new content is durable.
@@ -37,17 +37,18 @@ impl JsonFile {
         T: DeserializeOwned + Serialize + Default,
         R: Send + 'static,
     {
-        self.blocking(|path| edit(path, change)).await
+        on_file(&self.path, |path| edit(path, change)).await
     }
+}
 
-    async fn blocking<R: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Path) -> io::Result<R> + Send + 'static,
-    ) -> Result<R, String> {
-        let path = self.path.clone();
-        let done = tokio::task::spawn_blocking(move || work(&path)).await.map_err(io::Error::other);
-        done.flatten().map_err(|error| format!("cannot read or write {}: {error}", self.path.display()))
-    }
+/// Reads or writes a file on the blocking pool, and names it if that fails.
+pub(crate) async fn on_file<R: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce(&Path) -> io::Result<R> + Send + 'static,
+) -> Result<R, String> {
+    let own = path.to_owned();
+    let done = tokio::task::spawn_blocking(move || work(&own)).await.map_err(io::Error::other);
+    done.flatten().map_err(|error| format!("cannot read or write {}: {error}", path.display()))
 }
 
 fn read<T: DeserializeOwned + Default>(path: &Path) -> io::Result<T> {

@@ -59,6 +59,17 @@ pub struct LocationGrant {
     pub at: Option<Timestamp>,
 }
 
+/// A grant to store for a location.
+#[derive(Debug, Clone)]
+pub struct NewGrant {
+    /// What is granted.
+    pub approval: Approval,
+    /// Author of the grant.
+    pub by: Author,
+    /// Digests of the MCP server and tool that the user was shown; none if the grant goes by names.
+    pub binding: Option<String>,
+}
+
 /// Content of the file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -102,9 +113,10 @@ impl Locations {
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub async fn grant(&self, key: String, approval: &Approval, by: Author) -> Result<(), String> {
-        let add = RuleListEdit { add: Rule::of(approval), ..RuleListEdit::default() };
-        self.edit(key, add, by).await.map(drop)
+    pub async fn grant(&self, key: String, grant: NewGrant) -> Result<(), String> {
+        let rules = Rule::of(&grant.approval, grant.binding.as_deref());
+        let add = RuleListEdit { add: rules, ..RuleListEdit::default() };
+        self.edit(key, add, grant.by).await.map(drop)
     }
 
     /// Changes the rules of a location, and returns them. Unchanged rules keep their authors.
@@ -172,13 +184,20 @@ mod tests {
         std::fs::write(home.path().join("permissions.json"), old).unwrap();
         let locations = Locations::new(home.path());
         let shell = Approval::Commands { command_identifiers: vec!["ls".into()] };
-        locations.grant("/w".into(), &shell, Author::http()).await.unwrap();
+        let grant =
+            |approval: Approval| NewGrant { approval, by: Author::http(), binding: Some("c:d".into()) };
+        locations.grant("/w".into(), grant(shell)).await.unwrap();
         let all = locations.all().await.unwrap();
         assert_eq!(
             all["/w"][0],
             LocationGrant { rule: Rule::new(RuleKind::Write, None), by: None, at: None }
         );
         assert_eq!(all["/w"][1].by, Some(Author::http()));
+        assert_eq!(all["/w"][1].rule.binding, None, "a shell line is what it says");
+        let tool = Approval::Mcp { server_name: "s".into(), tool_name: Some("t".into()) };
+        locations.grant("/w".into(), grant(tool)).await.unwrap();
+        let reopened = Locations::new(home.path()).rules("/w").await.unwrap();
+        assert_eq!(reopened[2].binding.as_deref(), Some("c:d"));
         let everything = RuleListEdit { remove_all: true, ..RuleListEdit::default() };
         locations.edit("/w".into(), everything, Author::http()).await.unwrap();
         assert!(locations.all().await.unwrap().is_empty());

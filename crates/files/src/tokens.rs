@@ -18,6 +18,8 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
+use crate::json_file::on_file;
+
 /// Seconds before its end that a token counts as expired.
 const MARGIN: u64 = 30;
 const FILE: &str = "mcp-tokens";
@@ -165,7 +167,7 @@ impl TokenVault {
     /// When the file cannot be opened.
     pub async fn lock_refresh(&self) -> Result<RefreshLock, String> {
         let path = self.path.with_extension("refresh");
-        self.blocking(move |_| {
+        on_file(&self.path, move |_| {
             let file = private::create(path)?;
             file.lock()?;
             Ok(RefreshLock(file))
@@ -177,14 +179,14 @@ impl TokenVault {
         &self,
         look: impl FnOnce(Content) -> R + Send + 'static,
     ) -> Result<R, String> {
-        self.blocking(|path| open(path).map(look)).await
+        on_file(&self.path, |path| open(path).map(look)).await
     }
 
     async fn edit<R: Send + 'static>(
         &self,
         change: impl FnOnce(&mut Content) -> R + Send + 'static,
     ) -> Result<R, String> {
-        self.blocking(|path| {
+        on_file(&self.path, |path| {
             if let Some(parent) = path.parent() {
                 private::create_dir_all(parent)?;
             }
@@ -197,15 +199,6 @@ impl TokenVault {
             Ok(result)
         })
         .await
-    }
-
-    async fn blocking<R: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Path) -> io::Result<R> + Send + 'static,
-    ) -> Result<R, String> {
-        let path = self.path.clone();
-        let done = tokio::task::spawn_blocking(move || work(&path)).await.map_err(io::Error::other);
-        done.flatten().map_err(|error| format!("cannot read or write {}: {error}", self.path.display()))
     }
 }
 

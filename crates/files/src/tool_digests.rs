@@ -1,15 +1,15 @@
-//! What the tools of MCP servers looked like when the user last let one run.
+//! Digests of MCP tools that have been called.
 //!
-//! A grant names a server and a tool. A server that later gives the name to something else would inherit the grant, so the
-//! description and the schema of a tool are remembered with its first call, and a tool that has changed is asked about
-//! again.
+//! A grant for a whole server, or a rule, covers tools that nobody was shown. So the [binding] of each tool is stored with
+//! its first call, and a tool that describes itself in another way afterwards is asked about again. A grant for one tool
+//! has the binding in itself.
+//!
+//! [binding]: baton_mcp::OfferedTool::binding
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use baton_mcp::{Reach, RemoteTool, ServerConfig};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tokio::sync::Mutex;
 
 use crate::json_file::JsonFile;
@@ -17,7 +17,7 @@ use crate::json_file::JsonFile;
 /// Tools that are remembered for a server.
 const MOST_TOOLS: usize = 2000;
 
-/// Content of the file: digests of tools, by server and tool.
+/// Content of the file: digests of tools, by the digest of their server's configuration and their name.
 #[derive(Default, Clone, Serialize, Deserialize)]
 #[serde(default)]
 struct Content {
@@ -38,16 +38,18 @@ impl ToolDigests {
     }
 
     /// Whether a tool was called before, and looked different then.
-    pub async fn has_changed(&self, server: &str, config: &ServerConfig, tool: &RemoteTool) -> bool {
+    pub async fn has_changed(&self, tool: &str, binding: &str) -> bool {
+        let (configuration, digest) = parts(binding);
         let mut known = self.known.lock().await;
         let content = self.content(&mut known).await;
-        let before = content.tools.get(&key(server, config)).and_then(|tools| tools.get(&tool.name));
-        before.is_some_and(|before| *before != digest(tool))
+        let before = content.tools.get(configuration).and_then(|tools| tools.get(tool));
+        before.is_some_and(|before| before != digest)
     }
 
-    /// Remembers a tool that the user lets run.
-    pub async fn remember(&self, server: &str, config: &ServerConfig, tool: &RemoteTool) {
-        let (key, name, digest) = (key(server, config), tool.name.clone(), digest(tool));
+    /// Stores the binding of a tool that is called.
+    pub async fn remember(&self, tool: &str, binding: &str) {
+        let (key, digest) = parts(binding);
+        let (key, name, digest) = (key.to_owned(), tool.to_owned(), digest.to_owned());
         let mut known = self.known.lock().await;
         let content = self.content(&mut known).await;
         let tools = content.tools.entry(key.clone()).or_default();
@@ -69,55 +71,27 @@ impl ToolDigests {
     }
 }
 
-/// Identifies a server: another program or address under the same name is another server.
-fn key(server: &str, config: &ServerConfig) -> String {
-    let reach = match &config.reach {
-        Reach::Local(local) => json!([local.command, local.args]),
-        Reach::Remote(remote) => json!(remote.url.as_str()),
-    };
-    format!("{server} {}", sha256(&reach.to_string()))
-}
-
-fn digest(tool: &RemoteTool) -> String {
-    sha256(&json!([tool.title, tool.description, tool.schema, tool.read_only_hint]).to_string())
-}
-
-fn sha256(text: &str) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+/// Splits a binding into the digests of the server's configuration and of the tool.
+fn parts(binding: &str) -> (&str, &str) {
+    binding.split_once(':').unwrap_or((binding, ""))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Map;
-
     use super::*;
-
-    fn tool(description: &str) -> RemoteTool {
-        RemoteTool {
-            name: "t".into(),
-            title: "t".into(),
-            description: description.into(),
-            schema: json!({}),
-            read_only_hint: false,
-            for_model: true,
-            raw: Map::new(),
-        }
-    }
 
     #[tokio::test]
     async fn changed_tool_is_noticed_also_after_a_restart() {
         let home = tempfile::tempdir().unwrap();
-        let config = |command: &str| ServerConfig::parse("s", &json!({ "command": command })).unwrap();
         let digests = ToolDigests::new(home.path());
-        assert!(!digests.has_changed("s", &config("a"), &tool("adds")).await, "never called");
-        digests.remember("s", &config("a"), &tool("adds")).await;
-        assert!(!digests.has_changed("s", &config("a"), &tool("adds")).await);
+        assert!(!digests.has_changed("t", "server:adds").await, "never called");
+        digests.remember("t", "server:adds").await;
+        assert!(!digests.has_changed("t", "server:adds").await);
 
         let restarted = ToolDigests::new(home.path());
-        assert!(restarted.has_changed("s", &config("a"), &tool("deletes")).await);
-        assert!(!restarted.has_changed("s", &config("b"), &tool("deletes")).await, "another server");
-        restarted.remember("s", &config("a"), &tool("deletes")).await;
-        assert!(!restarted.has_changed("s", &config("a"), &tool("deletes")).await, "the user has seen it");
+        assert!(restarted.has_changed("t", "server:deletes").await);
+        assert!(!restarted.has_changed("t", "other:deletes").await, "another server");
+        restarted.remember("t", "server:deletes").await;
+        assert!(!restarted.has_changed("t", "server:deletes").await, "the user has seen it");
     }
 }

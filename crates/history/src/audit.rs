@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use baton_protocol::event::{ApprovalsChanged, Body};
+use baton_protocol::event::{ApprovalsChanged, Body, Question};
 use baton_protocol::permission::{PermissionOutcome, PermissionRequest};
 use baton_protocol::{Author, Event, EventId, RequestId, SessionId, Timestamp};
 use baton_store::{Seq, Span, Store, StoreError};
@@ -19,7 +19,7 @@ const PAGE: usize = 512;
 const DETAIL: usize = 300;
 
 /// Types of the events that become entries, and of those that describe them.
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 15] = [
     "session.start",
     "session.mode_changed",
     "session.permissions_changed",
@@ -27,6 +27,8 @@ const KINDS: [&str; 13] = [
     "permission.requested",
     "permission.completed",
     "abort",
+    "baton.request_opened",
+    "baton.request_closed",
     "baton.prompt_accepted",
     "baton.approvals_changed",
     "baton.rules_changed",
@@ -64,6 +66,7 @@ pub enum Action {
     Prompted,
     Approved,
     Denied,
+    Answered,
     Cancelled,
     GrantGiven,
     GrantRevoked,
@@ -85,6 +88,7 @@ impl Action {
             Self::Prompted => "prompted",
             Self::Approved => "approved",
             Self::Denied => "denied",
+            Self::Answered => "answered",
             Self::Cancelled => "cancelled",
             Self::GrantGiven => "granted",
             Self::GrantRevoked => "revoked",
@@ -164,6 +168,19 @@ impl Reading {
                 let subject = self.requests.remove(&completed.request_id).unwrap_or_default();
                 (decision(&completed.result)?, completed.by, subject)
             }
+            Body::RequestOpened(opened) => {
+                let subject = match opened.question {
+                    Question::UserInput(asked) => asked.question,
+                    Question::Plan(plan) => format!("plan: {}", plan.summary),
+                };
+                self.requests.insert(opened.request_id, subject);
+                return None;
+            }
+            Body::RequestClosed(closed) => {
+                let subject = self.requests.remove(&closed.request_id).unwrap_or_default();
+                // A request that nobody answered was withdrawn.
+                (Action::Answered, Some(closed.by?), subject)
+            }
             Body::Abort(abort) => (Action::Cancelled, abort.by, "the running turn and the queue".into()),
             Body::ApprovalsChanged(change) => grant_change(change),
             Body::RulesChanged(change) => (Action::RulesChanged, change.by, json(&*change.rules)),
@@ -232,6 +249,7 @@ mod tests {
     const REQUESTED: &str =
         r#"{"requestId":"r","permissionRequest":{"kind":"read","path":"/etc/hosts","intention":""}}"#;
     const APPROVED: &str = r#"{"requestId":"r","result":{"kind":"approved"},"batonBy":"HTTP API"}"#;
+    const ASKED: &str = r#"{"requestId":"q","question":{"kind":"user_input","question":"Which colour?"}}"#;
     const ABORTED: &str = r#"{"reason":"user_initiated","batonBy":"baton run"}"#;
 
     fn event(second: u32, kind: &str, data: &str) -> NewRecord {
@@ -253,6 +271,9 @@ mod tests {
                     event(5, "assistant.message", r#"{"messageId":"m","content":"said"}"#),
                     event(6, "permission.completed", APPROVED),
                     event(7, "baton.approvals_changed", r#"{"by":"HTTP API"}"#),
+                    event(10, "baton.request_opened", ASKED),
+                    event(11, "baton.request_closed", r#"{"requestId":"q","answer":{},"by":"ada"}"#),
+                    event(12, "baton.request_closed", r#"{"requestId":"withdrawn"}"#),
                 ],
             ),
         ];
@@ -282,9 +303,10 @@ mod tests {
                 "a approved HTTP API: read /etc/hosts",
                 "a revoked HTTP API: all",
                 "b cancelled baton run: the running turn and the queue",
+                "a answered ada: Which colour?",
             ]
         );
         let since = "2026-11-15T20:30:07Z".parse().unwrap();
-        assert_eq!(audit(&store, Some(since)).await.unwrap().len(), 2);
+        assert_eq!(audit(&store, Some(since)).await.unwrap().len(), 3);
     }
 }

@@ -1,8 +1,10 @@
 //! Metadata of sessions, stored beside the history so that a list of sessions reads no history.
 
+use std::collections::BTreeMap;
+
 use baton_core::Session;
 use baton_core::state::Facts;
-use baton_protocol::event::WorkContext;
+use baton_protocol::event::{TokenCounts, WorkContext};
 use baton_protocol::params::SessionMetadata;
 use baton_store::Summary;
 use bytes::Bytes;
@@ -23,6 +25,9 @@ pub struct Metadata {
     pub client_name: Option<String>,
     /// Working directory and repository.
     pub context: WorkContext,
+    /// Tokens by model.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub usage: BTreeMap<String, TokenCounts>,
     /// Whether a login at an MCP server is pending.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub logins: bool,
@@ -61,6 +66,7 @@ impl Metadata {
             name: facts.name.clone(),
             model: model_of(session).map(str::to_owned),
             context: facts.context.clone(),
+            usage: usage_of(session).map(|(model, tokens)| (model.clone(), *tokens)).collect(),
             logins: !session.durable.logins.is_empty(),
             ..Self::default()
         }
@@ -82,6 +88,7 @@ impl Metadata {
             && self.name == facts.name
             && self.model.as_deref() == model_of(session)
             && self.context == facts.context
+            && self.usage.iter().eq(usage_of(session))
             && self.logins != session.durable.logins.is_empty()
     }
 
@@ -96,6 +103,11 @@ impl Metadata {
 fn model_of(session: &Session) -> Option<&str> {
     let answered = || session.durable.totals.models.keys().next().map(String::as_str);
     session.durable.facts.model.as_deref().or_else(answered)
+}
+
+/// Returns the tokens that a session used, by model.
+pub fn usage_of(session: &Session) -> impl Iterator<Item = (&String, &TokenCounts)> {
+    session.durable.totals.models.iter().map(|(model, (_, tokens))| (model, tokens))
 }
 
 /// Decodes stored metadata; the default if it is malformed, so that the session can still be listed and opened.

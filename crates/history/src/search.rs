@@ -1,107 +1,241 @@
-//! Search in titles and conversations. A plain scan: reading ten thousand events takes a fraction of a second.
+//! Search in titles and conversations, by the store's index of texts.
+//!
+//! Records are indexed after they were appended: in the background by a server, and by a search for what is left. A search
+//! is therefore complete, unless a store of an older version is still being indexed and the search may not wait for it.
 
-use baton_protocol::{Body, Event};
-use baton_store::{Seq, Span, Store, StoreError, Summary};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use baton_protocol::{Body, Event, SessionId};
+use baton_store::texts::{self, Hit, TextIndex, Texts, Unindexed, Words};
+use baton_store::{Record, Seq, Span, Store, StoreError, Summary};
 
 /// Characters that are shown before and after a match.
 const CONTEXT: usize = 40;
-/// Records that are read at once.
-const PAGE: usize = 500;
+/// Records that are indexed in one write. Appends of other sessions wait for it, so it is small.
+const PAGE: usize = 100;
+/// Sessions whose cursors are read at once.
+const SESSIONS: usize = 100;
+
+/// The result of a search.
+pub struct Results {
+    /// Sessions that match, last changed first.
+    pub found: Vec<Found>,
+    /// Whether there are histories that are not indexed yet, so that matches in them are missing.
+    pub incomplete: bool,
+}
 
 /// A session that matches.
 pub struct Found {
     /// The session.
     pub summary: Summary,
-    /// Number of messages that match.
-    pub matches: usize,
+    /// Number of messages that match, and the title if it does.
+    pub matches: u64,
     /// Text around the first match, on one line.
     pub excerpt: String,
 }
 
-/// Finds up to `limit` sessions that contain a text, last changed first. Letter case does not matter.
+/// Finds up to `limit` sessions whose title, or one of whose messages, contains all words, each at least as the beginning of
+/// a word. Letter case does not matter. Indexes new records first, for at most `patience`.
 ///
 /// # Errors
-/// When the store cannot be read.
-pub async fn search(store: &dyn Store, wanted: &str, limit: usize) -> Result<Vec<Found>, StoreError> {
-    let wanted = wanted.trim().to_lowercase();
+/// When the store cannot be read or written.
+pub async fn search(
+    store: &dyn Store,
+    wanted: &str,
+    limit: usize,
+    patience: Duration,
+) -> Result<Results, StoreError> {
+    let index = index_of(store)?;
+    let incomplete = !catch_up(store, Some(Instant::now() + patience), |_| {}).await?.complete;
+    let query = Words::of_query(wanted);
     let mut found = Vec::new();
+    if query.is_empty() {
+        return Ok(Results { found, incomplete });
+    }
+    let hits = index.find(query.clone(), limit).await?.into_iter();
+    let hits: HashMap<SessionId, Hit> = hits.map(|hit| (hit.session.clone(), hit)).collect();
     for summary in store.list().await? {
-        if found.len() == limit || wanted.is_empty() {
+        if found.len() == limit {
             break;
         }
-        match search_session(store, summary, &wanted).await {
-            // Deleted meanwhile.
-            Err(StoreError::NotFound(_)) => {}
-            result => found.extend(result?),
-        }
+        found.extend(matching(store, summary, &query, &hits).await?);
     }
-    Ok(found)
+    Ok(Results { found, incomplete })
 }
 
-async fn search_session(
+/// Returns a session with its excerpt, if its title or content matches.
+async fn matching(
     store: &dyn Store,
     summary: Summary,
-    wanted: &str,
+    query: &Words,
+    hits: &HashMap<SessionId, Hit>,
 ) -> Result<Option<Found>, StoreError> {
     let title = crate::metadata::of(&summary).summary.unwrap_or_default();
-    let (mut matches, mut excerpt) = (0, None);
-    if let Some(around) = excerpt_of(&title, wanted) {
-        (matches, excerpt) = (1, Some(around));
+    let by_title = Words::of(&title).contain(query);
+    let hit = hits.get(&summary.session);
+    let matches = hit.map_or(0, |hit| hit.matches) + u64::from(by_title);
+    let text = match hit {
+        _ if by_title => title,
+        Some(hit) => read_text(store, hit).await?,
+        None => return Ok(None),
+    };
+    Ok(Some(Found { matches, excerpt: excerpt_of(&text, query), summary }))
+}
+
+/// Returns the text of a hit; empty if it was deleted meanwhile.
+async fn read_text(store: &dyn Store, hit: &Hit) -> Result<String, StoreError> {
+    let after = Seq(hit.first.0.saturating_sub(1));
+    match store.read(&hit.session, Span::After { after, limit: 1 }).await {
+        Ok(records) => Ok(records.first().and_then(text_of).unwrap_or_default()),
+        Err(StoreError::NotFound(_)) => Ok(String::new()),
+        Err(error) => Err(error),
     }
-    let mut after = Seq::ZERO;
+}
+
+/// The result of [`catch_up`].
+pub struct CaughtUp {
+    /// Whether all readable sessions are indexed; time ran out otherwise.
+    pub complete: bool,
+    /// Sessions that cannot be read. Search does not find the rest of them.
+    pub unreadable: Vec<(SessionId, StoreError)>,
+}
+
+/// Indexes all records that are not indexed yet, until a time, and reports the number of sessions that were done.
+///
+/// # Errors
+/// When the store cannot be read or written.
+pub async fn catch_up(
+    store: &dyn Store,
+    until: Option<Instant>,
+    mut report: impl FnMut(usize),
+) -> Result<CaughtUp, StoreError> {
+    let index = index_of(store)?;
+    let is_late = || until.is_some_and(|until| Instant::now() >= until);
+    let mut unreadable: Vec<(SessionId, StoreError)> = Vec::new();
+    let mut done = 0;
     loop {
-        let page = store.read(&summary.session, Span::After { after, limit: PAGE }).await?;
-        let Some(last) = page.last() else { break };
-        after = last.seq;
-        for record in page.iter().filter(|record| is_text(&record.kind)) {
-            let text = String::from_utf8_lossy(&record.body);
-            let around = Event::parse(&text).ok().and_then(|event| excerpt_of(text_of(&event.body), wanted));
-            matches += usize::from(around.is_some());
-            excerpt = excerpt.or(around);
+        let mut behind = index.unindexed(SESSIONS + unreadable.len()).await?;
+        behind.retain(|one| unreadable.iter().all(|(session, _)| *session != one.session));
+        if behind.is_empty() {
+            return Ok(CaughtUp { complete: true, unreadable });
+        }
+        for one in behind {
+            if is_late() {
+                return Ok(CaughtUp { complete: false, unreadable });
+            }
+            match index_session(store, index, &one, &is_late).await {
+                Ok(true) => done += 1,
+                // Another indexer was faster, the session is gone, or time ran out.
+                Ok(false) => {}
+                Err(error) => unreadable.push((one.session, error)),
+            }
+            report(done);
         }
     }
-    Ok(excerpt.map(|excerpt| Found { summary, matches, excerpt }))
 }
 
-fn is_text(kind: &str) -> bool {
-    matches!(kind, "user.message" | "assistant.message" | "tool.execution_complete")
-}
-
-fn text_of(body: &Body) -> &str {
-    match body {
-        Body::UserMessage(message) => &message.content,
-        Body::AssistantMessage(message) => &message.content,
-        Body::ToolComplete(complete) => {
-            complete.result.as_ref().map(|result| result.content.as_str()).unwrap_or_default()
+/// Indexes the rest of a session. Returns `false` if another indexer was faster, or time ran out.
+async fn index_session(
+    store: &dyn Store,
+    index: &dyn TextIndex,
+    behind: &Unindexed,
+    is_late: &impl Fn() -> bool,
+) -> Result<bool, StoreError> {
+    let session = &behind.session;
+    let mut after = behind.indexed;
+    while after < behind.head && !is_late() {
+        let page = store.read(session, Span::After { after, limit: PAGE }).await?;
+        let through = page.last().map_or(behind.head, |record| record.seq);
+        let words = page.iter().filter_map(|record| Some((record.seq, Words::of(&text_of(record)?))));
+        let words = words.filter(|(_, words)| !words.is_empty()).collect();
+        if !index.index(Texts { session: session.clone(), after, through, words }).await? {
+            return Ok(false);
         }
-        _ => "",
+        after = through;
+    }
+    Ok(after >= behind.head)
+}
+
+fn index_of(store: &dyn Store) -> Result<&dyn TextIndex, StoreError> {
+    store.texts().ok_or_else(|| StoreError::Medium {
+        doing: "search".into(),
+        path: String::new(),
+        cause: "this kind of store has no index of texts".into(),
+    })
+}
+
+/// Returns the text of a record that people look for, if it has one.
+fn text_of(record: &Record) -> Option<String> {
+    if !matches!(&*record.kind, "user.message" | "assistant.message" | "tool.execution_complete") {
+        return None;
+    }
+    match Event::parse(&String::from_utf8_lossy(&record.body)).ok()?.body {
+        Body::UserMessage(message) => Some(message.content),
+        Body::AssistantMessage(message) => Some(message.content),
+        Body::ToolComplete(complete) => complete.result.as_ref().map(|result| result.content.clone()),
+        _ => None,
     }
 }
 
-/// The text around the first match, on one line; none without a match. `wanted` is in lower case.
-fn excerpt_of(text: &str, wanted: &str) -> Option<String> {
-    let at = text.to_lowercase().find(wanted)?;
-    // Lower case may have another length, so the position is exact only for most texts; it is for display.
-    let at = text.char_indices().take_while(|(index, _)| *index < at).count();
-    let begin = at.saturating_sub(CONTEXT);
-    let length = (at - begin) + wanted.chars().count() + CONTEXT;
+/// Returns the text around the first word that matches, on one line.
+fn excerpt_of(text: &str, query: &Words) -> String {
+    let matching = |(_, word): &(usize, String)| query.iter().any(|prefix| word.starts_with(prefix));
+    let at = texts::split(text).find(matching).map_or(0, |(at, _)| at);
+    let before = text[..at].chars().count();
+    let begin = before.saturating_sub(CONTEXT);
+    let length = before - begin + 2 * CONTEXT;
     let shown: String =
         text.chars().skip(begin).take(length).map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
     let more = |yes: bool| if yes { "…" } else { "" };
-    Some(format!("{}{}{}", more(begin > 0), shown.trim(), more(begin + length < text.chars().count())))
+    let ends = text.chars().nth(begin + length).is_none();
+    format!("{}{}{}", more(begin > 0), shown.trim(), more(!ends))
 }
 
 #[cfg(test)]
 mod tests {
+    use baton_protocol::Timestamp;
+    use baton_store::memory::MemoryStore;
+    use baton_store::{NewRecord, NewSession, Owner};
+    use bytes::Bytes;
+    use serde_json::json;
+
     use super::*;
+
+    #[tokio::test]
+    async fn search_indexes_what_is_left_and_finds_it() {
+        let store = MemoryStore::default();
+        let body = |at: usize| {
+            let text = format!("prompt {at} about {}", if at == 150 { "a needle" } else { "hay" });
+            json!({"type": "user.message", "data": {"content": text}, "id": "00000000-0000-0000-0000-000000000001", "timestamp": "2026-01-01T00:00:00Z", "parentId": null})
+        };
+        let records = (0..PAGE * 2)
+            .map(|at| NewRecord { kind: "user.message".to_owned(), body: body(at).to_string().into() });
+        let session: SessionId = "long".parse().unwrap();
+        let owner =
+            Owner { server: String::new(), host: String::new(), boot: String::new(), pid: 1, started: 1 };
+        let (created, records) = (Timestamp(1), records.collect());
+        let new = NewSession { session, owner, created, records, meta: Bytes::new(), busy: false };
+        store.create(new).await.unwrap();
+        let impatient = search(&store, "needle", 10, Duration::ZERO).await.unwrap();
+        assert!(impatient.found.is_empty() && impatient.incomplete);
+        let results = search(&store, "NEEDLE prom", 10, Duration::from_secs(60)).await.unwrap();
+        assert!(!results.incomplete);
+        assert_eq!(results.found.len(), 1);
+        assert_eq!((results.found[0].matches, &*results.found[0].excerpt), (1, "prompt 150 about a needle"));
+        assert!(catch_up(&store, Some(Instant::now()), |_| {}).await.unwrap().complete, "nothing is left");
+    }
 
     #[test]
     fn excerpt_is_one_line_around_the_match() {
-        assert_eq!(excerpt_of("say\nHELLO there", "hello").as_deref(), Some("say HELLO there"));
+        let shown = |text: &str, query: &str| excerpt_of(text, &Words::of(query));
+        assert_eq!(shown("say\nHELLO there", "hello"), "say HELLO there");
         let long = format!("{} Needle {}", "a".repeat(100), "b".repeat(100));
-        let shown = excerpt_of(&long, "needle").unwrap();
-        assert!(shown.starts_with("…a") && shown.contains(" Needle ") && shown.ends_with("b…"), "{shown}");
-        assert_eq!(excerpt_of("nothing", "needle"), None);
-        assert!(excerpt_of("İstanbul ẞ needle", "needle").is_some(), "lower case of another length");
+        let around = shown(&long, "need");
+        assert!(
+            around.starts_with("…a") && around.contains(" Needle ") && around.ends_with("b…"),
+            "{around}"
+        );
+        assert!(shown("İstanbul ẞ needle", "needle").contains("needle"), "lower case of another length");
     }
 }

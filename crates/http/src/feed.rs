@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use baton_core::Session;
 use baton_protocol::{SessionId, Timestamp};
-use baton_runtime::Runtime;
 use baton_runtime::lifecycle::Observer;
+use baton_runtime::providers::prices::Prices;
+use baton_runtime::{Runtime, metadata};
 use baton_store::Seq;
 use baton_wire::Outbox;
 use bytes::Bytes;
@@ -21,6 +22,7 @@ use crate::api::RequestView;
 #[derive(Default)]
 pub(crate) struct Feed {
     state: Mutex<State>,
+    prices: Prices,
 }
 
 #[derive(Default)]
@@ -48,7 +50,7 @@ impl Drop for Reader {
 impl Feed {
     /// Creates the feed of a runtime.
     pub(crate) fn of(runtime: &Arc<Runtime>) -> Arc<Self> {
-        let feed = Arc::new(Self::default());
+        let feed = Arc::new(Self { prices: runtime.options.prices.clone(), ..Self::default() });
         let observer: Arc<dyn Observer> = feed.clone();
         runtime.lifecycle.add_witness(Arc::downgrade(&observer));
         feed
@@ -94,6 +96,23 @@ impl State {
 
 impl Observer for Feed {
     fn recorded(&self, session: &Session, _after: Seq) {
+        self.announce(session);
+    }
+
+    fn asked(&self, session: &Session) {
+        self.announce(session);
+    }
+
+    fn deleted(&self, session: &SessionId) {
+        let mut state = self.lock();
+        state.pending.remove(session);
+        state.send("deleted", &json!({ "id": session }));
+    }
+}
+
+impl Feed {
+    /// Sends the state of a session to all readers.
+    fn announce(&self, session: &Session) {
         let mut state = self.lock();
         let requests = RequestView::all(session);
         let changed = state.note(session, &requests);
@@ -106,6 +125,7 @@ impl Observer for Feed {
             "title": facts.name.as_ref().or(facts.title.as_ref()),
             "cwd": facts.context.cwd,
             "model": facts.model,
+            "cost": self.prices.cost(metadata::usage_of(session)),
             "busy": session.is_busy(),
             "head": session.durable.seq,
             "updatedAt": Timestamp::now(),
@@ -114,11 +134,5 @@ impl Observer for Feed {
             data["requests"] = json!(requests);
         }
         state.send("session", &data);
-    }
-
-    fn deleted(&self, session: &SessionId) {
-        let mut state = self.lock();
-        state.pending.remove(session);
-        state.send("deleted", &json!({ "id": session }));
     }
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_mcp::{
-    AuthReason, Call, Challenge, Client, Declared, Host, HostOptions, Http, HttpError, Notice, Origin,
-    Protected, Question, Request, Response, Server, Working, merge,
+    Call, Client, Declared, Host, HostOptions, Http, HttpError, Notice, Origin, Request, Response, Server,
+    Working, merge,
 };
 use rmcp::model::CallToolRequestParams;
 use rmcp::serve_client;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use tokio_util::task::TaskTracker;
 
 const WARM_UP: usize = 200;
@@ -23,30 +23,6 @@ struct Nobody;
 
 impl Client for Nobody {
     fn notice(&self, _: &str, _: Notice) {}
-
-    fn answer(&self, _: &str, _: Question) -> Working<'_, Result<Value, String>> {
-        Box::pin(async { Err("nobody".into()) })
-    }
-
-    fn token(&self, _: &Protected) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn renew(&self, _: &Protected, _: &Challenge, _: AuthReason) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn authorize(&self, _: &Protected, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn samples(&self) -> bool {
-        false
-    }
-
-    fn elicits(&self) -> bool {
-        false
-    }
 }
 
 impl Http for Nobody {

@@ -1,7 +1,7 @@
-//! Bindings: what an approval of a call is for.
+//! Bindings: digests that tie an approval to a server and a tool.
 //!
 //! A person approves a call of a tool as a server described it, of a server as it was configured. Both can change before the
-//! call is made, at the latest when Baton restarts. The binding tells.
+//! call is made, at the latest when Baton restarts. A binding that differs shows it.
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What servers tell and ask the session that uses them.
+//! The interface between servers and the session that uses them.
 
 use serde_json::Value;
 use url::Url;
@@ -10,7 +10,7 @@ use crate::oauth::OAuthConfig;
 use crate::server::Status;
 use crate::wire::Challenge;
 
-/// Something that happened to a server.
+/// A change of a server, reported to its session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notice {
     /// Its status changed.
@@ -89,7 +89,8 @@ impl Protected {
     }
 }
 
-/// The session that uses a set of servers.
+/// The session that uses a set of servers. What an implementation leaves out, the session cannot do: it has no answers, no
+/// tokens and nothing to offer.
 pub trait Client: Send + Sync {
     /// Receives a notice. Must not block.
     fn notice(&self, server: &str, notice: Notice);
@@ -101,31 +102,43 @@ pub trait Client: Send + Sync {
     ///
     /// # Errors
     /// With a message for the server, when there is no answer.
-    fn answer(&self, server: &str, question: Question) -> Working<'_, Result<Value, String>>;
+    fn answer(&self, _server: &str, _question: Question) -> Working<'_, Result<Value, String>> {
+        Box::pin(async { Err("nobody can answer".to_owned()) })
+    }
 
     /// Returns a token from an earlier login, before the first connection.
-    fn token(&self, server: &Protected) -> Working<'_, Option<String>>;
+    fn token(&self, _server: &Protected) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
 
     /// Returns another token for a remote server that requires authorization, without asking a person; `None` if that is
     /// not possible.
     fn renew(
         &self,
-        server: &Protected,
-        challenge: &Challenge,
-        reason: AuthReason,
-    ) -> Working<'_, Option<String>>;
+        _server: &Protected,
+        _challenge: &Challenge,
+        _reason: AuthReason,
+    ) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
 
     /// Asks for a token for a remote server that requires authorization; `None` if there is none.
     fn authorize(
         &self,
-        server: &Protected,
-        challenge: Challenge,
-        reason: AuthReason,
-    ) -> Working<'_, Option<String>>;
+        _server: &Protected,
+        _challenge: Challenge,
+        _reason: AuthReason,
+    ) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
 
     /// Whether sampling is offered to servers.
-    fn samples(&self) -> bool;
+    fn samples(&self) -> bool {
+        false
+    }
 
     /// Whether elicitation is offered to servers.
-    fn elicits(&self) -> bool;
+    fn elicits(&self) -> bool {
+        false
+    }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Variables<'a> {
 impl Variables<'_> {
     /// Expands `${NAME}`, `${env:NAME}` and `${NAME:-default}`.
     ///
-    /// What is unknown, and has no default, stays as it is written in a declaration of the user: a server then fails with
+    /// In a declaration of the user, an unknown variable without a default stays as it is written: a server then fails with
     /// a value that says which variable is missing.
     ///
     /// # Errors

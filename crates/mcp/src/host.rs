@@ -21,7 +21,7 @@ use crate::server::{Server, Status};
 use crate::shared::Pool;
 use crate::tool::RemoteTool;
 
-/// What servers need from the session and the program.
+/// Resources of the session and the program that servers use.
 pub struct HostOptions {
     /// The session.
     pub client: Arc<dyn Client>,

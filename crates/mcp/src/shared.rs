@@ -14,11 +14,11 @@ use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{AuthReason, Client, Notice, Protected, Question};
+use crate::client::{Client, Notice, Question};
 use crate::config::{Reach, ServerConfig};
 use crate::log::ServerLog;
 use crate::outcome::CallError;
-use crate::wire::{Call, Challenge, ConnectError, Connection, Context};
+use crate::wire::{Call, ConnectError, Connection, Context};
 use crate::{Working, lock};
 
 impl ServerConfig {
@@ -195,18 +195,6 @@ impl Client for Place {
                 .ok_or("the server is shared, and it is unclear which session the request belongs to")?;
             client.answer(&name, question).await
         })
-    }
-
-    fn token(&self, _: &Protected) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn renew(&self, _: &Protected, _: &Challenge, _: AuthReason) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn authorize(&self, _: &Protected, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
     }
 
     fn samples(&self) -> bool {

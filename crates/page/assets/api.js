@@ -64,6 +64,8 @@ async function failure(response) {
 
 /** Longest time without a byte; the server sends a comment every 15 seconds. */
 const SILENCE = 40_000;
+/** Time without a byte after which a page that becomes visible again does not trust its connection. */
+const HEARTBEATS = 18_000;
 /** Pauses between attempts to connect, in milliseconds. */
 const PAUSES = [100, 250, 500, 1000, 2000, 4000];
 
@@ -82,6 +84,8 @@ const PAUSES = [100, 250, 500, 1000, 2000, 4000];
 export function follow({ path, receive, opened, state, refused }) {
   let stopped = false;
   let attempt = 0;
+  /** When the last byte came. */
+  let heard = Date.now();
   /** @type {AbortController | null} */
   let current = null;
   /** @type {(() => void) | null} */
@@ -95,10 +99,18 @@ export function follow({ path, receive, opened, state, refused }) {
         resolve(undefined);
       };
     });
-  const revisit = () => {
-    if (document.visibilityState === "visible") hurry();
+  // A connection of before a sleep or a change of the network may be dead without anybody having said so.
+  const reconnect = () => {
+    current?.abort();
+    hurry();
   };
-  addEventListener("online", hurry);
+  const revisit = () => {
+    if (document.visibilityState !== "visible") return;
+    if (Date.now() - heard > HEARTBEATS) reconnect();
+    else hurry();
+  };
+  addEventListener("online", reconnect);
+  addEventListener("offline", reconnect);
   document.addEventListener("visibilitychange", revisit);
 
   const run = async () => {
@@ -110,7 +122,7 @@ export function follow({ path, receive, opened, state, refused }) {
           attempt = 0;
           state?.(true);
           opened?.();
-        }, receive);
+        }, receive, () => { heard = Date.now(); });
       } catch (error) {
         if (stopped) break;
         if (error instanceof ApiError && error.status > 0 && refused && !refused(error)) break;
@@ -124,7 +136,8 @@ export function follow({ path, receive, opened, state, refused }) {
   run();
   return () => {
     stopped = true;
-    removeEventListener("online", hurry);
+    removeEventListener("online", reconnect);
+    removeEventListener("offline", reconnect);
     document.removeEventListener("visibilitychange", revisit);
     current?.abort();
     hurry();
@@ -138,8 +151,9 @@ export function follow({ path, receive, opened, state, refused }) {
  * @param {AbortController} abort
  * @param {() => void} opened
  * @param {(event: { id: string, type: string, data: any }) => void} receive
+ * @param {() => void} alive called for every part that comes
  */
-async function connect(path, abort, opened, receive) {
+async function connect(path, abort, opened, receive, alive) {
   let silence = setTimeout(() => abort.abort(), SILENCE);
   try {
     const response = await fetch(url(path), {
@@ -155,6 +169,7 @@ async function connect(path, abort, opened, receive) {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
+      alive();
       clearTimeout(silence);
       silence = setTimeout(() => abort.abort(), SILENCE);
       buffer += decoder.decode(value, { stream: true });

@@ -9,7 +9,7 @@ import { Feed } from "./feed.js";
 import { inboxRegion } from "./inbox.js";
 import { showLogin } from "./login.js";
 import { sessionsRegion } from "./sessions.js";
-import { brief, compact, exact, randomId, visible } from "./text.js";
+import { brief, compact, exact, money, randomId, visible } from "./text.js";
 
 const ROLES = ["viewer", "approver", "driver", "admin"];
 
@@ -270,7 +270,7 @@ function newSession(app) {
     draft: "new",
     session: null,
     submit: async (prompt) => {
-      const settings = { id, cwd: directory.value || undefined, model: model.value || undefined, questions: true, allowAllTools: permission.value === "allow-all" };
+      const settings = { id, cwd: directory.value || undefined, model: model.value || undefined, questions: true, trackFiles: true, allowAllTools: permission.value === "allow-all" };
       try {
         await post("sessions", settings);
       } catch (error) {
@@ -418,6 +418,7 @@ class SessionView {
       mode !== "interactive" ? h("span", {}, mode) : null,
       permissions === "allow-all" ? h("span", { class: "problem" }, "allow all") : null,
       tokens ? h("span", { title: usage.map((/** @type {any} */ each) => `${each.model}: ${each.inputTokens} in, ${each.outputTokens} out, ${each.calls} calls`).join("\n") }, `${compact(tokens)} tokens, ${calls} calls`) : null,
+      session.cost ? h("span", {}, money(session.cost)) : null,
       watching > 1 ? h("span", {}, `${watching} watching`) : null,
       paused ? h("span", {}, "queue paused") : null);
     this.mode.value = mode;

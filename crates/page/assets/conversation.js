@@ -293,6 +293,15 @@ export class Conversation {
       case "permission.completed":
         this.permissionCompleted(data);
         break;
+      case "baton.request_opened":
+        if (data.toolCallId) {
+          this.requests.set(data.requestId, data.toolCallId);
+          this.tools.get(data.toolCallId)?.state("waiting");
+        }
+        break;
+      case "baton.request_closed":
+        if (data.by) this.tools.get(this.requests.get(data.requestId) ?? "")?.decided(`Answered by ${visible(data.by)}`);
+        break;
       case "subagent.started":
         this.agentStarted(entry, place);
         break;

@@ -74,6 +74,13 @@ export function showRendered(element, html) {
   }
   for (const box of element.querySelectorAll("input")) box.setAttribute("aria-label", "task");
   for (const code of element.querySelectorAll("pre")) code.tabIndex = 0;
+  // A model may begin with any level; a reader of headings expects none to be left out.
+  let last = 2;
+  for (const heading of element.querySelectorAll("h3, h4, h5, h6")) {
+    const level = Math.min(Number(heading.tagName[1]), last + 1);
+    last = level;
+    if (heading.tagName !== `H${level}`) heading.replaceWith(h(/** @type {"h3"} */ (`h${level}`), {}, ...heading.childNodes));
+  }
   for (const table of element.querySelectorAll("table")) {
     const frame = h("div", { class: "table", tabindex: 0 });
     table.replaceWith(frame);

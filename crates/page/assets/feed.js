@@ -10,6 +10,8 @@ import { ApiError, follow, get } from "./api.js";
  * @property {string | null} cwd
  * @property {string | null} model
  * @property {boolean} busy
+ * @property {number | null} [cost]
+ * @property {number} [watching]
  * @property {number} head
  * @property {string} updatedAt
  * @property {{ host: string, pid: number } | null} [heldBy]

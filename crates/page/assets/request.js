@@ -3,6 +3,7 @@
 
 import { ApiError, post, render } from "./api.js";
 import { fill, freshId, h, showRendered, toast } from "./dom.js";
+import { elicitation, login, sampling } from "./form.js";
 import { ago, brief, exact, visible } from "./text.js";
 import { coloured } from "./tool.js";
 
@@ -77,6 +78,9 @@ function named(tool, what, more) {
   return { heading: short ? `${visible(tool)}: ${short}` : visible(tool), full: short === shown ? undefined : shown, ...more };
 }
 
+/** Reasons for a login, in words. */
+const LOGIN_REASONS = /** @type {Record<string, string>} */ ({ initial: "This MCP server needs a login before its tools can be used." });
+
 /**
  * @param {PendingRequest} request
  * @returns {Subject}
@@ -92,11 +96,11 @@ function otherSubject({ kind, detail, toolName }) {
     case "command":
       return named("Command", detail.command ?? "", {});
     case "login":
-      return named("Log in", detail.serverName ?? "", { why: detail.reason });
+      return named("Log in", detail.serverName ?? "", { why: LOGIN_REASONS[detail.reason] ?? detail.reason });
     case "sampling":
-      return named("Use the model", json(detail), {});
+      return named("Use the model", detail.serverName ?? "", {});
     case "elicitation":
-      return named(detail.source ?? "Form", detail.message ?? "", {});
+      return named(detail.source || (detail.url ? "Page" : "Form"), detail.message ?? "", {});
     default:
       return named(toolName ?? kind, json(detail), {});
   }
@@ -183,13 +187,10 @@ function answers(app, request, article) {
       login(place, request, send);
       break;
     case "sampling":
-      row(place, [
-        ["Allow once", "primary", () => send({ approve: true })],
-        ["Deny", "danger", () => send({ approve: false })],
-      ]);
+      sampling(place, request, send);
       break;
     case "elicitation":
-      row(place, [["Decline", "", () => send({ action: "decline" })]]);
+      elicitation(place, request, send);
       break;
     default: {
       const field = textField(place, "Result of the tool");
@@ -279,29 +280,6 @@ function question(place, request, send) {
   if (!allowFreeform && choices?.length) return;
   const field = textField(place, "Your answer");
   row(place, [["Answer", "primary", () => field.value.trim() && send({ answer: field.value })]]);
-}
-
-/**
- * @param {HTMLElement} place
- * @param {PendingRequest} request
- * @param {(answer: any) => void} send
- */
-function login(place, request, send) {
-  const shown = h("p", {});
-  const path = `sessions/${encodeURIComponent(request.sessionId)}/requests/${encodeURIComponent(request.requestId)}/link`;
-  row(place, [
-    ["Get the link", "primary", async () => {
-      try {
-        const { authorizationUrl } = await post(path);
-        if (!/^https?:/.test(authorizationUrl ?? "")) throw new Error("The server gave no link.");
-        fill(shown, h("a", { href: authorizationUrl, target: "_blank", rel: "noopener noreferrer" }, visible(authorizationUrl)));
-      } catch (error) {
-        toast(error instanceof Error ? error.message : String(error), "error");
-      }
-    }],
-    ["Decline", "", () => send({ decline: true })],
-  ]);
-  place.append(shown);
 }
 
 const PLAN_ACTIONS = /** @type {Record<string, string>} */ ({

@@ -3,7 +3,7 @@
 
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
-import { ago, brief, exact, folder, visible } from "./text.js";
+import { ago, brief, exact, folder, money, visible } from "./text.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./feed.js").SessionInfo} SessionInfo */
@@ -32,6 +32,8 @@ export function sessionsRegion(app) {
   let rows = new Map();
   /** @type {{ session: SessionInfo, matches: number, excerpt: string }[] | null} */
   let found = null;
+  /** Whether the server still indexes older sessions. */
+  let incomplete = false;
   let timer = 0;
   let scheduled = false;
 
@@ -48,6 +50,7 @@ export function sessionsRegion(app) {
         const result = await get(`search?text=${encodeURIComponent(text)}`);
         if (field.value.trim() !== text) return;
         found = result.found;
+        incomplete = result.incomplete;
         update();
       } catch (error) {
         fill(note, error instanceof Error ? error.message : "");
@@ -63,7 +66,7 @@ export function sessionsRegion(app) {
     const next = new Map();
     const shown = all.slice(0, limit).map(({ session, excerpt }) => {
       const waits = (app.feed.requests.get(session.id) ?? []).length;
-      const key = JSON.stringify([session.title, session.busy, session.model, session.cwd, ago(session.updatedAt), waits, excerpt, app.current === session.id]);
+      const key = JSON.stringify([session.title, session.busy, session.model, session.cwd, session.cost, session.watching, ago(session.updatedAt), waits, excerpt, app.current === session.id]);
       const known = rows.get(session.id);
       const row = known?.key === key ? known.row : item(app, session, excerpt, waits);
       next.set(session.id, { row, key });
@@ -72,7 +75,7 @@ export function sessionsRegion(app) {
     rows = next;
     list.replaceChildren(...shown);
     more.hidden = all.length <= limit;
-    if (found) fill(note, found.length ? `${found.length} found` : "Nothing found.");
+    if (found) fill(note, (found.length ? `${found.length} found` : "Nothing found.") + (incomplete ? " Older sessions are still being indexed." : ""));
     else fill(note, all.length || !app.feed.loaded ? "" : "No sessions yet. Start one with New session.");
   };
   const schedule = () => {
@@ -106,6 +109,8 @@ function item(app, session, excerpt, waits) {
         session.heldBy ? h("span", {}, `held by process ${session.heldBy.pid}`) : null,
         session.cwd ? h("span", { title: exact(session.cwd) }, folder(session.cwd)) : null,
         session.model ? h("span", {}, visible(session.model)) : null,
+        session.cost ? h("span", {}, money(session.cost)) : null,
+        session.watching ? h("span", {}, `${session.watching} attached`) : null,
         h("span", {}, ago(session.updatedAt)),
       ),
       excerpt ? h("span", { class: "excerpt" }, visible(excerpt)) : null,

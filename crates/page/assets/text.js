@@ -61,6 +61,15 @@ export function clock(time) {
   return new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
+/**
+ * Returns US dollars as text; small amounts with the digits that matter.
+ *
+ * @param {number} dollars
+ */
+export function money(dollars) {
+  return `$${dollars >= 1 ? dollars.toFixed(2) : dollars >= 0.01 ? dollars.toFixed(3) : dollars.toPrecision(2)}`;
+}
+
 /** @param {number} count */
 export function compact(count) {
   if (count < 1000) return String(count);

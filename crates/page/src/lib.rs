@@ -19,7 +19,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-/// What the page may do. Scripts and styles come from its own files only, and untrusted text can become HTML in one function
+/// Content security policy of the page. Scripts and styles come from its own files only, and untrusted text can become HTML in one function
 /// of the page only (`require-trusted-types-for`).
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
     connect-src 'self'; manifest-src 'self'; worker-src 'self'; form-action 'none'; base-uri 'none'; \
@@ -45,6 +45,7 @@ const FILES: &[(&str, &[u8])] = files![
     "conversation.js",
     "dom.js",
     "feed.js",
+    "form.js",
     "inbox.js",
     "login.js",
     "request.js",
@@ -124,7 +125,7 @@ fn compressed(body: &[u8]) -> Bytes {
     written.unwrap_or_default().into()
 }
 
-/// All files, prepared when the first browser comes.
+/// All files, prepared for the first request.
 struct Application {
     directory: String,
     start: File,

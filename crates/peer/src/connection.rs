@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::frame::{self, Frame, MAX_FRAME};
 
-/// Time between two signs of life.
+/// Interval of heartbeats.
 const PING: Duration = Duration::from_secs(1);
 
-/// A connection on which nothing arrives for so long is closed.
+/// Time without any frame after which a connection is closed.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// A connection that takes so long to accept bytes is closed.
+/// Time without progress in writing after which a connection is closed.
 const STUCK: Duration = Duration::from_secs(5);
 
 /// Limit of bytes that are queued for the other end.
@@ -130,7 +130,7 @@ impl Connection {
 }
 
 impl Outgoing {
-    /// Writes queued frames, and a sign of life every second.
+    /// Writes queued frames, and a heartbeat every second.
     pub(crate) async fn write(
         mut self,
         mut stream: impl AsyncWrite + Unpin,

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Largest frame: a message of a client with its attachments, and what surrounds it.
+/// Largest frame: a message of a client with its attachments, and its envelope.
 pub(crate) const MAX_FRAME: usize = 300 << 20;
 
 /// A frame of an established connection. Channels are numbered by the end that opens them; that end is the edge.
@@ -51,7 +51,7 @@ pub enum Frame {
         /// Number of the channel.
         channel: u64,
     },
-    /// Says that the connection works.
+    /// Heartbeat.
     Ping {},
 }
 

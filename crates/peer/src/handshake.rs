@@ -67,7 +67,7 @@ struct Proof {
     proof: String,
 }
 
-/// Which end one is.
+/// Role of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It opened the connection.
@@ -129,7 +129,7 @@ pub(crate) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(theirs.server)
 }
 
-/// What an end proves: its role, then the greetings of both. Lengths precede the parts, so that no two differ in their
+/// Returns the text that an end authenticates: its role, then the greetings of both. Lengths precede the parts, so that no two differ in their
 /// boundaries only.
 fn text(role: Role, own: &Hello, other: &Hello) -> String {
     let parts = [role.name(), &own.server, &own.challenge, &other.server, &other.challenge];

@@ -2,7 +2,7 @@
 //!
 //! * [`PeerDoor`] accepts connections of other servers, and serves their channels ([`baton_runtime::session::remote::serve`]).
 //! * [`PeerLinks`] opens connections to other servers, and channels on them, for the runtime.
-//! * [`frame`] is what travels; [`handshake`] proves that both ends know the shared secret, without sending it.
+//! * [`frame`] defines the messages; [`handshake`] proves that both ends know the shared secret, without sending it.
 //!
 //! A connection is not encrypted: it belongs into a private network, or a tunnel.
 //!

@@ -7,7 +7,7 @@ use crate::Role;
 /// Access to a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Without any proof: the route reveals nothing, or checks a secret itself.
+    /// Without authentication: the route reveals nothing, or checks a secret itself.
     Public,
     /// With this role, or a stronger one.
     Needs(Role),

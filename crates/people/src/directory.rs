@@ -1,4 +1,4 @@
-//! The list of people, as data: who exists, and which digests prove it. No I/O and no clock.
+//! The list of people, as data: people, logins and links, with digests of their secrets. No I/O and no clock.
 
 use std::time::Duration;
 

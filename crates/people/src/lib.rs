@@ -2,8 +2,8 @@
 //!
 //! The list is one document of the store ([`Directory`]), so that it is as durable as the sessions, and shared by all servers
 //! on it. Secrets are stored as digests only. [`People`] reads the list, parses it when it has changed, and changes
-//! it. [`access`] is the one table that says which role a request needs. This crate knows no wire: doors ask it who is
-//! speaking, and refuse what the role does not allow.
+//! it. [`access`] is the one table that says which role a request needs. This crate knows no wire: doors ask it who the
+//! caller is, and refuse what the role does not allow.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
 pub mod access;
@@ -35,7 +35,7 @@ pub const LOGIN_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long a one-time link can be used.
 pub const LINK_TIME: Duration = Duration::from_secs(15 * 60);
 
-/// Who is speaking.
+/// Identity of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
     /// The owner of the server: a holder of its token, or of its socket file.
@@ -53,7 +53,7 @@ pub enum Identity {
         name: PersonName,
         /// What the person may do.
         role: Role,
-        /// What the person showed to prove it. The identity ends when this is revoked.
+        /// The credential that identified the person. The identity ends when it is revoked.
         proof: Proof,
     },
 }

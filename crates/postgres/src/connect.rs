@@ -128,7 +128,7 @@ pub(crate) struct Attempts<'a> {
     until: Instant,
 }
 
-/// What follows an attempt.
+/// The next step after an attempt.
 pub(crate) enum Verdict<T> {
     Done(T),
     Again,

@@ -16,6 +16,7 @@ mod location;
 mod members;
 mod read;
 mod schema;
+mod texts;
 mod tls;
 mod write;
 
@@ -80,6 +81,10 @@ impl Store for PostgresStore {
     }
 
     fn members(&self) -> Option<&dyn baton_store::members::Members> {
+        Some(self)
+    }
+
+    fn texts(&self) -> Option<&dyn baton_store::texts::TextIndex> {
         Some(self)
     }
 

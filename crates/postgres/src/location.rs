@@ -1,7 +1,7 @@
 //! URLs of databases.
 //!
 //! The URLs of libpq, with two differences. `sslmode=require` also verifies the server's certificate, as `verify-full`
-//! does: encryption to whoever answers protects nothing. And a password is never shown: neither by `Debug` nor by
+//! does: encryption without authentication protects nothing. And a password is never shown: neither by `Debug` nor by
 //! `Display`.
 
 use std::fmt;

@@ -125,9 +125,7 @@ fn record_from(row: &Row) -> Result<Record, Fault> {
 
 /// Reads a row of [`select_sessions`]. An unreadable owner is reported as damage, and does not hide the session.
 pub(crate) fn summary_from(row: &Row) -> Result<Summary, Fault> {
-    let name: &str = row.try_get(0)?;
-    let session =
-        name.parse().map_err(|error| Fault::Unusable(format!("{name:?} is not a session id: {error}")))?;
+    let session = session_from(row)?;
     let (epoch, busy) = (Epoch(natural(row.try_get(6)?)), row.try_get(7)?);
     let owner = row.try_get::<_, Option<&str>>(5)?.map(serde_json::from_str).transpose();
     let damage =
@@ -142,6 +140,12 @@ pub(crate) fn summary_from(row: &Row) -> Result<Summary, Fault> {
         size: natural(row.try_get(8)?),
         damage,
     })
+}
+
+/// Reads the session id in the first column.
+pub(crate) fn session_from(row: &Row) -> Result<SessionId, Fault> {
+    let name: &str = row.try_get(0)?;
+    name.parse().map_err(|error| Fault::Unusable(format!("{name:?} is not a session id: {error}")))
 }
 
 pub(crate) async fn document(client: &Client, name: &str) -> Result<Option<Document>, Fault> {

@@ -6,7 +6,8 @@ use crate::connect::Client;
 use crate::error::Fault;
 
 /// All migrations, oldest first. Released ones are never edited.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
 
 /// How often the creation of tables is tried: two servers may do it at the same time.
 const ATTEMPTS: usize = 5;

@@ -199,7 +199,7 @@ async fn delete_row(client: &mut Client, session: &SessionId, take: Option<Take>
         .await?;
     let Some(row) = rows.first() else { return Ok(false) };
     let key: i64 = row.try_get(0)?;
-    for table in ["baton_events", "baton_snapshots"] {
+    for table in ["baton_events", "baton_snapshots", "baton_texts"] {
         let sql = format!("DELETE FROM {table} WHERE session = $1");
         transaction.query_typed(&sql, &[(&key, Type::INT8)]).await?;
     }

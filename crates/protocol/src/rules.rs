@@ -35,18 +35,30 @@ pub struct Rule {
     /// The command, path, URL pattern, tool or server that it applies to.
     #[serde(default)]
     pub argument: Option<String>,
+    /// Digests of the MCP server and tool that the user was shown, if the rule is a grant for a location. A rule that a
+    /// client writes has none, and goes by names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<String>,
 }
 
 impl Rule {
     /// Creates a rule for one argument, or for every request of its kind.
     #[must_use]
     pub fn new(kind: RuleKind, argument: Option<&str>) -> Self {
-        Self { kind, argument: argument.map(str::to_owned) }
+        Self { kind, argument: argument.map(str::to_owned), binding: None }
     }
 
-    /// Converts a grant into the rules to store for a location.
+    /// Whether two rules are about the same requests, whatever they are bound to. Clients name rules without bindings.
     #[must_use]
-    pub fn of(approval: &Approval) -> Vec<Self> {
+    pub fn is_about_same(&self, other: &Self) -> bool {
+        (self.kind, &self.argument) == (other.kind, &other.argument)
+    }
+
+    /// Converts a grant into the rules to store for a location. One for a tool of an MCP server holds for what the binding
+    /// names.
+    #[must_use]
+    pub fn of(approval: &Approval, binding: Option<&str>) -> Vec<Self> {
+        let bound = |rule: Self| Self { binding: binding.map(str::to_owned), ..rule };
         vec![match approval {
             Approval::Commands { command_identifiers } => {
                 return command_identifiers.iter().map(|id| Self::new(RuleKind::Shell, Some(id))).collect();
@@ -56,9 +68,11 @@ impl Rule {
             Approval::Memory {} => Self::new(RuleKind::Memory, None),
             Approval::Url { domain } => Self::new(RuleKind::Url, Some(domain)),
             Approval::CustomTool { tool_name } => Self::new(RuleKind::CustomTool, Some(tool_name)),
-            Approval::Mcp { server_name, tool_name: None } => Self::new(RuleKind::Mcp, Some(server_name)),
+            Approval::Mcp { server_name, tool_name: None } => {
+                bound(Self::new(RuleKind::Mcp, Some(server_name)))
+            }
             Approval::Mcp { server_name, tool_name: Some(tool) } => {
-                Self::new(RuleKind::Mcp, Some(&format!("{server_name}({tool})")))
+                bound(Self::new(RuleKind::Mcp, Some(&format!("{server_name}({tool})"))))
             }
         }]
     }
@@ -216,11 +230,13 @@ impl RuleListEdit {
             *rules = replacement;
         }
         for rule in self.add {
-            if !rules.contains(&rule) {
-                rules.push(rule);
+            match rules.iter_mut().find(|known| known.is_about_same(&rule)) {
+                Some(known) => *known = rule,
+                None => rules.push(rule),
             }
         }
-        rules.retain(|rule| !self.remove_all && !self.remove.contains(rule));
+        let is_removed = |rule: &Rule| self.remove.iter().any(|removed| removed.is_about_same(rule));
+        rules.retain(|rule| !self.remove_all && !is_removed(rule));
     }
 }
 
@@ -250,6 +266,22 @@ mod tests {
         edit.apply(&mut rules);
         assert_eq!(rules, [rule("c")]);
         RuleListEdit { remove_all: true, ..RuleListEdit::default() }.apply(&mut rules);
+        assert!(rules.is_empty());
+    }
+
+    #[test]
+    fn newer_binding_replaces_the_older_one_and_clients_remove_rules_by_name() {
+        let approval = Approval::Mcp { server_name: "s".into(), tool_name: Some("t".into()) };
+        let add = |binding: &str| RuleListEdit {
+            add: Rule::of(&approval, Some(binding)),
+            ..RuleListEdit::default()
+        };
+        let mut rules = Vec::new();
+        add("a:b").apply(&mut rules);
+        add("a:c").apply(&mut rules);
+        assert_eq!(rules, Rule::of(&approval, Some("a:c")));
+        let remove = vec![Rule::new(RuleKind::Mcp, Some("s(t)"))];
+        RuleListEdit { remove, ..RuleListEdit::default() }.apply(&mut rules);
         assert!(rules.is_empty());
     }
 

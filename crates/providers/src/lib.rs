@@ -30,6 +30,7 @@ mod endpoint;
 mod fallback;
 pub mod github;
 mod list;
+pub mod prices;
 mod provider;
 mod recordings;
 mod reveal;

@@ -32,6 +32,7 @@ pub mod cluster;
 pub(crate) mod crash;
 pub(crate) mod delete;
 pub mod engines;
+mod indexing;
 pub mod lifecycle;
 pub(crate) mod local;
 mod logins;

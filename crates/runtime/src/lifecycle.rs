@@ -42,6 +42,10 @@ pub trait Observer: Send + Sync {
     /// Runs in the session's actor: must not block.
     fn recorded(&self, session: &Session, after: Seq);
 
+    /// Called when the pending requests of a session changed without an event: forms, and requests of MCP servers. Must not
+    /// block.
+    fn asked(&self, _session: &Session) {}
+
     /// Called when a session was deleted.
     fn deleted(&self, session: &SessionId);
 }
@@ -112,6 +116,11 @@ impl Lifecycle {
 }
 
 impl Runtime {
+    /// Notifies witnesses that pending requests changed which are not recorded.
+    pub(crate) fn announce_asks(&self, session: &Session) {
+        self.lifecycle.each_witness(|witness| witness.asked(session));
+    }
+
     /// Notifies witnesses and listeners that a history has grown. `after` is its head before.
     pub(crate) fn announce_update(&self, session: &Session, after: Seq) {
         self.lifecycle.each_witness(|witness| witness.recorded(session, after));

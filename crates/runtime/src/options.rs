@@ -8,6 +8,7 @@ use std::sync::Arc;
 use baton_engines::EngineSettings;
 use baton_mcp::Declared;
 use baton_providers::ServerEndpoint;
+use baton_providers::prices::Prices;
 
 use crate::crash::CrashPlan;
 
@@ -24,6 +25,8 @@ pub struct Options {
     pub endpoint: ServerEndpoint,
     /// Settings of engine programs, by name.
     pub engines: BTreeMap<String, EngineSettings>,
+    /// Prices of models.
+    pub prices: Prices,
     /// MCP servers of the configuration file.
     pub mcp_servers: Vec<Declared>,
     /// File to record model requests and responses in.
@@ -56,6 +59,7 @@ impl Options {
             cwd: cwd.into(),
             endpoint: ServerEndpoint::Demo,
             engines: BTreeMap::new(),
+            prices: Prices::default(),
             mcp_servers: Vec::new(),
             record: None,
             reveal_endpoint: false,

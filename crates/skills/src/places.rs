@@ -33,7 +33,7 @@ pub struct AgentPlace {
     pub is_preferred: bool,
 }
 
-/// What to look at.
+/// Directories to search.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct SkillPlaces {
     /// Directories that a client named.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_protocol::SessionId;
 use bytes::Bytes;
 
+use crate::texts::{Hit, TextIndex, Texts, Unindexed, Words};
 use crate::{
     Append, Document, Lease, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError, Summary,
     Take,
@@ -88,12 +89,38 @@ impl FaultyStore {
         }
     }
 
+    fn index_of_inner(&self) -> Result<&dyn TextIndex, StoreError> {
+        self.inner.texts().ok_or_else(|| StoreError::Medium {
+            doing: "search".into(),
+            path: "a store with planned faults".to_owned(),
+            cause: "the store has no index of texts".to_owned(),
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Plan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl TextIndex for FaultyStore {
+    fn unindexed(&self, limit: usize) -> Reply<'_, Vec<Unindexed>> {
+        Box::pin(async move { self.pass(READING, self.index_of_inner()?.unindexed(limit)).await })
+    }
+
+    fn index(&self, texts: Texts) -> Reply<'_, bool> {
+        Box::pin(async move { self.pass(WRITING, self.index_of_inner()?.index(texts)).await })
+    }
+
+    fn find(&self, query: Words, limit: usize) -> Reply<'_, Vec<Hit>> {
+        Box::pin(async move { self.pass(READING, self.index_of_inner()?.find(query, limit)).await })
+    }
+}
+
 impl Store for FaultyStore {
+    fn texts(&self) -> Option<&dyn TextIndex> {
+        self.inner.texts().map(|_| self as &dyn TextIndex)
+    }
+
     fn create(&self, new: NewSession) -> Reply<'_, Lease> {
         Box::pin(self.pass(WRITING, self.inner.create(new)))
     }

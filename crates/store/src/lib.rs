@@ -21,6 +21,7 @@ pub mod members;
 pub mod memory;
 pub mod pulse;
 pub mod sqlite;
+pub mod texts;
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -323,6 +324,11 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the servers of the store, if it knows them. A store of one machine does not: there, a holder is alive as
     /// long as its process is.
     fn members(&self) -> Option<&dyn members::Members> {
+        None
+    }
+
+    /// Returns the index of texts, if the store has one.
+    fn texts(&self) -> Option<&dyn texts::TextIndex> {
         None
     }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use baton_protocol::{SessionId, Timestamp};
 use bytes::Bytes;
 
+use crate::texts::{Hit, TextIndex, Texts, Unindexed, Words};
 use crate::{
     Append, Document, Epoch, Holder, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span,
     Store, StoreError, Summary, Take,
@@ -33,6 +34,8 @@ struct Session {
     holder: Option<Holder>,
     snapshot: Option<(Seq, Bytes)>,
     records: Vec<Record>,
+    indexed: Seq,
+    texts: Vec<(Seq, Words)>,
 }
 
 impl Session {
@@ -95,6 +98,8 @@ impl Sessions {
             holder: Some(Holder { owner: new.owner, epoch, busy: new.busy }),
             snapshot: None,
             records: Vec::new(),
+            indexed: Seq::ZERO,
+            texts: Vec::new(),
         };
         session.push(new.records);
         self.by_id.insert(new.session.clone(), session);
@@ -165,6 +170,47 @@ impl Sessions {
     }
 }
 
+impl TextIndex for MemoryStore {
+    fn unindexed(&self, limit: usize) -> Reply<'_, Vec<Unindexed>> {
+        Box::pin(async move {
+            let sessions = self.sessions();
+            let all = sessions.list().into_iter().filter_map(|summary| {
+                let indexed = sessions.by_id[&summary.session].indexed;
+                let found = Unindexed { session: summary.session, indexed, head: summary.head };
+                (found.indexed < found.head).then_some(found)
+            });
+            Ok(all.take(limit).collect())
+        })
+    }
+
+    fn index(&self, texts: Texts) -> Reply<'_, bool> {
+        Box::pin(async move {
+            let mut sessions = self.sessions();
+            let Some(session) = sessions.by_id.get_mut(&texts.session) else { return Ok(false) };
+            if session.indexed != texts.after || session.head() < texts.through {
+                return Ok(false);
+            }
+            session.indexed = texts.through;
+            session.texts.extend(texts.words);
+            Ok(true)
+        })
+    }
+
+    fn find(&self, query: Words, limit: usize) -> Reply<'_, Vec<Hit>> {
+        Box::pin(async move {
+            let sessions = self.sessions();
+            let hit = |session: SessionId| {
+                let texts = &sessions.by_id[&session].texts;
+                let found: Vec<Seq> =
+                    texts.iter().filter(|(_, text)| text.contain(&query)).map(|(seq, _)| *seq).collect();
+                Some(Hit { session, matches: found.len() as u64, first: *found.iter().min()? })
+            };
+            let all = sessions.list().into_iter().filter_map(|summary| hit(summary.session));
+            Ok(all.filter(|_| !query.is_empty()).take(limit).collect())
+        })
+    }
+}
+
 impl MemoryStore {
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -172,6 +218,10 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
+    fn texts(&self) -> Option<&dyn TextIndex> {
+        Some(self)
+    }
+
     fn create(&self, new: NewSession) -> Reply<'_, Lease> {
         Box::pin(async move { self.sessions().create(new) })
     }

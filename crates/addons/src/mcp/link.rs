@@ -1,4 +1,4 @@
-//! What MCP servers tell and ask a session: events for its clients, and requests that any of them answers.
+//! Events and requests of MCP servers for the clients of their session. Any client can answer a request.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,7 +97,7 @@ impl Link {
         self.challenges.lock().unwrap_or_else(PoisonError::into_inner).get(server).cloned()
     }
 
-    /// Gives a token to whoever waits for a login at this server.
+    /// Gives the token of a finished login to the connection that waits for it, and closes the request.
     pub(super) async fn logged_in(&self, server: &Protected) {
         let token = self.known(server).await;
         let close = CloseLogin { server: server.name.clone(), outcome: "token".into() };

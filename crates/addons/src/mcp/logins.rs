@@ -1,6 +1,6 @@
-//! Logins at remote MCP servers, and the tokens that they end with.
+//! Logins at remote MCP servers, and the tokens that result from them.
 //!
-//! A login is prepared here and finished by what a browser brings back, through whichever door. Only the request for it is
+//! A login is prepared here, and finished with the redirect of a browser, through any door. Only the request for it is
 //! durable (`baton_core::step::logins`): a link holds a secret, so it ends with the process, and the next one is fresh.
 
 use std::collections::HashMap;
@@ -20,12 +20,12 @@ use super::network::Network;
 
 /// How long a link can be used.
 const LINK: Duration = Duration::from_secs(15 * 60);
-/// Links that may wait for a browser at the same time.
+/// Maximum number of links that wait for a browser.
 const MOST_LINKS: usize = 256;
 /// Links for one server of one session.
 const LINKS_OF_SERVER: usize = 4;
 
-/// Opens a place that browsers can return to, and returns its address.
+/// Opens a listener for redirects of browsers, and returns its address.
 pub type Landing = Arc<dyn Fn() -> baton_mcp::Working<'static, Option<String>> + Send + Sync>;
 
 /// Logins and tokens of MCP servers; one for all sessions.
@@ -39,7 +39,7 @@ pub struct Logins {
     landing: Mutex<Option<Landing>>,
     /// A refresh token is used once.
     refreshing: AsyncMutex<()>,
-    /// Logins that came to their end, with the reason of those that failed.
+    /// Outcomes of logins; a failure has its reason.
     ended: broadcast::Sender<Result<LoggedIn, String>>,
 }
 
@@ -62,7 +62,7 @@ pub struct Link {
     pub redirect: String,
 }
 
-/// A login that came to its end.
+/// A login that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedIn {
     /// The session that it was for; none for a command of the user.
@@ -286,7 +286,7 @@ impl Logins {
         all.remove(&state?)
     }
 
-    /// Waits for logins that come to their end.
+    /// Subscribes to the outcomes of logins.
     #[must_use]
     pub fn ended(&self) -> broadcast::Receiver<Result<LoggedIn, String>> {
         self.ended.subscribe()
@@ -317,7 +317,7 @@ impl Logins {
         Ok(self.finish(&returned, None).await)
     }
 
-    /// Announces the end of a login to those who wait in [`Self::ended`].
+    /// Publishes the outcome of a login to the subscribers of [`Self::ended`].
     pub fn announce(&self, ended: Result<LoggedIn, String>) {
         drop(self.ended.send(ended));
     }

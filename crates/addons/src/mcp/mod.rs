@@ -44,7 +44,7 @@ pub struct SessionMcp {
     turn: Mutex<String>,
     /// Created with the first use, if there is any server.
     host: AsyncMutex<Option<Arc<Host>>>,
-    /// The host, for those who cannot wait.
+    /// The host, for callers that cannot wait for the lock.
     current: Mutex<Option<Arc<Host>>>,
     /// Releases a turn that waits for servers.
     release: Notify,

@@ -7,13 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_history::owner;
-use baton_mcp::{
-    AuthReason, Challenge, Client, Declared, Host, HostOptions, Notice, Protected, Question, Server, Status,
-    Working, merge,
-};
+use baton_mcp::{Client, Declared, Host, HostOptions, Notice, Server, Status, merge};
 use baton_model::http::HttpClient;
 use baton_process::Ledger;
-use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
 use super::network::Network;
@@ -115,28 +111,4 @@ struct Nobody;
 
 impl Client for Nobody {
     fn notice(&self, _: &str, _: Notice) {}
-
-    fn answer(&self, _: &str, _: Question) -> Working<'_, Result<Value, String>> {
-        Box::pin(async { Err("nobody can answer".to_owned()) })
-    }
-
-    fn token(&self, _: &Protected) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn renew(&self, _: &Protected, _: &Challenge, _: AuthReason) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn authorize(&self, _: &Protected, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn samples(&self) -> bool {
-        false
-    }
-
-    fn elicits(&self) -> bool {
-        false
-    }
 }

@@ -50,7 +50,7 @@ pub enum McpRequest {
     Send { server: String, method: String, params: Json },
     /// Calls a tool for an app that a client shows. Deny rules were checked by the caller.
     CallTool { server: String, tool: String, arguments: Json },
-    /// Replies what an app could do with a server.
+    /// Diagnoses a server for apps: its connection, and its tools with a user interface.
     Diagnose { server: String },
     /// Returns the context of apps, after setting it if one is given.
     AppContext { set: Option<Json> },

@@ -43,7 +43,7 @@ pub struct SessionSkills {
     current: Mutex<Arc<Catalogue>>,
 }
 
-/// What a session looks for.
+/// Where a session looks for skills.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Wanted {
     places: SkillPlaces,

@@ -20,6 +20,7 @@ use baton_crush::WorkspaceOptions;
 use baton_runtime::ServerEndpoint;
 use baton_runtime::cluster::Recovery;
 use baton_runtime::mcp::Declared;
+use baton_runtime::providers::prices::{Price, Prices};
 use baton_store::sqlite::Durability;
 use serde::Deserialize;
 
@@ -48,6 +49,7 @@ struct File {
     durability: Option<String>,
     model: ModelTable,
     engines: BTreeMap<String, EngineTable>,
+    prices: BTreeMap<String, Price>,
     mcp: McpTable,
     rpc: RpcTable,
     http: HttpTable,
@@ -74,6 +76,8 @@ pub(crate) struct Config {
     pub(crate) endpoint: Sourced<ServerEndpoint>,
     pub(crate) model: Option<Sourced<String>>,
     pub(crate) engines: BTreeMap<String, EngineTable>,
+    /// Prices of models.
+    pub(crate) prices: Prices,
     /// MCP servers for all sessions.
     pub(crate) mcp_servers: Vec<Declared>,
     pub(crate) rpc: RpcTable,
@@ -154,6 +158,7 @@ pub(crate) fn load(
         recovery: file.recovery.choose(&file_source)?,
         keep: file.store.keep.as_deref().map(parse_keep).transpose()?,
         engines: file.engines,
+        prices: check_prices(file.prices)?,
         mcp_servers: file.mcp.declared(),
         rpc: file.rpc,
         http: file.http,
@@ -164,6 +169,13 @@ pub(crate) fn load(
         file: path,
         file_found,
     })
+}
+
+fn check_prices(prices: BTreeMap<String, Price>) -> anyhow::Result<Prices> {
+    match prices.iter().find(|(_, price)| !price.is_valid()) {
+        Some((model, _)) => anyhow::bail!("[prices.{model:?}] has a price that is negative or not a number"),
+        None => Ok(Prices(prices)),
+    }
 }
 
 fn read_file(path: &Path, required: bool) -> anyhow::Result<(File, bool)> {
@@ -230,6 +242,7 @@ mod tests {
         for (file, word) in [
             ("workspaces.detach_grace_seconds = -1", "detach_grace"),
             ("homme = 1", "homme"),
+            ("prices.big = { input = -1, output = 2 }", "big"),
             ("durability = \"maybe\"", "maybe"),
             ("store.keep = \"soon\"", "soon"),
             ("store.keep = \"0d\"", "0d"),

@@ -1,5 +1,6 @@
 //! `.mcp.json` in the root of a repository, as `baton mcp add --scope project` edits it.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -69,12 +70,19 @@ impl ProjectFile {
     /// Replaces the file at once: a reader sees the old content or the new one.
     fn write(&self) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(&self.content)? + "\n";
-        let scratch = self.path.with_extension(format!("json.{}", std::process::id()));
-        let written = std::fs::write(&scratch, text).and_then(|()| std::fs::rename(&scratch, &self.path));
+        let scratch = self.scratch();
+        // A new file: the directory is a stranger's, and may have a link of this name.
+        let created = std::fs::OpenOptions::new().write(true).create_new(true).open(&scratch);
+        let mut file = created.with_context(|| format!("cannot create {}", scratch.display()))?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&scratch, &self.path));
         if written.is_err() {
             let _ = std::fs::remove_file(&scratch);
         }
         written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.path.with_extension(format!("json.{}", std::process::id()))
     }
 }
 
@@ -93,6 +101,17 @@ mod tests {
         let text: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(text, json!({ "other": 1, "mcpServers": { "b": { "command": "y" } } }));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no scratch file stays");
+    }
+
+    #[test]
+    fn link_in_the_way_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = ProjectFile::read(dir.path().join(".mcp.json")).unwrap();
+        let precious = dir.path().join("precious");
+        std::fs::write(&precious, "kept").unwrap();
+        std::os::unix::fs::symlink(&precious, file.scratch()).unwrap();
+        assert!(file.set("a", json!({ "command": "x" })).is_err());
+        assert_eq!(std::fs::read_to_string(precious).unwrap(), "kept");
     }
 
     #[test]

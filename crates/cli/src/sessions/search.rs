@@ -1,7 +1,9 @@
 //! `baton sessions search`: prints sessions that contain a text.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
+use baton_runtime::search;
 use baton_store::Store;
 use serde::Serialize;
 
@@ -11,18 +13,34 @@ use crate::terminal;
 /// Maximum length of a title beside an excerpt.
 const CONTEXT: usize = 40;
 
+/// Time between two reports on indexing.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// A session that matches.
 #[derive(Serialize)]
 struct Match {
     #[serde(flatten)]
     session: ListedSession,
     /// Number of messages that match.
-    matches: usize,
+    matches: u64,
     /// Text around the first match.
     excerpt: String,
 }
 
-pub(super) async fn search(
+/// Indexes what is not indexed yet, and says so if it takes long.
+async fn index(store: &dyn Store) -> anyhow::Result<()> {
+    let mut said = Instant::now();
+    search::catch_up(store, None, |sessions| {
+        if said.elapsed() > SILENCE {
+            said = Instant::now();
+            terminal::note(&format!("indexed {sessions} sessions so far"));
+        }
+    })
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn run(
     store: &dyn Store,
     words: &[String],
     limit: usize,
@@ -31,7 +49,8 @@ pub(super) async fn search(
     let wanted = words.join(" ");
     anyhow::ensure!(!wanted.trim().is_empty(), "the text to search for is empty");
     let all = store.list().await?;
-    let found = baton_runtime::search::search(store, &wanted, limit).await?.into_iter();
+    index(store).await?;
+    let found = search::search(store, &wanted, limit, Duration::ZERO).await?.found.into_iter();
     let found: Vec<Match> = found
         .map(|found| Match {
             session: ListedSession::of(&found.summary),

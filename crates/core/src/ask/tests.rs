@@ -57,16 +57,13 @@ fn answers() -> Vec<RequestAnswer> {
         RequestAnswer::Sampling(Some(json())),
         RequestAnswer::NoLogin,
         RequestAnswer::Elicitation(Elicited { action: "accept".into(), content: Some(json()) }),
-        RequestAnswer::Plan(PlanAnswer::Refused { feedback: None }, Author::http()),
-        RequestAnswer::Plan(
-            PlanAnswer::Approved {
-                action: PlanAction::ExitOnly,
-                approves_edits: true,
-                defers: true,
-                feedback: Some("good".into()),
-            },
-            Author::http(),
-        ),
+        RequestAnswer::Plan(PlanAnswer::Refused { feedback: None }),
+        RequestAnswer::Plan(PlanAnswer::Approved {
+            action: PlanAction::ExitOnly,
+            approves_edits: true,
+            defers: true,
+            feedback: Some("good".into()),
+        }),
         RequestAnswer::Switch(SwitchAnswer::YesAlways),
         RequestAnswer::Command { by: ClientId(3), error: Some("no".into()) },
         RequestAnswer::QueuedCommand { handled: true, stop: false },
@@ -151,7 +148,7 @@ fn asks() -> Vec<Ask> {
     ];
     asks.extend(answers().into_iter().map(|answer| {
         let answer = Box::new(answer);
-        Ask::from(AnswerRequest { request: "r".into(), answer })
+        Ask::from(AnswerRequest { request: "r".into(), answer, by: Some(Author::http()) })
     }));
     asks.extend(changes().into_iter().map(|change| Ask::from(Amend { change: Box::new(change) })));
     asks

@@ -45,8 +45,8 @@ pub enum RequestAnswer {
     Sampling(Option<Json>),
     /// Declines a login.
     NoLogin,
-    /// Answers a plan; with the author of the answer.
-    Plan(PlanAnswer, Author),
+    /// Answers a plan.
+    Plan(PlanAnswer),
     /// Answers the offer of a fallback model.
     Switch(SwitchAnswer),
     /// Reports the result of a client's slash command.

@@ -9,7 +9,7 @@ use super::deny::{is_known, lexical};
 use super::offer::guarded_file;
 use super::shell::Line;
 use super::territory::Standing;
-use super::{Decision, Reason, Situation, Subject, Typed, address, territory};
+use super::{Decision, Reason, Situation, Subject, Typed, address, is_shown, territory};
 
 /// Allows a request that a grant or allow rule covers; otherwise asks.
 pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decision {
@@ -145,8 +145,14 @@ impl<'a> Allowances<'a> {
 
     fn cover_mcp(&self, server: &str, tool: &str, binding: Option<&str>) -> bool {
         let granted = self.0.grants.iter().any(|grant| grant.covers_mcp(server, tool, binding));
-        let named = |name: &String| name == server || *name == format!("{server}({tool})");
-        granted || self.rules_of(RuleKind::Mcp).any(|rule| rule.argument.as_ref().is_none_or(named))
+        let holds = |rule: &Rule| match rule.argument.as_deref() {
+            None => true,
+            Some(name) if name == server => is_shown(rule.binding.as_deref(), binding, false),
+            Some(name) => {
+                name == format!("{server}({tool})") && is_shown(rule.binding.as_deref(), binding, true)
+            }
+        };
+        granted || self.rules_of(RuleKind::Mcp).any(holds)
     }
 
     fn cover_custom_tool(&self, tool: &str) -> bool {

@@ -83,14 +83,7 @@ impl Grant {
     fn covers_mcp(&self, server: &str, tool: &str, binding: Option<&str>) -> bool {
         let Approval::Mcp { server_name, tool_name } = &self.approval else { return false };
         let is_named = server_name == server && tool_name.as_ref().is_none_or(|name| name == tool);
-        let is_shown = match (self.binding.as_deref(), binding) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(shown), Some(now)) if tool_name.is_some() => shown == now,
-            // Tools that the server adds later are covered: only its configuration counts.
-            (Some(shown), Some(now)) => configuration(shown) == configuration(now),
-        };
-        is_named && is_shown
+        is_named && is_shown(self.binding.as_deref(), binding, tool_name.is_some())
     }
 
     /// Whether the grant holds in a working directory. Grants of older versions have no directory; those for shell lines and
@@ -105,6 +98,17 @@ impl Grant {
             | Approval::Memory {}
             | Approval::CustomTool { .. } => true,
         }
+    }
+}
+
+/// Whether a grant that was given for one binding holds for another. Without one, it goes by names.
+fn is_shown(shown: Option<&str>, now: Option<&str>, is_for_tool: bool) -> bool {
+    match (shown, now) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(shown), Some(now)) if is_for_tool => shown == now,
+        // Tools that the server adds later are covered: only its configuration counts.
+        (Some(shown), Some(now)) => configuration(shown) == configuration(now),
     }
 }
 

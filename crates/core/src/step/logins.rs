@@ -2,7 +2,7 @@
 //! server, and a later turn has it.
 
 use baton_protocol::event::{LoginRequested, RequestClosed};
-use baton_protocol::{Json, RequestId};
+use baton_protocol::{Author, Json, RequestId};
 
 use super::Step;
 use crate::ask::{AnswerOutcome, AnswerRequest, CloseLogin, Handle, ReplyTo, RequestAnswer, RequestLogin};
@@ -26,7 +26,7 @@ impl Handle<RequestLogin> for Step<'_> {
             other => {
                 // An address that changed is another server: who opens the old request would log in there.
                 if let Some(known) = other {
-                    self.close_login(&known.request_id, "cancelled");
+                    self.close_login(&known.request_id, "cancelled", None);
                 }
                 RequestId(self.stamp.text_id())
             }
@@ -46,7 +46,7 @@ impl Handle<CloseLogin> for Step<'_> {
         let mut logins = self.session.durable.logins.iter();
         let pending = logins.find(|login| login.server_name == server).cloned();
         if let Some(login) = &pending {
-            self.close_login(&login.request_id, &outcome);
+            self.close_login(&login.request_id, &outcome, None);
         }
         self.reply(to, pending.is_some());
     }
@@ -59,19 +59,20 @@ impl Step<'_> {
         to: ReplyTo<AnswerRequest>,
         request: &RequestId,
         answer: &RequestAnswer,
+        by: Option<Author>,
     ) {
         match answer {
             RequestAnswer::NoLogin => {
-                self.close_login(request, "cancelled");
+                self.close_login(request, "cancelled", by);
                 self.reply(to, AnswerOutcome::Counted);
             }
             _ => self.reply(to, AnswerOutcome::Mismatch),
         }
     }
 
-    fn close_login(&mut self, request: &RequestId, outcome: &str) {
+    fn close_login(&mut self, request: &RequestId, outcome: &str, by: Option<Author>) {
         let answer = Some(Json::from(serde_json::json!({ "outcome": outcome })));
-        self.record(RequestClosed { request_id: request.clone(), answer });
+        self.record(RequestClosed { request_id: request.clone(), answer, by });
         self.remember_closed(request);
     }
 }

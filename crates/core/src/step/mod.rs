@@ -108,7 +108,7 @@ impl Step<'_> {
             (Work::FinishCall { call, request, .. }, WorkResult::RunTool(result)) => {
                 self.call_finished(&call, request.as_ref(), result);
             }
-            (Work::SaveGrant { request, location_key, approval, by }, WorkResult::SaveGrant(saved)) => {
+            (Work::SaveGrant { request, location_key, approval, by, .. }, WorkResult::SaveGrant(saved)) => {
                 self.grant_saved(&request, location_key, approval, by, saved);
             }
             (Work::Review, WorkResult::Review(go_on)) => self.turn_reviewed(go_on),

@@ -136,7 +136,8 @@ impl Step<'_> {
             (Err(refused), _) => self.reply(to, AnswerOutcome::NotOffered(refused.to_string())),
             (Ok(Some(approval)), Verdict::ApproveForLocation { location_key, .. }) => {
                 self.session.live.claimed.insert(request.clone(), to);
-                self.start(Work::SaveGrant { request: request.clone(), location_key, approval, by });
+                let (request, binding) = (request.clone(), binding_of(wants));
+                self.start(Work::SaveGrant { request, location_key, approval, by, binding });
             }
             (Ok(given), verdict) => {
                 let decided_by = Some(by.clone());

@@ -30,11 +30,11 @@ impl Step<'_> {
         &mut self,
         request: &RequestId,
         call: &CallKey,
-        answered: Option<(&PlanAnswer, Author)>,
+        answer: Option<&PlanAnswer>,
+        by: Option<Author>,
     ) {
-        let (answer, by) = answered.unzip();
         let record = answer.and_then(|answer| Json::from_value(answer).ok());
-        self.close_question(request, record);
+        self.close_question(request, record, by.clone());
         self.show(ExitPlanModeCompleted { request_id: request.clone(), answer: answer.cloned() });
         if let Some(PlanAnswer::Approved { action, approves_edits, .. }) = answer {
             self.leave_plan_mode(*action);

@@ -4,7 +4,7 @@ use baton_protocol::event::{
     ExitPlanModeRequested, Question, RequestClosed, UserInputCompleted, UserInputRequested, UserQuestion,
 };
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{Json, RequestId, ToolCallId};
+use baton_protocol::{Author, Json, RequestId, ToolCallId};
 
 use super::Step;
 use crate::ask::{AnswerOutcome, AnswerRequest, ReplyTo, RequestAnswer};
@@ -28,29 +28,36 @@ impl Step<'_> {
         call: &CallKey,
         question: &Question,
         answer: RequestAnswer,
+        by: Option<Author>,
     ) {
         match (question, answer) {
             (Question::UserInput(_), RequestAnswer::UserInput { answer, was_freeform }) => {
-                self.user_answered(request, call, answer, was_freeform);
+                self.user_answered(request, call, (answer, was_freeform), by);
             }
             (Question::UserInput(_), RequestAnswer::NoUser) => {
                 self.tell_answer(request, NO_USER, true);
-                self.finish_question(request, call, None, ToolResult::failure(NO_USER));
+                self.finish_question(request, call, None, ToolResult::failure(NO_USER), None);
             }
-            (Question::Plan(_), RequestAnswer::Plan(answer, by)) => {
-                self.plan_answered(request, call, Some((&answer, by)));
+            (Question::Plan(_), RequestAnswer::Plan(answer)) => {
+                self.plan_answered(request, call, Some(&answer), by);
             }
-            (Question::Plan(_), RequestAnswer::NoUser) => self.plan_answered(request, call, None),
+            (Question::Plan(_), RequestAnswer::NoUser) => self.plan_answered(request, call, None, None),
             _ => return self.reply(to, AnswerOutcome::Mismatch),
         }
         self.reply_after_records(to);
     }
 
-    fn user_answered(&mut self, request: &RequestId, call: &CallKey, answer: String, was_freeform: bool) {
+    fn user_answered(
+        &mut self,
+        request: &RequestId,
+        call: &CallKey,
+        (answer, was_freeform): (String, bool),
+        by: Option<Author>,
+    ) {
         self.tell_answer(request, &answer, was_freeform);
         let verb = if was_freeform { "responded" } else { "selected" };
         let result = ToolResult::success(format!("User {verb}: {answer}"));
-        self.finish_question(request, call, Some((answer, was_freeform)), result);
+        self.finish_question(request, call, Some((answer, was_freeform)), result, by);
     }
 
     /// Ends a question to the user, with its call.
@@ -60,19 +67,20 @@ impl Step<'_> {
         call: &CallKey,
         said: Option<(String, bool)>,
         result: ToolResult,
+        by: Option<Author>,
     ) {
         let record = said.as_ref().map(
             |(answer, was_freeform)| serde_json::json!({ "answer": answer, "wasFreeform": was_freeform }),
         );
-        self.close_question(request, record.map(Json::from));
+        self.close_question(request, record.map(Json::from), by);
         let (answer, was_freeform) = said.unzip();
         self.show(UserInputCompleted { request_id: request.clone(), answer, was_freeform });
         self.tool_finished(call, result);
     }
 
-    /// Records the end of a question, with its answer if it has one.
-    pub(super) fn close_question(&mut self, request: &RequestId, answer: Option<Json>) {
-        self.record(RequestClosed { request_id: request.clone(), answer });
+    /// Records the end of a question, with its answer and its author if it has one.
+    pub(super) fn close_question(&mut self, request: &RequestId, answer: Option<Json>, by: Option<Author>) {
+        self.record(RequestClosed { request_id: request.clone(), answer, by });
         self.stop_where(|work| matches!(work, Work::DeliverQuestion { request: r, .. } if r == request));
         self.remember_closed(request);
     }

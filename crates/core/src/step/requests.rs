@@ -1,12 +1,12 @@
 //! Requests to clients, and their answers. The first valid answer counts; later ones are too late (P3).
 
-use baton_protocol::RequestId;
 use baton_protocol::event::{
     Body, ExitPlanModeCompleted, ExternalToolCompleted, PermissionCompleted, Question, RequestClosed,
     UserInputCompleted,
 };
 use baton_protocol::permission::PermissionOutcome;
 use baton_protocol::tool::ToolResult;
+use baton_protocol::{Author, RequestId};
 
 use super::Step;
 use super::commands::request_of;
@@ -18,24 +18,30 @@ use crate::state::{Call, CallKey, CallStage};
 impl Handle<AnswerRequest> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<AnswerRequest>, ask: AnswerRequest) {
         self.continue_work();
-        self.answer(to, &ask.request, *ask.answer);
+        self.answer(to, &ask.request, *ask.answer, ask.by);
     }
 }
 
 impl Step<'_> {
     /// Handles an answer to a request.
-    fn answer(&mut self, to: ReplyTo<AnswerRequest>, request: &RequestId, answer: RequestAnswer) {
+    fn answer(
+        &mut self,
+        to: ReplyTo<AnswerRequest>,
+        request: &RequestId,
+        answer: RequestAnswer,
+        by: Option<Author>,
+    ) {
         if let Some(pending) = self.session.live.asks.get(request).cloned() {
             return self.answer_ask(to, request, pending, answer);
         }
         if self.session.durable.logins.iter().any(|login| login.request_id == *request) {
-            return self.answer_login(to, request, &answer);
+            return self.answer_login(to, request, &answer, by);
         }
         if self.session.live.client_command.is_some_and(|command| request_of(command) == *request) {
             return self.answer_command(to, &answer);
         }
         if self.offer().is_some_and(|offer| offer.request_id == *request) {
-            return self.answer_offer(to, &answer);
+            return self.answer_offer(to, &answer, by);
         }
         let Some(call) = self.call_waiting_for(request).cloned() else {
             let known = self.session.live.closed_requests.contains(request);
@@ -62,7 +68,7 @@ impl Step<'_> {
                 self.start(Work::FinishCall { call: call.key(), request, result });
             }
             (CallStage::AwaitingAnswer { question, .. }, answer) => {
-                self.answer_question(to, request, &call.key(), &question, answer);
+                self.answer_question(to, request, &call.key(), &question, answer, by);
             }
             _ => self.reply(to, AnswerOutcome::Mismatch),
         }
@@ -113,7 +119,7 @@ impl Step<'_> {
                 ExternalToolCompleted { request_id: request.clone() }.into()
             }
             CallStage::AwaitingAnswer { request, .. } => {
-                RequestClosed { request_id: request.clone(), answer: None }.into()
+                RequestClosed { request_id: request.clone(), answer: None, by: None }.into()
             }
             CallStage::Started | CallStage::Done { .. } => return,
         };

@@ -7,7 +7,7 @@ use baton_protocol::event::{
     AssistantMessage, AutoModeSwitchCompleted, AutoModeSwitchRequested, ModelChange, SessionError,
     SwitchAnswer, SwitchOffered,
 };
-use baton_protocol::{Json, RequestId};
+use baton_protocol::{Author, Json, RequestId};
 
 use super::Step;
 use crate::ask::{
@@ -70,13 +70,18 @@ impl Step<'_> {
     }
 
     /// Handles an answer to the offer.
-    pub(super) fn answer_offer(&mut self, to: ReplyTo<AnswerRequest>, answer: &RequestAnswer) {
+    pub(super) fn answer_offer(
+        &mut self,
+        to: ReplyTo<AnswerRequest>,
+        answer: &RequestAnswer,
+        by: Option<Author>,
+    ) {
         let answer = match answer {
             RequestAnswer::Switch(answer) => *answer,
             RequestAnswer::NoUser => SwitchAnswer::No,
             _ => return self.reply(to, AnswerOutcome::Mismatch),
         };
-        let Some(offer) = self.close_offer(answer) else { return };
+        let Some(offer) = self.close_offer(answer, by) else { return };
         match answer {
             SwitchAnswer::Yes | SwitchAnswer::YesAlways => self.continue_with(offer.model),
             SwitchAnswer::No => self.fail_turn(offer.error),
@@ -85,11 +90,11 @@ impl Step<'_> {
     }
 
     /// Closes the pending offer, if there is one.
-    pub(super) fn close_offer(&mut self, answer: SwitchAnswer) -> Option<SwitchOffered> {
+    pub(super) fn close_offer(&mut self, answer: SwitchAnswer, by: Option<Author>) -> Option<SwitchOffered> {
         let offer = self.offer()?.clone();
         let request_id = offer.request_id.clone();
         let response = serde_json::to_value(answer).ok().map(Json::from);
-        self.close_question(&request_id, response);
+        self.close_question(&request_id, response, by);
         self.show(AutoModeSwitchCompleted { request_id, response: answer });
         Some(offer)
     }

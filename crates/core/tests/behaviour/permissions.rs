@@ -234,6 +234,14 @@ fn approval_of_an_mcp_tool_that_changed_meanwhile_is_asked_for_again() {
 }
 
 #[test]
+fn location_grant_for_an_mcp_tool_is_bound_to_what_was_shown() {
+    let mut world = acting("s-t", |_| wants_mcp("c:d"));
+    let verdict = Verdict::ApproveForLocation { approval: None, location_key: "/work".into() };
+    world.answer(&the_request(&world), permission_answer(verdict));
+    world.only(|w| matches!(w, Work::SaveGrant { binding: Some(binding), .. } if binding == "c:d"));
+}
+
+#[test]
 fn client_that_approves_everything_does_not_decide_for_a_hook() {
     let wants = |advice: Advice| {
         let wants = Some(shell_request("echo hello"));

@@ -77,7 +77,7 @@ fn plan_approved_for_later_ends_the_turn() {
         defers: true,
         feedback: None,
     };
-    let defers = RequestAnswer::Plan(later, Author::http());
+    let defers = RequestAnswer::Plan(later);
     for (session, answer, mode) in [
         (AgentMode::Plan, plan_approved(PlanAction::ExitOnly), AgentMode::Interactive),
         (AgentMode::Autopilot, plan_approved(PlanAction::ExitOnly), AgentMode::Autopilot),
@@ -143,7 +143,7 @@ fn plan_can_be_approved_with_edits() {
         defers: false,
         feedback: None,
     };
-    world.answer(&request, RequestAnswer::Plan(answer, Author::http()));
+    world.answer(&request, RequestAnswer::Plan(answer));
     let grant = &world.session.durable.grants[0];
     assert_eq!((&grant.approval, &grant.by), (&Approval::Write {}, &Some(Author::http())));
 }

@@ -106,7 +106,11 @@ impl World {
     }
 
     pub fn answer_for_outputs(&mut self, request: &RequestId, answer: RequestAnswer) -> (AskId, Vec<Output>) {
-        self.send_for_outputs(AnswerRequest { request: request.clone(), answer: Box::new(answer) })
+        self.send_for_outputs(AnswerRequest {
+            request: request.clone(),
+            answer: Box::new(answer),
+            by: Some(Author::http()),
+        })
     }
 
     /// Whether an answer counted; none while that is not decided.

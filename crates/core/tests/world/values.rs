@@ -145,11 +145,11 @@ pub fn asks_user(question: Question) -> WorkResult {
 
 pub fn plan_approved(action: PlanAction) -> RequestAnswer {
     let answer = PlanAnswer::Approved { action, approves_edits: false, defers: false, feedback: None };
-    RequestAnswer::Plan(answer, Author::http())
+    RequestAnswer::Plan(answer)
 }
 
 pub fn plan_refused(feedback: Option<&str>) -> RequestAnswer {
-    RequestAnswer::Plan(PlanAnswer::Refused { feedback: feedback.map(str::to_owned) }, Author::http())
+    RequestAnswer::Plan(PlanAnswer::Refused { feedback: feedback.map(str::to_owned) })
 }
 
 pub fn permission_answer(verdict: Verdict) -> RequestAnswer {

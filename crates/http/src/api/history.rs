@@ -52,7 +52,7 @@ pub(super) async fn fork(
             error => ApiError::not_found(error.to_string()),
         })?;
     let summary = find(&door, &copy).await?;
-    Ok((StatusCode::CREATED, Json(SessionView::of(&summary, &door.runtime.owner))))
+    Ok((StatusCode::CREATED, Json(SessionView::of(&summary, &door.runtime))))
 }
 
 /// Export a session as one event a line, as `baton sessions export` does.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use baton_core::ask::AnswerRequest;
 use baton_core::{self as core, AnswerOutcome, Elicited};
-use baton_protocol::event::{Body as EventBody, Event, PlanAnswer, SwitchAnswer};
+use baton_protocol::event::{Body as EventBody, Event, PlanAnswer, RequestClosed, SwitchAnswer};
 use baton_protocol::permission::{PermissionOutcome, Verdict};
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{Author, RequestId, SessionId};
@@ -95,8 +95,9 @@ pub(super) async fn answer(
         }
         _ => {}
     }
-    let (named, answer) = (request.clone(), Box::new(core_answer(answer, &caller)));
-    match ask(&door, &session, AnswerRequest { request, answer }).await? {
+    let (named, by) = (request.clone(), Some(caller.author()));
+    let answer = Box::new(core_answer(answer, &caller));
+    match ask(&door, &session, AnswerRequest { request, answer, by }).await? {
         AnswerOutcome::Counted => Ok(Json(Counted { counted: true })),
         AnswerOutcome::TooLate => {
             Err(ApiError::conflict("already_answered", first_answer(&door, &session_id(&id)?, &named).await?))
@@ -118,10 +119,15 @@ async fn first_answer(door: &Shared, session: &SessionId, request: &RequestId) -
     let head = find(door, session).await?.head;
     let recent = Span::Before { before: head.plus(1), limit: SEARCHED };
     for record in door.runtime.store.read(session, recent).await?.iter().rev() {
-        if &*record.kind != "permission.completed" {
+        if !matches!(&*record.kind, "permission.completed" | "baton.request_closed") {
             continue;
         }
         let Ok(event) = Event::parse(&String::from_utf8_lossy(&record.body)) else { continue };
+        if let EventBody::RequestClosed(RequestClosed { request_id, by: Some(by), .. }) = &event.body
+            && request_id == request
+        {
+            return Ok(format!("the request was already answered by {}", by.0));
+        }
         let EventBody::PermissionCompleted(completed) = event.body else { continue };
         if completed.request_id != *request {
             continue;
@@ -234,7 +240,7 @@ fn core_answer(answer: RequestAnswer, caller: &Caller) -> core::RequestAnswer {
                 }
                 None => PlanAnswer::Refused { feedback },
             };
-            core::RequestAnswer::Plan(answer, caller.author())
+            core::RequestAnswer::Plan(answer)
         }
         RequestAnswer::Login { .. } => core::RequestAnswer::NoLogin,
         RequestAnswer::Elicitation { action, content } => core::RequestAnswer::Elicitation(Elicited {

@@ -1,5 +1,7 @@
 //! Search in all sessions.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -10,11 +12,14 @@ use super::types::{Limit, SessionView};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
 
+/// Longest time that a search indexes new records before it answers.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// What to search for.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SearchQuery {
-    /// Text to find, in any letter case.
+    /// Words to find, each as the beginning of a word, in any order and letter case.
     #[param(pattern = "\\S")]
     text: String,
     /// Maximum number of sessions; default: 50.
@@ -22,18 +27,20 @@ pub(super) struct SearchQuery {
     limit: Option<Limit<1000>>,
 }
 
-/// Sessions that contain the text.
+/// Sessions that contain the words.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SearchResult {
     found: Vec<FoundSession>,
+    /// Whether histories of an older version are still being indexed, so that matches in them are missing.
+    incomplete: bool,
 }
 
-/// A session that contains the text.
+/// A session that contains the words.
 #[derive(Debug, Serialize, ToSchema)]
 struct FoundSession {
     session: SessionView,
-    /// Number of messages that contain it.
-    matches: usize,
+    /// Number of messages that contain all words, and the title if it does.
+    matches: u64,
     /// Text around the first match.
     excerpt: String,
 }
@@ -50,11 +57,12 @@ pub(super) async fn search(
         return Err(ApiError::bad_request("the text to search for is empty"));
     }
     let limit = query.limit.map_or(50, Limit::get);
-    let found = baton_runtime::search::search(&*door.runtime.store, &query.text, limit).await?;
-    let found = found.into_iter().map(|found| FoundSession {
-        session: SessionView::of(&found.summary, &door.runtime.owner),
+    let store = &*door.runtime.store;
+    let results = baton_runtime::search::search(store, &query.text, limit, PATIENCE).await?;
+    let found = results.found.into_iter().map(|found| FoundSession {
+        session: SessionView::of(&found.summary, &door.runtime),
         matches: found.matches,
         excerpt: found.excerpt,
     });
-    Ok(Json(SearchResult { found: found.collect() }))
+    Ok(Json(SearchResult { found: found.collect(), incomplete: results.incomplete }))
 }

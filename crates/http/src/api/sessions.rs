@@ -34,7 +34,7 @@ pub(super) async fn list(
         query.cwd.as_ref().is_none_or(|cwd| metadata::decode(&summary.meta).context.cwd == *cwd)
     };
     let shown = all.iter().filter(wanted).take(query.limit.map_or(1000, Limit::get));
-    Ok(Json(SessionList { sessions: shown.map(|s| SessionView::of(s, &door.runtime.owner)).collect() }))
+    Ok(Json(SessionList { sessions: shown.map(|s| SessionView::of(s, &door.runtime)).collect() }))
 }
 
 /// Create a session.
@@ -85,6 +85,7 @@ fn creating_client(door: &Shared, new: NewSession) -> Result<JoinRequest, ApiErr
         excluded_tools: new.excluded_tools,
         system_message,
         request_user_input: Some(new.questions),
+        enable_file_change_tracking: Some(new.track_files),
         provider: new.provider.map(ProviderConfig::try_from).transpose()?,
         keep: true,
         ..client_params()
@@ -150,7 +151,7 @@ pub(super) async fn show(
 }
 
 async fn view(door: &Shared, id: &SessionId) -> Result<SessionView, ApiError> {
-    Ok(SessionView::of(&find(door, id).await?, &door.runtime.owner))
+    Ok(SessionView::of(&find(door, id).await?, &door.runtime))
 }
 
 /// Change a session's name, model, provider, mode or permissions.

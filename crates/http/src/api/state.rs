@@ -35,7 +35,7 @@ pub(super) struct SessionState {
     paused: bool,
     /// Pending requests.
     requests: Vec<RequestView>,
-    /// Calls and tokens, by model.
+    /// Calls, tokens and cost, by model.
     usage: Vec<ModelUsage>,
     /// Number of clients that receive the session's events, this one included if it does.
     watching: usize,
@@ -52,6 +52,8 @@ struct ModelUsage {
     input_tokens: u64,
     output_tokens: u64,
     cache_read_tokens: u64,
+    /// Cost in US dollars, if the price is configured.
+    cost: Option<f64>,
 }
 
 /// Show the state of a session: modes, queue, pending requests, usage.
@@ -74,9 +76,10 @@ pub(super) async fn show(
         input_tokens: tokens.input,
         output_tokens: tokens.output,
         cache_read_tokens: tokens.cache_read,
+        cost: door.runtime.options.prices.cost([(model, tokens)]),
     });
     Ok(Json(SessionState {
-        session: SessionView::of(&find(&door, &id).await?, &door.runtime.owner),
+        session: SessionView::of(&find(&door, &id).await?, &door.runtime),
         mode: durable.mode(),
         permissions: durable.facts.permissions,
         reasoning_effort: durable.facts.reasoning_effort.clone(),

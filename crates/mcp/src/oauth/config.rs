@@ -1,4 +1,4 @@
-//! What the configuration of a server says about logins.
+//! Login settings in the configuration of a server.
 
 use serde_json::Value;
 

@@ -26,7 +26,7 @@ pub struct Found {
     pub registration_endpoint: Option<Url>,
     /// Whether responses name the issuer (RFC 9207).
     pub names_issuer: bool,
-    /// Ways in which clients prove who they are.
+    /// Supported ways to authenticate clients.
     pub authentication: Vec<String>,
     /// Scopes to ask for: those of the challenge, else those of the resource.
     pub scopes: Vec<String>,
@@ -58,7 +58,7 @@ pub async fn discover(
     Err(problem)
 }
 
-/// What an MCP server says about its protection (RFC 9728).
+/// Metadata of an MCP server as a protected resource (RFC 9728).
 struct Resource {
     name: String,
     issuers: Vec<String>,

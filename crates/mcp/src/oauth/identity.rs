@@ -1,4 +1,4 @@
-//! Who we are to an authorization server.
+//! Clients of authorization servers, and how they authenticate.
 
 use base64::Engine as _;
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,11 @@ use crate::text::clean;
 /// The longest id or secret of a client.
 const LONGEST: usize = 4096;
 
-/// How a client proves who it is, to the token endpoint.
+/// Authentication of a client at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Authentication {
-    /// Not at all: a public client.
+    /// None: a public client.
     #[default]
     None,
     /// With its secret in the form.
@@ -34,7 +34,7 @@ pub struct Identity {
     pub id: String,
     /// Its secret, if it has one.
     pub secret: Option<String>,
-    /// How it proves who it is.
+    /// How it authenticates.
     pub authentication: Authentication,
 }
 

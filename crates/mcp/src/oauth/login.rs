@@ -17,7 +17,7 @@ const LONGEST: usize = 8192;
 pub struct Login {
     /// The address to open.
     pub url: Url,
-    /// The value that the browser brings back: it finds the login, and cannot be guessed.
+    /// The `state` parameter: identifies the login in the redirect, and cannot be guessed.
     pub state: String,
     /// Where the browser returns to.
     pub redirect: String,
@@ -71,7 +71,7 @@ impl Login {
         Ok(Self { url, state, redirect, found, identity, scopes, verifier })
     }
 
-    /// Checks what the browser brought back, and returns the code. The state has been checked: it found the login.
+    /// Checks the parameters of the redirect, and returns the code. The state has been checked: it found the login.
     ///
     /// # Errors
     /// When the person or the authorization server refused, or another one answered.
@@ -97,7 +97,7 @@ impl Login {
     }
 }
 
-/// What a browser brought back.
+/// Parameters of the redirect that ended a login in the browser.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Returned {
     /// The state of the login; none if a person pasted only the code.

@@ -1,4 +1,4 @@
-//! What a server sends on its own: requests and notifications.
+//! Requests and notifications of a server.
 #![expect(
     deprecated,
     reason = "the newest protocol drops sampling and log messages; servers in use still send them"

@@ -52,7 +52,7 @@ const ENDED: &str = "the connection ended during the handshake";
 pub struct Progress {
     /// How far it is.
     pub progress: f64,
-    /// What it is when done, if the server knows.
+    /// The value when it is done, if the server knows it.
     pub total: Option<f64>,
     /// What it is doing.
     pub message: Option<String>,
@@ -90,7 +90,7 @@ pub(crate) enum Target {
     Remote { remote: Remote, http: Arc<dyn Http>, access: Arc<Access> },
 }
 
-/// What a connection needs of its server.
+/// Context of a connection: its server, and resources for it.
 pub(crate) struct Context {
     pub(crate) server: String,
     pub(crate) client: Arc<dyn Client>,

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_mcp::{
-    AuthReason, Call, CallError, Challenge, Client, Declared, Host, HostOptions, Http, HttpError, Method,
-    Notice, Origin, Pool, Progress, Protected, Question, Request, Response, Server, Status, Working, merge,
+    Call, CallError, Client, Declared, Host, HostOptions, Http, HttpError, Method, Notice, Origin, Pool,
+    Progress, Question, Request, Response, Server, Status, Working, merge,
 };
 use baton_model::http::{self, HttpClient, Transport};
 use baton_process::Ledger;
@@ -37,22 +37,6 @@ impl Client for Session {
     fn answer(&self, _: &str, question: Question) -> Working<'_, Result<Value, String>> {
         self.questions.lock().unwrap().push(question);
         Box::pin(async { Ok(json!({ "action": "accept", "content": { "name": "Ada" } })) })
-    }
-
-    fn token(&self, _: &Protected) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn renew(&self, _: &Protected, _: &Challenge, _: AuthReason) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn authorize(&self, _: &Protected, _: Challenge, _: AuthReason) -> Working<'_, Option<String>> {
-        Box::pin(async { None })
-    }
-
-    fn samples(&self) -> bool {
-        false
     }
 
     fn elicits(&self) -> bool {

@@ -191,6 +191,8 @@ pub struct LoginRequested {
 pub struct RequestClosed {
     pub request_id: RequestId,
     pub answer: Option<Json>,
+    /// Who answered. None if nobody did, and in histories of older versions.
+    pub by: Option<Author>,
 }
 
 /// Context was added to the conversation by neither the user nor a tool, such as the output of a hook.

@@ -72,12 +72,12 @@ struct PlanParams {
 /// Answers the request to approve a plan that was not sent to this client as a call.
 pub(super) fn plan(call: &Call<'_>) -> Handled {
     let (handle, params): (_, PlanParams) = call.parse_for_session()?;
-    answer(call, &handle, params.request_id, RequestAnswer::Plan(params.response, call.author()))
+    answer(call, &handle, params.request_id, RequestAnswer::Plan(params.response))
 }
 
 /// Sends an answer to the session, and replies whether it counts.
 pub(super) fn answer(call: &Call<'_>, handle: &Handle, request: RequestId, answer: RequestAnswer) -> Handled {
-    let ask = AnswerRequest { request, answer: Box::new(answer) };
+    let ask = AnswerRequest { request, answer: Box::new(answer), by: Some(call.author()) };
     call.try_ask(handle, ask, |outcome| match outcome? {
         AnswerOutcome::Counted => Ok(success()),
         AnswerOutcome::TooLate | AnswerOutcome::NoSuchRequest => Ok(json!({ "success": false })),
@@ -97,7 +97,9 @@ struct CommandAnswer {
 pub(super) fn command(call: &Call<'_>) -> Handled {
     let (handle, params): (_, CommandAnswer) = call.parse_for_session()?;
     let answer = Box::new(RequestAnswer::Command { by: call.connection.client, error: params.error });
-    call.ask(&handle, AnswerRequest { request: params.request_id, answer }, |_| success())
+    call.ask(&handle, AnswerRequest { request: params.request_id, answer, by: Some(call.author()) }, |_| {
+        success()
+    })
 }
 
 #[derive(Deserialize)]

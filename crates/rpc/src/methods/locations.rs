@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{Call, Handled, amend, success};
 use crate::errors::CallError;
-use baton_runtime::locations::Location;
+use baton_runtime::locations::{Location, NewGrant};
 use baton_runtime::session::{Failure, Handle};
 
 #[derive(Deserialize)]
@@ -43,7 +43,9 @@ pub(super) fn add_approval(call: &Call<'_>) -> Handled {
     let (_, AddApproval { location_key, approval }) = call.parse_for_session()?;
     let (runtime, by) = (call.runtime().clone(), call.author());
     call.later(async move {
-        runtime.locations.grant(location_key, &approval, by).await.map_err(CallError::failed)?;
+        // The client names a server and a tool, and has not been shown either.
+        let grant = NewGrant { approval, by, binding: None };
+        runtime.locations.grant(location_key, grant).await.map_err(CallError::failed)?;
         Ok(success())
     })
 }

@@ -163,7 +163,7 @@ async fn approve_sampling(scope: &WorkScope, request: &str) -> Result<serde_json
         error.unwrap_or("the model did not answer").to_owned()
     })?;
     let answer = Box::new(RequestAnswer::Sampling(Some(Json::from(result.clone()))));
-    let outcome = scope.handle().ask(AnswerRequest { request: id, answer }).await;
+    let outcome = scope.handle().ask(AnswerRequest { request: id, answer, by: None }).await;
     match outcome.map_err(|failure| failure.to_string())? {
         AnswerOutcome::Counted => Ok(serde_json::json!({ "success": true })),
         _ => Err("the request was already answered or withdrawn".into()),

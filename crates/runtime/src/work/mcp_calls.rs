@@ -37,14 +37,15 @@ pub(super) async fn prepare(
     arguments: &Json,
 ) -> Prepared {
     let mut wants = wanted(Some(&call.id), tool.server.name(), &tool.tool.name, arguments);
+    let bound = tool.binding();
     if let PermissionRequest::Mcp { tool_title, read_only, binding, .. } = &mut wants {
-        *binding = tool.binding();
+        binding.clone_from(&bound);
         tool_title.clone_from(&tool.tool.title);
         // A hint of a stranger: shown, and believed only where the configuration says so.
         *read_only = tool.tool.read_only_hint;
     }
-    let has_changed = match tool.server.config() {
-        Some(config) => scope.runtime.tool_digests.has_changed(tool.server.name(), config, &tool.tool).await,
+    let has_changed = match &bound {
+        Some(binding) => scope.runtime.tool_digests.has_changed(&tool.tool.name, binding).await,
         None => false,
     };
     let advice = match (has_changed, tool.is_trusted()) {
@@ -86,8 +87,8 @@ pub(super) async fn approved(scope: &WorkScope, name: &str, binding: &str) -> Op
 /// Calls a tool.
 pub(super) async fn run(scope: &WorkScope, call: &Call, tool: &OfferedTool, arguments: &Json) -> ToolResult {
     let (server, name) = (tool.server.name(), &tool.tool.name);
-    if let Some(config) = tool.server.config() {
-        scope.runtime.tool_digests.remember(server, config, &tool.tool).await;
+    if let Some(binding) = tool.binding() {
+        scope.runtime.tool_digests.remember(name, &binding).await;
     }
     let input = json!({
         "serverName": server,

@@ -33,12 +33,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::{Prepared, PreparedPrompt, Session, Work, WorkId, WorkResult};
-use baton_files::locations::Location;
+use baton_files::locations::{Location, NewGrant};
 use baton_protocol::engine::EngineControl;
 use baton_protocol::event::{Body, SessionError};
-use baton_protocol::permission::Approval;
 use baton_protocol::tool::ToolResult;
-use baton_protocol::{AgentId, Author, ClientId};
+use baton_protocol::{AgentId, ClientId};
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -159,8 +158,9 @@ async fn perform(scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
             WorkResult::RunTool(tools::finish(&scope, &call, result).await)
         }
         Work::DeliverQuestion { client, request } => question::deliver(&scope, client, &request).await,
-        Work::SaveGrant { location_key, approval, by, .. } => {
-            WorkResult::SaveGrant(save_grant(&scope, location_key, &approval, by).await)
+        Work::SaveGrant { location_key, approval, by, binding, .. } => {
+            let grant = NewGrant { approval, by, binding };
+            WorkResult::SaveGrant(save_grant(&scope, location_key, grant).await)
         }
         Work::Review => WorkResult::Review(hooks::review(&scope).await),
         Work::Drive { engine, prompt, token } => engine_turn::run(scope, id, &engine, prompt, token).await,
@@ -169,12 +169,12 @@ async fn perform(scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
 
 /// Stores a grant for the location of the session. Refuses one for a different location: what the user approved there is
 /// not what this session asked for.
-async fn save_grant(scope: &WorkScope, named: String, approval: &Approval, by: Author) -> Result<(), String> {
+async fn save_grant(scope: &WorkScope, named: String, grant: NewGrant) -> Result<(), String> {
     let Location { key, .. } = Location::of(prompt::cwd(scope)).await?;
     if !named.is_empty() && named != key {
         return Err(format!("{named} is not the location of this session; its location is {key}"));
     }
-    scope.runtime.locations.grant(key, approval, by).await
+    scope.runtime.locations.grant(key, grant).await
 }
 
 /// Returns the result of work that panicked.

@@ -17,7 +17,7 @@ pub(super) async fn deliver(scope: &WorkScope, client: ClientId, request: &Reque
         return WorkResult::Undelivered;
     };
     let answer = match port.call(question.method, question.params).await {
-        Ok(answer) => (question.read)(&answer, Author::sdk(client)).unwrap_or_else(|error| {
+        Ok(answer) => (question.read)(&answer).unwrap_or_else(|error| {
             tracing::warn!(%client, %error, "client sent a malformed answer to a question");
             RequestAnswer::NoUser
         }),
@@ -27,7 +27,8 @@ pub(super) async fn deliver(scope: &WorkScope, client: ClientId, request: &Reque
         }
         Err(CallFailed::Gone) => return WorkResult::Undelivered,
     };
-    drop(scope.handle().tell(AnswerRequest { request: request.clone(), answer: Box::new(answer) }));
+    let (answer, by) = (Box::new(answer), Some(Author::sdk(client)));
+    drop(scope.handle().tell(AnswerRequest { request: request.clone(), answer, by }));
     WorkResult::Undelivered
 }
 
@@ -50,7 +51,7 @@ impl From<UserInput> for RequestAnswer {
 struct QuestionCall {
     method: &'static str,
     params: Value,
-    read: fn(&Json, Author) -> Result<RequestAnswer, serde_json::Error>,
+    read: fn(&Json) -> Result<RequestAnswer, serde_json::Error>,
 }
 
 impl QuestionCall {
@@ -76,7 +77,7 @@ impl QuestionCall {
         Self {
             method: "userInput.request",
             params,
-            read: |json, _| json.parse::<UserInput>().map(RequestAnswer::from),
+            read: |json| json.parse::<UserInput>().map(RequestAnswer::from),
         }
     }
 
@@ -84,7 +85,7 @@ impl QuestionCall {
     fn plan(scope: &WorkScope, plan: &ProposedPlan) -> Self {
         let mut params = json!(plan);
         params["sessionId"] = json!(scope.session.id);
-        let read = |json: &Json, by| json.parse().map(|answer| RequestAnswer::Plan(answer, by));
+        let read = |json: &Json| json.parse().map(RequestAnswer::Plan);
         Self { method: "exitPlanMode.request", params, read }
     }
 
@@ -103,7 +104,7 @@ impl QuestionCall {
             params["retryAfterSeconds"] = json!(seconds);
         }
         let read =
-            |json: &Json, _| json.parse::<SwitchReply>().map(|reply| RequestAnswer::Switch(reply.response));
+            |json: &Json| json.parse::<SwitchReply>().map(|reply| RequestAnswer::Switch(reply.response));
         (offer.request_id == *request).then_some(Self { method: "autoModeSwitch.request", params, read })
     }
 }

@@ -15,6 +15,7 @@ mod leasing;
 mod listing;
 mod opening;
 mod reading;
+mod texts;
 
 use std::sync::Arc;
 
@@ -85,6 +86,11 @@ pub async fn run_all(make: impl AsyncFn() -> Stores) {
         listing::id_of_a_deleted_session_can_be_reused,
         documents::document_is_read_as_written,
         documents::one_of_many_concurrent_writers_wins,
+        texts::indexed_words_are_found_by_their_beginning,
+        texts::cursor_moves_once,
+        texts::appended_records_are_unindexed,
+        texts::deleted_session_is_not_found,
+        texts::odd_texts_are_indexed,
     );
 }
 

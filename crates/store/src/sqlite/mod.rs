@@ -17,6 +17,7 @@ mod rescue;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod values;
 mod write;
 mod writer;
@@ -28,6 +29,7 @@ use baton_protocol::SessionId;
 use bytes::Bytes;
 use rusqlite::Connection;
 
+use crate::texts::TextIndex;
 use crate::{
     Append, Document, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store,
     StoreError, Summary, Take,
@@ -35,6 +37,7 @@ use crate::{
 use error::Fault;
 use file::Database;
 use readers::{Attempt, Readers};
+use values::natural;
 use writer::Writer;
 
 /// The failures that an acknowledged write survives.
@@ -168,6 +171,10 @@ fn weight(records: &[NewRecord]) -> usize {
 impl Store for SqliteStore {
     fn commits(&self) -> Option<u64> {
         Some(self.database.commits())
+    }
+
+    fn texts(&self) -> Option<&dyn TextIndex> {
+        Some(self)
     }
 
     fn create(&self, new: NewSession) -> Reply<'_, Lease> {

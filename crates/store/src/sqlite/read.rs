@@ -190,7 +190,7 @@ fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
     Ok(row.get::<_, Vec<u8>>(column)?.into())
 }
 
-fn damaged(column: usize, error: FromSqlError) -> rusqlite::Error {
+pub(super) fn damaged(column: usize, error: FromSqlError) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Null, error.into())
 }
 

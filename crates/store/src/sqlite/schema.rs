@@ -11,7 +11,8 @@ use super::{Durability, Migration, backup};
 
 /// All migrations; `user_version` in the file is the number of those applied. Released migrations have been
 /// applied to users' files: **never edit one, append the next**.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql"), include_str!("migrations/3.sql")];
 
 /// "BATN", in the header of every file; set by `migrations/1.sql`.
 const APPLICATION_ID: i64 = 0x4241_544E;
@@ -164,6 +165,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::Seq;
 
     /// The current format.
     const NOW: usize = MIGRATIONS.len();
@@ -232,6 +234,27 @@ mod tests {
         let names = std::fs::read_dir(dir.path()).unwrap();
         let partial = names.flatten().any(|entry| entry.file_name().to_string_lossy().contains(".partial"));
         assert!(!partial, "an incomplete copy is removed");
+    }
+
+    #[tokio::test]
+    async fn sessions_of_a_store_without_an_index_are_unindexed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("baton.db");
+        let old = Connection::open(&path).unwrap();
+        for (number, migration) in MIGRATIONS[..2].iter().enumerate() {
+            old.execute_batch(&format!("{migration}; PRAGMA user_version = {}", number + 1)).unwrap();
+        }
+        old.execute_batch(
+            "INSERT INTO sessions (id, created, modified, head, size, epoch, busy, meta) VALUES ('s', 1, 1, 1, 2, 1, 0, x'');
+             INSERT INTO events VALUES (1, 1, 'kind', x'7b7d');",
+        )
+        .unwrap();
+        drop(old);
+        let store = crate::sqlite::SqliteStore::new(&path, Durability::Full);
+        let unindexed = crate::texts::TextIndex::unindexed(&store, 10).await.unwrap();
+        let wanted = crate::texts::Unindexed { session: "s".parse().unwrap(), indexed: Seq(0), head: Seq(1) };
+        assert_eq!(unindexed, [wanted]);
+        assert!(bak(dir.path(), 2).exists(), "a copy of the old file is kept");
     }
 
     #[test]

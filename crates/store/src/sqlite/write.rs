@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Fault;
 use super::read;
+use super::texts;
 use super::values::integer;
 use crate::{Append, Epoch, Lease, NewRecord, NewSession, Owner, Seq, StoreError, Take};
 
@@ -145,13 +146,16 @@ pub(super) fn document(file: &Connection, name: &str, expected: u64, body: &[u8]
     Ok(written == 1)
 }
 
-/// Deletes some events of deleted sessions. Returns whether more may remain.
+/// Deletes some texts and events of deleted sessions. Returns whether more may remain.
 pub(super) fn sweep(file: &Connection, at_most: usize) -> Result<bool, Fault> {
     let key: Option<i64> = file
         .prepare_cached("SELECT session FROM deleted LIMIT 1")?
         .query_row([], |row| row.get(0))
         .optional()?;
     let Some(key) = key else { return Ok(false) };
+    if texts::sweep(file, key, at_most)? == at_most {
+        return Ok(true);
+    }
     let swept = file
         .prepare_cached(
             "DELETE FROM events WHERE rowid IN (SELECT rowid FROM events WHERE session = ?1 LIMIT ?2)",

@@ -48,10 +48,8 @@ impl Tool for Create {
             let prepare = async {
                 let (path, text) = read(context, arguments)?;
                 let context = context.clone();
+                // Whether the file exists is not told before the user has approved: that would read without permission.
                 blocking(move || {
-                    if path.symlink_metadata().is_ok() {
-                        return Err(exists(&path));
-                    }
                     let target = Target::resolve(&context, path);
                     Ok(write_request(&context, &target, "Create file", None, &text))
                 })
@@ -173,7 +171,8 @@ mod tests {
         let bench = Bench::new();
         let path = bench.write("there.txt", "precious");
         let arguments = json!({"path": path, "file_text": "x"});
-        assert!(matches!(bench.prepare(&Create, arguments.clone()).await, Prepared::Refused(_)));
+        let prepared = bench.prepare(&Create, arguments.clone()).await;
+        assert!(matches!(prepared, Prepared::Needs(_)), "nothing is told before an approval");
         let result = bench.run(&Create, arguments).await;
         assert_eq!(result.result_type, ResultType::Failure);
         assert!(result.text_result_for_llm.contains("already exists"));

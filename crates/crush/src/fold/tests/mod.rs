@@ -305,7 +305,7 @@ fn questions_have_choices_or_accept_any_text() {
             "choices": [{"id": "choice-0", "label": "red"}, {"id": "choice-1", "label": "blue"}]})
     );
     assert_eq!(batch(&history().then(opened(None)))["questions"][0]["type"], "free_text");
-    let closed = choice.then(RequestClosed { request_id: "q".into(), answer: None }).changes();
+    let closed = choice.then(RequestClosed { request_id: "q".into(), answer: None, by: None }).changes();
     let expected = ClosedRequest { id: "q".into(), tool_call_id: "c".into(), granted: None };
     assert_eq!(closed.last(), Some(&Change::RequestClosed(expected)));
 }

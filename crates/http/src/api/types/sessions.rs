@@ -2,7 +2,7 @@
 
 use baton_protocol::Timestamp;
 use baton_protocol::event::{AgentMode, PermissionMode};
-use baton_runtime::metadata;
+use baton_runtime::{Runtime, metadata};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -33,6 +33,10 @@ pub(crate) struct SessionView {
     /// Model of the session: the one it chose, else the one that answered. For an engine, such as `codex`, its name,
     /// optionally with one of its models.
     pub(crate) model: Option<String>,
+    /// Cost of the model calls in US dollars, if the price of each model is configured.
+    pub(crate) cost: Option<f64>,
+    /// Number of clients that receive the session's events from this server.
+    pub(crate) watching: usize,
     /// Part of the history that cannot be read, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) damage: Option<String>,
@@ -46,11 +50,12 @@ pub(crate) struct Holder {
 }
 
 impl SessionView {
-    pub(crate) fn of(summary: &baton_store::Summary, this_server: &baton_store::Owner) -> Self {
+    pub(crate) fn of(summary: &baton_store::Summary, runtime: &Runtime) -> Self {
         let shown = metadata::of(summary);
+        let stored = metadata::decode(&summary.meta);
         let context = shown.context.unwrap_or_default();
         let other = summary.holder.as_ref().filter(|holder| {
-            holder.owner.server != this_server.server && baton_runtime::owner::is_alive(&holder.owner)
+            holder.owner.server != runtime.owner.server && baton_runtime::owner::is_alive(&holder.owner)
         });
         Self {
             id: summary.session.to_string(),
@@ -63,7 +68,9 @@ impl SessionView {
             head: summary.head.0,
             busy: summary.holder.as_ref().is_some_and(|holder| holder.busy),
             held_by: other.map(|holder| Holder { host: holder.owner.host.clone(), pid: holder.owner.pid }),
-            model: metadata::decode(&summary.meta).model,
+            cost: runtime.options.prices.cost(&stored.usage),
+            model: stored.model,
+            watching: runtime.registry.get(&summary.session).map_or(0, |handle| handle.hub.clients()),
             damage: summary.damage.clone(),
         }
     }
@@ -110,6 +117,9 @@ pub(crate) struct NewSession {
     /// answers.
     #[serde(default)]
     pub(crate) questions: bool,
+    /// Keep copies of files before tools change them, so that a rewind can restore them.
+    #[serde(default)]
+    pub(crate) track_files: bool,
     /// Model endpoint of this session, in place of the server's.
     pub(crate) provider: Option<Provider>,
 }

@@ -32,6 +32,9 @@ impl Actor {
             }
         }
         let recorded = !bodies.is_empty();
+        let asked = outputs
+            .iter()
+            .any(|output| matches!(output, Output::Show(event) if is_about_an_ask(&event.body)));
         let mut records = bodies.into_iter().enumerate().map(|(n, body)| (first.plus(n), body));
         for output in outputs {
             match output {
@@ -65,6 +68,8 @@ impl Actor {
         if recorded {
             self.runtime.metrics.note_pending(&self.session);
             self.runtime.announce_update(&self.session, Seq(first.0.saturating_sub(1)));
+        } else if asked {
+            self.runtime.announce_asks(&self.session);
         }
     }
 
@@ -160,4 +165,15 @@ impl Actor {
 fn storage_error(error: &StoreError) -> SessionError {
     let error_type = if matches!(error, StoreError::Fenced(_)) { "taken_over" } else { "storage" };
     SessionError { error_type: error_type.into(), message: error.to_string(), ..SessionError::default() }
+}
+
+/// Whether an event is about a form or a request of an MCP server. These are pending requests that are not recorded.
+fn is_about_an_ask(body: &Body) -> bool {
+    matches!(
+        body,
+        Body::ElicitationRequested(_)
+            | Body::ElicitationCompleted(_)
+            | Body::SamplingRequested(_)
+            | Body::SamplingCompleted(_)
+    )
 }

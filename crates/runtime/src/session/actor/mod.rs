@@ -5,8 +5,9 @@ mod act;
 mod compact;
 mod end;
 mod history;
+mod join;
+mod locate;
 mod open;
-pub(crate) use self::open::{Attached, Loading, Mailbox, Survivors, rejoining};
 mod spans;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+pub(crate) use self::open::{Attached, Loading, Mailbox, Survivors, rejoining};
 use self::spans::TurnSpan;
 use self::transcript::Conversation;
 use self::write::Pending;
@@ -256,7 +258,7 @@ impl Actor {
     fn configure(&mut self, edit: SettingsEdit) {
         self.runtime.secrets.add_keys_of(edit.providers());
         Arc::make_mut(&mut self.settings).apply(edit);
-        open::remember_provider(&self.runtime, &self.session.id, &self.settings);
+        join::remember_provider(&self.runtime, &self.session.id, &self.settings);
     }
 
     /// Serves an ask of the actor's family.

@@ -1,42 +1,36 @@
-//! Creates sessions, opens them from the store, and attaches clients.
+//! Creates sessions, opens them from the store, and runs their actors.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use baton_core::{Arrival, Durable, Input, Output, Session};
 use baton_history::metadata::{self, Metadata};
+use baton_history::record_of;
 use baton_history::repairs::Damage;
-use baton_history::{owner, record_of};
-use baton_protocol::event::{FileTrackingBegun, SessionIdle, SessionWarning};
+use baton_protocol::event::SessionIdle;
 use baton_protocol::params::SessionParams;
 use baton_protocol::{ClientId, SessionId, Timestamp};
-use baton_store::members::Member;
-use baton_store::{Lease, NewRecord, NewSession, Opened, Seq, Span, StoreError, Take};
+use baton_store::{Lease, NewRecord, NewSession, Opened, Seq, Span, StoreError};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::join::{remember_provider, track_files};
+use super::locate::Located;
 use super::transcript::Conversation;
 use super::{Actor, stamp};
 use crate::Runtime;
-use crate::cluster::{Cluster, Verdict};
 use crate::crash::CrashPoint;
 use crate::mcp::SessionMcp;
 use crate::session::failure::Failure;
 use crate::session::hub::{Batch, Hub, Port, Published, Residence};
 use crate::session::message::{ActorMessage, JoinKind, JoinReply, JoinRequest};
-use crate::session::remote::{FromOwner, Link, edge};
+use crate::session::remote::edge;
 use crate::session::{Handle, Settings, stored_settings};
 use crate::skills::SessionSkills;
 use crate::work::SessionTools;
-
-/// How long a session is looked for on behalf of a client that has just come.
-const SEARCH: Duration = Duration::from_secs(10);
-/// Pause between two looks.
-const SEARCH_PAUSE: Duration = Duration::from_millis(150);
 
 /// Number of records per read, where the whole history is read.
 const PAGE: usize = 512;
@@ -54,27 +48,6 @@ pub(crate) type Attached = BTreeMap<ClientId, (JoinRequest, Arc<dyn Port>)>;
 pub(crate) struct Survivors {
     pub(crate) loading: Loading,
     pub(crate) attached: Attached,
-}
-
-/// Where a session was found.
-enum Located {
-    /// It was acquired.
-    Here(Box<Opened>),
-    /// Another server holds it, at this head.
-    There(Link, Seq),
-}
-
-fn here(opened: Opened) -> Located {
-    Located::Here(Box::new(opened))
-}
-
-/// Converts the result of an acquisition: one that another server has won is a reason to look again.
-fn again_if_held(taken: Result<Opened, StoreError>) -> Result<Result<Located, StoreError>, StoreError> {
-    match taken {
-        Ok(opened) => Ok(Ok(here(opened))),
-        Err(held @ StoreError::Held { .. }) => Ok(Err(held)),
-        Err(error) => Err(error),
-    }
 }
 
 /// Returns what a client brought, for attaching it again: its work continues, and the history does not grow.
@@ -234,118 +207,6 @@ impl Loading {
         Ok(())
     }
 
-    /// Finds the session: acquires it, or opens a link to the server that holds it. `patiently`: for clients that were
-    /// attached before, for as long as it takes.
-    async fn locate(&self, patiently: bool) -> Result<Located, StoreError> {
-        let Some(cluster) = &self.runtime.cluster else {
-            return self.acquire().await.map(|opened| Located::Here(Box::new(opened)));
-        };
-        let until = tokio::time::Instant::now() + SEARCH;
-        loop {
-            let found = self.look(cluster).await;
-            let is_late = !patiently && tokio::time::Instant::now() >= until;
-            match found {
-                Ok(Ok(located)) => return Ok(located),
-                Ok(Err(wait)) if is_late => return Err(wait),
-                Err(error @ StoreError::Medium { .. }) if patiently => {
-                    tracing::warn!(%error, "cannot look for the session; trying again");
-                }
-                Err(error) => return Err(error),
-                Ok(Err(_)) => {}
-            }
-            tokio::select! {
-                () = tokio::time::sleep(SEARCH_PAUSE) => {}
-                () = self.runtime.stopping.cancelled() => return Err(StoreError::NotFound(self.id.clone())),
-            }
-        }
-    }
-
-    /// Looks for the session once. The inner error is a reason to look again.
-    async fn look(&self, cluster: &Cluster) -> Result<Result<Located, StoreError>, StoreError> {
-        let (store, us) = (&self.runtime.store, self.runtime.owner.clone());
-        let Some(members) = store.members() else {
-            return self.acquire().await.map(|opened| Ok(here(opened)));
-        };
-        if cluster.is_fenced() {
-            return Ok(Err(StoreError::Medium {
-                doing: "open".into(),
-                path: self.id.to_string(),
-                cause: "this server has no contact with the store".into(),
-            }));
-        }
-        let held = match store.acquire(&self.id, us.clone(), Take::IfFree).await {
-            Ok(opened) => return Ok(Ok(here(opened))),
-            Err(StoreError::Held { holder, session }) => (holder, session),
-            Err(StoreError::Elsewhere { place, session }) => {
-                let all = members.list().await?;
-                let mut of_place =
-                    all.into_iter().filter(|member| member.place == place && member.is_alive());
-                let Some(member) = of_place.find(|member| !member.draining && !member.address.is_empty())
-                else {
-                    return Err(StoreError::Elsewhere { place, session });
-                };
-                return Ok(self.link(cluster, &member).await.ok_or(StoreError::Elsewhere { place, session }));
-            }
-            Err(error) => return Err(error),
-        };
-        let (holder, session) = held;
-        if self.runtime.is_us(&holder.owner) {
-            let taken = store.acquire(&self.id, us, Take::From(holder.epoch)).await;
-            return again_if_held(taken);
-        }
-        match cluster.judge(members, &holder.owner.server).await? {
-            Verdict::Alive(member) if member.address.is_empty() => Err(StoreError::Held { holder, session }),
-            Verdict::Alive(member) => {
-                Ok(self.link(cluster, &member).await.ok_or(StoreError::Held { holder, session }))
-            }
-            Verdict::Dead(member) => {
-                if let Some(member) = member {
-                    self.runtime.reap_member(&member).await;
-                }
-                tracing::info!(session = %self.id, server = %holder.owner.server, "taking over from a dead server");
-                again_if_held(store.acquire(&self.id, us, Take::From(holder.epoch)).await)
-            }
-            Verdict::Unknown => Ok(Err(StoreError::Held { holder, session })),
-        }
-    }
-
-    /// Opens a link to the server that holds the session; none if it does not work, or that server does not hold it.
-    async fn link(&self, cluster: &Cluster, owner: &Member) -> Option<Located> {
-        let peers = cluster.peers()?;
-        let mut link = match peers.open(owner, &self.id).await {
-            Ok(link) => link,
-            Err(error) => {
-                tracing::debug!(server = %owner.owner.server, address = %owner.address, error, "no link to a server");
-                return None;
-            }
-        };
-        match link.from_owner.recv().await? {
-            FromOwner::Opened { head, last_public } => {
-                if self.hub.head() == Seq::ZERO {
-                    self.hub.start_after(last_public, head);
-                }
-                Some(Located::There(link, head))
-            }
-            FromOwner::Refused { failure } => {
-                tracing::debug!(server = %owner.owner.server, ?failure, "the server does not have the session");
-                None
-            }
-            _ => None,
-        }
-    }
-
-    /// Acquires the lease. A holder that is dead or idle is replaced; a busy one is not.
-    async fn acquire(&self) -> Result<Opened, StoreError> {
-        let (store, us) = (&self.runtime.store, self.runtime.owner.clone());
-        match store.acquire(&self.id, us.clone(), Take::IfFree).await {
-            Err(StoreError::Held { holder, .. }) => {
-                let take = owner::take_from(&**store, &holder, Some(&us)).await?;
-                store.acquire(&self.id, us, take).await
-            }
-            other => other,
-        }
-    }
-
     /// Folds the state of the session, and describes damage that was skipped. A snapshot that this version cannot read is
     /// ignored: it only saves time.
     async fn recover(&self, opened: &Opened) -> Result<(Session, Option<String>), StoreError> {
@@ -489,93 +350,6 @@ impl Actor {
         self.act(Seq(1), created.outputs, created.bodies).await;
         drop(created.reply.send(Ok(self.joined())));
     }
-
-    /// Attaches a client, unless the store cannot record it.
-    pub(super) async fn join(
-        &mut self,
-        joining: &JoinRequest,
-        port: Arc<dyn Port>,
-    ) -> Result<JoinReply, StoreError> {
-        let arrival = match joining.kind {
-            JoinKind::Create => Arrival::Made,
-            JoinKind::Resume => self.resumed(&joining.params).await,
-        };
-        let before = (self.session.clone(), self.settings.clone());
-        Arc::make_mut(&mut self.settings).merge(joining.client, &joining.params, joining.legacy);
-        self.runtime.secrets.add_client_credentials(&joining.params);
-        let input = Input::Attach { client: joining.client, profile: joining.profile.clone(), arrival };
-        let mut outputs = self.session.step(input, stamp());
-        outputs.extend(track_files(&mut self.session, &joining.params));
-        let records: Vec<NewRecord> = outputs.iter().filter_map(record_of).collect();
-        let bodies: Vec<Bytes> = records.iter().map(|record| record.body.clone()).collect();
-        match self.write(records, false).await {
-            Ok(first) => {
-                remember_provider(&self.runtime, &self.session.id, &self.settings);
-                self.mirror.catch_up(Seq(first.0.saturating_sub(1)));
-                // Clients of other servers are joined again by those servers.
-                if self.runtime.cluster.is_some() && self.runtime.is_own(joining.client) {
-                    self.attached.insert(joining.client, (joining.clone(), port.clone()));
-                }
-                self.hub.attach(joining.client, port);
-                self.leave_background(&before.0, &outputs);
-                self.act(first, outputs, bodies).await;
-                self.mirror.start(&self.session);
-                self.show_repairs();
-                Ok(self.joined())
-            }
-            Err(error) => {
-                (self.session, self.settings) = before;
-                Err(error)
-            }
-        }
-    }
-
-    /// Warns the first client of a session whose history is damaged. Not recorded: whenever the session is opened, the
-    /// damage is found again.
-    fn show_repairs(&mut self) {
-        if let Some(message) = self.repairs.take() {
-            let warning = SessionWarning { warning_type: "history".into(), message, url: None };
-            self.hub.show(warning, &CancellationToken::new());
-        }
-    }
-
-    async fn resumed(&mut self, params: &SessionParams) -> Arrival {
-        let context = match &params.working_directory {
-            Some(directory) => crate::context::of(directory.into()).await,
-            None => self.session.durable.facts.context.clone(),
-        };
-        Arrival::Resumed {
-            continue_pending_work: params.continue_pending_work,
-            record: !params.disable_resume.unwrap_or(false),
-            context: Box::new(context),
-            model: params.model.clone(),
-            reasoning_effort: params.reasoning_effort.clone(),
-        }
-    }
-
-    pub(super) fn joined(&self) -> JoinReply {
-        JoinReply { elicitation: self.session.live.clients.values().any(|client| client.elicitation) }
-    }
-}
-
-/// Keeps the provider of a session that may leave the memory before its next prompt.
-pub(super) fn remember_provider(runtime: &Runtime, session: &SessionId, settings: &Settings) {
-    if settings.keep
-        && let Some(provider) = &settings.provider
-    {
-        runtime.provider_cache.set(session, provider);
-    }
-}
-
-/// Enables file tracking, if the client asks for it. Not after the first prompt: earlier changes could not be undone, and a
-/// rewind would restore only some of the files.
-fn track_files(session: &mut Session, params: &SessionParams) -> Vec<Output> {
-    let facts = &session.durable.facts;
-    let wanted = params.enable_file_change_tracking.unwrap_or(false);
-    if !wanted || facts.tracks_files || facts.title.is_some() {
-        return Vec::new();
-    }
-    session.step(Input::Note { agent: None, body: Box::new(FileTrackingBegun {}.into()) }, stamp())
 }
 
 async fn create_input(runtime: &Runtime, params: &SessionParams) -> Input {

@@ -1,0 +1,107 @@
+//! Attaches clients to a live session.
+
+use std::sync::Arc;
+
+use baton_core::{Arrival, Input, Output, Session};
+use baton_history::record_of;
+use baton_protocol::SessionId;
+use baton_protocol::event::{FileTrackingBegun, SessionWarning};
+use baton_protocol::params::SessionParams;
+use baton_store::{NewRecord, Seq, StoreError};
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use super::{Actor, stamp};
+use crate::Runtime;
+use crate::session::Settings;
+use crate::session::hub::Port;
+use crate::session::message::{JoinKind, JoinReply, JoinRequest};
+
+impl Actor {
+    /// Attaches a client, unless the store cannot record it.
+    pub(super) async fn join(
+        &mut self,
+        joining: &JoinRequest,
+        port: Arc<dyn Port>,
+    ) -> Result<JoinReply, StoreError> {
+        let arrival = match joining.kind {
+            JoinKind::Create => Arrival::Made,
+            JoinKind::Resume => self.resumed(&joining.params).await,
+        };
+        let before = (self.session.clone(), self.settings.clone());
+        Arc::make_mut(&mut self.settings).merge(joining.client, &joining.params, joining.legacy);
+        self.runtime.secrets.add_client_credentials(&joining.params);
+        let input = Input::Attach { client: joining.client, profile: joining.profile.clone(), arrival };
+        let mut outputs = self.session.step(input, stamp());
+        outputs.extend(track_files(&mut self.session, &joining.params));
+        let records: Vec<NewRecord> = outputs.iter().filter_map(record_of).collect();
+        let bodies: Vec<Bytes> = records.iter().map(|record| record.body.clone()).collect();
+        match self.write(records, false).await {
+            Ok(first) => {
+                remember_provider(&self.runtime, &self.session.id, &self.settings);
+                self.mirror.catch_up(Seq(first.0.saturating_sub(1)));
+                // Clients of other servers are joined again by those servers.
+                if self.runtime.cluster.is_some() && self.runtime.is_own(joining.client) {
+                    self.attached.insert(joining.client, (joining.clone(), port.clone()));
+                }
+                self.hub.attach(joining.client, port);
+                self.leave_background(&before.0, &outputs);
+                self.act(first, outputs, bodies).await;
+                self.mirror.start(&self.session);
+                self.show_repairs();
+                Ok(self.joined())
+            }
+            Err(error) => {
+                (self.session, self.settings) = before;
+                Err(error)
+            }
+        }
+    }
+
+    /// Warns the first client of a session whose history is damaged. Not recorded: whenever the session is opened, the
+    /// damage is found again.
+    fn show_repairs(&mut self) {
+        if let Some(message) = self.repairs.take() {
+            let warning = SessionWarning { warning_type: "history".into(), message, url: None };
+            self.hub.show(warning, &CancellationToken::new());
+        }
+    }
+
+    async fn resumed(&mut self, params: &SessionParams) -> Arrival {
+        let context = match &params.working_directory {
+            Some(directory) => crate::context::of(directory.into()).await,
+            None => self.session.durable.facts.context.clone(),
+        };
+        Arrival::Resumed {
+            continue_pending_work: params.continue_pending_work,
+            record: !params.disable_resume.unwrap_or(false),
+            context: Box::new(context),
+            model: params.model.clone(),
+            reasoning_effort: params.reasoning_effort.clone(),
+        }
+    }
+
+    pub(super) fn joined(&self) -> JoinReply {
+        JoinReply { elicitation: self.session.live.clients.values().any(|client| client.elicitation) }
+    }
+}
+
+/// Keeps the provider of a session that may leave the memory before its next prompt.
+pub(super) fn remember_provider(runtime: &Runtime, session: &SessionId, settings: &Settings) {
+    if settings.keep
+        && let Some(provider) = &settings.provider
+    {
+        runtime.provider_cache.set(session, provider);
+    }
+}
+
+/// Enables file tracking, if the client asks for it. Not after the first prompt: earlier changes could not be undone, and a
+/// rewind would restore only some of the files.
+pub(super) fn track_files(session: &mut Session, params: &SessionParams) -> Vec<Output> {
+    let facts = &session.durable.facts;
+    let wanted = params.enable_file_change_tracking.unwrap_or(false);
+    if !wanted || facts.tracks_files || facts.title.is_some() {
+        return Vec::new();
+    }
+    session.step(Input::Note { agent: None, body: Box::new(FileTrackingBegun {}.into()) }, stamp())
+}
