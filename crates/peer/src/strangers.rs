@@ -103,6 +103,7 @@ mod tests {
         assert!(gone[0] && !gone[1..].contains(&true), "the oldest of the address with the most");
         assert!(!gave_way(&mut server) && !gave_way(&mut elsewhere));
         drop((silent, elsewhere, server));
-        assert_eq!((strangers.lock().count, strangers.lock().by_address.len()), (0, 0));
+        let state = strangers.lock();
+        assert_eq!((state.count, state.by_address.len()), (0, 0));
     }
 }
