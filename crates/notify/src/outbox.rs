@@ -291,15 +291,18 @@ impl Delivery {
                 Settlement::Failed { pause } => *next = later(now, pause.unwrap_or(backoff(*attempts))),
                 Settlement::Refused => *self = Self::Done,
             },
-            // Withdrawn while it was being sent.
-            (Self::Retracting { next, receipt, .. }, Action::Send) => match result {
-                Settlement::Delivered { receipt: given } => {
-                    receipt.clone_from(given);
-                    *next = now;
+            // Withdrawn while it was being sent. A late result does not start a second retraction beside one under way.
+            (Self::Retracting { attempts, next, receipt }, Action::Send) => {
+                let due = if *attempts == 0 { now } else { *next };
+                match result {
+                    Settlement::Delivered { receipt: given } => {
+                        receipt.clone_from(given);
+                        *next = due;
+                    }
+                    Settlement::Failed { .. } => *next = due,
+                    Settlement::Refused => *self = Self::Done,
                 }
-                Settlement::Failed { .. } => *next = now,
-                Settlement::Refused => *self = Self::Done,
-            },
+            }
             (Self::Retracting { attempts, next, .. }, Action::Retract { .. }) => match result {
                 Settlement::Delivered { .. } | Settlement::Refused => *self = Self::Done,
                 Settlement::Failed { pause } => *next = later(now, pause.unwrap_or(backoff(*attempts))),

@@ -10,8 +10,9 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
@@ -27,6 +28,20 @@ const STICKY: u32 = 0o1000;
 /// Creates a directory and its parents. Existing ones stay unchanged.
 pub fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIRECTORY).create(path)
+}
+
+/// Binds or connects a socket file with `open`, whatever the length of its path. The system accepts about a hundred bytes,
+/// and a home can be deeper; on Linux, a longer path is reached through its directory.
+pub fn with_socket_path<T>(path: &Path, open: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let Some(name) = path.file_name().filter(|_| cfg!(target_os = "linux") && is_long(path)) else {
+        return open(path);
+    };
+    let directory = File::open(directory_of(path))?;
+    open(&PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name))
+}
+
+fn is_long(path: &Path) -> bool {
+    path.as_os_str().len() > 100
 }
 
 /// Writes a file, replacing its content.
@@ -213,6 +228,18 @@ mod tests {
                 (wide & 0o700, "old, new")
             );
         }
+    }
+
+    #[test]
+    fn socket_file_below_a_long_path_is_bound_and_connected() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = dir.path().join("d".repeat(120));
+        create_dir_all(&directory).unwrap();
+        let socket = directory.join("s.sock");
+        let _listener =
+            with_socket_path(&socket, |path| std::os::unix::net::UnixListener::bind(path)).unwrap();
+        with_socket_path(&socket, |path| std::os::unix::net::UnixStream::connect(path)).unwrap();
+        assert!(socket.exists());
     }
 
     #[test]

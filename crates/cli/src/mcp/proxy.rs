@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 pub(super) fn proxy(socket: &Path) -> anyhow::Result<ExitCode> {
-    let stream = UnixStream::connect(socket)
+    let stream = baton_private::with_socket_path(socket, |path| UnixStream::connect(path))
         .with_context(|| format!("the session behind {} has ended", socket.display()))?;
     let mut to_session = stream.try_clone().context("cannot use the connection twice")?;
     std::thread::spawn(move || {
@@ -20,7 +20,7 @@ pub(super) fn proxy(socket: &Path) -> anyhow::Result<ExitCode> {
         // The session ends the connection then.
         let _ = to_session.shutdown(Shutdown::Write);
     });
-    copy(&mut &stream, &mut std::io::stdout().lock());
+    copy(&mut &stream, &mut crate::terminal::protocol_output());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -189,6 +189,11 @@ fn width_of(stream: impl std::os::fd::AsFd) -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
+/// Returns standard output, for bytes of a protocol that pass through this program.
+pub(crate) fn protocol_output() -> impl Write {
+    std::io::stdout().lock()
+}
+
 /// Writes a line to standard error in one call, so that no other output is mixed in. Not `eprintln`, which panics when
 /// standard error is closed.
 fn write_stderr(text: &str) {

@@ -182,6 +182,14 @@ pub(super) async fn disable_for_all(
 }
 
 async fn turn(door: &Shared, skill: String, enabled: bool) -> Result<StatusCode, ApiError> {
+    // Skills of any directory can be turned off, so the name need not be known; but it is no path.
+    if skill.is_empty()
+        || skill.starts_with(['.', '~', '%'])
+        || skill.contains(['/', '\\'])
+        || skill.contains(char::is_control)
+    {
+        return Err(ApiError::unprocessable("invalid_name", format!("{skill:?} is not the name of a skill")));
+    }
     set_skill_disabled(&door.runtime.addons, skill, !enabled).await.map_err(ApiError::internal)?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -9,6 +9,7 @@
 //! user that finds it can ask for a call, and the policy decides about that like about any other.
 
 use std::collections::HashMap;
+use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -63,16 +64,18 @@ impl EngineTools {
     /// With a message for the user, when there can be none.
     pub(super) async fn open(runtime: &Arc<Runtime>, program: &Path) -> Result<Self, String> {
         let directory = runtime.options.home.join("proxy");
-        // Short: the path of a socket file has at most some hundred bytes.
         let socket = directory.join(format!("{}.sock", random_name()));
-        let made = tokio::task::spawn_blocking(move || baton_private::create_dir_all(&directory)).await;
-        let made = made.map_err(std::io::Error::other).flatten();
-        let listener = made.and_then(|()| UnixListener::bind(&socket));
+        let path = socket.clone();
+        let bind = move || {
+            baton_private::create_dir_all(&directory)?;
+            let listener = baton_private::with_socket_path(&path, |path| StdUnixListener::bind(path))?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        let listener = tokio::task::spawn_blocking(bind).await.map_err(std::io::Error::other).flatten();
+        let listener = listener.and_then(UnixListener::from_std);
         let listener = listener.map_err(|error| {
-            format!(
-                "the tools of MCP servers are missing: cannot open {}: {error}; a shorter --home may help",
-                socket.display()
-            )
+            format!("the tools of MCP servers are missing: cannot open {}: {error}", socket.display())
         })?;
         let (offer, ended) = (Arc::<Offer>::default(), CancellationToken::new());
         let accepts = accept(listener, socket.clone(), offer.clone(), ended.clone());
