@@ -186,7 +186,7 @@ impl Courier {
     }
 
     async fn try_once(&self, job: &Job) -> Attempt {
-        let Job { notification, target, action } = job;
+        let Job { notification, target, action, .. } = job;
         let (now, link) = (Timestamp::now(), self.link(notification));
         match target {
             Target::Webhook => match &self.options.webhook {
@@ -315,7 +315,9 @@ impl Courier {
         let id = NotificationId::of_test(now);
         let notification =
             Notification { id, session: None, title: None, created: now, subject: Subject::Test };
-        self.attempt(&Job { notification, target: target.clone(), action: Action::Send }).await.problem
+        self.attempt(&Job { notification, target: target.clone(), action: Action::Send, attempt: 1 })
+            .await
+            .problem
     }
 
     /// Returns the name of the bot of Telegram, to check its token; none if no bot is configured.

@@ -67,6 +67,8 @@ pub struct Job {
     pub target: Target,
     /// What to do.
     pub action: Action,
+    /// Number of this attempt, from 1.
+    pub attempt: u32,
 }
 
 /// What a job does.
@@ -143,9 +145,9 @@ impl Outbox {
                 if !serves(target) {
                     continue;
                 }
-                if let Some(action) = delivery.claim(entry.withdrawn.as_deref(), now) {
+                if let Some((action, attempt)) = delivery.claim(entry.withdrawn.as_deref(), now) {
                     let (notification, target) = (entry.notification.clone(), target.clone());
-                    jobs.push(Job { notification, target, action });
+                    jobs.push(Job { notification, target, action, attempt });
                 }
             }
         }
@@ -158,7 +160,7 @@ impl Outbox {
         let found = self.entries.iter_mut().find(|entry| entry.notification.id == *id);
         let delivery = found.and_then(|entry| entry.deliveries.get_mut(&job.target));
         if let Some(delivery) = delivery {
-            delivery.settle(&job.action, result, now);
+            delivery.settle(job, result, now);
         }
     }
 
@@ -263,7 +265,8 @@ impl Delivery {
         };
     }
 
-    fn claim(&mut self, withdrawn: Option<&str>, now: Timestamp) -> Option<Action> {
+    /// Claims the delivery. Returns what to do, and the number of the attempt.
+    fn claim(&mut self, withdrawn: Option<&str>, now: Timestamp) -> Option<(Action, u32)> {
         let (attempts, next, action) = match self {
             Self::Waiting { attempts, next } => (attempts, next, Action::Send),
             Self::Retracting { attempts, next, receipt } => {
@@ -281,13 +284,15 @@ impl Delivery {
         }
         *attempts += 1;
         *next = later(now, RESERVED);
-        Some(action)
+        Some((action, *attempts))
     }
 
-    fn settle(&mut self, action: &Action, result: &Settlement, now: Timestamp) {
-        match (&mut *self, action) {
+    /// Records a result. The failure of an attempt whose reservation had expired changes nothing: another one is under way.
+    fn settle(&mut self, job: &Job, result: &Settlement, now: Timestamp) {
+        match (&mut *self, &job.action) {
             (Self::Waiting { attempts, next }, Action::Send) => match result {
                 Settlement::Delivered { receipt } => *self = Self::Sent { receipt: receipt.clone() },
+                Settlement::Failed { .. } if job.attempt != *attempts => {}
                 Settlement::Failed { pause } => *next = later(now, pause.unwrap_or(backoff(*attempts))),
                 Settlement::Refused => *self = Self::Done,
             },
@@ -305,6 +310,7 @@ impl Delivery {
             }
             (Self::Retracting { attempts, next, .. }, Action::Retract { .. }) => match result {
                 Settlement::Delivered { .. } | Settlement::Refused => *self = Self::Done,
+                Settlement::Failed { .. } if job.attempt != *attempts => {}
                 Settlement::Failed { pause } => *next = later(now, pause.unwrap_or(backoff(*attempts))),
             },
             // A late result of an attempt whose reservation had expired.
