@@ -162,7 +162,7 @@ pub(super) async fn read(
 /// Use a skill in new sessions again.
 #[utoipa::path(post, path = "/api/skills/{skill}/enable", operation_id = "enableSkill", tag = "skills",
     params(("skill" = String, Path, description = "Name of the skill")),
-    responses((status = 204, description = "Enabled")))]
+    responses((status = 204, description = "Enabled"), (status = 422, description = "Not a name of a skill", body = ErrorBody)))]
 pub(super) async fn enable_for_all(
     State(door): State<Shared>,
     PathParams(skill): PathParams<String>,
@@ -173,7 +173,7 @@ pub(super) async fn enable_for_all(
 /// Use a skill in no new session. The skill may be one of a project that the server does not know yet.
 #[utoipa::path(post, path = "/api/skills/{skill}/disable", operation_id = "disableSkill", tag = "skills",
     params(("skill" = String, Path, description = "Name of the skill")),
-    responses((status = 204, description = "Disabled")))]
+    responses((status = 204, description = "Disabled"), (status = 422, description = "Not a name of a skill", body = ErrorBody)))]
 pub(super) async fn disable_for_all(
     State(door): State<Shared>,
     PathParams(skill): PathParams<String>,
