@@ -2,7 +2,8 @@
 //!
 //! Skills, commands and agents of a plugin are text. Its hooks and MCP servers start programs, so they count only where
 //! somebody has named exactly these declarations: the client that lists the directory in `pluginDirectories`, whoever
-//! starts the server with `--plugin-dir`, or the user, by installing or updating the plugin. A plugin that has changed since then is asked about again.
+//! starts the server with `--plugin-dir`, or the user, by installing or updating the plugin. A plugin that has changed
+//! since then is asked about again.
 
 use std::path::{Path, PathBuf};
 
