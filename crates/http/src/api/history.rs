@@ -4,12 +4,14 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use baton_protocol::SessionId;
 use baton_runtime::fork::{Fork, ForkError};
 use baton_runtime::rewind::{self, FileHistory, Undone};
 use baton_runtime::session::RewindOutcome;
 use baton_runtime::session::ask::Rewind;
-use baton_store::{Seq, Span};
+use baton_store::{Seq, Span, StoreError};
 use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -67,23 +69,26 @@ pub(super) async fn export(
     let id = session_id(&id)?;
     let head = find(&door, &id).await?.head;
     let name = format!("attachment; filename=\"{id}.jsonl\"");
-    let pages = futures_util::stream::try_unfold(Seq::ZERO, move |after| {
+    let mut pages = Box::pin(futures_util::stream::try_unfold(Seq::ZERO, move |after| {
         let (door, id) = (door.clone(), id.clone());
-        async move {
-            if after >= head {
-                return Ok(None);
-            }
-            let page = door.runtime.store.read(&id, Span::After { after, limit: 200 }).await?;
-            let Some(last) = page.last() else { return Ok(None) };
-            let next = last.seq;
-            let lines = page.iter().flat_map(|record| [record.body.clone(), Bytes::from_static(b"\n")]);
-            let lines: Vec<Bytes> = lines.collect();
-            Ok::<_, baton_store::StoreError>(Some((Bytes::from(lines.concat()), next)))
-        }
-    });
+        async move { if after < head { export_page(&door, &id, after).await.map(Some) } else { Ok(None) } }
+    }));
+    // Read before the response begins: a session that was deleted since it was found is a 404 and not a cut download.
+    let first = pages.try_next().await?;
+    let pages = futures_util::stream::iter(first.map(Ok)).chain(pages);
     let headers =
         [(header::CONTENT_TYPE, "application/x-ndjson".to_owned()), (header::CONTENT_DISPOSITION, name)];
     Ok((headers, Body::from_stream(pages)).into_response())
+}
+
+/// Reads a page of an export. Returns its lines, and the position of the last one.
+async fn export_page(door: &Shared, id: &SessionId, after: Seq) -> Result<(Bytes, Seq), StoreError> {
+    let page = door.runtime.store.read(id, Span::After { after, limit: 200 }).await?;
+    // Before the head, an empty page means that the session was deleted: the export must not look complete.
+    let last = page.last().ok_or_else(|| StoreError::NotFound(id.clone()))?.seq;
+    let lines = page.iter().flat_map(|record| [record.body.clone(), Bytes::from_static(b"\n")]);
+    let lines: Vec<Bytes> = lines.collect();
+    Ok((Bytes::from(lines.concat()), last))
 }
 
 /// Where to rewind to.
