@@ -10,12 +10,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument;
 
 use super::actor::{Loading, Mailbox};
-use super::failure::Failure;
-use super::handle::Handle;
-use super::hub::{Hub, Port};
-use super::message::{ActorMessage, JoinReply, JoinRequest};
 use super::panics;
 use crate::Runtime;
+use baton_handle::Failure;
+use baton_handle::Handle;
+use baton_handle::{ActorMessage, JoinReply, JoinRequest};
+use baton_handle::{Port, Publisher};
 
 /// Handles of all live sessions.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Registry {
         let mut live = self.lock();
         // An actor whose task was aborted leaves a closed mailbox behind; the next actor replaces it. One that has lost its
         // lease serves nothing any more, although it may take a moment to end.
-        let serves = |handle: &&Handle| !handle.mailbox.is_closed() && !handle.hub.has_lost_its_lease();
+        let serves = |handle: &&Handle| !handle.mailbox().is_closed() && !handle.hub.has_lost_its_lease();
         if let Some(handle) = live.get(id).filter(serves) {
             return handle.clone();
         }
@@ -71,7 +71,7 @@ impl Registry {
         let (handle, nascent) = prepare_loading(runtime, id);
         {
             let mut live = self.lock();
-            if live.get(id).is_some_and(|handle| !handle.mailbox.is_closed()) {
+            if live.get(id).is_some_and(|handle| !handle.mailbox().is_closed()) {
                 return Err(Failure::Refused(format!(
                     "a session named {id} exists already; use session.resume"
                 )));
@@ -88,7 +88,7 @@ impl Registry {
     /// Removes a session that has ended, unless another actor has replaced it.
     pub(crate) fn remove(&self, id: &SessionId, mailbox: &mpsc::UnboundedSender<ActorMessage>) {
         let mut live = self.lock();
-        if live.get(id).is_some_and(|handle| handle.mailbox.same_channel(mailbox)) {
+        if live.get(id).is_some_and(|handle| handle.mailbox().same_channel(mailbox)) {
             live.remove(id);
         }
     }
@@ -125,7 +125,7 @@ impl Registry {
             | ActorMessage::Unlink(..)
             | ActorMessage::StepDown => {}
             message @ ActorMessage::Join(..) => {
-                if let Err(error) = self.open(runtime, id).mailbox.send(message) {
+                if let Err(error) = self.open(runtime, id).mailbox().send(message) {
                     error.0.refuse(gone);
                 }
             }
@@ -140,8 +140,8 @@ impl Registry {
 
 fn prepare_loading(runtime: &Arc<Runtime>, id: &SessionId) -> (Handle, Loading) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let hub = Arc::new(Hub::new(id.clone()));
-    let handle = Handle { id: id.clone(), hub: hub.clone(), mailbox: sender.clone() };
+    let hub = Publisher::new(id.clone());
+    let handle = Handle::new(id.clone(), &hub, sender.clone());
     let mailbox = Mailbox { sender, receiver };
     (handle, Loading { runtime: runtime.clone(), id: id.clone(), hub, mailbox })
 }

@@ -8,7 +8,6 @@ use baton_protocol::{AgentId, Json, RequestId};
 use baton_providers::ModelCaller;
 use tracing::Instrument;
 
-use super::user_commands::CommandRun;
 use super::{
     WorkScope, compact, mcp_calls, model_call, prompt, sampling, side_question, skills, sub_agents,
     tool_list, window,
@@ -18,6 +17,7 @@ use crate::session::Failure;
 use crate::session::ask::{BesideAsk, NewTask};
 use crate::session::file_requests::{FileReply, FileRequest};
 use crate::session::{Respond, Responder};
+use baton_handle::CommandRun;
 
 /// Prompt for the summary of a conversation that a different user or agent takes over.
 const HANDOFF: &str = "Summarise this conversation in Markdown for a colleague who takes it over: what is wanted, what \

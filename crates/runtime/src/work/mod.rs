@@ -54,19 +54,19 @@ pub(crate) use self::session_engine::SessionEngine;
 pub(crate) use self::session_tools::SessionTools;
 pub(crate) use self::share::FileShare;
 pub use self::sub_agents::status as agent_status;
-pub use self::user_commands::CommandRun;
-pub use self::window::{CountedMessage, Window};
 use crate::Runtime;
 use crate::session::actor::transcript::Conversation;
 use crate::session::ask::Close;
-use crate::session::{ActorMessage, FromWork, Handle, Hub, Respond, Settings, panics};
+use crate::session::{Handle, Settings, panics};
+use baton_handle::{ActorMessage, FromWork, Publisher, Respond};
+pub use baton_handle::{CommandRun, CountedMessage, Window};
 
 /// State and handles of a session that its work uses: copies, so that the session cannot change under it.
 pub(crate) struct WorkScope {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) session: Session,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) hub: Publisher,
     pub(crate) mailbox: mpsc::UnboundedSender<ActorMessage>,
     pub(crate) conversation: Conversation,
     pub(crate) tools: Arc<SessionTools>,
@@ -82,7 +82,7 @@ pub(crate) struct WorkScope {
 impl WorkScope {
     /// Returns a handle of the session.
     fn handle(&self) -> Handle {
-        Handle::new(self.session.id.clone(), self.hub.clone(), self.mailbox.clone())
+        Handle::new(self.session.id.clone(), &self.hub, self.mailbox.clone())
     }
 
     /// Shows an ephemeral event to all subscribers, unless the work has been cancelled.

@@ -20,7 +20,7 @@ pub(super) fn caller(scope: &WorkScope) -> ModelCaller<'_> {
     ModelCaller {
         session: &scope.session.id,
         settings: scope.settings.providers(),
-        clients: scope.hub.clone(),
+        clients: scope.hub.hub(),
         agent: scope.agent.as_ref(),
         model: match scope.delegate() {
             Some(agent) if agent.model.is_some() => agent.model.as_deref(),

@@ -17,9 +17,9 @@ use super::share::FileShare;
 use super::user_commands::UserCommands;
 use crate::Runtime;
 use crate::mcp::SessionMcp;
-use crate::session::Hub;
 use crate::skills::SessionSkills;
 use crate::web::NetworkFetch;
+use baton_handle::Publisher;
 
 /// Tools of a session. Their services are created with the first call: a session that calls no tool needs none.
 pub(crate) struct SessionTools {
@@ -43,7 +43,7 @@ impl SessionTools {
     /// Creates the tools of a session.
     pub(crate) fn new(
         runtime: &Arc<Runtime>,
-        hub: &Arc<Hub>,
+        hub: &Publisher,
         mcp: SessionMcp,
         skills: SessionSkills,
         files: SessionFiles,

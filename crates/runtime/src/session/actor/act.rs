@@ -12,10 +12,10 @@ use super::{Actor, Running};
 use crate::cluster::Cluster;
 use crate::crash::CrashPoint;
 use crate::session::ask::ReplyMessage;
-use crate::session::failure::Failure;
-use crate::session::hub::Published;
-use crate::session::message::{ActorMessage, FromWork};
 use crate::work;
+use baton_handle::Failure;
+use baton_handle::Published;
+use baton_handle::{ActorMessage, FromWork};
 
 impl Actor {
     /// Acts on the outputs of a step. `first` is the sequence number of its first record, `bodies` are its records as stored.

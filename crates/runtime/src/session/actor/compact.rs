@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Actor, spans};
 use crate::session::Respond;
 use crate::session::ask::StopCompaction;
-use crate::session::failure::Failure;
-use crate::session::message::Compact;
 use crate::work;
+use baton_handle::Compact;
+use baton_handle::Failure;
 
 /// A running compaction.
 pub(super) struct Compaction {

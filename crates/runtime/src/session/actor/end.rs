@@ -14,10 +14,10 @@ use super::{Actor, Loading, Mailbox, Survivors, spans};
 use crate::crash::CrashPoint;
 use crate::session::Respond;
 use crate::session::ask::{Close, ShutDown};
-use crate::session::failure::Failure;
-use crate::session::hub::Residence;
 use crate::session::panics;
 use crate::work;
+use baton_handle::Failure;
+use baton_handle::Residence;
 
 impl Actor {
     /// Detaches a client.

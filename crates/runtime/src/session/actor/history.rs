@@ -16,9 +16,9 @@ use tokio::sync::oneshot;
 
 use super::Actor;
 use crate::session::ask::{ReplyMessage, Rewind, TruncateAt};
-use crate::session::failure::Failure;
-use crate::session::rewind::{RewindOutcome, Rewound};
 use crate::session::{Respond, Responder};
+use baton_handle::Failure;
+use baton_handle::{RewindOutcome, Rewound};
 
 impl Actor {
     /// Rewinds the conversation to before an event. The actor serves nothing else meanwhile, so that no event can come in

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Actor, stamp};
 use crate::Runtime;
 use crate::session::Settings;
-use crate::session::hub::Port;
-use crate::session::message::{JoinKind, JoinReply, JoinRequest};
+use baton_handle::Port;
+use baton_handle::{JoinKind, JoinReply, JoinRequest};
 
 impl Actor {
     /// Attaches a client, unless the store cannot record it.

@@ -34,14 +34,14 @@ use self::spans::TurnSpan;
 use self::transcript::Conversation;
 use self::write::Pending;
 use super::ask::{ActorAsk, AskMessage, BesideAsk, FamilyAsk};
-use super::failure::Failure;
-use super::hub::{Hub, Residence};
-use super::message::{ActorMessage, FromWork};
-use super::respond::{Respond, Responder};
-use super::view::View;
 use crate::Runtime;
 use crate::crash::CrashPoint;
 use crate::work::{SessionEngine, SessionTools, beside};
+use baton_handle::Failure;
+use baton_handle::View;
+use baton_handle::{ActorMessage, FromWork};
+use baton_handle::{Publisher, Residence};
+use baton_handle::{Respond, Responder};
 use baton_settings::{Settings, SettingsEdit};
 
 /// Maximum number of messages that share one write.
@@ -61,7 +61,7 @@ pub(crate) struct Actor {
     pub(super) runtime: Arc<Runtime>,
     pub(super) session: Session,
     pub(super) settings: Arc<Settings>,
-    pub(super) hub: Arc<Hub>,
+    pub(super) hub: Publisher,
     lease: Lease,
     head: Seq,
     /// Metadata as last written. It is written again only when it has changed.

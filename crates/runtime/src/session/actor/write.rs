@@ -12,8 +12,8 @@ use bytes::Bytes;
 
 use super::{Actor, stamp};
 use crate::crash::CrashPoint;
-use crate::session::failure::Failure;
 use crate::session::stored_settings;
+use baton_handle::Failure;
 
 /// Number of events after which a new snapshot is written, so that opening the session stays cheap.
 const SNAPSHOT_EVERY: u64 = 128;

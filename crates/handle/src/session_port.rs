@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::Ask;
 use super::handle::Handle;
+use super::publisher::Publisher;
 
 impl Handle {
     /// Sends an ask at once. A failure is a message for people.
@@ -25,7 +26,7 @@ impl Clients for Handle {
 
 impl SessionPort for Handle {
     fn show(&self, event: Body) {
-        self.hub.show(event, &CancellationToken::new());
+        Publisher::of(self.hub.clone()).show(event, &CancellationToken::new());
     }
 
     fn elicit(&self, ask: Elicit) -> Pending<Result<Elicited, String>> {

@@ -15,14 +15,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{FromOwner, Link, RemoteEvent, ToOwner, method};
 use crate::session::Handle;
 use crate::session::actor::{Attached, LINGER, Loading, Survivors, rejoining};
 use crate::session::ask::{AskMessage, Inspect, ReplyMessage};
-use crate::session::failure::Failure;
-use crate::session::hub::{Batch, Port, Residence};
-use crate::session::message::{ActorMessage, JoinReply, JoinRequest};
-use crate::session::respond::Responder;
+use baton_handle::Failure;
+use baton_handle::Responder;
+use baton_handle::remote::{FromOwner, Link, RemoteEvent, ToOwner, method};
+use baton_handle::{ActorMessage, JoinReply, JoinRequest};
+use baton_handle::{Batch, Port, Residence};
 
 /// Why an edge ends.
 pub(crate) enum Ending {
@@ -120,12 +120,11 @@ impl Edge {
     fn show_if_idle(&self) {
         let Loading { id, hub, mailbox, .. } = &self.loading;
         let shown = hub.clone();
-        let asked =
-            Handle::new(id.clone(), hub.clone(), mailbox.sender.clone()).ask_then(Inspect {}, move |view| {
-                if view.is_ok_and(|view| !view.session.is_busy()) {
-                    shown.show(SessionIdle::default(), &CancellationToken::new());
-                }
-            });
+        let asked = Handle::new(id.clone(), hub, mailbox.sender.clone()).ask_then(Inspect {}, move |view| {
+            if view.is_ok_and(|view| !view.session.is_busy()) {
+                shown.show(SessionIdle::default(), &CancellationToken::new());
+            }
+        });
         drop(asked);
     }
 
