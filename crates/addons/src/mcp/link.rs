@@ -198,15 +198,8 @@ impl Link {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(name.clone(), challenge.clone());
         let rejected = self.given.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
-        // A token with the same scopes as the rejected one does not help.
-        let renewed = match reason {
-            AuthReason::Upscope => None,
-            _ => self.addons.logins.renew(&server, &rejected.unwrap_or_default()).await,
-        };
-        let token = match renewed {
-            Some(token) => Some(token),
-            None => self.addons.logins.for_client(&server, &challenge).await,
-        };
+        let rejected = rejected.unwrap_or_default();
+        let token = self.addons.logins.replace(&server, &challenge, reason, Some(&rejected)).await;
         token.inspect(|token| self.give(&name, token))
     }
 

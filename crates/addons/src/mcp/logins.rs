@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use baton_core::policy::address::is_public;
 use baton_files::tokens::{StoredTokens, TokenVault};
 use baton_mcp::oauth::{self, Found, Grant, Identity, Login, OAuthError, Returned, Source, Tokens};
-use baton_mcp::{Challenge, Http, Method, Protected, Request};
+use baton_mcp::{AuthReason, Challenge, Http, Method, Protected, Request};
 use baton_model::http::HttpClient;
 use baton_protocol::{SessionId, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, broadcast};
@@ -124,6 +124,26 @@ impl Logins {
                 tracing::warn!(server = server.name, %error, "failed to refresh a token");
                 None
             }
+        }
+    }
+
+    /// Replaces a token that a server has rejected: by a new one of the same login, or else by one of a client that needs no
+    /// user.
+    pub(super) async fn replace(
+        &self,
+        server: &Protected,
+        challenge: &Challenge,
+        reason: AuthReason,
+        rejected: Option<&str>,
+    ) -> Option<String> {
+        let renewed = match (reason, rejected) {
+            // A token with the same scopes as the rejected one does not help.
+            (AuthReason::Upscope, _) | (_, None) => None,
+            (_, Some(rejected)) => self.renew(server, rejected).await,
+        };
+        match renewed {
+            Some(token) => Some(token),
+            None => self.for_client(server, challenge).await,
         }
     }
 

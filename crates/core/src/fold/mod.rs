@@ -241,7 +241,7 @@ impl Durable {
             mode: None,
             stop: None,
             agents: Vec::new(),
-            has_news: false,
+            has_notification: false,
             offer: None,
             switched: false,
         });

@@ -82,7 +82,7 @@ impl Step<'_> {
         let Some(turn) = self.turn().cloned() else { return };
         self.end_all_agents(outcome, reason);
         self.interrupt_calls(|_| true, reason);
-        self.close_offer(SwitchAnswer::No, None);
+        self.close_fallback_request(SwitchAnswer::No, None);
         if turn.stage != Stage::Ready {
             self.record(TurnEnd { turn_id: turn.round_name(None), model: None });
         }

@@ -113,12 +113,12 @@ pub(crate) fn spawn(scope: WorkScope, mailbox: mpsc::UnboundedSender<ActorMessag
     let tasks = scope.runtime.tasks.clone();
     let task = async move {
         let cancel = scope.cancel.clone();
-        // Tools, commands and engines handle their cancellation themselves, to end the processes they started.
-        // Other work is dropped.
-        let ends_itself = matches!(work, Work::RunTool { .. } | Work::RunCommand { .. } | Work::Drive { .. });
+        // Tools, commands and engines end the processes that they started when they are cancelled. Other work is dropped.
+        let handles_cancel =
+            matches!(work, Work::RunTool { .. } | Work::RunCommand { .. } | Work::Drive { .. });
         let failed = failure_of(&work);
         let perform = AssertUnwindSafe(perform(scope, id, work)).catch_unwind();
-        let result = if ends_itself {
+        let result = if handles_cancel {
             perform.await
         } else {
             tokio::select! {
@@ -157,7 +157,7 @@ async fn perform(mut scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
         Work::RunCommand { command } => {
             WorkResult::RunCommand(server_commands::run_queued(&scope, command).await)
         }
-        Work::Ask { .. } => model_call::call(&mut scope).await,
+        Work::CallModel { .. } => model_call::call(&mut scope).await,
         Work::PrepareCall { call } => WorkResult::PrepareCall(tools::prepare(&scope, &call).await),
         Work::RunTool { call, binding } => tools::run(&scope, &call, binding.as_deref()).await,
         Work::FinishCall { call, result, .. } => {
@@ -189,10 +189,10 @@ fn failure_of(work: &Work) -> WorkResult {
     match work {
         Work::PreparePrompt { .. } => WorkResult::PreparePrompt(PreparedPrompt::default()),
         Work::RunCommand { .. } => WorkResult::RunCommand(Err(WHY.into())),
-        Work::Ask { .. } => {
+        Work::CallModel { .. } => {
             let error_type = "internal".into();
             let error = SessionError { error_type, message: WHY.into(), ..SessionError::default() };
-            WorkResult::AskFailed(Box::new(error.into()))
+            WorkResult::CallModelFailed(Box::new(error.into()))
         }
         Work::PrepareCall { .. } => WorkResult::PrepareCall(Prepared::Finished(ToolResult::failure(WHY))),
         Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::failure(WHY)),

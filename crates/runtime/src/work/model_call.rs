@@ -80,7 +80,7 @@ pub(super) async fn call(scope: &mut WorkScope) -> WorkResult {
             let mut said = said(&stream, answer, &chosen, &usage, begun);
             said.tool_requests.iter_mut().for_each(|request| mcp_calls::named(scope, request));
             said.refused = tools::refuse_unknown(scope, &said.tool_requests);
-            WorkResult::Ask(Box::new(said))
+            WorkResult::CallModel(Box::new(said))
         }
         Err(error) => {
             let partial = model_failure::partial(&failures, &stream.message_id);

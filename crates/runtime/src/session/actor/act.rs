@@ -108,13 +108,13 @@ impl Actor {
         if let Work::PreparePrompt { prompt, .. } = &work {
             self.conversation.take_headers(&self.session, *prompt);
         }
-        if matches!(work, Work::Ask { .. } | Work::Drive { token: None, .. })
+        if matches!(work, Work::CallModel { .. } | Work::Drive { token: None, .. })
             && let Err(error) = self.conversation.load(&self.runtime, &self.session.id, self.head).await
         {
             // A model that is asked without the history would answer as if there were none, which is worse than an error.
             let error = storage_error(&error);
             let failed = match work {
-                Work::Ask { .. } => WorkResult::AskFailed(Box::new(error.into())),
+                Work::CallModel { .. } => WorkResult::CallModelFailed(Box::new(error.into())),
                 _ => WorkResult::Drive(Err(error)),
             };
             return drop(self.mailbox.send(ActorMessage::Work(FromWork::Finished(id, Box::new(failed)))));
