@@ -30,7 +30,7 @@ use tokio_util::task::TaskTracker;
 
 use self::mcp::logins::Logins;
 use self::plugins::Plugins;
-pub use self::port::{Pending, SessionPort};
+pub use self::port::{Awaited, SessionPort};
 pub use self::session_plugins::{PluginHook, UsedPlugin};
 
 /// GitHub's MCP server.

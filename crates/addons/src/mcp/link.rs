@@ -22,7 +22,7 @@ use crate::{Addons, SessionPort};
 const METADATA: Duration = Duration::from_secs(10);
 
 /// The connection between servers and their session.
-pub(super) struct Link {
+pub(super) struct SessionLink {
     session: Arc<dyn SessionPort>,
     http: Network,
     addons: Arc<Addons>,
@@ -57,7 +57,7 @@ impl Drop for Asked {
     }
 }
 
-impl Link {
+impl SessionLink {
     pub(super) fn new(session: Arc<dyn SessionPort>, addons: Arc<Addons>) -> Self {
         Self {
             session,
@@ -258,7 +258,7 @@ impl Link {
     }
 }
 
-impl Client for Link {
+impl Client for SessionLink {
     fn notice(&self, server: &str, notice: Notice) {
         // A token of another session, or of `baton mcp login`, has ended the wait for a login.
         if notice == Notice::Status(Status::Connected) && self.has_token(server) {

@@ -44,7 +44,7 @@ pub struct Refused {
 
 /// Instructions that apply in a directory.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundInstructions {
     /// Files that are used, in the order of the prompt.
     pub instructions: Vec<Instruction>,
     /// Files that are not used.
@@ -79,9 +79,14 @@ const MAX_ENTRIES: usize = 1000;
 ///
 /// The directories are [untrusted](crate::untrusted): files that are not regular, or are outside, are refused.
 #[must_use]
-pub fn find(cwd: &Path, git_root: Option<&Path>, further: &[PathBuf], home: Option<&Path>) -> Found {
+pub fn find(
+    cwd: &Path,
+    git_root: Option<&Path>,
+    further: &[PathBuf],
+    home: Option<&Path>,
+) -> FoundInstructions {
     let root = git_root.unwrap_or(cwd);
-    let mut reading = Reading { found: Found::default(), left: MAX_BYTES };
+    let mut reading = Reading { found: FoundInstructions::default(), left: MAX_BYTES };
     reading.read_user(home);
     if let Ok(directory) = Directory::open(root) {
         AT_ROOT
@@ -106,14 +111,14 @@ pub fn find(cwd: &Path, git_root: Option<&Path>, further: &[PathBuf], home: Opti
 
 /// Reads the user's instructions for all projects. Blocks.
 #[must_use]
-pub fn of_user(home: &Path) -> Found {
-    let mut reading = Reading { found: Found::default(), left: MAX_BYTES };
+pub fn of_user(home: &Path) -> FoundInstructions {
+    let mut reading = Reading { found: FoundInstructions::default(), left: MAX_BYTES };
     reading.read_user(Some(home));
     reading.found
 }
 
 struct Reading {
-    found: Found,
+    found: FoundInstructions,
     /// Bytes that may still be read.
     left: usize,
 }
@@ -236,7 +241,7 @@ mod tests {
         assert_eq!(texts(&of_user(home.path())), ["user"]);
     }
 
-    fn texts(found: &Found) -> Vec<&str> {
+    fn texts(found: &FoundInstructions) -> Vec<&str> {
         found.instructions.iter().map(|i| i.text.as_str()).collect()
     }
 

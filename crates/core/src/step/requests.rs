@@ -10,12 +10,12 @@ use baton_protocol::{Author, RequestId};
 
 use super::Step;
 use super::commands::request_of;
-use crate::ask::{AnswerOutcome, AnswerRequest, Asking, Handle, ReplyTo, RequestAnswer};
+use crate::ask::{AnswerOutcome, AnswerRequest, Asking, ReplyTo, RequestAnswer, Serve};
 use crate::output::Work;
 use crate::policy::Advice;
 use crate::state::{Call, CallKey, CallStage};
 
-impl Handle<AnswerRequest> for Step<'_> {
+impl Serve<AnswerRequest> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<AnswerRequest>, ask: AnswerRequest) {
         self.continue_work();
         self.answer(to, &ask.request, *ask.answer, ask.by);

@@ -11,13 +11,13 @@ use baton_protocol::{Author, Json, RequestId};
 
 use super::Step;
 use crate::ask::{
-    AnswerOutcome, AnswerRequest, Handle, ListenForSwitch, ReplyTo, RequestAnswer, StopListening,
+    AnswerOutcome, AnswerRequest, ListenForSwitch, ReplyTo, RequestAnswer, Serve, StopListening,
 };
 use crate::fold::AUTO_SWITCH;
 use crate::output::Work;
 use crate::results::{FailedModelCall, FallbackModel};
 
-impl Handle<ListenForSwitch> for Step<'_> {
+impl Serve<ListenForSwitch> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<ListenForSwitch>, ask: ListenForSwitch) {
         let listener = self.stamp.text_id();
         self.session.live.listeners.insert(listener.clone(), ask.client);
@@ -25,7 +25,7 @@ impl Handle<ListenForSwitch> for Step<'_> {
     }
 }
 
-impl Handle<StopListening> for Step<'_> {
+impl Serve<StopListening> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<StopListening>, ask: StopListening) {
         let existed = self.session.live.listeners.remove(&ask.listener).is_some();
         self.reply(to, existed);

@@ -7,7 +7,7 @@
 
 pub(crate) mod actor;
 mod edge;
-pub(crate) mod panics;
+pub mod panics;
 mod registry;
 mod stored_settings;
 
