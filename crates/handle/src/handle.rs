@@ -24,7 +24,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Creates the handle of a session with its mailbox, for whoever hosts the session.
+    /// Creates the handle of a session with its mailbox, for its actor or edge.
     #[must_use]
     pub fn new(id: SessionId, publisher: &Publisher, mailbox: mpsc::UnboundedSender<ActorMessage>) -> Self {
         Self { id, hub: publisher.hub(), mailbox }
@@ -98,7 +98,7 @@ impl Handle {
         drop(self.send(ActorMessage::Leave(client)));
     }
 
-    /// Sends a message to the host of the session.
+    /// Sends a message to the actor or edge of the session.
     ///
     /// # Errors
     /// If the session has been unloaded.
@@ -106,7 +106,7 @@ impl Handle {
         self.mailbox.send(message).map_err(|_| self.hub.gone())
     }
 
-    /// Returns the mailbox, for whoever hosts the session.
+    /// Returns the mailbox, for the registry and the actor or edge.
     #[must_use]
     pub fn mailbox(&self) -> &mpsc::UnboundedSender<ActorMessage> {
         &self.mailbox

@@ -2,7 +2,7 @@
 //!
 //! * [`Handle`] is the address of a live session: `ask` sends a typed ask ([`ask`]), `join` attaches a client with a
 //!   [`Port`] for its events, `inspect` copies the state ([`View`]).
-//! * [`Hub`] has the ports of the attached clients. Whoever hosts the session has its [`Publisher`].
+//! * [`Hub`] has the ports of the attached clients. The actor or edge of the session has its [`Publisher`].
 //! * [`subscription`] is a bounded port for receivers inside the process.
 //! * [`remote`] has the messages between servers when the actor is in another one, and serves them where it is.
 //!

@@ -12,8 +12,8 @@ use crate::failure::Failure;
 use crate::hub::{Hub, Residence};
 use crate::published::{Batch, Published};
 
-/// Publishes the events of one session, and says where its actor is. Whoever hosts the session has it, and so does the
-/// session's work; a door has the [`Hub`] of a [`Handle`](crate::Handle) only. Cheap to clone.
+/// Publishes the events of one session, and says where its actor is. The actor or edge of the session has it, and so
+/// does the session's work; a door has the [`Hub`] of a [`Handle`](crate::Handle) only. Cheap to clone.
 #[derive(Clone)]
 pub struct Publisher(Arc<Hub>);
 

@@ -1,4 +1,4 @@
-//! One server outside of a session: connect, list its tools, end it; and who it is for a login.
+//! One server outside of a session: connects to it, lists its tools and ends it, for `baton mcp test` and logins.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

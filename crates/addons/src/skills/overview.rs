@@ -1,4 +1,4 @@
-//! Skills that sessions in a directory use, for people: without a session, with what is wrong about them.
+//! Lists of the skills that sessions in a directory would use, with their problems, for users. No session is needed.
 
 use std::path::{Path, PathBuf};
 

@@ -205,7 +205,7 @@ impl<'a> Conversation<'a> {
     /// Handles a typed line: the answer to the open request.
     async fn typed(&mut self, typed: Typed) -> anyhow::Result<()> {
         let Typed::Line(line) = typed else {
-            // The terminal is gone, and with it whoever could answer.
+            // The terminal is gone: no user can answer.
             return self.cancel().await;
         };
         self.screen.line_was_typed();

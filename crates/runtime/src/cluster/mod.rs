@@ -1,8 +1,8 @@
-//! This server among those that share a store: heartbeats, verdicts about other servers, self-fencing.
+//! This server among those that share a store: heartbeats, liveness of other servers, self-fencing.
 //!
-//! The store excludes writers by epochs, whatever is believed here. What is decided here is when to *ask* for a session of
-//! another server (when it is dead, by the clock of the store), and when to stop tools and engines because others may soon
-//! believe that this server is dead.
+//! The store excludes writers by epochs, even if a server is wrong about another. This module decides when to *request* a
+//! session of another server (when that server is dead, by the clock of the store), and when to stop tools and engines
+//! because others may soon count this server as dead.
 //!
 //! Exists only for stores that know their servers ([`baton_store::Store::members`]).
 

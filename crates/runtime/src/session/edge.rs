@@ -1,12 +1,14 @@
 //! The edge's side: serves the handle of a session whose actor is in another server.
 //!
 //! The edge keeps the sockets of its clients, and what they brought when they joined. When the owner is lost, the edge ends
-//! with its [`Survivors`]; whoever hosts the session next joins the clients again. Durable events that were published
+//! with its [`Survivors`]; the next actor or edge of the session joins the clients again. Durable events that were published
 //! meanwhile are read from the store first, so that each client receives each of them once and in order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use baton_handle::remote::{FromOwner, Link, RemoteEvent, ToOwner, method};
+use baton_handle::{ActorMessage, Batch, Failure, JoinReply, JoinRequest, Port, Residence, Responder};
 use baton_protocol::event::SessionIdle;
 use baton_protocol::{ClientId, SessionId};
 use baton_providers::CallFailed;
@@ -18,11 +20,6 @@ use tokio_util::sync::CancellationToken;
 use crate::session::Handle;
 use crate::session::actor::{Attached, LINGER, Loading, Survivors, rejoining};
 use crate::session::ask::{AskMessage, Inspect, ReplyMessage};
-use baton_handle::Failure;
-use baton_handle::Responder;
-use baton_handle::remote::{FromOwner, Link, RemoteEvent, ToOwner, method};
-use baton_handle::{ActorMessage, JoinReply, JoinRequest};
-use baton_handle::{Batch, Port, Residence};
 
 /// Why an edge ends.
 pub(crate) enum Ending {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use baton_handle::{ActorMessage, Failure, Handle, JoinReply, JoinRequest, Port, Publisher};
 use baton_protocol::SessionId;
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -12,10 +13,6 @@ use tracing::Instrument;
 use super::actor::{Loading, Mailbox};
 use super::panics;
 use crate::Runtime;
-use baton_handle::Failure;
-use baton_handle::Handle;
-use baton_handle::{ActorMessage, JoinReply, JoinRequest};
-use baton_handle::{Port, Publisher};
 
 /// Handles of all live sessions.
 #[derive(Default)]
@@ -53,7 +50,7 @@ impl Registry {
         let (handle, nascent) = prepare_loading(runtime, id);
         live.insert(id.clone(), handle.clone());
         self.arrivals.send_replace(());
-        spawn(runtime, &handle, nascent.open());
+        spawn(runtime, &handle, nascent.hub.clone(), nascent.open());
         handle
     }
 
@@ -80,7 +77,7 @@ impl Registry {
         }
         self.arrivals.send_replace(());
         let (sender, receiver) = oneshot::channel();
-        spawn(runtime, &handle, nascent.create(joining, port, sender));
+        spawn(runtime, &handle, nascent.hub.clone(), nascent.create(joining, port, sender));
         let joined = receiver.await.unwrap_or_else(|_| Err(handle.hub.gone()))?;
         Ok((handle, joined))
     }
@@ -148,7 +145,12 @@ fn prepare_loading(runtime: &Arc<Runtime>, id: &SessionId) -> (Handle, Loading) 
 
 /// Starts the task of an actor, in the session's span. A panic while the session is opened or created is logged; the actor
 /// itself handles later ones.
-fn spawn(runtime: &Arc<Runtime>, handle: &Handle, nascent: impl Future<Output = ()> + Send + 'static) {
+fn spawn(
+    runtime: &Arc<Runtime>,
+    handle: &Handle,
+    hub: Publisher,
+    nascent: impl Future<Output = ()> + Send + 'static,
+) {
     // Without a parent: the session outlives the connection that opens it, and serves others.
     let span = tracing::info_span!(parent: None, "session", session = %handle.id);
     let (runtime, handle) = (runtime.clone(), handle.clone());
@@ -156,9 +158,9 @@ fn spawn(runtime: &Arc<Runtime>, handle: &Handle, nascent: impl Future<Output = 
     let task = async move {
         if let Err(panic) = AssertUnwindSafe(nascent).catch_unwind().await {
             tracing::error!(panic = panics::text(&*panic), "session panicked while it was opened");
-            handle.hub.fail(Failure::Internal(handle.id.clone()));
-            handle.hub.close();
-            runtime.registry.remove(&handle.id, &handle.mailbox);
+            hub.fail(Failure::Internal(handle.id.clone()));
+            hub.close();
+            runtime.registry.remove(&handle.id, handle.mailbox());
         }
     };
     tasks.spawn(task.instrument(span));

@@ -3,6 +3,7 @@
 use baton_agent::tools::agents::{Task, TaskMode};
 use baton_core::ask::{AnswerRequest, StartAgent};
 use baton_core::{AnswerOutcome, ClientRequest, RequestAnswer, policy};
+use baton_handle::CommandRun;
 use baton_protocol::event::ShellRun;
 use baton_protocol::{AgentId, Json, RequestId};
 use baton_providers::ModelCaller;
@@ -17,7 +18,6 @@ use crate::session::Failure;
 use crate::session::ask::{BesideAsk, NewTask};
 use crate::session::file_requests::{FileReply, FileRequest};
 use crate::session::{Respond, Responder};
-use baton_handle::CommandRun;
 
 /// Prompt for the summary of a conversation that a different user or agent takes over.
 const HANDOFF: &str = "Summarise this conversation in Markdown for a colleague who takes it over: what is wanted, what \

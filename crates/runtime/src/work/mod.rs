@@ -38,6 +38,7 @@ use std::time::Duration;
 
 use baton_core::{Prepared, PreparedPrompt, Session, Work, WorkId, WorkResult};
 use baton_files::locations::{Location, NewGrant};
+use baton_handle::{ActorMessage, FromWork, Publisher, Respond};
 use baton_protocol::engine::EngineControl;
 use baton_protocol::event::{Body, SessionError};
 use baton_protocol::tool::ToolResult;
@@ -58,7 +59,6 @@ use crate::Runtime;
 use crate::session::actor::transcript::Conversation;
 use crate::session::ask::Close;
 use crate::session::{Handle, Settings, panics};
-use baton_handle::{ActorMessage, FromWork, Publisher, Respond};
 pub use baton_handle::{CommandRun, CountedMessage, Window};
 
 /// State and handles of a session that its work uses: copies, so that the session cannot change under it.

@@ -7,6 +7,7 @@ use baton_agent::tools::sql::{Database, Dependency, Todo};
 use baton_agent::tools::web::PrivateHosts;
 use baton_agent::tools::{NamedPaths, Services, Toolbox};
 use baton_files::SessionFiles;
+use baton_handle::Publisher;
 use baton_process::Ledger;
 use baton_protocol::event::TodosChanged;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,6 @@ use crate::Runtime;
 use crate::mcp::SessionMcp;
 use crate::skills::SessionSkills;
 use crate::web::NetworkFetch;
-use baton_handle::Publisher;
 
 /// Tools of a session. Their services are created with the first call: a session that calls no tool needs none.
 pub(crate) struct SessionTools {

@@ -1,6 +1,7 @@
 //! Acts on the outputs of a durable step: publishes events, replies to asks, starts and stops work.
 
 use baton_core::{Output, Session, Work, WorkId, WorkResult};
+use baton_handle::{ActorMessage, Failure, FromWork, Published};
 use baton_protocol::engine::EngineControl;
 use baton_protocol::event::{Body, Event, Outcome, SessionError};
 use baton_store::{Seq, StoreError};
@@ -13,9 +14,6 @@ use crate::cluster::Cluster;
 use crate::crash::CrashPoint;
 use crate::session::ask::ReplyMessage;
 use crate::work;
-use baton_handle::Failure;
-use baton_handle::Published;
-use baton_handle::{ActorMessage, FromWork};
 
 impl Actor {
     /// Acts on the outputs of a step. `first` is the sequence number of its first record, `bodies` are its records as stored.

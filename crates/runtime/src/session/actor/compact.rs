@@ -5,6 +5,7 @@
 use std::ops::ControlFlow;
 
 use baton_core::Input;
+use baton_handle::{Compact, Failure};
 use baton_protocol::event::{Body, CompactionComplete, CompactionTrigger};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -13,8 +14,6 @@ use super::{Actor, spans};
 use crate::session::Respond;
 use crate::session::ask::StopCompaction;
 use crate::work;
-use baton_handle::Compact;
-use baton_handle::Failure;
 
 /// A running compaction.
 pub(super) struct Compaction {

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use baton_core::Input;
+use baton_handle::{Failure, Residence};
 use baton_protocol::ClientId;
 use baton_protocol::event::{SessionError, ShutdownType};
 use baton_store::StoreError;
@@ -16,8 +17,6 @@ use crate::session::Respond;
 use crate::session::ask::{Close, ShutDown};
 use crate::session::panics;
 use crate::work;
-use baton_handle::Failure;
-use baton_handle::Residence;
 
 impl Actor {
     /// Detaches a client.

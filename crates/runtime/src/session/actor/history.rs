@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use baton_core::ask::Truncate;
 use baton_core::{Asking, Input, RewindObstacle};
 use baton_files::rewind::{FileHistory, Plan, RestoreFailure, Snapshots, TouchedFile};
+use baton_handle::{Failure, RewindOutcome, Rewound};
 use baton_history::{id_of, newest_first};
 use baton_protocol::event::{HistoryTruncated, is_public};
 use baton_protocol::{EventId, SessionId};
@@ -17,8 +18,6 @@ use tokio::sync::oneshot;
 use super::Actor;
 use crate::session::ask::{ReplyMessage, Rewind, TruncateAt};
 use crate::session::{Respond, Responder};
-use baton_handle::Failure;
-use baton_handle::{RewindOutcome, Rewound};
 
 impl Actor {
     /// Rewinds the conversation to before an event. The actor serves nothing else meanwhile, so that no event can come in

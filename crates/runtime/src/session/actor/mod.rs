@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use baton_core::{AskId, Input, Session, Stamp, WorkId};
 use baton_files::mirror::Mirror;
+use baton_handle::{ActorMessage, Failure, FromWork, Publisher, Residence, Respond, Responder, View};
 use baton_history::metadata::Metadata;
 use baton_protocol::Timestamp;
 use baton_protocol::engine::EngineControl;
@@ -37,11 +38,6 @@ use super::ask::{ActorAsk, AskMessage, BesideAsk, FamilyAsk};
 use crate::Runtime;
 use crate::crash::CrashPoint;
 use crate::work::{SessionEngine, SessionTools, beside};
-use baton_handle::Failure;
-use baton_handle::View;
-use baton_handle::{ActorMessage, FromWork};
-use baton_handle::{Publisher, Residence};
-use baton_handle::{Respond, Responder};
 use baton_settings::{Settings, SettingsEdit};
 
 /// Maximum number of messages that share one write.

@@ -5,6 +5,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use baton_core::{Arrival, Durable, Input, Output, Session};
+use baton_handle::{
+    ActorMessage, Batch, Failure, JoinKind, JoinReply, JoinRequest, Port, Published, Publisher, Residence,
+};
 use baton_history::metadata::{self, Metadata};
 use baton_history::record_of;
 use baton_history::repairs::Damage;
@@ -28,9 +31,6 @@ use crate::session::edge;
 use crate::session::{Handle, Settings, stored_settings};
 use crate::skills::SessionSkills;
 use crate::work::{FileShare, SessionTools};
-use baton_handle::Failure;
-use baton_handle::{ActorMessage, JoinKind, JoinReply, JoinRequest};
-use baton_handle::{Batch, Port, Published, Publisher, Residence};
 
 /// Number of records per read, where the whole history is read.
 const PAGE: usize = 512;

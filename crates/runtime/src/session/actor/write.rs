@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::{Input, Output, Session};
+use baton_handle::Failure;
 use baton_history::record_of;
 use baton_protocol::Timestamp;
 use baton_store::{Append, Lease, NewRecord, Seq, Store, StoreError};
@@ -13,7 +14,6 @@ use bytes::Bytes;
 use super::{Actor, stamp};
 use crate::crash::CrashPoint;
 use crate::session::stored_settings;
-use baton_handle::Failure;
 
 /// Number of events after which a new snapshot is written, so that opening the session stays cheap.
 const SNAPSHOT_EVERY: u64 = 128;
