@@ -19,7 +19,15 @@ pub struct AnswerPrinter {
     line_is_open: bool,
 }
 
+impl Default for AnswerPrinter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl AnswerPrinter {
+    /// Creates a printer for one answer.
+    #[must_use]
     pub fn new() -> Self {
         let out = std::io::stdout();
         let renders = out.is_terminal() && has_styles();

@@ -242,7 +242,7 @@ impl Durable {
             stop: None,
             agents: Vec::new(),
             has_notification: false,
-            offer: None,
+            fallback_request: None,
             switched: false,
         });
     }
