@@ -59,6 +59,7 @@ pub struct Respond<A> {
 }
 
 impl<A: FamilyAsk> Respond<A> {
+    /// Creates one from a receiver of any reply.
     pub fn new(to: Responder) -> Self {
         Self { to, ask: PhantomData }
     }
