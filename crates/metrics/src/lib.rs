@@ -185,7 +185,7 @@ fn cause(failure: &ModelCallFailure) -> usize {
 fn pending(session: &Session) -> Vec<(String, &'static str)> {
     let turn = session.durable.turn.iter();
     let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(of_call);
-    let offers = turn.filter_map(|turn| turn.offer.as_ref());
+    let offers = turn.filter_map(|turn| turn.fallback_request.as_ref());
     let offers = offers.map(|offer| (offer.request_id.to_string(), "fallback_model"));
     let commands = session.command_of_clients().map(|(id, _)| (id.to_string(), "command"));
     let logins = session.durable.logins.iter().map(|login| (login.request_id.to_string(), "login"));
