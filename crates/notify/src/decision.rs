@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    fn record(kind: &str, data: Value) -> Record {
+    fn record(kind: &str, data: &Value) -> Record {
         let id = "0190c2f0-0000-7000-8000-000000000001";
         let event = json!({ "type": kind, "data": data, "id": id, "timestamp": "2026-11-15T20:30:53.223Z", "parentId": null });
         Record { seq: baton_store::Seq(1), kind: kind.into(), body: event.to_string().into() }
@@ -58,17 +58,17 @@ mod tests {
         let records = [
             record(
                 "permission.completed",
-                json!({ "requestId": "a", "result": { "kind": "approved" }, "batonBy": "telegram:5" }),
+                &json!({ "requestId": "a", "result": { "kind": "approved" }, "batonBy": "telegram:5" }),
             ),
             record(
                 "permission.completed",
-                json!({ "requestId": "b", "result": { "kind": "denied-interactively-by-user" }, "batonBy": "ada" }),
+                &json!({ "requestId": "b", "result": { "kind": "denied-interactively-by-user" }, "batonBy": "ada" }),
             ),
-            record("baton.request_closed", json!({ "requestId": "c", "by": "HTTP API" })),
-            record("baton.request_closed", json!({ "requestId": "d" })),
+            record("baton.request_closed", &json!({ "requestId": "c", "by": "HTTP API" })),
+            record("baton.request_closed", &json!({ "requestId": "d" })),
             record(
                 "permission.completed",
-                json!({ "requestId": "e", "result": { "kind": "approved" }, "batonBy": "ada" }),
+                &json!({ "requestId": "e", "result": { "kind": "approved" }, "batonBy": "ada" }),
             ),
         ];
         let requests = ["a", "b", "c", "d"].map(|id| RequestId(id.into()));

@@ -104,7 +104,7 @@ mod tests {
     use std::sync::Arc;
 
     use baton_people::Role;
-    use baton_store::MemoryStore;
+    use baton_store::memory::MemoryStore;
 
     use super::super::test_requests::{options, request};
     use super::*;
