@@ -81,7 +81,11 @@ async fn search_finds_titles_and_contents() {
     let none = program.run(&["sessions", "search", "bananas"]).await;
     assert!(none.stdout.is_empty() && none.stderr.contains("no session matches"), "{none:?}");
     let rows = program.run(&["sessions", "search", "green"]).await.stdout;
-    assert!(rows.lines().count() == 2 && rows.contains("They are Green."), "{rows}");
+    assert!(rows.lines().count() == 3 && rows.contains("They are Green."), "{rows}");
+    let long = "a title that leaves no room for anything else ".repeat(3) + "[[text:the needle]]";
+    program.run(&["run", &long]).await;
+    let terminal = Terminal::start(&program.command(&["sessions", "search", "needle"])).unwrap();
+    terminal.until("the needle").await;
 }
 
 #[tokio::test]

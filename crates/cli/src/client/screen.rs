@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use baton_protocol::ToolCallId;
 use baton_protocol::event::{AssistantUsage, Body, Event, ModelCallFailure, Outcome, ToolComplete};
 
+use super::requests::TRUST_TOOL;
 use crate::terminal::Question;
 use crate::{show, terminal};
 
@@ -62,6 +63,8 @@ impl Screen {
             return;
         }
         match &event.body {
+            // Its question says what is to be trusted.
+            Body::ToolStart(start) if start.tool_name == TRUST_TOOL => {}
             Body::ToolStart(start) => self.note(&format!("▸ {}", show::call(start))),
             Body::ToolComplete(complete) => self.finish_output(complete, event.agent_id.is_some()),
             _ if event.agent_id.is_some() => {}

@@ -183,7 +183,7 @@ pub(crate) fn describe(endpoint: &ServerEndpoint) -> String {
 }
 
 /// Removes user name and password from a URL.
-fn without_credentials(url: &str) -> String {
+pub(super) fn without_credentials(url: &str) -> String {
     match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
         Some((scheme, (_, rest))) => format!("{scheme}://{rest}"),
         None => url.to_owned(),

@@ -28,7 +28,7 @@ pub(crate) use self::input::{Keyboard, Typed, ask, piped_input};
 #[cfg(test)]
 pub(crate) use self::log::LogWriter;
 pub(crate) use self::question::Question;
-pub(crate) use self::table::table;
+pub(crate) use self::table::{table, table_with_notes};
 
 /// Prints a line to standard output and flushes it, because a program may wait for it.
 pub(crate) fn line(text: &str) {
