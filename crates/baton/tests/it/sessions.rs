@@ -56,6 +56,10 @@ async fn sessions_are_renamed_with_and_without_a_server() {
     assert_eq!(program.run(&["sessions", "rename", &id, "again"]).await.code(), Some(0));
     assert_eq!(title().await.1, "again");
     assert_eq!(program.run(&["sessions", "rename", &id, " "]).await.code(), Some(1));
+    for missing in [&["sessions", "show", "nowhere"][..], &["people", "remove", "nobody"]] {
+        let ran = program.run(missing).await;
+        assert_eq!(ran.code(), Some(3), "there is no such thing: {ran:?}");
+    }
     drop(server);
 }
 
