@@ -104,7 +104,8 @@ fn with_people(
         let store = setup::store(config, None)?;
         let done = work(&People::new(store.shared())).await;
         store.close().await?;
-        let is_unknown = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(PeopleError::Unknown(_)));
+        let is_unknown =
+            |error: &anyhow::Error| matches!(error.downcast_ref(), Some(PeopleError::Unknown(_)));
         operate::or_not_found(done.map(|()| ExitCode::SUCCESS), is_unknown)
     })
 }

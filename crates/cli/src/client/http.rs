@@ -176,13 +176,17 @@ fn what_to_do(problem: &CertificateProblem) -> String {
         }
         CertificateProblem::OtherNames { expected, presented } => {
             let kind = if expected.parse::<std::net::IpAddr>().is_ok() { "IP" } else { "DNS" };
-            let own = format!("make one for this host (`openssl req -x509 … -addext subjectAltName={kind}:{expected}`)");
+            let own = format!(
+                "make one for this host (`openssl req -x509 … -addext subjectAltName={kind}:{expected}`)"
+            );
             match presented.first() {
                 Some(name) => format!("use {name} in --url, or {own} and name it with --ca"),
                 None => format!("{own} and name it with --ca"),
             }
         }
-        CertificateProblem::Other(_) => "renew the certificate, and name it with --ca if it is self-signed".to_owned(),
+        CertificateProblem::Other(_) => {
+            "renew the certificate, and name it with --ca if it is self-signed".to_owned()
+        }
     }
 }
 

@@ -23,7 +23,7 @@ impl RpcTable {
     /// Adds the values in force to those that `baton config` shows.
     pub(super) fn show(&self, mut rows: TableRows<'_>) {
         let Self { token_seconds } = self;
-        rows.add("token_seconds", *token_seconds, RpcLimits::default().time_before_token.as_secs());
+        rows.add("token_seconds", *token_seconds, &RpcLimits::default().time_before_token.as_secs());
     }
 
     /// Returns the limits of JSON-RPC clients.
@@ -67,16 +67,16 @@ impl HttpTable {
         } = self;
         let default = HttpOptions::default();
         let list = |values: &[String]| (!values.is_empty()).then(|| values.join(" "));
-        rows.add("tls_cert", tls_cert.as_ref().map(|path| path.display()), "none");
-        rows.add("tls_key", tls_key.as_ref().map(|path| path.display()), "none");
-        rows.add("allow_hosts", list(allow_hosts), "those of this machine");
-        rows.add("allow_origins", list(allow_origins), "none");
-        rows.add("max_body_bytes", *max_body_bytes, default.max_body);
-        rows.add("max_connections", *max_connections, default.max_connections);
-        rows.add("max_streams", *max_streams, default.max_streams);
-        rows.add("requests_per_second", *requests_per_second, default.requests_per_second);
-        rows.add("header_seconds", *header_seconds, default.header_time.as_secs());
-        rows.add("body_seconds", *body_seconds, default.body_time.as_secs());
+        rows.add("tls_cert", tls_cert.as_ref().map(|path| path.display()), &"none");
+        rows.add("tls_key", tls_key.as_ref().map(|path| path.display()), &"none");
+        rows.add("allow_hosts", list(allow_hosts), &"those of this machine");
+        rows.add("allow_origins", list(allow_origins), &"none");
+        rows.add("max_body_bytes", *max_body_bytes, &default.max_body);
+        rows.add("max_connections", *max_connections, &default.max_connections);
+        rows.add("max_streams", *max_streams, &default.max_streams);
+        rows.add("requests_per_second", *requests_per_second, &default.requests_per_second);
+        rows.add("header_seconds", *header_seconds, &default.header_time.as_secs());
+        rows.add("body_seconds", *body_seconds, &default.body_time.as_secs());
     }
 
     /// Returns the options of the HTTP listener.

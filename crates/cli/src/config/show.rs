@@ -4,6 +4,7 @@
 //! sets. Values that may hold secrets are not shown.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use baton_runtime::cluster::Recovery;
@@ -30,7 +31,7 @@ pub(super) struct TableRows<'a> {
 }
 
 impl TableRows<'_> {
-    pub(super) fn add<T: ToString>(&mut self, key: &str, configured: Option<T>, default: impl ToString) {
+    pub(super) fn add<T: ToString>(&mut self, key: &str, configured: Option<T>, default: &dyn Display) {
         let source = if configured.is_some() { self.file } else { "default" };
         let value = configured.map_or_else(|| default.to_string(), |value| value.to_string());
         self.rows.push((format!("{}.{key}", self.name), value, source.to_owned()));
@@ -119,7 +120,7 @@ fn in_force(config: Config) -> Rows {
         row("store.place", place.value, place.source),
     ];
     let keep = keep.and_then(|_| as_written.get("store")?.get("keep").map(text));
-    TableRows { name: "store", file: &file, rows: &mut rows }.add("keep", keep, "forever");
+    TableRows { name: "store", file: &file, rows: &mut rows }.add("keep", keep, &"forever");
     rows.push(row("recovery.unattended", unattended.to_owned(), recovery.source));
     rows.push(row("model.base_url", describe(&endpoint.value), endpoint.source));
     let model = model.unwrap_or(Sourced { value: "the endpoint's first".into(), source: "default".into() });
@@ -250,22 +251,34 @@ mod tests {
         let config = loaded(&[], FILE).unwrap();
         let file = config.file.display().to_string();
         let rows = rows(config);
-        let tables =
-            ["", "model", "rpc", "http", "notifications", "notifications.push", "workspaces", "tools", "store", "recovery"];
+        let tables = [
+            "",
+            "model",
+            "rpc",
+            "http",
+            "notifications",
+            "notifications.push",
+            "workspaces",
+            "tools",
+            "store",
+            "recovery",
+        ];
         let mut seen = 0;
         for table in tables {
             for key in keys_of(table) {
                 let name = if table.is_empty() { key } else { format!("{table}.{key}") };
                 let below = format!("{name}.");
                 let is_shown = |row: &&(String, String, String)| row.0 == name || row.0.starts_with(&below);
-                let row = rows.iter().find(is_shown).unwrap_or_else(|| panic!("{name} is missing: {rows:#?}"));
+                let row =
+                    rows.iter().find(is_shown).unwrap_or_else(|| panic!("{name} is missing: {rows:#?}"));
                 assert_eq!(row.2, file, "the test file sets {name}");
                 seen += 1;
             }
         }
         assert!(seen > 50, "{seen}");
         assert!(!format!("{rows:?}").contains("SECRET"), "{rows:#?}");
-        for name in ["engines.codex.program", "engines.codex.env", "prices.big.input", "mcp.servers.docs.url"] {
+        for name in ["engines.codex.program", "engines.codex.env", "prices.big.input", "mcp.servers.docs.url"]
+        {
             assert!(rows.iter().any(|(key, ..)| key == name), "{name}: {rows:#?}");
         }
     }

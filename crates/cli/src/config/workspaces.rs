@@ -23,10 +23,10 @@ impl WorkspaceTable {
     pub(super) fn show(&self, mut rows: TableRows<'_>) {
         let Self { create_grace_seconds, detach_grace_seconds, keep_running, approve_runs } = self;
         let default = WorkspaceOptions::default();
-        rows.add("create_grace_seconds", *create_grace_seconds, default.create_grace.as_secs_f64());
-        rows.add("detach_grace_seconds", *detach_grace_seconds, default.detach_grace.as_secs_f64());
-        rows.add("keep_running", *keep_running, default.keep_running);
-        rows.add("approve_runs", *approve_runs, default.approve_runs);
+        rows.add("create_grace_seconds", *create_grace_seconds, &default.create_grace.as_secs_f64());
+        rows.add("detach_grace_seconds", *detach_grace_seconds, &default.detach_grace.as_secs_f64());
+        rows.add("keep_running", *keep_running, &default.keep_running);
+        rows.add("approve_runs", *approve_runs, &default.approve_runs);
     }
 
     pub(crate) fn options(&self) -> anyhow::Result<WorkspaceOptions> {

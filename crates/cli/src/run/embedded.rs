@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
-use baton_protocol::{Author, SessionId};
 use baton_protocol::event::Prompt;
 use baton_protocol::params::SessionParams;
+use baton_protocol::{Author, SessionId};
 use baton_runtime::{Join, LocalSession, Options, Runtime};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;

@@ -60,7 +60,10 @@ async fn audit_names_the_terminal_and_its_user() {
         let entries = audit.iter().filter(|entry| entry["action"] == action);
         entries.map(|entry| entry["by"].as_str().unwrap_or_default().to_owned()).collect()
     };
-    assert_eq!((by("prompted"), by("approved")), (vec!["terminal (ada)".into(); 2], vec!["terminal (ada)".into(); 2]));
+    assert_eq!(
+        (by("prompted"), by("approved")),
+        (vec!["terminal (ada)".into(); 2], vec!["terminal (ada)".into(); 2])
+    );
 }
 
 #[tokio::test]

@@ -167,7 +167,8 @@ async fn server_accepts_prompts_for_a_session_that_a_run_took_over() {
         // The server has the idle session open; the command takes it over, and ends.
         let prompt = http.prompt("shared", "[[text:on the server]]").await;
         assert_eq!(http.outcome("shared", &prompt).await, "completed", "round {round}");
-        let ran = program.run(&["run", "--no-server", "--session", "shared", "[[text:in the command]]"]).await;
+        let ran =
+            program.run(&["run", "--no-server", "--session", "shared", "[[text:in the command]]"]).await;
         assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "in the command\n"), "{}", ran.stderr);
     }
 }
