@@ -125,7 +125,9 @@ fn in_force(config: Config) -> Rows {
     rows.push(row("model.base_url", describe(&endpoint.value), endpoint.source));
     let model = model.unwrap_or(Sourced { value: "the endpoint's first".into(), source: "default".into() });
     rows.push(row("model.name", model.value, model.source));
-    rows.push(row("tools.environment", tool_environment.value.join(" "), tool_environment.source));
+    let passed = tool_environment.value.join(" ");
+    let passed = if passed.is_empty() { "none beside the usual ones".to_owned() } else { passed };
+    rows.push(row("tools.environment", passed, tool_environment.source));
     rpc.show(TableRows { name: "rpc", file: &file, rows: &mut rows });
     http.show(TableRows { name: "http", file: &file, rows: &mut rows });
     notifications.show(TableRows { name: "notifications", file: &file, rows: &mut rows });
