@@ -1,8 +1,8 @@
 //! Plugins in a session: which ones it uses, and which of their parts count.
 //!
 //! Skills, commands and agents of a plugin are text. Its hooks and MCP servers start programs, so they count only where
-//! somebody has named exactly these declarations: the client that lists the directory in `pluginDirectories`, whoever
-//! starts the server with `--plugin-dir`, or the user, by installing or updating the plugin. A plugin that has changed
+//! exactly these declarations were approved: by the client that lists the directory in `pluginDirectories`, by the user who
+//! starts the server with `--plugin-dir`, or by the user who installs or updates the plugin. A plugin that has changed
 //! since then is asked about again.
 
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) struct PluginDirectory {
 /// Which declarations of a plugin may start programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// All: a client of the session, or whoever started the server, named the directory.
+    /// All: a client of the session, or the user who started the server, named the directory.
     Named,
     /// Those that were installed, by their digest.
     Installed(Option<String>),

@@ -105,7 +105,7 @@ async fn answer(notifier: &Notifier, press: &Press) -> String {
         (id.as_str() == press.notification).then(|| outbox.standing(&id).cloned()).flatten()
     });
     let Some(notification) = found else { return "Already answered.".to_owned() };
-    // The button of a message that did not show what it would allow does not exist; a forged one counts for nothing.
+    // The button of a message that did not show what it would allow does not exist; a forged one has no effect.
     if press.button == Button::Allow && !notification.can_be_allowed() {
         return "Not answered: open the page to see what is asked.".to_owned();
     }

@@ -1,6 +1,6 @@
-//! The notifier: watches live sessions, keeps the outbox in step with them, and works on it.
+//! The notifier: watches live sessions, keeps the outbox in step with them, and delivers it.
 //!
-//! One task does all of it, in this order whenever something happens or is due: note what was heard, post what is due, withdraw
+//! One task does all of it, in this order whenever something happens or is due: record what sessions report, post what is due, withdraw
 //! what was answered, claim and deliver. Deliveries run beside it. On a store that several servers share, each server announces
 //! the sessions that it holds; claims decide who sends.
 

@@ -35,6 +35,7 @@ use super::{HttpOptions, Shared, cors, login};
 use baton_people::Identity;
 use baton_people::access::{self, Access};
 use baton_protocol::Author;
+use baton_runtime::session::panics;
 
 /// Maximum size of the body of a request that needs no login, in bytes.
 pub(super) const MAX_PUBLIC_BODY: usize = 8 << 10;
@@ -108,9 +109,7 @@ pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Ne
 
 /// Logs the panic of a handler and returns the response to its request.
 fn panicked(panic: &(dyn Any + Send)) -> Response {
-    let literal = panic.downcast_ref::<&str>().copied();
-    let text = literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    tracing::error!(panic = text, "request handler panicked; answering 500");
+    tracing::error!(panic = panics::text(panic), "request handler panicked; answering 500");
     ApiError::internal("internal error; see the server log").into_response()
 }
 
