@@ -147,7 +147,7 @@ pub(super) async fn log_out(State(door): State<Shared>, headers: HeaderMap) -> R
 }
 
 /// Says who is logged in, and what the page needs to know of the server.
-pub(super) async fn me(State(door): State<Shared>, Caller(identity): Caller) -> Json<Value> {
+pub(super) async fn me(State(door): State<Shared>, Caller { identity, .. }: Caller) -> Json<Value> {
     let name = match &identity {
         Identity::Owner | Identity::OwnerBrowser { .. } => "owner",
         Identity::Person { name, .. } => name.as_str(),

@@ -31,7 +31,7 @@ use baton_people::Identity;
         (status = 503, description = "Too many streams are open", body = ErrorBody)))]
 pub(super) async fn read(
     State(door): State<Shared>,
-    Caller(reader): Caller,
+    Caller { identity: reader, .. }: Caller,
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<EventsQuery>,
     headers: HeaderMap,
@@ -59,7 +59,7 @@ pub(super) async fn read(
 /// have changed. `deleted` names one that was deleted. Read the lists of sessions and requests after `ready`.
 pub(super) async fn feed(
     State(door): State<Shared>,
-    Caller(reader): Caller,
+    Caller { identity: reader, .. }: Caller,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if !wants_stream(&headers) {
