@@ -81,13 +81,16 @@ async def running_command_is_interrupted_once(world: World) -> None:
     permit = lambda *_: world.sdk.decision("approve")  # noqa: E731
     await world.create(one, "busy", on_permission_request=permit)
     b = await world.resume(two, "busy", on_permission_request=permit)
-    command = world.counting_command("slow") + "; sleep 600"
+    pid = world.runs / "pid"
+    command = f"echo $$ > {pid}; {world.counting_command('slow')}; exec sleep 600"
     await b.send(call("bash", command=command, description="slow"))
     await soon(lambda: world.run_count("slow") == 1, "the command")
     one.kill()
     await b.event("session.idle")
     assert world.run_count("slow") == 1, "it is never run again"
     assert types(b).count("tool.execution_complete") == 1, types(b)
+    # Another home, the same host: the server that took over has ended what the dead one left running.
+    assert not Path("/proc", pid.read_text().strip()).exists(), "P6: the command is still running"
 
 
 @test
