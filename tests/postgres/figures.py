@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import http.client
 import json
-import multiprocessing
 import os
 import statistics
 import subprocess
@@ -18,10 +17,9 @@ import sys
 import time
 import urllib.parse
 
-from servers import TOKEN, Server, Stream, World, soon, sql
+import load
+from servers import TOKEN, Server, World, soon, sql
 from support import call
-
-PROMPT = "x" * 200
 
 PGBENCH = """
 BEGIN;
@@ -44,15 +42,6 @@ def post(connection: http.client.HTTPConnection, path: str, body: dict) -> dict:
     return json.loads(text)
 
 
-def flood(url: str, session: str, until: float, accepted: multiprocessing.Value) -> None:
-    connection, count = connect(url), 0
-    while time.time() < until:
-        post(connection, f"/api/sessions/{session}/prompts", {"text": PROMPT})
-        count += 1
-    with accepted.get_lock():
-        accepted.value += count
-
-
 async def prompts(world: World, servers: list[Server], sessions: int, seconds: float) -> float:
     """Prompts that join the queue of sessions whose turn waits for an answer: one durable write each."""
     names = [f"prompts-{len(servers)}-{number}" for number in range(sessions)]
@@ -60,14 +49,8 @@ async def prompts(world: World, servers: list[Server], sessions: int, seconds: f
         connection = connect(servers[number % len(servers)].url)
         post(connection, "/api/sessions", {"id": name, "cwd": str(world.work)})
         post(connection, f"/api/sessions/{name}/prompts", {"text": call("bash", command="true", description="x")})
-    accepted, until = multiprocessing.Value("q", 0), time.time() + seconds
-    clients = [
-        multiprocessing.Process(target=flood, args=(servers[number % len(servers)].url, name, until, accepted))
-        for number, name in enumerate(names)
-    ]
-    [client.start() for client in clients]
-    await asyncio.to_thread(lambda: [client.join() for client in clients])
-    return accepted.value / seconds
+    urls = [servers[number % len(servers)].url for number in range(sessions)]
+    return await asyncio.to_thread(load.flood, [(url, name) for url, name in zip(urls, names)], seconds)
 
 
 def pgbench(world: World, clients: int, seconds: int) -> float:
@@ -131,34 +114,19 @@ async def idle(world: World, count: int, seconds: float) -> dict[str, float]:
 
 
 async def link(world: World, turns: int) -> list[float]:
-    """How much later an event arrives on a stream of another server than on one of the owner."""
+    """How much later a streamed piece arrives on a stream of another server than on one of the owner."""
     one, two = world.server(), world.server()
-    chat = await world.create(one, "link")
-    near, far = Timed(one, "link"), Timed(two, "link")
-    await soon(lambda: near.ids and far.ids, "both streams")
+    connection = connect(one.url)
+    post(connection, "/api/sessions", {"id": "link", "cwd": str(world.work)})
+    pieces = load.Pieces([(one.url, "link"), (two.url, "link")])
+    late = []
     for _ in range(turns):
-        await chat.ask("[[text:one two three four five six seven eight nine ten]]")
-    await soon(lambda: far.ids[-1] == near.ids[-1], "the last event")
-    return [far.at[seq] - near.at[seq] for seq in near.at if seq in far.at and seq > 3]
-
-
-class Timed(Stream):
-    """A stream that notes when each durable event arrived."""
-
-    def __init__(self, server: Server, session: str) -> None:
-        self.at: dict[int, float] = {}
-        super().__init__(server, session)
-        self.ids = Noting(self.at)
-
-
-class Noting(list):
-    def __init__(self, at: dict[int, float]) -> None:
-        super().__init__()
-        self.noted = at
-
-    def append(self, seq: int) -> None:
-        self.noted[seq] = time.monotonic()
-        super().append(seq)
+        post(connection, "/api/sessions/link/prompts", {"text": "[[slow:100:10]]"})
+        near, far = await asyncio.to_thread(pieces.of_turn)
+        assert len(near) == len(far) > 0, (len(near), len(far))
+        late += [there - here for here, there in zip(near, far)]
+    one.kill(), two.kill()
+    return late
 
 
 async def main() -> int:
@@ -179,8 +147,8 @@ async def main() -> int:
             rate = await prompts(world, servers, options.sessions, options.seconds)
             print(f"prompts accepted, {count} servers: {rate:.0f}/s, {rate / reference:.2f} of pgbench", flush=True)
         [server.kill() for server in servers]
-        late = sorted(await link(world, 20))
-        print(f"peer link: p50 {1000 * statistics.median(late):.2f} ms, p99 {1000 * late[int(len(late) * 0.99)]:.2f} ms, {len(late)} events", flush=True)
+        late = sorted(await link(world, 10))
+        print(f"peer link: p50 {1000 * statistics.median(late):.2f} ms, p99 {1000 * late[int(len(late) * 0.99)]:.2f} ms, {len(late)} streamed pieces", flush=True)
         if options.kills:
             times = sorted(await kills(world, options.kills))
             print(f"kill to next event: p50 {statistics.median(times):.2f} s, p99 {times[-1]:.2f} s, {len(times)} kills", flush=True)
