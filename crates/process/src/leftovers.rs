@@ -108,7 +108,11 @@ fn children(all: &[Process], unrecorded: Unrecorded) -> impl Iterator<Item = Lef
     let started = all.iter().filter(move |process| {
         exists && process.parent == server.pid && process.id.start_time >= since.saturating_sub(1)
     });
-    started.map(|process| Leftover { leader: process.id, seen: process.id.start_time, members: vec![process.id] })
+    started.map(|process| Leftover {
+        leader: process.id,
+        seen: process.id.start_time,
+        members: vec![process.id],
+    })
 }
 
 /// Whether a value begins with one of these tags, which end with a slash, or is one of them.

@@ -64,8 +64,8 @@ fn end_all(owner: &Instance, entries: &Entries) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ledger, TAG_VARIABLE};
     use crate::table::now_in_ticks;
+    use crate::{Ledger, TAG_VARIABLE};
     use std::io::{BufRead, BufReader, Read, Write};
     use std::process::{Child, Command, Stdio};
 
@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn program_that_a_paused_server_did_not_record_is_ended() {
         let home = tempfile::tempdir().unwrap();
-        let script = "setsid env -i sleep 600 & echo $!; read -r _; setsid env -i sleep 601 & echo $!; kill -STOP $$";
+        let script =
+            "setsid env -i sleep 600 & echo $!; read -r _; setsid env -i sleep 601 & echo $!; kill -STOP $$";
         let mut server = Command::new("bash")
             .args(["-c", script])
             .stdin(Stdio::piped())

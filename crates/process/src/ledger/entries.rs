@@ -30,10 +30,21 @@ pub(super) enum Line {
     Tag(String),
     EndedTag(String),
     /// A program is about to start; `EndedStart` follows its `Group`, or its failure.
-    Starting { number: u64, since: u64 },
-    EndedStart { number: u64 },
-    Group { leader: (i32, u64), seen: u64, members: Vec<(i32, u64)> },
-    EndedGroup { leader: (i32, u64) },
+    Starting {
+        number: u64,
+        since: u64,
+    },
+    EndedStart {
+        number: u64,
+    },
+    Group {
+        leader: (i32, u64),
+        seen: u64,
+        members: Vec<(i32, u64)>,
+    },
+    EndedGroup {
+        leader: (i32, u64),
+    },
 }
 
 pub(super) fn pair(process: Identity) -> (i32, u64) {
@@ -81,7 +92,8 @@ impl Entries {
             seen: group.seen,
             members: group.members.clone(),
         });
-        let starts = self.starts.iter().map(|(number, since)| Line::Starting { number: *number, since: *since });
+        let starts =
+            self.starts.iter().map(|(number, since)| Line::Starting { number: *number, since: *since });
         tags.chain(starts).chain(groups).collect()
     }
 
