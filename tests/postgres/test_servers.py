@@ -164,6 +164,25 @@ async def session_of_another_place_is_relayed_and_not_moved(world: World) -> Non
 
 
 @test
+async def clients_of_other_servers_learn_of_sessions_that_come_and_go(world: World) -> None:
+    one, two = world.server(), world.server()
+    near, far = await world.client(one), await world.client(two)
+    heard: dict[str, list[tuple[str, str]]] = {"near": [], "far": []}
+    for name, client in (("near", near), ("far", far)):
+        client.on_lifecycle(lambda event, name=name: heard[name].append((event.type, event.session_id)))
+    await world.create(one, "early")
+    await soon(lambda: ("session.created", "early") in heard["far"], "the new session at the other server")
+    await near.delete_session("early")
+    await soon(lambda: ("session.deleted", "early") in heard["far"], "the deletion at the other server")
+    # What happens here is not news from elsewhere.
+    await world.create(two, "late")
+    await soon(lambda: ("session.created", "late") in heard["near"], "the new session at the first server")
+    for events in heard.values():
+        assert events.count(("session.created", "early")) == events.count(("session.deleted", "early")) == 1, events
+        assert events.count(("session.created", "late")) == 1, events
+
+
+@test
 async def files_move_with_their_session(world: World) -> None:
     one, two, three = world.server(), world.server(), world.server()
     a = await world.create(one, "files")
