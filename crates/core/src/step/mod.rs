@@ -93,10 +93,10 @@ impl Step<'_> {
             }
             (Work::RunCommand { command }, WorkResult::RunCommand(ran)) => self.command_ran(command, ran),
             (Work::CallModel { agent }, WorkResult::CallModel(said)) => {
-                self.model_answered(agent.as_ref(), *said)
+                self.model_answered(agent.as_ref(), *said);
             }
             (Work::CallModel { agent: None }, WorkResult::CallModelFailed(failed)) => {
-                self.model_failed(*failed)
+                self.model_failed(*failed);
             }
             (Work::CallModel { agent: Some(agent) }, WorkResult::CallModelFailed(failed)) => {
                 self.fail_agent(&agent, failed.error);

@@ -43,7 +43,7 @@ impl Step<'_> {
                 self.continue_with(fallback.model);
             }
             Some(fallback) if self.session.live.can_agree_to_switch() => {
-                self.request_fallback(fallback, error)
+                self.request_fallback(fallback, error);
             }
             _ => {
                 self.record_partial(partial);
