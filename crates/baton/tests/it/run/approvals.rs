@@ -43,6 +43,24 @@ async fn always_is_offered_where_the_server_offers_it() {
 }
 
 #[tokio::test]
+async fn question_of_trust_is_shown_without_its_call() {
+    let (program, _model) = scripted().await;
+    let servers = r#"{"mcpServers":{"ws":{"command":"touch","args":["started"]}}}"#;
+    std::fs::write(program.work().join(".mcp.json"), servers).unwrap();
+    let mut terminal = on_terminal(&program, &["[[text:without it]]"]);
+    terminal.until("[y]es, [n]o:").await;
+    terminal.press("n\r").unwrap();
+    terminal.until("\r\nwithout it\r\n").await;
+    assert_eq!(terminal.running.ended().await.code(), Some(0));
+    let screen = terminal.screen();
+    assert!(
+        screen.contains("trust the files of this workspace?") && screen.contains("touch started"),
+        "{screen}"
+    );
+    assert!(!screen.contains("digest") && !screen.contains('✗'), "{screen}");
+}
+
+#[tokio::test]
 async fn audit_names_the_terminal_and_its_user() {
     let (program, _model) = scripted().await;
     let program = program.env("USER", "ada");
