@@ -103,7 +103,7 @@ const MAX_LINES: usize = 12_000;
 
 /// Crates that are larger than the limit, with what they may have until they are cut. In `runtime`, `cluster` and
 /// `session/remote` are the next seam; in `cli`, Markdown for terminals.
-const OVERSIZED: &[(&str, usize)] = &[("runtime", 12_400), ("cli", 12_300)];
+const OVERSIZED: &[(&str, usize)] = &[("runtime", 12_400), ("cli", 12_600)];
 
 /// Wire libraries that the runtime, and the crates below it, must not use.
 const WIRE: &[&str] = &["axum", "hyper", "hyper-util", "tower", "utoipa", "tokio-rustls"];
