@@ -226,8 +226,9 @@ mod tests {
     fn page_of_the_command_line_names_every_command() {
         let page = include_str!("../../../../docs/cli.md");
         let names = |command: &clap::Command| -> Vec<String> {
-            let all = command.get_subcommands().map(|command| command.get_name().to_owned());
-            all.filter(|name| name != "help").collect()
+            let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+            let names = shown.map(|command| command.get_name().to_owned());
+            names.filter(|name| name != "help").collect()
         };
         let command = Cli::command();
         for name in names(&command) {
