@@ -112,7 +112,8 @@ impl PeerDoor {
         let (from_edge_sender, from_edge) = mpsc::unbounded_channel();
         let (to_edge, mut messages) = mpsc::unbounded_channel::<FromOwner>();
         connection.lock().owners.insert(channel, from_edge_sender);
-        let serving = serve(self.runtime.clone(), session, tap, EdgeLink { to_edge, from_edge });
+        let handle = self.runtime.registry.open(&self.runtime, &session);
+        let serving = serve(handle, self.runtime.tasks.clone(), tap, EdgeLink { to_edge, from_edge });
         self.runtime.tasks.spawn(serving);
         let connection = connection.clone();
         self.runtime.tasks.spawn(async move {

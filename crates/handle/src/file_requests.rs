@@ -94,7 +94,8 @@ pub enum FileReply {
 
 impl FileRequest {
     /// Whether the request changes files.
-    pub(crate) fn changes(&self) -> bool {
+    #[must_use]
+    pub fn changes(&self) -> bool {
         match self {
             Self::WritePlan { .. }
             | Self::DeletePlan {}
@@ -111,7 +112,10 @@ impl FileRequest {
     }
 
     /// Serves the request. Blocks.
-    pub(crate) fn serve(self, files: &SessionFiles) -> Result<FileReply, String> {
+    ///
+    /// # Errors
+    /// If the files cannot be read or written; the message says why.
+    pub fn serve(self, files: &SessionFiles) -> Result<FileReply, String> {
         let (workspace, checkpoints) = (files.workspace(), files.checkpoints());
         let plan = workspace.plan();
         let workspace_failed = |error: baton_files::workspace::FileError| error.to_string();
