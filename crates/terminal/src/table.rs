@@ -11,6 +11,11 @@ const MIN_LAST: usize = 10;
 
 /// Prints rows under a header. On a terminal, the last cell is cut to the space that is left.
 pub fn table(header: &[&str], rows: &[Vec<String>]) {
+    table_with_notes(header, rows, &[]);
+}
+
+/// Prints rows under a header, each with a note below it, which is not cut.
+pub fn table_with_notes(header: &[&str], rows: &[Vec<String>], notes: &[String]) {
     let out = std::io::stdout();
     let terminal = out.is_terminal();
     let lines = lines(header, rows, width_of(&out).filter(|_| terminal));
@@ -18,6 +23,9 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) {
     for (at, line) in lines.iter().enumerate() {
         text += &if at == 0 { dim(Untrusted(line), terminal) } else { line.clone() };
         text.push('\n');
+        if let Some(note) = at.checked_sub(1).and_then(|row| notes.get(row)) {
+            text += &format!("    {}\n", Untrusted(note));
+        }
     }
     print(&text);
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
-use baton_protocol::SessionId;
 use baton_protocol::event::Prompt;
 use baton_protocol::params::SessionParams;
+use baton_protocol::{Author, SessionId};
 use baton_runtime::{Join, LocalSession, Options, Runtime};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use super::place::{Arrived, Leaving, SessionHost, current_directory, describe, model_of};
 use super::remote::Remote;
 use crate::args::{PeerArgs, RunArgs};
-use crate::client::{Address, Client, ServerLocator, SessionInfo};
+use crate::client::{Address, Client, ServerLocator, SessionInfo, user_of_terminal};
 use crate::config::{self, Config, Environment};
 use crate::discovery::{Published, RunningServer, socket_of_run};
 use crate::{cluster, sessions, setup, terminal};
@@ -64,7 +64,7 @@ impl Embedded {
         cluster::enter(&runtime, config, &Environment::of_process(), &PeerArgs::default()).await?;
         let is_new = id.is_none();
         let session = match runtime.join(join_of(id, config, args)?).await {
-            Ok(session) => session,
+            Ok(session) => session.with_author(Author::terminal(&user_of_terminal())),
             Err(error) => {
                 setup::stop(&runtime, &store).await;
                 return Err(error.into());

@@ -69,12 +69,9 @@ impl SessionHost {
                 }
                 Some((server, choice)) => {
                     match Remote::open(locator, server, choice, config, args, &engines).await? {
-                        Some(remote) => return Ok(Self::Server(Box::new(remote))),
-                        None => {
-                            note = Some(format!(
-                                "not using the server (process {}): it does not respond, or cannot use this endpoint",
-                                server.pid()
-                            ));
+                        Ok(remote) => return Ok(Self::Server(Box::new(remote))),
+                        Err(why) => {
+                            note = Some(format!("not using the server (process {}): {why}", server.pid()));
                         }
                     }
                 }

@@ -6,6 +6,7 @@
 //!
 //! Exists only for stores that know their servers ([`baton_store::Store::members`]).
 
+mod changes;
 mod counters;
 mod drain;
 mod takeover;
@@ -160,6 +161,8 @@ impl Runtime {
         self.tasks.spawn(async move { looking.look_at_pulse().await });
         let reaping = self.clone();
         self.tasks.spawn(async move { reaping.reap_host().await });
+        let following = self.clone();
+        self.tasks.spawn(async move { following.follow_changes().await });
         if recovery == Recovery::Continue {
             let taking = self.clone();
             self.tasks.spawn(async move { taking.take_over().await });
