@@ -12,7 +12,7 @@ mod registry;
 mod stored_settings;
 
 pub use baton_handle::remote::Peers;
-pub(crate) use baton_handle::{ActorMessage, Compact, FromWork, Publisher, Respond, Responder};
+pub(crate) use baton_handle::{ActorMessage, Compact, FromWork, Respond, Responder};
 pub use baton_handle::{
     Batch, Encoding, Failure, Handle, Hub, JoinKind, JoinReply, JoinRequest, Port, Published, RewindOutcome,
     Rewound, View, ask, file_requests, joined, remote, subscription,
