@@ -82,7 +82,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Returns a batch of these events.
+    /// Creates a batch.
     pub fn new(events: impl IntoIterator<Item = Arc<Published>>) -> Arc<Self> {
         Arc::new(Self { events: events.into_iter().collect(), encodings: Encodings::default() })
     }
