@@ -142,7 +142,7 @@ impl TokenVault {
     }
 
     /// Returns the client that was registered for logins that return to `redirect`. It belongs to the token endpoint too:
-    /// its secret is for no other address, whoever claims to be the issuer.
+    /// its secret is for no other address, even if another server claims to be the issuer.
     pub async fn registration(&self, found: &Found, redirect: &str) -> Option<Identity> {
         let (found, redirect) = (found.clone(), redirect.to_owned());
         let found = self.read(move |content| {

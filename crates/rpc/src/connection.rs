@@ -24,7 +24,7 @@ use baton_people::{Identity, People, Role};
 use baton_runtime::Runtime;
 use baton_runtime::lifecycle::{Listener, News};
 use baton_runtime::session::{CallFailed, Calling, Handle};
-use baton_wire::{Closed, Outbox, Pipe};
+use baton_wire::{Closed, Outbox, Pipe, Share, Shares};
 
 pub(crate) use self::wait::Wait;
 
@@ -55,6 +55,7 @@ pub(crate) struct Connection {
     pub(crate) options: Arc<RpcOptions>,
     pub(crate) client: ClientId,
     span: Span,
+    shares: Arc<Shares>,
     outbox: Arc<Outbox>,
     decoder: Mutex<Decoder>,
     state: Mutex<State>,
@@ -71,6 +72,8 @@ struct State {
     admitted: bool,
     /// The person whose token the client has sent; none for the owner.
     person: Option<Identity>,
+    /// The person's share of the connections.
+    share: Option<Share>,
     attached: BTreeMap<SessionId, Handle>,
     /// Calls to the client that it has not answered.
     outgoing: HashMap<u64, oneshot::Sender<Result<Json, RpcError>>>,
@@ -95,6 +98,7 @@ impl Connection {
             options: options.clone(),
             client,
             span: transport.span(client),
+            shares: door.shares.clone(),
             outbox: outbox.clone(),
             decoder: Mutex::new(Decoder::new(options.max_message)),
             state: Mutex::new(State { admitted: options.token.is_none(), ..State::default() }),
@@ -230,6 +234,7 @@ impl Connection {
         let (attached, outgoing) = {
             let mut state = self.lock();
             state.closed = true;
+            state.share = None;
             (std::mem::take(&mut state.attached), std::mem::take(&mut state.outgoing))
         };
         drop(outgoing);
@@ -260,9 +265,16 @@ impl Connection {
         self.lock().admitted = true;
     }
 
-    /// Admits a client of a person. The connection ends with the person's token.
-    pub(crate) fn admit_person(self: &Arc<Self>, people: Arc<People>, person: Identity) {
+    /// Admits a client of a person, unless the person has too many. The connection ends with the person's token. Returns
+    /// whether the client was admitted.
+    #[must_use]
+    pub(crate) fn admit_person(self: &Arc<Self>, people: Arc<People>, person: Identity) -> bool {
         let mut state = self.lock();
+        let name = person.person();
+        if state.share.as_ref().is_none_or(|share| share.person() != name.as_ref()) {
+            let Some(share) = self.shares.take(name.as_ref()) else { return false };
+            state.share = Some(share);
+        }
         state.admitted = true;
         state.person = Some(person.clone());
         drop(state);
@@ -277,6 +289,7 @@ impl Connection {
                 () = connection.runtime.stopping.cancelled() => {}
             }
         }));
+        true
     }
 
     /// Returns the role of the client's person; clients of the owner may do everything.

@@ -10,6 +10,7 @@ mod record;
 mod run;
 mod serve;
 mod sessions;
+mod usage;
 
 use std::path::PathBuf;
 
@@ -31,6 +32,7 @@ pub(crate) use self::record::{RecordArgs, ReplayArgs};
 pub(crate) use self::run::{ModelArgs, RunArgs};
 pub(crate) use self::serve::{PeerArgs, ServeArgs};
 pub(crate) use self::sessions::SessionsCommand;
+pub(crate) use self::usage::print_usage;
 
 const EXAMPLES: &str = "\
 Examples:

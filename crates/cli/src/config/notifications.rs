@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use baton_model::http::Url;
-use baton_notify::{Options, PushOptions, Telegram, Webhook};
+use baton_notify::{Details, Options, PushOptions, Telegram, Webhook};
 use serde::Deserialize;
 
 use super::Environment;
@@ -24,18 +24,19 @@ const DELAY_SECONDS: u64 = 20;
 pub(crate) struct NotificationsTable {
     delay_seconds: Option<u64>,
     turns: Option<bool>,
-    details: Option<Details>,
+    details: Option<Told>,
     page: Option<String>,
     webhook: Option<WebhookTable>,
     telegram: Option<TelegramTable>,
     push: PushTable,
 }
 
-/// What a notification says about a request.
+/// How much a notification tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Details {
+enum Told {
     None,
+    Title,
     Full,
 }
 
@@ -103,7 +104,11 @@ impl NotificationsTable {
         Ok(Options {
             delay: Duration::from_secs(seconds),
             turns: self.turns.unwrap_or(true),
-            details: self.details == Some(Details::Full),
+            details: match self.details {
+                None | Some(Told::None) => Details::None,
+                Some(Told::Title) => Details::Title,
+                Some(Told::Full) => Details::Full,
+            },
             page,
             webhook: webhook.context("in [notifications.webhook]")?,
             telegram: telegram.context("in [notifications.telegram]")?,
@@ -183,7 +188,8 @@ mod tests {
     #[test]
     fn defaults_have_push_only_and_no_details() {
         let options = options("").unwrap();
-        assert_eq!((options.delay, options.turns, options.details), (Duration::from_secs(20), true, false));
+        assert_eq!((options.delay, options.turns), (Duration::from_secs(20), true));
+        assert_eq!(options.details, Details::None);
         assert!(options.webhook.is_none() && options.telegram.is_none());
         assert!(!options.push.unwrap().allow_private);
     }
@@ -195,7 +201,8 @@ mod tests {
             [telegram]\ntoken_env = \"TOKEN\"\nchats = [5]\n[push]\nenabled = false";
         let options = options(text).unwrap();
         assert_eq!(options.page.unwrap().as_str(), "https://x.example/baton/");
-        assert!(options.details && options.webhook.is_some() && options.push.is_none());
+        assert_eq!(options.details, Details::Full);
+        assert!(options.webhook.is_some() && options.push.is_none());
         assert_eq!(options.telegram.unwrap().chats(), [5]);
     }
 

@@ -15,7 +15,7 @@ use baton_runtime::{Join, LocalSession, Options, Runtime};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
-use super::place::{Arrived, Leaving, Place, current_directory, describe, model_of};
+use super::place::{Arrived, Leaving, SessionHost, current_directory, describe, model_of};
 use super::remote::Remote;
 use crate::args::{PeerArgs, RunArgs};
 use crate::client::{Address, Client, ServerLocator, SessionInfo, user_of_terminal};
@@ -44,7 +44,7 @@ impl Embedded {
         args: &RunArgs,
         locator: ServerLocator<'_>,
         note: Option<String>,
-    ) -> anyhow::Result<Place> {
+    ) -> anyhow::Result<SessionHost> {
         let engines = baton_runtime::engine_names(&options);
         let store = setup::store(config, options.crash.clone())?;
         let id = find(&store, args).await?;
@@ -55,7 +55,7 @@ impl Embedded {
             let endpoint = config::describe(&config.endpoint.value);
             let description = describe(session.model.as_deref(), &engines, &endpoint);
             let description = format!("{description} · in another `baton run`");
-            return Ok(Place::Server(Box::new(Remote::new(client, &session, description, false))));
+            return Ok(SessionHost::Server(Box::new(Remote::new(client, &session, description, false))));
         }
         if let Some(note) = note.filter(|_| !args.quiet && !args.json) {
             terminal::note(&note);
@@ -74,7 +74,16 @@ impl Embedded {
         let description = describe(model.as_deref(), &engines, &config::describe(&config.endpoint.value));
         let home = config.home.value.clone();
         let (door, remote) = (None, None);
-        Ok(Place::Here(Box::new(Self { runtime, store, session, description, is_new, home, door, remote })))
+        Ok(SessionHost::Here(Box::new(Self {
+            runtime,
+            store,
+            session,
+            description,
+            is_new,
+            home,
+            door,
+            remote,
+        })))
     }
 
     pub(super) fn id(&self) -> &str {

@@ -17,12 +17,12 @@ use baton_protocol::{AgentId, Json, ToolCallId};
 use serde_json::json;
 
 use super::Step;
-use crate::ask::{Handle, ReplyTo, StartAgent, StopAgent};
+use crate::ask::{ReplyTo, Serve, StartAgent, StopAgent};
 use crate::output::Work;
 use crate::results::Handoff;
 use crate::state::{AgentOutcome, CallKey, Stage, SubAgent};
 
-impl Handle<StartAgent> for Step<'_> {
+impl Serve<StartAgent> for Step<'_> {
     /// Starts an agent in the background of the running turn, or of a turn that is opened for it.
     fn handle(&mut self, to: ReplyTo<StartAgent>, ask: StartAgent) {
         self.continue_work();
@@ -41,7 +41,7 @@ impl Handle<StartAgent> for Step<'_> {
     }
 }
 
-impl Handle<StopAgent> for Step<'_> {
+impl Serve<StopAgent> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<StopAgent>, ask: StopAgent) {
         let was_working = self.working_agent(&ask.agent).is_some();
         self.end_agent(&ask.agent, AgentOutcome::Cancelled);

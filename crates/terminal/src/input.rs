@@ -4,11 +4,10 @@
 //! stop must not block in one.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use anyhow::Context;
 use tokio::sync::mpsc;
 
 use super::note;
@@ -20,7 +19,7 @@ const MAX_INPUT: u64 = 16 << 20;
 const SLOW_INPUT: Duration = Duration::from_secs(1);
 
 /// Asks a question and reads one line. `None` without a terminal.
-pub(crate) fn ask(question: &str) -> Option<String> {
+pub fn ask(question: &str) -> Option<String> {
     let mut lines = terminal_lines()?;
     let _ = write!(std::io::stderr(), "{} ", Untrusted(question)).and_then(|()| std::io::stderr().flush());
     let mut answer = String::new();
@@ -42,7 +41,10 @@ fn terminal_lines() -> Option<Box<dyn BufRead + Send>> {
 
 /// Reads piped standard input to its end; `None` if it is a terminal. A program that leaves its input open without writing
 /// would wait forever, so the wait is announced.
-pub(crate) fn piped_input() -> anyhow::Result<Option<String>> {
+///
+/// # Errors
+/// If it cannot be read, is not UTF-8, or is larger than 16 MiB.
+pub fn piped_input() -> io::Result<Option<String>> {
     let input = std::io::stdin();
     if input.is_terminal() {
         return Ok(None);
@@ -61,38 +63,44 @@ pub(crate) fn piped_input() -> anyhow::Result<Option<String>> {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error()) => {
             return Ok(None);
         }
-        read => read.context("cannot read standard input")?,
-    };
-    anyhow::ensure!(text.len() as u64 <= MAX_INPUT, "standard input is larger than {} MiB", MAX_INPUT >> 20);
+        Err(error) => {
+            return Err(io::Error::new(error.kind(), format!("cannot read standard input: {error}")));
+        }
+        Ok(_) => {}
+    }
+    if text.len() as u64 > MAX_INPUT {
+        return Err(io::Error::other(format!("standard input is larger than {} MiB", MAX_INPUT >> 20)));
+    }
     Ok(Some(text))
 }
 
 /// Something typed on standard input.
-pub(crate) enum Typed {
+pub enum Typed {
+    /// A line.
     Line(String),
     /// The end of the input.
     End,
 }
 
 /// Lines of standard input, read in the background.
-pub(crate) struct Keyboard {
+pub struct Keyboard {
     lines: Option<mpsc::UnboundedReceiver<String>>,
 }
 
 impl Keyboard {
     /// Creates a keyboard without input.
-    pub(crate) fn none() -> Self {
+    pub fn none() -> Self {
         Self { lines: None }
     }
 
     /// Lines of standard input.
-    pub(crate) fn listen() -> Self {
+    pub fn listen() -> Self {
         Self::read(Box::new(BufReader::new(std::io::stdin())))
     }
 
     /// Lines of the terminal, also if standard input is piped; `None` if nobody is there to answer. What was typed before is
     /// discarded: it answers no question.
-    pub(crate) fn of_terminal() -> Option<Self> {
+    pub fn of_terminal() -> Option<Self> {
         let lines = terminal_lines()?;
         discard_typed();
         Some(Self::read(lines))
@@ -112,17 +120,17 @@ impl Keyboard {
     }
 
     /// Whether standard input is a terminal.
-    pub(crate) fn is_terminal(&self) -> bool {
+    pub fn is_terminal(&self) -> bool {
         std::io::stdin().is_terminal()
     }
 
     /// Whether more input can come.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.lines.is_some()
     }
 
     /// Waits for the next line. The end is returned once; later calls wait forever.
-    pub(crate) async fn next(&mut self) -> Typed {
+    pub async fn next(&mut self) -> Typed {
         let Some(lines) = &mut self.lines else { return std::future::pending().await };
         match lines.recv().await {
             Some(line) => Typed::Line(line),

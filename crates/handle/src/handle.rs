@@ -9,6 +9,7 @@ use super::ask::{Ask, Inspect};
 use super::failure::Failure;
 use super::hub::{Hub, Port};
 use super::message::{ActorMessage, JoinReply, JoinRequest};
+use super::publisher::Publisher;
 use super::respond::Responder;
 use super::view::View;
 
@@ -19,12 +20,14 @@ pub struct Handle {
     pub id: SessionId,
     /// Its fan-out.
     pub hub: Arc<Hub>,
-    pub(super) mailbox: mpsc::UnboundedSender<ActorMessage>,
+    mailbox: mpsc::UnboundedSender<ActorMessage>,
 }
 
 impl Handle {
-    pub(crate) fn new(id: SessionId, hub: Arc<Hub>, mailbox: mpsc::UnboundedSender<ActorMessage>) -> Self {
-        Self { id, hub, mailbox }
+    /// Creates the handle of a session with its mailbox, for its actor or edge.
+    #[must_use]
+    pub fn new(id: SessionId, publisher: &Publisher, mailbox: mpsc::UnboundedSender<ActorMessage>) -> Self {
+        Self { id, hub: publisher.hub(), mailbox }
     }
 
     /// Whether both handles address the same actor.
@@ -97,15 +100,25 @@ impl Handle {
         drop(self.send(ActorMessage::Leave(client)));
     }
 
-    pub(crate) fn send(&self, message: ActorMessage) -> Result<(), Failure> {
+    /// Sends a message to the actor or edge of the session.
+    ///
+    /// # Errors
+    /// If the session has been unloaded.
+    pub fn send(&self, message: ActorMessage) -> Result<(), Failure> {
         self.mailbox.send(message).map_err(|_| self.hub.gone())
     }
 
-    /// Stops the actor without further writes, because the session is about to be deleted.
-    pub(crate) async fn vanish(&self) {
-        let (sender, receiver) = oneshot::channel();
-        if self.send(ActorMessage::Vanish(sender)).is_ok() {
-            drop(receiver.await);
-        }
+    /// Returns the mailbox, for the registry and the actor or edge.
+    #[must_use]
+    pub fn mailbox(&self) -> &mpsc::UnboundedSender<ActorMessage> {
+        &self.mailbox
+    }
+}
+
+/// Stops the actor of a session without further writes, because the session is about to be deleted.
+pub async fn vanish(session: &Handle) {
+    let (sender, receiver) = oneshot::channel();
+    if session.send(ActorMessage::Vanish(sender)).is_ok() {
+        drop(receiver.await);
     }
 }

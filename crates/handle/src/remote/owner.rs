@@ -12,22 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use baton_protocol::{ClientId, Json, SessionId};
 use baton_providers::{CallFailed, Calling};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
 
 use super::{CallRefused, EdgeLink, FromOwner, RemoteEvent, ToOwner};
-use crate::Runtime;
-use crate::session::Handle;
-use crate::session::failure::Failure;
-use crate::session::hub::{Batch, Port, Residence};
-use crate::session::message::ActorMessage;
-use crate::session::respond::Responder;
+use crate::{ActorMessage, Batch, Failure, Handle, Port, Residence, Responder, vanish};
 
 type ToEdge = mpsc::UnboundedSender<FromOwner>;
 
-/// Serves an edge until its link is lost or the session is not here any more. `tap` is an id that precedes those of all
-/// clients of the edge.
-pub async fn serve(runtime: Arc<Runtime>, session: SessionId, tap: ClientId, link: EdgeLink) {
+/// Serves an edge of a session until its link is lost or the session is not here any more. `tap` is an id that precedes
+/// those of all clients of the edge; `tasks` tracks what waits for replies.
+pub async fn serve(handle: Handle, tasks: TaskTracker, tap: ClientId, link: EdgeLink) {
     let EdgeLink { to_edge, mut from_edge } = link;
-    let handle = runtime.registry.open(&runtime, &session);
     let mut residence = handle.hub.residence();
     let found = residence.wait_for(|residence| *residence != Residence::Unknown).await.map(|found| *found);
     match found {
@@ -40,7 +35,7 @@ pub async fn serve(runtime: Arc<Runtime>, session: SessionId, tap: ClientId, lin
     hub.attach_tap(tap, port.clone(), |head, last_public| {
         drop(to_edge.send(FromOwner::Opened { head, last_public }));
     });
-    let mut edge = Edge { handle, to_edge, clients: BTreeMap::new(), calls: Arc::default(), runtime };
+    let mut edge = Edge { handle, to_edge, clients: BTreeMap::new(), calls: Arc::default(), tasks };
     loop {
         tokio::select! {
             message = from_edge.recv() => match message {
@@ -63,7 +58,7 @@ pub async fn serve(runtime: Arc<Runtime>, session: SessionId, tap: ClientId, lin
 
 /// An edge of a session.
 struct Edge {
-    runtime: Arc<Runtime>,
+    tasks: TaskTracker,
     handle: Handle,
     to_edge: ToEdge,
     clients: BTreeMap<ClientId, Arc<dyn Port>>,
@@ -104,7 +99,7 @@ impl Edge {
                 self.clients.insert(client, port.clone());
                 let sent = self.send(ActorMessage::Join(joining, port, sender));
                 let (hub, to_edge) = (self.handle.hub.clone(), self.to_edge.clone());
-                self.runtime.tasks.spawn(async move {
+                self.tasks.spawn(async move {
                     let result = match sent {
                         Ok(()) => receiver.await.unwrap_or_else(|_| Err(hub.gone())),
                         Err(failure) => Err(failure),
@@ -124,8 +119,8 @@ impl Edge {
             }
             ToOwner::Vanish { id } => {
                 let (handle, to_edge) = (self.handle.clone(), self.to_edge.clone());
-                self.runtime.tasks.spawn(async move {
-                    handle.vanish().await;
+                self.tasks.spawn(async move {
+                    vanish(&handle).await;
                     drop(to_edge.send(FromOwner::Vanished { id }));
                 });
             }

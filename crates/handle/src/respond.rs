@@ -13,14 +13,14 @@ type RespondOnce = Box<dyn FnOnce(Result<ReplyMessage, Failure>) + Send>;
 
 /// Receiver of the reply to an ask. One that is dropped without a reply, because its task panicked or the server stops,
 /// replies with a failure: no caller waits forever.
-pub(crate) struct Responder {
+pub struct Responder {
     session: SessionId,
     respond: Option<RespondOnce>,
 }
 
 impl Responder {
     /// Creates a responder. `respond` is called by the actor, so it must not block.
-    pub(crate) fn new(
+    pub fn new(
         session: &SessionId,
         respond: impl FnOnce(Result<ReplyMessage, Failure>) + Send + 'static,
     ) -> Self {
@@ -28,14 +28,14 @@ impl Responder {
     }
 
     /// Sends the reply.
-    pub(crate) fn reply(mut self, reply: Result<ReplyMessage, Failure>) {
+    pub fn reply(mut self, reply: Result<ReplyMessage, Failure>) {
         if let Some(respond) = self.respond.take() {
             respond(reply);
         }
     }
 
     /// Drops the responder without a reply.
-    pub(super) fn discard(mut self) {
+    pub fn discard(mut self) {
         self.respond = None;
     }
 }
@@ -53,18 +53,19 @@ impl Drop for Responder {
 }
 
 /// [`Responder`] for asks of type `A`.
-pub(crate) struct Respond<A> {
+pub struct Respond<A> {
     to: Responder,
     ask: PhantomData<fn(A)>,
 }
 
 impl<A: FamilyAsk> Respond<A> {
-    pub(crate) fn new(to: Responder) -> Self {
+    /// Creates one from a receiver of any reply.
+    pub fn new(to: Responder) -> Self {
         Self { to, ask: PhantomData }
     }
 
     /// Sends the reply.
-    pub(crate) fn with(self, reply: Result<A::Reply, Failure>) {
+    pub fn with(self, reply: Result<A::Reply, Failure>) {
         self.to.reply(reply.map(A::wrap));
     }
 }

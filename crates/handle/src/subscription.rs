@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_protocol::SessionId;
+use baton_providers::{CallFailed, Calling};
 use tokio::sync::mpsc;
 
-use super::{Batch, CallFailed, Calling, Port};
+use crate::{Batch, Port};
 
 /// Sending end of a subscription, attached to a session.
 pub struct SubscriptionPort {

@@ -3,24 +3,33 @@
 
 use std::io::{self, Write};
 
-use crate::logging::LogFormat;
 use baton_markup::visible::{self, Layout, Untrusted};
 
+/// What the lines of a log are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLines {
+    /// Text for people.
+    Text,
+    /// JSON objects.
+    Json,
+}
+
 /// Writes log entries. The subscriber makes one write for each entry.
-pub(crate) struct LogWriter<W> {
+pub struct LogWriter<W> {
     out: W,
-    format: LogFormat,
+    lines: LogLines,
 }
 
 impl<W> LogWriter<W> {
-    pub(crate) fn new(out: W, format: LogFormat) -> Self {
-        Self { out, format }
+    /// Creates a writer to `out`.
+    pub fn new(out: W, lines: LogLines) -> Self {
+        Self { out, lines }
     }
 }
 
 impl<W: Write> Write for LogWriter<W> {
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
-        self.out.write_all(escaped(entry, self.format).as_bytes())?;
+        self.out.write_all(escaped(entry, self.lines).as_bytes())?;
         Ok(entry.len())
     }
 
@@ -30,12 +39,12 @@ impl<W: Write> Write for LogWriter<W> {
 }
 
 /// Formats an entry as one line. In JSON, escapes keep its meaning.
-fn escaped(entry: &[u8], format: LogFormat) -> String {
+fn escaped(entry: &[u8], lines: LogLines) -> String {
     let text = String::from_utf8_lossy(entry);
     let text = text.strip_suffix('\n').unwrap_or(&text);
-    match format {
-        LogFormat::Text => format!("{}\n", Untrusted(text)),
-        LogFormat::Json => visible::json(text, Layout::OneLine) + "\n",
+    match lines {
+        LogLines::Text => format!("{}\n", Untrusted(text)),
+        LogLines::Json => visible::json(text, Layout::OneLine) + "\n",
     }
 }
 
@@ -46,11 +55,11 @@ mod tests {
     #[test]
     fn entry_is_one_line_without_control_characters() {
         assert_eq!(
-            escaped(b"WARN title=\x1b[2Ka\nINFO forged\xff\n", LogFormat::Text),
+            escaped(b"WARN title=\x1b[2Ka\nINFO forged\xff\n", LogLines::Text),
             "WARN title=\\x1b[2Ka\\nINFO forged\u{fffd}\n"
         );
         assert_eq!(
-            escaped("{\"title\":\"\u{9b}2K\u{202e}\"}\n".as_bytes(), LogFormat::Json),
+            escaped("{\"title\":\"\u{9b}2K\u{202e}\"}\n".as_bytes(), LogLines::Json),
             "{\"title\":\"\\u009b2K\\u202e\"}\n"
         );
     }

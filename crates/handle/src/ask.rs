@@ -10,21 +10,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use baton_addons::mcp::McpRequest;
+use baton_addons::skills::SkillsRequest;
 use baton_agent::tools::shell::Background;
 use baton_agent::tools::sql::{Dependency, Todo};
 use baton_core::Asking;
 use baton_protocol::event::{CompactionComplete, CompactionTrigger, ShutdownType};
 use baton_protocol::tool::ToolSpec;
 use baton_protocol::{AgentId, ClientId};
+use baton_settings::SettingsEdit;
 use serde::{Deserialize, Serialize};
 
 use super::file_requests::{FileReply, FileRequest};
+use super::measures::{CommandRun, Window};
 use super::rewind::Rewound;
 use super::view::View;
-use crate::mcp::McpRequest;
-use crate::skills::SkillsRequest;
-use crate::work::{CommandRun, Window};
-use baton_settings::SettingsEdit;
 
 /// An ask of any family, with the type of its reply.
 pub trait Ask: Send + 'static {

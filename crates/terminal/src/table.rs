@@ -3,19 +3,19 @@
 use std::io::IsTerminal;
 
 use super::columns::{cut, padded, width};
-use super::visible::Untrusted;
 use super::{dim, print, width_of};
+use baton_markup::visible::Untrusted;
 
 /// Fewest columns of the last cell, however narrow the terminal is.
 const MIN_LAST: usize = 10;
 
 /// Prints rows under a header. On a terminal, the last cell is cut to the space that is left.
-pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) {
+pub fn table(header: &[&str], rows: &[Vec<String>]) {
     table_with_notes(header, rows, &[]);
 }
 
 /// Prints rows under a header, each with a note below it, which is not cut.
-pub(crate) fn table_with_notes(header: &[&str], rows: &[Vec<String>], notes: &[String]) {
+pub fn table_with_notes(header: &[&str], rows: &[Vec<String>], notes: &[String]) {
     let out = std::io::stdout();
     let terminal = out.is_terminal();
     let lines = lines(header, rows, width_of(&out).filter(|_| terminal));

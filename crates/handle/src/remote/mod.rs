@@ -1,12 +1,11 @@
 //! Sessions whose actor is in another server.
 //!
-//! A [`Handle`](super::Handle) is the same for every session. Behind it is either the session's actor, or an [`edge`]: a
-//! task that sends the asks on to the server that holds the session (its *owner*), and delivers that server's events to
-//! its own clients. At the owner, [`serve`] gives an edge what it would have if it were there.
+//! A [`Handle`](super::Handle) is the same for every session. Behind it is either the session's actor, or an *edge*: a task
+//! of the runtime that sends the asks on to the server that holds the session (its *owner*), and delivers that server's
+//! events to its own clients. At the owner, [`serve`] gives an edge what it would have if it were there.
 //!
 //! The messages are values; links carry them. What a link looks like on the wire is not known here ([`Peers`]).
 
-pub(super) mod edge;
 mod owner;
 
 use std::future::Future;
@@ -24,8 +23,8 @@ use tokio::sync::mpsc;
 pub use self::owner::serve;
 use super::ask::{ActorAsk, AskMessage, BesideAsk, ReplyMessage};
 use super::failure::Failure;
-use super::hub::{Batch, Published};
 use super::message::{JoinReply, JoinRequest};
+use super::published::{Batch, Published};
 
 /// Message of an edge to the owner of a session.
 #[derive(Debug, Serialize, Deserialize)]
@@ -184,13 +183,15 @@ const METHODS: &[&str] = &[
 ];
 
 /// Returns the name of a method; none if no session calls it.
-fn method(name: &str) -> Option<&'static str> {
+#[must_use]
+pub fn method(name: &str) -> Option<&'static str> {
     METHODS.iter().find(|known| **known == name).copied()
 }
 
 impl RemoteEvent {
     /// Converts events for the wire. Events are JSON; one that is not could not be sent, and is left out.
-    fn all(batch: &Batch) -> Vec<Self> {
+    #[must_use]
+    pub fn all(batch: &Batch) -> Vec<Self> {
         batch.events().iter().filter_map(|event| Self::of(event)).collect()
     }
 
@@ -200,7 +201,9 @@ impl RemoteEvent {
         Some(Self { seq: event.seq, kind: event.kind.clone(), of_agent: event.of_agent, json })
     }
 
-    fn into_published(self) -> Arc<Published> {
+    /// Converts an event that was received.
+    #[must_use]
+    pub fn into_published(self) -> Arc<Published> {
         let json: Box<str> = self.json.into();
         Published::received(self.seq, &self.kind, self.of_agent, String::from(json).into())
     }
@@ -226,7 +229,8 @@ impl From<CallRefused> for CallFailed {
 
 impl AskMessage {
     /// Whether asking twice is harmless: it changes nothing, or the second answer says that it is too late.
-    fn is_repeatable(&self) -> bool {
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
         match self {
             Self::Core(ask) => matches!(
                 **ask,

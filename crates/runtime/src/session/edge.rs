@@ -1,12 +1,14 @@
 //! The edge's side: serves the handle of a session whose actor is in another server.
 //!
 //! The edge keeps the sockets of its clients, and what they brought when they joined. When the owner is lost, the edge ends
-//! with its [`Survivors`]; whoever hosts the session next joins the clients again. Durable events that were published
+//! with its [`Survivors`]; the next actor or edge of the session joins the clients again. Durable events that were published
 //! meanwhile are read from the store first, so that each client receives each of them once and in order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use baton_handle::remote::{FromOwner, Link, RemoteEvent, ToOwner, method};
+use baton_handle::{ActorMessage, Batch, Failure, JoinReply, JoinRequest, Port, Residence, Responder};
 use baton_protocol::event::SessionIdle;
 use baton_protocol::{ClientId, SessionId};
 use baton_providers::CallFailed;
@@ -15,14 +17,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{FromOwner, Link, RemoteEvent, ToOwner, method};
 use crate::session::Handle;
 use crate::session::actor::{Attached, LINGER, Loading, Survivors, rejoining};
 use crate::session::ask::{AskMessage, Inspect, ReplyMessage};
-use crate::session::failure::Failure;
-use crate::session::hub::{Batch, Port, Residence};
-use crate::session::message::{ActorMessage, JoinReply, JoinRequest};
-use crate::session::respond::Responder;
 
 /// Why an edge ends.
 pub(crate) enum Ending {
@@ -120,12 +117,11 @@ impl Edge {
     fn show_if_idle(&self) {
         let Loading { id, hub, mailbox, .. } = &self.loading;
         let shown = hub.clone();
-        let asked =
-            Handle::new(id.clone(), hub.clone(), mailbox.sender.clone()).ask_then(Inspect {}, move |view| {
-                if view.is_ok_and(|view| !view.session.is_busy()) {
-                    shown.show(SessionIdle::default(), &CancellationToken::new());
-                }
-            });
+        let asked = Handle::new(id.clone(), hub, mailbox.sender.clone()).ask_then(Inspect {}, move |view| {
+            if view.is_ok_and(|view| !view.session.is_busy()) {
+                shown.show(SessionIdle::default(), &CancellationToken::new());
+            }
+        });
         drop(asked);
     }
 

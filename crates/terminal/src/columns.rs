@@ -6,7 +6,7 @@ pub(crate) fn width(text: &str) -> usize {
 }
 
 /// Cuts a text to a width. A cut text ends in `…`.
-pub(crate) fn cut(text: &str, limit: usize) -> String {
+pub fn cut(text: &str, limit: usize) -> String {
     if width(text) <= limit {
         return text.to_owned();
     }
@@ -23,7 +23,7 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
 }
 
 /// Cuts the beginning of a text, so that the rest fits a width. A cut text begins with `…`.
-pub(crate) fn cut_start(text: &str, limit: usize) -> String {
+pub fn cut_start(text: &str, limit: usize) -> String {
     if width(text) <= limit {
         return text.to_owned();
     }

@@ -1,6 +1,6 @@
 //! A session, as its add-ons see it.
 
-use baton_addons::{Pending, SessionPort};
+use baton_addons::{Awaited, SessionPort};
 use baton_core::ask::{CloseLogin, Elicit, Elicited, RequestLogin, Sample, WithdrawAsk};
 use baton_protocol::{Body, ClientId, Json, RequestId};
 use baton_providers::{Calling, Clients};
@@ -8,10 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::ask::Ask;
 use super::handle::Handle;
+use super::publisher::Publisher;
 
 impl Handle {
     /// Sends an ask at once. A failure is a message for people.
-    fn put<A: Ask>(&self, ask: A) -> Pending<Result<A::Reply, String>> {
+    fn put<A: Ask>(&self, ask: A) -> Awaited<Result<A::Reply, String>> {
         let reply = self.ask(ask);
         Box::pin(async move { reply.await.map_err(|failure| failure.to_string()) })
     }
@@ -25,14 +26,14 @@ impl Clients for Handle {
 
 impl SessionPort for Handle {
     fn show(&self, event: Body) {
-        self.hub.show(event, &CancellationToken::new());
+        Publisher::of(self.hub.clone()).show(event, &CancellationToken::new());
     }
 
-    fn elicit(&self, ask: Elicit) -> Pending<Result<Elicited, String>> {
+    fn elicit(&self, ask: Elicit) -> Awaited<Result<Elicited, String>> {
         self.put(ask)
     }
 
-    fn sample(&self, ask: Sample) -> Pending<Result<Option<Json>, String>> {
+    fn sample(&self, ask: Sample) -> Awaited<Result<Option<Json>, String>> {
         self.put(ask)
     }
 
@@ -41,11 +42,11 @@ impl SessionPort for Handle {
         drop(self.tell(WithdrawAsk { key }));
     }
 
-    fn request_login(&self, ask: RequestLogin) -> Pending<Result<RequestId, String>> {
+    fn request_login(&self, ask: RequestLogin) -> Awaited<Result<RequestId, String>> {
         self.put(ask)
     }
 
-    fn close_login(&self, ask: CloseLogin) -> Pending<bool> {
+    fn close_login(&self, ask: CloseLogin) -> Awaited<bool> {
         let reply = self.ask(ask);
         Box::pin(async move { reply.await.unwrap_or(false) })
     }

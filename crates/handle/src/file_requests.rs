@@ -1,11 +1,13 @@
-//! Requests about the files of a session: its plan, its workspace files and its checkpoints.
+//! Requests about the files of a session: its plan, its workspace files, its checkpoints, and what a rewind would undo.
 //!
 //! The owner serves them, because only its directory is current. An edge sends them on.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use baton_files::SessionFiles;
 use baton_files::checkpoints::Checkpoint;
+use baton_files::rewind::{self, TouchedFile, Undone};
 use baton_protocol::event::FileOperation;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +57,11 @@ pub enum FileRequest {
         /// Number of those that stay.
         count: usize,
     },
+    /// Compares files that the session changed with their snapshots, on the machine that has them.
+    PreviewRewind {
+        /// The files, from the history.
+        touched: BTreeMap<PathBuf, TouchedFile>,
+    },
 }
 
 /// Reply to a [`FileRequest`].
@@ -81,11 +88,14 @@ pub enum FileReply {
     Checkpoints(Vec<Checkpoint>),
     /// A checkpoint that was added, and the path of its file.
     Added(Checkpoint, PathBuf),
+    /// Changes that a rewind would undo.
+    Undone(Vec<Undone>),
 }
 
 impl FileRequest {
     /// Whether the request changes files.
-    pub(crate) fn changes(&self) -> bool {
+    #[must_use]
+    pub fn changes(&self) -> bool {
         match self {
             Self::WritePlan { .. }
             | Self::DeletePlan {}
@@ -96,12 +106,16 @@ impl FileRequest {
             | Self::List {}
             | Self::Read { .. }
             | Self::ListCheckpoints {}
-            | Self::ReadCheckpoint { .. } => false,
+            | Self::ReadCheckpoint { .. }
+            | Self::PreviewRewind { .. } => false,
         }
     }
 
     /// Serves the request. Blocks.
-    pub(crate) fn serve(self, files: &SessionFiles) -> Result<FileReply, String> {
+    ///
+    /// # Errors
+    /// If the files cannot be read or written; the message says why.
+    pub fn serve(self, files: &SessionFiles) -> Result<FileReply, String> {
         let (workspace, checkpoints) = (files.workspace(), files.checkpoints());
         let plan = workspace.plan();
         let workspace_failed = |error: baton_files::workspace::FileError| error.to_string();
@@ -141,6 +155,9 @@ impl FileRequest {
                 let added = checkpoints.add(&title, &content).map_err(checkpoints_failed)?;
                 let path = checkpoints.path(&added);
                 Ok(FileReply::Added(added, path))
+            }
+            Self::PreviewRewind { touched } => {
+                Ok(FileReply::Undone(rewind::preview(&files.snapshots(), touched)))
             }
             Self::KeepCheckpoints { count } => {
                 checkpoints.keep(count).map_err(checkpoints_failed)?;

@@ -16,7 +16,7 @@ const INLINE_LIMIT: usize = 60;
 
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Question {
+pub struct Question {
     headline: Headline,
     sections: Vec<Section>,
     /// Numbered choices.
@@ -41,34 +41,34 @@ struct Section {
 
 impl Question {
     /// Creates a question with a fixed headline.
-    pub(crate) fn plain(text: &'static str) -> Self {
+    pub fn plain(text: &'static str) -> Self {
         Self { headline: Headline::Plain(text), sections: Vec::new(), choices: Vec::new() }
     }
 
     /// Asks for permission: "allow running `ls`?", or "allow running this command?" if the object does not fit into the
     /// headline.
-    pub(crate) fn allow(doing: &'static str, what: &'static str, object: &str) -> Self {
+    pub fn allow(doing: &'static str, what: &'static str, object: &str) -> Self {
         let headline = Headline::Allow { doing, what, object: object.to_owned() };
         Self { headline, sections: Vec::new(), choices: Vec::new() }
     }
 
     /// Adds text of which every character matters. Empty text is left out.
-    pub(crate) fn exact(self, label: &'static str, text: &str) -> Self {
+    pub fn exact(self, label: &'static str, text: &str) -> Self {
         self.section(label, text, Form::Exact)
     }
 
     /// Adds a diff.
-    pub(crate) fn diff(self, label: &'static str, text: &str) -> Self {
+    pub fn diff(self, label: &'static str, text: &str) -> Self {
         self.section(label, text, Form::Diff)
     }
 
     /// Adds prose.
-    pub(crate) fn prose(self, label: &'static str, text: &str) -> Self {
+    pub fn prose(self, label: &'static str, text: &str) -> Self {
         self.section(label, text, Form::Prose)
     }
 
     /// Adds numbered choices.
-    pub(crate) fn choices(mut self, choices: impl IntoIterator<Item = String>) -> Self {
+    pub fn choices(mut self, choices: impl IntoIterator<Item = String>) -> Self {
         self.choices.extend(choices);
         self
     }
@@ -81,7 +81,7 @@ impl Question {
     }
 
     /// Lays out the question in lines, the headline first, for a terminal of this width.
-    pub(crate) fn lines(&self, width: Option<usize>) -> Vec<String> {
+    pub fn lines(&self, width: Option<usize>) -> Vec<String> {
         let mut lines = Vec::new();
         match &self.headline {
             Headline::Plain(text) => lines.push((*text).to_owned()),

@@ -11,7 +11,7 @@ const DEFAULT_WIDTH: usize = 80;
 
 /// Prints a streamed answer.
 #[derive(Debug)]
-pub(crate) struct AnswerPrinter {
+pub struct AnswerPrinter {
     escape: Prose,
     /// None where the text is printed as it is.
     markdown: Option<Markdown>,
@@ -19,8 +19,16 @@ pub(crate) struct AnswerPrinter {
     line_is_open: bool,
 }
 
+impl Default for AnswerPrinter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl AnswerPrinter {
-    pub(crate) fn new() -> Self {
+    /// Creates a printer for one answer.
+    #[must_use]
+    pub fn new() -> Self {
         let out = std::io::stdout();
         let renders = out.is_terminal() && has_styles();
         let markdown = renders.then(|| Markdown::new(width_of(out).unwrap_or(DEFAULT_WIDTH)));
@@ -28,7 +36,7 @@ impl AnswerPrinter {
     }
 
     /// Prints the next part.
-    pub(crate) fn print(&mut self, text: &str) {
+    pub fn print(&mut self, text: &str) {
         let shown = self.escape.next(text);
         match &mut self.markdown {
             Some(markdown) => {
@@ -40,7 +48,7 @@ impl AnswerPrinter {
     }
 
     /// Prints what is held back, and ends the current line if it is open.
-    pub(crate) fn end_line(&mut self) {
+    pub fn end_line(&mut self) {
         let mut rest = self.escape.finish().to_owned();
         if let Some(markdown) = &mut self.markdown {
             rest = markdown.push(&rest) + &markdown.finish();

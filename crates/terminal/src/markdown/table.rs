@@ -2,7 +2,7 @@
 
 use super::inline;
 use super::{BOLD, DIM, RESET, styled};
-use crate::terminal::columns::width;
+use crate::columns::width;
 
 /// Renders the rows of a table, each with its line break. Rows without a header, or too wide for the terminal, are shown as
 /// they are written.

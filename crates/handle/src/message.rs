@@ -58,17 +58,17 @@ fn read_params<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<Session
 }
 
 /// Starts a compaction.
-pub(crate) struct Compact {
+pub struct Compact {
     /// Event that records the start.
-    pub(crate) start: CompactionStart,
+    pub start: CompactionStart,
     /// Instructions of the user for the summary.
-    pub(crate) instructions: Option<String>,
+    pub instructions: Option<String>,
     /// Receives the result.
-    pub(crate) done: oneshot::Sender<Result<CompactionComplete, Failure>>,
+    pub done: oneshot::Sender<Result<CompactionComplete, Failure>>,
 }
 
 /// Message to an actor.
-pub(crate) enum ActorMessage {
+pub enum ActorMessage {
     /// Asks something of the session.
     Ask(AskMessage, Responder),
     /// Attaches a client, with the port that receives its events.
@@ -95,7 +95,7 @@ pub(crate) enum ActorMessage {
 }
 
 /// Message of work to its session.
-pub(crate) enum FromWork {
+pub enum FromWork {
     /// Records an event of the main conversation, or of a sub-agent.
     Note(Option<AgentId>, Box<Body>),
     /// Reports progress of an engine.
@@ -106,7 +106,7 @@ pub(crate) enum FromWork {
 
 impl ActorMessage {
     /// Replies with a failure, where the sender waits for a reply.
-    pub(crate) fn refuse(self, failure: Failure) {
+    pub fn refuse(self, failure: Failure) {
         match self {
             Self::Ask(_, responder) => responder.reply(Err(failure)),
             Self::Join(_, _, reply) => drop(reply.send(Err(failure))),
