@@ -108,8 +108,9 @@ const MAX_LINES: usize = 12_000;
 /// Wire libraries that the runtime, and the crates below it, must not use.
 const WIRE: &[&str] = &["axum", "hyper", "hyper-util", "tower", "utoipa", "tokio-rustls"];
 
-/// The doors and what they share, and the store that is reached over a network.
-const DOORS: &[&str] = &["wire", "rpc", "http", "crush", "page", "cli", "baton", "testkit", "postgres"];
+/// The doors and what they share, and what reaches other servers and the database over a network.
+const DOORS: &[&str] =
+    &["wire", "rpc", "http", "crush", "page", "cli", "baton", "testkit", "postgres", "peer"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the directory of all crates").to_owned()
