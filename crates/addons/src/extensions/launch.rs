@@ -28,17 +28,17 @@ const TERM_GRACE: Duration = Duration::from_secs(2);
 const MOST_DIAGNOSTICS: usize = 4 * 1024;
 
 /// How to start an extension.
-pub struct Launch<'a> {
+pub(super) struct Launch<'a> {
     /// The extension.
-    pub found: &'a Available,
+    pub(super) found: &'a Available,
     /// The session that it joins.
-    pub session: &'a SessionId,
+    pub(super) session: &'a SessionId,
     /// Working directory of the session.
-    pub cwd: &'a Path,
+    pub(super) cwd: &'a Path,
     /// The SDK that it imports; none means that it brings its own.
-    pub sdk: Option<&'a Path>,
+    pub(super) sdk: Option<&'a Path>,
     /// Variables of the server.
-    pub environment: &'a Environment,
+    pub(super) environment: &'a Environment,
 }
 
 /// A running extension. Its processes end when [`Process::end`] is called, or this is dropped.

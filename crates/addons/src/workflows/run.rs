@@ -298,20 +298,19 @@ impl Run {
     fn enter_phase(&mut self, title: &str, now: u64) {
         self.leave_phase(now);
         let attempt = self.attempt;
-        match self.phases.iter_mut().find(|phase| phase.title == title) {
-            Some(phase) => {
-                (phase.attempt, phase.entered_at, phase.left_at) = (attempt, now, None);
-                phase.entries += 1;
-            }
-            None if self.phases.len() < MOST_LINES => self.phases.push(EnteredPhase {
+        let known = self.phases.iter().position(|phase| phase.title == title);
+        if let Some(phase) = known.and_then(|known| self.phases.get_mut(known)) {
+            (phase.attempt, phase.entered_at, phase.left_at) = (attempt, now, None);
+            phase.entries += 1;
+        } else if self.phases.len() < MOST_LINES {
+            self.phases.push(EnteredPhase {
                 title: title.to_owned(),
                 attempt,
                 entries: 1,
                 entered_at: now,
                 left_at: None,
                 earlier_ms: 0,
-            }),
-            None => {}
+            });
         }
     }
 }

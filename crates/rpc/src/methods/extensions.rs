@@ -136,12 +136,14 @@ pub(super) fn join(call: &Call<'_>, id: SessionId, params: SessionParams) -> Han
     };
     let requested = call.parse::<Requested>()?.requested_environment_variables;
     let declared = workflows::Declared::of(call)?;
-    let joining = sessions::joining(call, permitted(id.clone(), params), JoinKind::Resume);
+    let mut joining = sessions::joining(call, permitted(id.clone(), params), JoinKind::Resume);
     let connection = call.connection.clone();
     call.later(async move {
         let handle = connection.runtime.registry.open(&connection.runtime, &id);
         let granted = granted_variables(&connection.door(), &member, &handle, &requested).await;
         let granted = granted.map_err(|why| CallError::Rpc(RpcError::failed(why)))?;
+        // The last client to join decides about streaming; an extension leaves it as it is.
+        joining.params.streaming = Some(handle.inspect().await?.settings.streaming);
         let mut joined =
             sessions::resume_session(connection.clone(), id.clone(), joining, Vec::new()).await?;
         declared.register(&connection, &id);
@@ -160,11 +162,9 @@ fn permitted(id: SessionId, params: SessionParams) -> SessionParams {
         |tool: ToolSpec| ToolSpec { skip_permission: false, overrides_built_in_tool: false, ..tool };
     SessionParams {
         session_id: Some(id),
-        client_name: params.client_name,
         tools: params.tools.map(|tools| tools.into_iter().map(restrain).collect()),
         commands: params.commands,
         hooks: params.hooks,
-        streaming: params.streaming,
         include_sub_agent_streaming_events: params.include_sub_agent_streaming_events,
         disable_resume: Some(true),
         ..SessionParams::default()
