@@ -236,7 +236,7 @@ async fn outcome(
         () = timeout => Settled::limited("timeoutSeconds", limit.unwrap_or_default()),
     };
     // The owner need not obey: what it reports later does not count.
-    let params = json!({ "sessionId": session, "runId": run.id });
+    let params = json!({ "sessionId": session, "runId": run.id, "executionToken": execution.token });
     drop(owner.call(vocabulary.abort(), params));
     interrupted
 }

@@ -95,9 +95,9 @@ check("tool of a trusted extension is called, and still needs permission", async
     await extension(world, GREETER);
     const asked = [];
     const session = await world.create(await world.client(), options({
-        onPermissionRequest: (request) => {
+        onPermissionRequest: (request, invocation) => {
             asked.push(request);
-            return sdk.approveAll(request);
+            return sdk.approveAll(request, invocation);
         },
     }));
     assert.equal(asked.length, 1, "the trust question");
@@ -189,7 +189,7 @@ check("extension that fails says why, and the session works on", async (world) =
     assert.equal((await list(session))[0].status, "failed");
     await session.rpc.extensions.reload();
     const warning = await watch.first("session.warning", (event) => event.data.message.includes("project:broken"));
-    assert.match(warning.data.message, /exited/);
+    assert.match(warning.data.message, /broken on purpose/);
     assert.equal(await ask(session, "[[text:works]]"), "works");
 });
 

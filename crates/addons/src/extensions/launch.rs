@@ -57,14 +57,15 @@ pub struct Process {
 pub struct Diagnostics(Arc<Mutex<VecDeque<u8>>>);
 
 impl Diagnostics {
-    /// Returns the last line that is not empty.
+    /// Returns the last line that reports an error, or the last one.
     #[must_use]
-    pub fn last_line(&self) -> Option<String> {
+    pub fn reason(&self) -> Option<String> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(kept.make_contiguous()).into_owned();
-        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        // Node.js ends its report of an exception with its own version.
-        lines.rfind(|line| !line.starts_with("Node.js v")).map(str::to_owned)
+        let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+        // Node.js ends its report of an exception with a stack trace.
+        let error = lines().rfind(|line| line.contains("Error"));
+        error.or_else(|| lines().next_back()).map(str::to_owned)
     }
 
     async fn follow(self, mut stderr: ChildStderr) {

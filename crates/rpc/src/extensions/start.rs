@@ -148,7 +148,7 @@ impl Start {
         process.end();
         process.gone().await;
         drop(writer.await);
-        Err(match (ended, process.diagnostics.last_line()) {
+        Err(match (ended, process.diagnostics.reason()) {
             (Ended::Late, _) => format!("it did not join the session within {} s", PATIENCE.as_secs()),
             (Ended::Exited, Some(line)) => format!("its program has exited: {line}"),
             (Ended::Exited, None) => "its program has exited".into(),
