@@ -92,6 +92,8 @@ impl Handle {
 
     /// Detaches a client whose connection ended. Does nothing if the session has been unloaded: it has no clients then.
     pub fn leave(&self, client: ClientId) {
+        // At once, so that a client that has left is not counted while the actor is busy.
+        self.hub.detach(client);
         drop(self.send(ActorMessage::Leave(client)));
     }
 

@@ -12,6 +12,10 @@ use super::Reply;
 /// How long a test waits for something that should happen at once.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Number of requests whose bodies are recorded. Each body repeats its conversation, so those of an hour would fill the
+/// memory.
+const BODIES: usize = 1000;
+
 /// A recorded request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
@@ -131,9 +135,12 @@ impl State {
         self.inner().connections
     }
 
-    /// Records a request and returns its index.
+    /// Records a request and returns its index. Only the latest requests keep their bodies.
     pub(super) fn record(&self, request: Recorded) -> usize {
         self.change(|inner| {
+            if let Some(old) = inner.requests.len().checked_sub(BODIES) {
+                inner.requests[old].body = Value::Null;
+            }
             inner.requests.push(request);
             inner.requests.len() - 1
         })

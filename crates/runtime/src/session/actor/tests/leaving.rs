@@ -173,3 +173,13 @@ async fn provider_of_a_session_without_clients_outlives_its_actor() {
     assert!(!String::from_utf8_lossy(&world.summary().await.meta).contains("localhost"), "it is not stored");
     assert_eq!(world.open().inspect().await.unwrap().settings.provider, Some(provider));
 }
+
+#[tokio::test]
+async fn client_that_has_left_is_not_counted_while_the_actor_is_busy() {
+    let world = World::new();
+    let (handle, client) = world.create().await;
+    assert_eq!(handle.hub.clients(), 1);
+    // The actor has no chance to run in between: this thread is the only one.
+    handle.leave(client.id);
+    assert_eq!(handle.hub.clients(), 0);
+}
