@@ -159,7 +159,7 @@ impl Start {
         let late = async {
             tokio::time::sleep(PATIENCE).await;
             if self.member.has_joined() {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         };
         tokio::select! {
