@@ -16,10 +16,13 @@ def main():
     """Runs the measurements and prints the table."""
     options = part.arguments("page", __doc__).parse_args()
     load = part.prepare(options, "--bin", "baton-scripted-model")
-    target = programs.target()
+    modules = Path(".cache/page").absolute()
+    if not modules.exists():
+        raise programs.Unavailable(f"{modules} does not exist; run `scripts/test page` once.")
     environment = os.environ | {
-        "BATON_BIN_DIR": str(Path(options.baton).parent if options.baton else target),
-        "BATON_PAGE_MODULES": str(Path(".cache/page").absolute()),
+        "BATON_BIN_DIR": str(programs.baton(options.baton).program.parent),
+        "BATON_SCRIPTED_MODEL": str(programs.scripted_model()),
+        "BATON_PAGE_MODULES": str(modules),
     }
     command = ["node", "bench/measure/page.mjs"]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout

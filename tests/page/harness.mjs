@@ -121,7 +121,7 @@ export class Server {
 
 /** Starts the scripted model. */
 export async function startModel() {
-  const child = spawn(join(programs, "baton-scripted-model"), [], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.env.BATON_SCRIPTED_MODEL ?? join(programs, "baton-scripted-model"), [], { stdio: ["ignore", "pipe", "inherit"] });
   const [line] = await once(child.stdout, "data");
   return { url: `http://${/listening (\S+)/.exec(String(line))[1]}/v1`, close: () => child.kill() };
 }

@@ -13,9 +13,15 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
 
 from servers import Server, World, report, sql
 from support import call
+
+
+# Turns of a session, after which the next one begins. A long session is compacted, and the scripted model would find its
+# script again in the summary.
+TURNS = 150
 
 
 class Worker:
@@ -30,8 +36,12 @@ class Worker:
         self.created = False
         self.chat = None
 
+    @property
+    def is_done(self) -> bool:
+        return self.chaos.is_over or self.turns >= TURNS
+
     async def run(self) -> None:
-        while not self.chaos.is_over:
+        while not self.is_done:
             try:
                 await asyncio.wait_for(self.live(), 40)
             except Exception as error:  # Connections are lost on purpose.
@@ -52,7 +62,7 @@ class Worker:
             self.created = True
         answering = asyncio.create_task(self.answer(self.chat))
         try:
-            while not self.chaos.is_over and server.is_running:
+            while not self.is_done and server.is_running:
                 await self.turn(self.chat)
         finally:
             answering.cancel()
@@ -101,7 +111,7 @@ class Chaos:
         self.start = time.monotonic()
         self.notes: list[str] = []
         self.faults: dict[str, int] = {}
-        self.workers = [Worker(self, number) for number in range(workers)]
+        self.count, self.workers = workers, []
 
     @property
     def is_over(self) -> bool:
@@ -148,15 +158,22 @@ class Chaos:
     async def run(self) -> None:
         for _ in range(3):
             self.world.server()
-        working = [asyncio.create_task(worker.run()) for worker in self.workers]
+        working = [asyncio.create_task(self.work()) for _ in range(self.count)]
         await self.disturb()
         await asyncio.gather(*working)
         await self.settle()
         self.check()
 
+    async def work(self) -> None:
+        while not self.is_over:
+            worker = Worker(self, len(self.workers))
+            self.workers.append(worker)
+            await worker.run()
+
     async def settle(self) -> None:
         """Lets every session come to rest on a server that stays."""
         server = self.running()[0]
+        self.workers = [worker for worker in self.workers if worker.created]
         for worker in self.workers:
             chat = await self.world.resume(server, worker.name)
             answering = asyncio.create_task(worker.answer(chat))
@@ -206,9 +223,14 @@ class Chaos:
             assert all(count == 1 for count in completed.values()), f"{worker.name}: P3: answered twice"
             lost = [name for name in worker.answered if name not in completed]
             assert not lost, f"{worker.name}: P1: acknowledged answers are lost: {lost}"
+            starts = [event["data"] for event in events if event["type"] == "tool.execution_start"]
+            calls = [start["toolCallId"] for start in starts]
+            assert len(set(calls)) == len(calls), f"{worker.name}: P4: a call was started twice"
+            commands = Counter(start["arguments"]["command"] for start in starts)
             for turn in range(1, worker.turns + 1):
-                ran = self.world.run_count(f"{worker.name}-{turn}")
-                assert ran <= 1, f"{worker.name}: P4: turn {turn} ran {ran} times"
+                name = f"{worker.name}-{turn}"
+                ran, called = self.world.run_count(name), commands[self.world.counting_command(name)]
+                assert ran <= called <= 1, f"{worker.name}: P4: turn {turn} ran {ran} times, called {called} times"
             self.prompts += len(accepted)
             self.requests += len(completed)
         for chats in self.world.witness.seen:
@@ -230,7 +252,7 @@ def main() -> int:
         try:
             await chaos.run()
             servers = len(chaos.world.servers)
-            print(f"faults {chaos.faults}, {servers} servers, {chaos.events} events")
+            print(f"faults {chaos.faults}, {servers} servers, {len(chaos.workers)} sessions, {chaos.events} events")
             print(f"{chaos.prompts} prompts, {chaos.requests} requests: all promises held")
             return 0
         except BaseException as error:

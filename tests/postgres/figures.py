@@ -1,7 +1,7 @@
 """Figures of several servers on one database; `bench/run scale` runs this with syncs enabled.
 
 Prompts accepted a second beside pgbench writing the same rows, the time from `kill -9` to the next event at another server,
-what 10,000 idle sessions cost, and what the peer link adds to a streamed event.
+what 10,000 idle sessions cost, and what the peer link adds to a streamed piece. Prints one line of JSON for each figure.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import http.client
 import json
-import multiprocessing
 import os
 import statistics
 import subprocess
@@ -18,10 +17,9 @@ import sys
 import time
 import urllib.parse
 
-from servers import TOKEN, Server, Stream, World, soon, sql
+import load
+from servers import TOKEN, Server, World, soon, sql
 from support import call
-
-PROMPT = "x" * 200
 
 PGBENCH = """
 BEGIN;
@@ -29,6 +27,10 @@ UPDATE bench_sessions SET head = head + 1 WHERE id = :client_id;
 INSERT INTO bench_events VALUES (:client_id, (SELECT head FROM bench_sessions WHERE id = :client_id), 'kind', repeat('x', 420)::bytea);
 COMMIT;
 """
+
+
+# Connections that create idle sessions.
+CREATORS = 8
 
 
 def connect(url: str) -> http.client.HTTPConnection:
@@ -44,42 +46,49 @@ def post(connection: http.client.HTTPConnection, path: str, body: dict) -> dict:
     return json.loads(text)
 
 
-def flood(url: str, session: str, until: float, accepted: multiprocessing.Value) -> None:
-    connection, count = connect(url), 0
-    while time.time() < until:
-        post(connection, f"/api/sessions/{session}/prompts", {"text": PROMPT})
-        count += 1
-    with accepted.get_lock():
-        accepted.value += count
-
-
-async def prompts(world: World, servers: list[Server], sessions: int, seconds: float) -> float:
+async def prompts(world: World, servers: list[Server], sessions: int, seconds: float, round: int) -> float:
     """Prompts that join the queue of sessions whose turn waits for an answer: one durable write each."""
-    names = [f"prompts-{len(servers)}-{number}" for number in range(sessions)]
+    names = [f"prompts-{round}-{len(servers)}-{number}" for number in range(sessions)]
     for number, name in enumerate(names):
         connection = connect(servers[number % len(servers)].url)
         post(connection, "/api/sessions", {"id": name, "cwd": str(world.work)})
         post(connection, f"/api/sessions/{name}/prompts", {"text": call("bash", command="true", description="x")})
-    accepted, until = multiprocessing.Value("q", 0), time.time() + seconds
-    clients = [
-        multiprocessing.Process(target=flood, args=(servers[number % len(servers)].url, name, until, accepted))
-        for number, name in enumerate(names)
-    ]
-    [client.start() for client in clients]
-    await asyncio.to_thread(lambda: [client.join() for client in clients])
-    return accepted.value / seconds
+    urls = [servers[number % len(servers)].url for number in range(sessions)]
+    return await asyncio.to_thread(load.flood, [(url, name) for url, name in zip(urls, names)], seconds)
 
 
-def pgbench(world: World, clients: int, seconds: int) -> float:
+def prepare_pgbench(world: World, clients: int) -> None:
     sql(world.url, "CREATE TABLE bench_sessions (id bigint PRIMARY KEY, head bigint NOT NULL) WITH (fillfactor = 80)")
     sql(world.url, "CREATE TABLE bench_events (session bigint, seq bigint, kind text, body bytea, PRIMARY KEY (session, seq))")
     sql(world.url, f"INSERT INTO bench_sessions SELECT n, 0 FROM generate_series(0, {clients}) n")
-    script = world.path / "pgbench.sql"
-    script.write_text(PGBENCH)
-    command = ["pgbench", "-n", "-c", str(clients), "-j", "2", "-T", str(seconds), "-f", str(script), world.url]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (world.path / "pgbench.sql").write_text(PGBENCH)
+
+
+def pgbench(world: World, clients: int, seconds: int) -> float:
+    command = ["pgbench", "-n", "-c", str(clients), "-j", "2", "-T", str(seconds), "-f", str(world.path / "pgbench.sql")]
+    done = subprocess.run([*command, world.url], capture_output=True, text=True, check=True)
     line = next(line for line in done.stdout.splitlines() if line.startswith("tps"))
     return float(line.split()[2])
+
+
+async def throughput(world: World, sessions: int, seconds: int, rounds: int) -> None:
+    """Alternates pgbench with 1, 2 and 3 servers, so that all see the same machine."""
+    prepare_pgbench(world, sessions)
+    servers = [world.server() for _ in range(3)]
+    rates: dict[int, list[float]] = {count: [] for count in range(4)}
+    for round in range(rounds):
+        rates[0].append(await asyncio.to_thread(pgbench, world, sessions, seconds))
+        for count in (1, 2, 3):
+            rates[count].append(await prompts(world, servers[:count], sessions, seconds, round))
+    [server.kill() for server in servers]
+    figure("pgbench", rate=statistics.median(rates[0]))
+    for count in (1, 2, 3):
+        ratio = statistics.median(rate / reference for rate, reference in zip(rates[count], rates[0]))
+        figure("prompts", servers=count, rate=statistics.median(rates[count]), ratio=ratio)
+
+
+def figure(part: str, **values: float) -> None:
+    print(json.dumps({"part": part} | values), flush=True)
 
 
 async def kills(world: World, count: int) -> list[float]:
@@ -115,78 +124,67 @@ def resident(server: Server) -> int:
 
 async def idle(world: World, count: int, seconds: float) -> dict[str, float]:
     server = world.server()
-    connection = connect(server.url)
-    for number in range(count):
-        post(connection, "/api/sessions", {"id": f"idle-{number}", "cwd": str(world.work)})
-    # Sessions without clients leave the memory after a minute.
-    await soon(lambda: sql(world.url, "SELECT count(*) FROM baton_sessions WHERE server IS NOT NULL AND id LIKE 'idle-%'") == ["0"],
-        "the sessions to be unloaded", 180)
-    writes = lambda: int(sql(world.url, "SELECT n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname = 'baton_servers'")[0]) + int(sql(world.url, "SELECT n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_user_tables WHERE relname = 'baton_sessions'")[0])  # fmt: skip
-    await asyncio.sleep(2)
-    before, used = writes(), cpu(server)
+
+    def create(first: int) -> None:
+        connection = connect(server.url)
+        for number in range(first, count, CREATORS):
+            post(connection, "/api/sessions", {"id": f"idle-{number}", "cwd": str(world.work)})
+
+    await asyncio.gather(*[asyncio.to_thread(create, first) for first in range(CREATORS)])
+    # Sessions without clients leave the memory after a minute, and texts are indexed every 30 s.
+    left = "SELECT count(*) FROM baton_sessions WHERE id LIKE 'idle-%' AND (server IS NOT NULL OR indexed < head)"
+    await soon(lambda: sql(world.url, left) == ["0"], "the sessions to be unloaded", 300)
+    written = "SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables WHERE relname LIKE 'baton_%'"
+    writes = lambda: int(sql(world.url, written)[0])  # noqa: E731
+    # A connection that has become idle reports its counts after 10 s.
+    await asyncio.sleep(12)
+    before, used, began = writes(), cpu(server), time.monotonic()
     await asyncio.sleep(seconds)
-    found = {"writes/s": (writes() - before) / seconds, "cpu %": 100 * (cpu(server) - used) / seconds, "MB": resident(server) / 1e6}
+    took = time.monotonic() - began
+    found = {
+        "writes": (writes() - before) / took,
+        "cpu_percent": 100 * (cpu(server) - used) / took,
+        "mb": resident(server) / 1e6,
+    }
     server.kill()
     return found
 
 
 async def link(world: World, turns: int) -> list[float]:
-    """How much later an event arrives on a stream of another server than on one of the owner."""
+    """How much later a streamed piece arrives on a stream of another server than on one of the owner."""
     one, two = world.server(), world.server()
-    chat = await world.create(one, "link")
-    near, far = Timed(one, "link"), Timed(two, "link")
-    await soon(lambda: near.ids and far.ids, "both streams")
+    connection = connect(one.url)
+    post(connection, "/api/sessions", {"id": "link", "cwd": str(world.work)})
+    pieces = load.Pieces([(one.url, "link"), (two.url, "link")])
+    late = []
     for _ in range(turns):
-        await chat.ask("[[text:one two three four five six seven eight nine ten]]")
-    await soon(lambda: far.ids[-1] == near.ids[-1], "the last event")
-    return [far.at[seq] - near.at[seq] for seq in near.at if seq in far.at and seq > 3]
-
-
-class Timed(Stream):
-    """A stream that notes when each durable event arrived."""
-
-    def __init__(self, server: Server, session: str) -> None:
-        self.at: dict[int, float] = {}
-        super().__init__(server, session)
-        self.ids = Noting(self.at)
-
-
-class Noting(list):
-    def __init__(self, at: dict[int, float]) -> None:
-        super().__init__()
-        self.noted = at
-
-    def append(self, seq: int) -> None:
-        self.noted[seq] = time.monotonic()
-        super().append(seq)
+        post(connection, "/api/sessions/link/prompts", {"text": "[[slow:100:10]]"})
+        near, far = await asyncio.to_thread(pieces.of_turn)
+        assert len(near) == len(far) > 0, (len(near), len(far))
+        late += [there - here for here, there in zip(near, far)]
+    one.kill(), two.kill()
+    return late
 
 
 async def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--seconds", type=int, default=5, help="length of each round")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sessions", type=int, default=16)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--idle", type=int, default=10_000)
     options = parser.parse_args()
-    print(f"machine: {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     world = World("figures")
     try:
-        reference = await asyncio.to_thread(pgbench, world, options.sessions, options.seconds)
-        print(f"pgbench, the same rows: {reference:.0f}/s", flush=True)
-        servers: list[Server] = []
-        for count in (1, 2, 3):
-            servers.append(world.server())
-            rate = await prompts(world, servers, options.sessions, options.seconds)
-            print(f"prompts accepted, {count} servers: {rate:.0f}/s, {rate / reference:.2f} of pgbench", flush=True)
-        [server.kill() for server in servers]
-        late = sorted(await link(world, 20))
-        print(f"peer link: p50 {1000 * statistics.median(late):.2f} ms, p99 {1000 * late[int(len(late) * 0.99)]:.2f} ms, {len(late)} events", flush=True)
+        if options.rounds:
+            await throughput(world, options.sessions, options.seconds, options.rounds)
+        late = sorted(await link(world, 10))
+        figure("link", p50_ms=1000 * statistics.median(late), p99_ms=1000 * late[int(len(late) * 0.99)], pieces=len(late))
         if options.kills:
             times = sorted(await kills(world, options.kills))
-            print(f"kill to next event: p50 {statistics.median(times):.2f} s, p99 {times[-1]:.2f} s, {len(times)} kills", flush=True)
+            figure("kills", p50_s=statistics.median(times), p99_s=times[-1], kills=len(times))
         if options.idle:
-            found = await idle(world, options.idle, options.seconds)
-            print(f"{options.idle} idle sessions: " + ", ".join(f"{name} {value:.2f}" for name, value in found.items()), flush=True)
+            figure("idle", sessions=options.idle, **await idle(world, options.idle, 20))
         return 0
     finally:
         await world.close()

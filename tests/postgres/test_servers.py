@@ -25,6 +25,14 @@ def test(function: Test) -> Test:
     return function
 
 
+def is_running(pid: str) -> bool:
+    """Whether a process runs. A zombie does not; nobody may reap it here."""
+    try:
+        return Path("/proc", pid, "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def types(chat) -> list[str]:
     return [event["type"] for event in chat.events]
 
@@ -81,13 +89,16 @@ async def running_command_is_interrupted_once(world: World) -> None:
     permit = lambda *_: world.sdk.decision("approve")  # noqa: E731
     await world.create(one, "busy", on_permission_request=permit)
     b = await world.resume(two, "busy", on_permission_request=permit)
-    command = world.counting_command("slow") + "; sleep 600"
+    pid = world.runs / "pid"
+    command = f"echo $$ > {pid}; {world.counting_command('slow')}; exec sleep 600"
     await b.send(call("bash", command=command, description="slow"))
     await soon(lambda: world.run_count("slow") == 1, "the command")
     one.kill()
     await b.event("session.idle")
     assert world.run_count("slow") == 1, "it is never run again"
     assert types(b).count("tool.execution_complete") == 1, types(b)
+    # Another home, the same host: the server that took over has ended what the dead one left running.
+    assert not is_running(pid.read_text().strip()), "P6: the command is still running"
 
 
 @test
@@ -150,6 +161,25 @@ async def session_of_another_place_is_relayed_and_not_moved(world: World) -> Non
     listed = json.loads(world.baton("servers", "--json"))
     assert sorted(server["state"] for server in listed) == ["alive", "dead"], listed
     assert sql(world.url, "SELECT place FROM baton_sessions") == ["here"]
+
+
+@test
+async def clients_of_other_servers_learn_of_sessions_that_come_and_go(world: World) -> None:
+    one, two = world.server(), world.server()
+    near, far = await world.client(one), await world.client(two)
+    heard: dict[str, list[tuple[str, str]]] = {"near": [], "far": []}
+    for name, client in (("near", near), ("far", far)):
+        client.on_lifecycle(lambda event, name=name: heard[name].append((event.type, event.session_id)))
+    await world.create(one, "early")
+    await soon(lambda: ("session.created", "early") in heard["far"], "the new session at the other server")
+    await near.delete_session("early")
+    await soon(lambda: ("session.deleted", "early") in heard["far"], "the deletion at the other server")
+    # What happens here is not news from elsewhere.
+    await world.create(two, "late")
+    await soon(lambda: ("session.created", "late") in heard["near"], "the new session at the first server")
+    for events in heard.values():
+        assert events.count(("session.created", "early")) == events.count(("session.deleted", "early")) == 1, events
+        assert events.count(("session.created", "late")) == 1, events
 
 
 @test

@@ -1,8 +1,8 @@
 //! Add-ons of sessions: MCP servers, skills and plugins.
 //!
-//! What a session gets from strangers: tools of MCP servers, texts of skills, whatever plugins bring. This crate finds it,
-//! starts it with the session that uses it, and serves what clients ask about it. It has no actor and writes no history: a
-//! session is a [`SessionPort`], and what the sessions of a process share is in [`Addons`]. Whether a tool may be called is
+//! A session gets tools of MCP servers, texts of skills, and the parts of plugins from authors that nobody vouches for. This
+//! crate finds them, starts them with the session that uses them, and serves requests of clients about them. It has no actor
+//! and writes no history: a session is a [`SessionPort`], and [`Addons`] has what the sessions of a process share. Whether a tool may be called is
 //! decided by the session's policy; the calls themselves are work of the runtime.
 //!
 //! * [`mcp`]: MCP servers of a session, logins at them, and tests of one.
@@ -36,7 +36,7 @@ use tokio_util::task::TaskTracker;
 use self::extensions::Extensions;
 use self::mcp::logins::Logins;
 use self::plugins::Plugins;
-pub use self::port::{Pending, SessionPort};
+pub use self::port::{Awaited, SessionPort};
 pub use self::server_plugins::ServerPlugins;
 pub use self::session_plugins::{PluginHook, UsedPlugin};
 

@@ -1,8 +1,8 @@
 //! Plugins of the user: what is installed, and the local marketplaces that are known (`plugins.json` in the home).
 //!
-//! A plugin of a marketplace is used where it is. One that is installed from a directory is copied into the home, regular
-//! files only. Sessions with discovery use the enabled plugins. Installing one approves its hooks and MCP servers as they
-//! are. Nothing is downloaded.
+//! An installed plugin is a copy in the home, regular files only: what was approved by installing it is what runs, whatever
+//! becomes of the marketplace or the directory, until it is updated. Sessions with discovery use the enabled plugins. Nothing
+//! is downloaded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,19 @@ struct Installed {
 }
 
 impl Installed {
+    fn new(plugin: Plugin, copy: PathBuf) -> Self {
+        Self {
+            name: plugin.name,
+            marketplace: String::new(),
+            version: plugin.version,
+            enabled: true,
+            path: copy,
+            direct_source_id: None,
+            installed_from: None,
+            approved: None,
+        }
+    }
+
     fn is_named(&self, name: &str) -> bool {
         name == self.name || name == self.full_name()
     }
@@ -133,19 +146,19 @@ impl Plugins {
             Source::Marketplace { plugin, marketplace } => {
                 let root = root_of(&content, &marketplace)?;
                 let found = reading(move || Marketplace::load(&root)?.plugin(&plugin)).await?;
-                let enabled = true;
+                let path = self.copy(found.root.clone()).await?;
+                Installed { marketplace, ..Installed::new(found, path) }
+            }
+            Source::Directory(directory) => {
+                let from = directory.clone();
+                let found = reading(move || Plugin::load(&from)).await?;
+                let path = self.copy(directory.clone()).await?;
                 Installed {
-                    name: found.name,
-                    marketplace,
-                    version: found.version,
-                    enabled,
-                    path: found.root,
-                    direct_source_id: None,
-                    installed_from: None,
-                    approved: None,
+                    direct_source_id: Some(source_id(&directory)),
+                    installed_from: Some(directory),
+                    ..Installed::new(found, path)
                 }
             }
-            Source::Directory(directory) => self.copy(directory).await?,
         };
         let (skills, digest) = contents(installed.path.clone()).await?;
         installed.approved = digest;
@@ -161,25 +174,13 @@ impl Plugins {
         Ok(reply)
     }
 
-    /// Copies a plugin into the home.
-    async fn copy(&self, directory: PathBuf) -> Result<Installed, String> {
-        let from = directory.clone();
-        let plugin = reading(move || Plugin::load(&from)).await?;
-        let id = source_id(&directory);
-        let target = self.copies.join(&id);
-        let (from, to) = (directory.clone(), target.clone());
+    /// Copies a plugin into the home. Returns the copy.
+    async fn copy(&self, from: PathBuf) -> Result<PathBuf, String> {
+        let target = self.copies.join(source_id(&from));
+        let to = target.clone();
         let copied = tokio::task::spawn_blocking(move || copy_plugin(&from, &to)).await;
         copied.map_err(|_| "the copy was aborted; see the server log".to_owned()).flatten()?;
-        Ok(Installed {
-            name: plugin.name,
-            marketplace: String::new(),
-            version: plugin.version,
-            enabled: true,
-            path: target,
-            direct_source_id: Some(id),
-            installed_from: Some(directory),
-            approved: None,
-        })
+        Ok(target)
     }
 
     /// Removes a plugin from the list.

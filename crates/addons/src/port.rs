@@ -7,7 +7,7 @@ use baton_protocol::{Body, Json, RequestId};
 use baton_providers::Clients;
 
 /// A reply that is awaited. The ask was sent before: dropping this ignores the reply, and withdraws nothing.
-pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub type Awaited<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A live session, for its add-ons: they show events, call clients, and put requests to them.
 ///
@@ -17,17 +17,17 @@ pub trait SessionPort: Clients {
     fn show(&self, event: Body);
 
     /// Puts a form to the clients.
-    fn elicit(&self, ask: Elicit) -> Pending<Result<Elicited, String>>;
+    fn elicit(&self, ask: Elicit) -> Awaited<Result<Elicited, String>>;
 
     /// Puts a server's request for an answer of the model to the clients; none if it was declined or withdrawn.
-    fn sample(&self, ask: Sample) -> Pending<Result<Option<Json>, String>>;
+    fn sample(&self, ask: Sample) -> Awaited<Result<Option<Json>, String>>;
 
     /// Withdraws a form or a request, by its key.
     fn withdraw(&self, key: String);
 
     /// Requests a login at a server.
-    fn request_login(&self, ask: RequestLogin) -> Pending<Result<RequestId, String>>;
+    fn request_login(&self, ask: RequestLogin) -> Awaited<Result<RequestId, String>>;
 
     /// Closes the request for a login at a server. Returns whether it was pending.
-    fn close_login(&self, ask: CloseLogin) -> Pending<bool>;
+    fn close_login(&self, ask: CloseLogin) -> Awaited<bool>;
 }

@@ -1,8 +1,8 @@
 //! Plugins in a session: which ones it uses, and which of their parts count.
 //!
 //! Skills, commands and agents of a plugin are text. Its hooks and MCP servers start programs, so they count only where
-//! somebody has named exactly these declarations: the client that lists the directory in `pluginDirectories`, whoever
-//! starts the server with `--plugin-dir`, or the user, by installing or updating the plugin. A plugin that has changed
+//! exactly these declarations were approved: by the client that lists the directory in `pluginDirectories`, by the user who
+//! starts the server with `--plugin-dir`, or by the user who installs or updates the plugin. A plugin that has changed
 //! since then is asked about again.
 
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) struct PluginDirectory {
 /// Which declarations of a plugin may start programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// All: a client of the session, or whoever started the server, named the directory.
+    /// All: a client of the session, or the user who started the server, named the directory.
     Named,
     /// Those that were installed, by their digest.
     Installed(Option<String>),
@@ -156,10 +156,18 @@ impl UsedPlugin {
         let servers = trusted.servers();
         let usable = servers.iter().filter_map(|server| Some((&server.name, server.config.as_ref().ok()?)));
         let servers = usable.map(|(name, config)| baton_mcp::describe(name, config));
-        // Quoted, so that control and invisible characters are shown.
-        let hooks = self.parts.hooks.iter().map(|hook| format!("hook {:?}: {:?}", hook.hook, hook.line));
-        servers.chain(hooks).collect()
+        servers.chain(self.parts.hooks.iter().map(describe_hook)).collect()
     }
+}
+
+/// Describes everything that a command of a hook starts with: a variable such as `BASH_ENV` runs as well. Quoted, so that
+/// control and invisible characters are shown.
+fn describe_hook(hook: &HookCommand) -> String {
+    let variables = hook.env.iter().map(|(name, value)| format!(" {name:?}={value:?}"));
+    let variables: String = variables.collect();
+    let environment = if variables.is_empty() { variables } else { format!(", with{variables}") };
+    let directory = hook.cwd.as_ref().map_or_else(String::new, |cwd| format!(", in {cwd:?}"));
+    format!("hook {:?}: {:?}{environment}{directory}", hook.hook, hook.line)
 }
 
 /// Reads the declarations of MCP servers of a session's plugins.
@@ -226,6 +234,16 @@ mod tests {
             !loaded(dir.path(), Trust::Installed(None)).is_trusted,
             "installed before there was a digest"
         );
+    }
+
+    #[test]
+    fn question_shows_variables_and_directory_of_a_hook() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("plugin.json"), r#"{"name":"kit"}"#).unwrap();
+        let hooks = r#"{"hooks":{"preToolUse":[{"bash":"true","env":{"BASH_ENV":"./evil"},"cwd":"sub"}]}}"#;
+        std::fs::write(dir.path().join("hooks.json"), hooks).unwrap();
+        let starts = loaded(dir.path(), Trust::Installed(None)).starts();
+        assert_eq!(starts, [r#"hook "preToolUse": "true", with "BASH_ENV"="./evil", in "sub""#]);
     }
 
     #[test]

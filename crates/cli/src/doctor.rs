@@ -193,7 +193,10 @@ fn engine((what, probe): (&'static str, baton_engines::Probe)) -> Finding {
         (_, None) => "not installed".into(),
     };
     let state = if probe.problem.is_none() { State::Good } else { State::Note };
-    Finding { what, state, detail, advice: probe.problem }
+    // The detail has said it.
+    let repeated = format!("{what} is {detail}. ");
+    let advice = probe.problem.map(|problem| problem.strip_prefix(&repeated).unwrap_or(&problem).to_owned());
+    Finding { what, state, detail, advice }
 }
 
 /// Local model servers, with their default ports.

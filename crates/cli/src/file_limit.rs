@@ -32,6 +32,7 @@ fn fit(allowed: u64, rpc: &mut RpcLimits, http: Option<&mut HttpOptions>) {
     let most = |part: u64| usize::try_from(part).unwrap_or(usize::MAX).max(1);
     rpc.max_connections = rpc.max_connections.min(most(allowed / 4));
     rpc.max_per_peer = rpc.max_per_peer.min(rpc.max_connections);
+    rpc.max_per_person = rpc.max_per_person.min(most(rpc.max_connections as u64 / 8));
     rpc.max_waiting_per_peer = rpc.max_waiting_per_peer.min(most(allowed / 16));
     if let Some(http) = http {
         http.max_connections = http.max_connections.min(most(allowed / 2));
@@ -49,6 +50,7 @@ mod tests {
         assert_eq!((rpc, http.max_connections), (RpcLimits::default(), 4096));
         fit(1024, &mut rpc, Some(&mut http));
         assert_eq!((rpc.max_connections, rpc.max_per_peer, http.max_connections), (256, 256, 512));
+        assert_eq!(rpc.max_per_person, 32);
         fit(0, &mut rpc, None);
         assert_eq!(rpc.max_connections, 1, "at least one connection");
     }

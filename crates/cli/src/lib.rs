@@ -9,6 +9,7 @@ mod config;
 mod discovery;
 mod doctor;
 mod file_limit;
+mod generated;
 mod landing;
 mod logging;
 mod mcp;
@@ -26,12 +27,12 @@ mod share;
 mod show;
 mod signals;
 mod skills;
-mod terminal;
 mod tool_environment;
 
 use std::process::ExitCode;
 
 use args::{Cli, Command};
+use baton_terminal as terminal;
 use clap::{CommandFactory, Parser};
 
 /// Runs the program with the arguments and the environment of the process. Returns its exit code.
@@ -41,7 +42,7 @@ pub fn main() -> ExitCode {
     logging::log_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return terminal::print_usage(&error),
+        Err(error) => return args::print_usage(&error),
     };
     match start(&cli) {
         Ok(code) => code,
@@ -81,7 +82,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Service(command)) => operate::service(cli, command),
         Some(Command::Doctor(args)) => doctor::doctor(cli, args),
         Some(Command::Config(args)) => config::show(cli, args),
-        Some(Command::Completions { shell }) => terminal::completions(*shell),
-        Some(Command::Man { directory }) => terminal::manual(directory.as_deref()),
+        Some(Command::Completions { shell }) => generated::completions(*shell),
+        Some(Command::Man { directory }) => generated::manual(directory.as_deref()),
     }
 }

@@ -4,6 +4,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
+use baton_terminal::LogLines;
 use clap::ValueEnum;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata, Subscriber};
@@ -23,6 +24,13 @@ pub(crate) enum LogFormat {
 }
 
 impl LogFormat {
+    fn lines(self) -> LogLines {
+        match self {
+            Self::Text => LogLines::Text,
+            Self::Json => LogLines::Json,
+        }
+    }
+
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let parsed = Self::from_str(text, false);
         parsed.map_err(|_| anyhow::anyhow!("unknown log format {text:?}: use \"text\" or \"json\""))
@@ -40,7 +48,7 @@ impl LogFormat {
 pub(crate) fn start(config: &Config) {
     let format = config.log_format.value;
     let level = parse_level(&config.log_level.value);
-    let writer = move || terminal::log_writer(format);
+    let writer = move || terminal::log_writer(format.lines());
     // Fails only if the process has a subscriber already; that one stays.
     let _ = tracing::subscriber::set_global_default(subscriber(
         level.unwrap_or(LevelFilter::WARN),
@@ -126,7 +134,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::terminal::LogWriter;
+    use baton_terminal::LogWriter;
 
     #[derive(Clone, Default)]
     struct Buffer(Arc<Mutex<Vec<u8>>>);
@@ -145,7 +153,7 @@ mod tests {
     fn logged(level: LevelFilter, format: LogFormat, work: impl FnOnce()) -> String {
         let buffer = Buffer::default();
         let out = buffer.clone();
-        let subscriber = subscriber(level, format, move || LogWriter::new(out.clone(), format));
+        let subscriber = subscriber(level, format, move || LogWriter::new(out.clone(), format.lines()));
         tracing::subscriber::with_default(subscriber, work);
         let bytes = buffer.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()

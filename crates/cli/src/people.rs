@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use baton_people::{Directory, People, Secret};
+use baton_people::{Directory, People, PeopleError, Secret};
 use serde_json::json;
 
 use crate::args::{Cli, LinkArgs, PeopleCommand};
@@ -104,6 +104,8 @@ fn with_people(
         let store = setup::store(config, None)?;
         let done = work(&People::new(store.shared())).await;
         store.close().await?;
-        done.map(|()| ExitCode::SUCCESS)
+        let is_unknown =
+            |error: &anyhow::Error| matches!(error.downcast_ref(), Some(PeopleError::Unknown(_)));
+        operate::or_not_found(done.map(|()| ExitCode::SUCCESS), is_unknown)
     })
 }

@@ -62,7 +62,7 @@ fn serve_configured(
     let mut http = config.http.options(args, rpc.token.as_deref())?;
     let tls = config.http.tls(args)?;
     file_limit::share(&mut rpc.limits, Some(&mut http));
-    let doors = DoorOptions { rpc, http, tls, workspaces: config.workspaces.value.clone() };
+    let doors = DoorOptions { rpc, http, tls, workspaces: config.workspaces.options()? };
     setup::run(async {
         let store = setup::store(config, options.crash.clone())?;
         let server = setup::server(options, &store);
@@ -155,7 +155,7 @@ struct DoorOptions {
 }
 
 impl Listeners {
-    /// Opens the addresses of the arguments; without any, a port for SDKs and a socket file for `baton attach`.
+    /// Opens the addresses of the arguments; without any, a port for SDKs. There is always a socket file.
     async fn open(
         args: &ServeArgs,
         config: &Config,
@@ -197,15 +197,17 @@ impl Listeners {
             listeners.open_http(&door, address, args.http.is_none(), tls, named.as_deref()).await?;
             listeners.page.iter().for_each(|page| notifier.courier().set_page(page));
         }
-        match &args.socket {
-            Some(path) => listeners.open_socket(&door, path)?,
-            None if use_defaults => {
-                // A second server of the same home, or a home with a very long path, has no socket file.
-                if let Err(error) = listeners.open_socket(&door, &config.home.value.join("baton.sock")) {
-                    tracing::info!("cannot open the default socket file: {error:#}");
-                }
-            }
-            None => {}
+        if let Some(path) = &args.socket {
+            listeners.open_socket(&door, path)?;
+            listeners.announce_socket();
+            return Ok(listeners);
+        }
+        // For commands of the same home, which need no token there, and no certificate. A second server of the home, or a
+        // home with a very long path, has none.
+        match listeners.open_socket(&door, &config.home.value.join("baton.sock")) {
+            Ok(()) if use_defaults => listeners.announce_socket(),
+            Ok(()) => {}
+            Err(error) => tracing::info!("cannot open the default socket file: {error:#}"),
         }
         Ok(listeners)
     }
@@ -253,11 +255,13 @@ impl Listeners {
 
     fn open_socket(&mut self, door: &HttpDoor, path: &Path) -> anyhow::Result<()> {
         let listener = socket(path).with_context(|| format!("cannot listen on {}", path.display()))?;
-        let path = std::path::absolute(path)?;
-        self.lines.push(format!("listening on unix://{}", path.display()));
-        self.socket = Some(path);
+        self.socket = Some(std::path::absolute(path)?);
         self.serve_http(door, HttpListener::Socket(listener));
         Ok(())
+    }
+
+    fn announce_socket(&mut self) {
+        self.lines.extend(self.socket.as_ref().map(|path| format!("listening on unix://{}", path.display())));
     }
 
     fn serve_http(&mut self, door: &HttpDoor, listener: HttpListener) {

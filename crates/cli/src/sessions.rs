@@ -21,7 +21,7 @@ use baton_store::{Seq, Span, Store};
 
 use crate::args::{Cli, ModelArgs, SessionsCommand};
 use crate::config::{self, Environment};
-use crate::{logging, setup, show, terminal};
+use crate::{logging, operate, setup, show, terminal};
 
 pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
@@ -47,9 +47,14 @@ pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<E
             SessionsCommand::Delete { ids, yes } => delete(&*store, &config.home.value, ids, *yes).await,
         };
         opened.close().await?;
-        done
+        operate::or_not_found(done, |error| error.is::<NoSuchSession>())
     })
 }
+
+/// Error for an id that no session has.
+#[derive(Debug, thiserror::Error)]
+#[error("no session {0:?}; `baton sessions list` shows all")]
+pub(crate) struct NoSuchSession(String);
 
 /// Finds a session by its id or a unique prefix of it.
 pub(crate) async fn find(store: &dyn Store, prefix: &str) -> anyhow::Result<SessionId> {
@@ -60,7 +65,7 @@ pub(crate) async fn find(store: &dyn Store, prefix: &str) -> anyhow::Result<Sess
     let mut matching = all.iter().filter(|summary| summary.session.as_str().starts_with(prefix));
     match (matching.next(), matching.next()) {
         (Some(only), None) => Ok(only.session.clone()),
-        (None, _) => anyhow::bail!("no session {prefix:?}; `baton sessions list` shows all"),
+        (None, _) => Err(NoSuchSession(prefix.to_owned()).into()),
         (Some(_), Some(_)) => {
             anyhow::bail!("{prefix:?} matches several sessions; give more of the id")
         }

@@ -125,7 +125,7 @@ impl Shell {
 
 fn answer(tool_requests: Vec<ToolRequest>) -> WorkResult {
     let text = "Two entries: src and Cargo.toml.".into();
-    WorkResult::Ask(Box::new(ModelReply { text, tool_requests, ..ModelReply::default() }))
+    WorkResult::CallModel(Box::new(ModelReply { text, tool_requests, ..ModelReply::default() }))
 }
 
 fn tool_request(call: &ToolCallId) -> ToolRequest {

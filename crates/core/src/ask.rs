@@ -4,7 +4,7 @@
 //! compile. Asks and replies borrow nothing and hold no channel: they can cross a wire. The shell gives each ask an
 //! [`AskId`] and delivers the reply that carries the same id; inside a step, [`ReplyTo`] ties the id to the ask's type.
 //!
-//! A new ask is one entry in the list at the end of this file, and one handler (`impl Handle<_> for Step`) in
+//! A new ask is one entry in the list at the end of this file, and one handler (`impl Serve<_> for Step`) in
 //! [`step`](crate::step).
 
 mod prompt;
@@ -102,7 +102,7 @@ impl<A> fmt::Debug for ReplyTo<A> {
 }
 
 /// Handler of one kind of ask.
-pub(crate) trait Handle<A: Asking> {
+pub(crate) trait Serve<A: Asking> {
     /// Acts on the ask. The reply may follow in a later step.
     fn handle(&mut self, to: ReplyTo<A>, ask: A);
 }
@@ -175,7 +175,7 @@ macro_rules! asks {
             /// Passes the ask to its handler.
             pub(crate) fn dispatch<H>(self, id: AskId, handler: &mut H)
             where
-                $( H: Handle<$name>, )*
+                $( H: Serve<$name>, )*
             {
                 match self {
                     $( Self::$name(ask) => handler.handle(ReplyTo::new(id), ask), )*

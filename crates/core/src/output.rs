@@ -49,7 +49,7 @@ pub enum Work {
         command: PromptId,
     },
     /// Calls the model.
-    Ask {
+    CallModel {
         /// The sub-agent; none for the main conversation.
         agent: Option<AgentId>,
     },
@@ -113,7 +113,7 @@ impl Work {
     #[must_use]
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
-            Self::Ask { agent } => agent.as_ref(),
+            Self::CallModel { agent } => agent.as_ref(),
             Self::PrepareCall { call } | Self::RunTool { call, .. } | Self::FinishCall { call, .. } => {
                 call.agent.as_ref()
             }

@@ -22,9 +22,9 @@ pub enum WorkResult {
     /// Message of a command for the user, if it has one; or why the command failed.
     RunCommand(Result<Option<String>, String>),
     /// Answer of the model.
-    Ask(Box<ModelReply>),
+    CallModel(Box<ModelReply>),
     /// Failure of a model call.
-    AskFailed(Box<FailedModelCall>),
+    CallModelFailed(Box<FailedModelCall>),
     /// The prepared call.
     PrepareCall(Prepared),
     /// Result of a call: of a built-in tool, or, for [`Work::FinishCall`](crate::Work::FinishCall), after hooks and

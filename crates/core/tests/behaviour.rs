@@ -32,7 +32,7 @@ use baton_protocol::tool::{ResultType, ToolResult};
 use world::*;
 
 fn is_ask(work: &Work) -> bool {
-    *work == Work::Ask { agent: None }
+    *work == Work::CallModel { agent: None }
 }
 
 /// A turn whose model call is running.
@@ -307,9 +307,9 @@ fn cancel_ends_the_turn_and_the_queue_but_no_later_prompt() {
 #[test]
 fn call_of_an_unknown_tool_ends_at_once() {
     let mut world = asking();
-    let WorkResult::Ask(mut answer) = model_answer(1, &["nothing", "bash"]) else { panic!() };
+    let WorkResult::CallModel(mut answer) = model_answer(1, &["nothing", "bash"]) else { panic!() };
     answer.refused.insert("call-1-0".into(), ToolResult::failure("there is no such tool"));
-    world.finish(world.only(is_ask), WorkResult::Ask(answer));
+    world.finish(world.only(is_ask), WorkResult::CallModel(answer));
     world.only(|w| matches!(w, Work::PrepareCall { call } if call.id.0 == "call-1-1"));
     assert_eq!(last_result(&world), (false, "there is no such tool".into()));
     world.abort();

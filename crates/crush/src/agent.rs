@@ -91,7 +91,7 @@ pub(super) async fn prompt(
         // A script that waits for a run gets a turn for its prompt alone; a prompt that a user types joins the running turn.
         mode: if is_run { SendMode::Enqueue } else { SendMode::Immediate },
         key: is_run.then(|| format!("{RUN_KEY_PREFIX}{}", new.run_id)),
-        by: Some(scope.author.clone()),
+        by: Some(scope.author()),
         ..Prompt::default()
     };
     scope.workspace.prompt(&session, prompt).await?;
@@ -129,7 +129,7 @@ pub(super) async fn cancel(
 ) -> CrushResult<StatusCode> {
     if let Ok(summary) = find_session(&scope, &sid).await {
         let handle = scope.open(&summary.session);
-        handle.ask(Abort { reason: AbortReason::UserInitiated, by: Some(scope.author.clone()) }).await?;
+        handle.ask(Abort { reason: AbortReason::UserInitiated, by: Some(scope.author()) }).await?;
     }
     Ok(StatusCode::OK)
 }

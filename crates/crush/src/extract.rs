@@ -75,16 +75,16 @@ struct SessionPath {
 pub(super) struct WorkspaceScope {
     pub(super) door: Shared,
     pub(super) workspace: Arc<Workspace>,
-    /// Who sends the request.
-    pub(super) author: Author,
-}
-
-/// Returns the person whom the door has identified; the client for everybody else.
-fn author_of(parts: &Parts) -> Author {
-    parts.extensions.get::<Author>().cloned().unwrap_or_else(Author::crush)
+    /// The person who sends the request; `None` for the owner.
+    pub(super) person: Option<Author>,
 }
 
 impl WorkspaceScope {
+    /// Returns the author of what the request changes: the person whom the door has identified, or else the client.
+    pub(super) fn author(&self) -> Author {
+        self.person.clone().unwrap_or_else(Author::crush)
+    }
+
     /// Returns the handle of a session, and loads it if it is not live.
     pub(super) fn open(&self, session: &SessionId) -> Handle {
         self.door.runtime.registry.open(&self.door.runtime, session)
@@ -99,7 +99,7 @@ impl FromRequestParts<Shared> for WorkspaceScope {
         let Path(WorkspacePath { id }) = path.map_err(|error| CrushError::bad_request(error.body_text()))?;
         let found = id.parse().ok().and_then(|id: Uuid| door.workspaces.get(id));
         let workspace = found.ok_or_else(|| CrushError::not_found(format!("no such workspace: {id:?}")))?;
-        Ok(Self { door: door.clone(), workspace, author: author_of(parts) })
+        Ok(Self { door: door.clone(), workspace, person: parts.extensions.get().cloned() })
     }
 }
 
@@ -164,17 +164,4 @@ pub(super) fn client_key(text: Option<&str>) -> CrushResult<Uuid> {
     let text = text.unwrap_or_default();
     Uuid::try_parse(text)
         .map_err(|_| CrushError::bad_request(format!("client_id must be a UUID, not {text:?}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn author_is_the_person_whom_the_door_identified() {
-        let (mut parts, ()) = http::Request::new(()).into_parts();
-        assert_eq!(author_of(&parts), Author::crush());
-        parts.extensions.insert(Author("ada".into()));
-        assert_eq!(author_of(&parts), Author("ada".into()));
-    }
 }

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::Router;
 use axum::routing::{get, post};
 use baton_runtime::Runtime;
-use tokio::sync::Semaphore;
+use baton_wire::EventStreams;
 
 pub use self::registry::WorkspaceOptions;
 use self::registry::Workspaces;
@@ -44,8 +44,8 @@ use self::registry::Workspaces;
 pub struct HttpShare {
     /// Maximum size of a request body, in bytes.
     pub max_body: usize,
-    /// Permits for event streams.
-    pub streams: Arc<Semaphore>,
+    /// The event streams.
+    pub streams: EventStreams,
 }
 
 /// State shared by all requests.

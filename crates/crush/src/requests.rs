@@ -63,7 +63,7 @@ pub(super) async fn grant(
         _ => None,
     };
     let Some(session) = session else { return Ok(resolved(false)) };
-    let answered = RequestAnswer::Permission(verdict, scope.author.clone());
+    let answered = RequestAnswer::Permission(verdict, scope.author());
     answer(&scope, &session, grant.permission.id, answered).await
 }
 
@@ -78,7 +78,7 @@ async fn answer(
         // The client's dialog offers a grant for every request. Where none can be given, the approval covers this request
         // only.
         AnswerOutcome::NotOffered(_) => {
-            let once = RequestAnswer::Permission(Verdict::ApproveOnce, scope.author.clone());
+            let once = RequestAnswer::Permission(Verdict::ApproveOnce, scope.author());
             let counted = send_answer(scope, session, &request, once).await? == AnswerOutcome::Counted;
             Ok(resolved(counted))
         }
@@ -98,7 +98,7 @@ async fn send_answer(
 ) -> CrushResult<AnswerOutcome> {
     let handle = scope.open(session);
     let (request, answer) = (RequestId(request.to_owned()), Box::new(answer));
-    Ok(handle.ask(AnswerRequest { request, answer, by: Some(scope.author.clone()) }).await?)
+    Ok(handle.ask(AnswerRequest { request, answer, by: Some(scope.author()) }).await?)
 }
 
 fn resolved(resolved: bool) -> Json<Value> {

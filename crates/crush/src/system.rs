@@ -18,6 +18,7 @@ use super::extract::{ClientKey, JsonBody, WorkspaceScope, client_key};
 use super::feed::Reader;
 use super::registry::{CreateError, StreamClaim};
 use super::workspace::{Workspace, WorkspaceSettings};
+use baton_wire::OpenStream;
 
 /// Time after which an idle stream sends a comment, which detects a client that disappeared.
 const HEARTBEAT: Duration = Duration::from_secs(60);
@@ -161,7 +162,7 @@ struct Stream {
     reader: Reader,
     scope: WorkspaceScope,
     _claim: StreamClaim,
-    _permit: tokio::sync::OwnedSemaphorePermit,
+    _opened: OpenStream,
 }
 
 impl Stream {
@@ -177,13 +178,14 @@ impl Stream {
 }
 
 pub(super) async fn events(scope: WorkspaceScope, ClientKey(client): ClientKey) -> CrushResult<Response> {
-    let too_many = || CrushError::new(StatusCode::SERVICE_UNAVAILABLE, "too many event streams are open");
-    let permit = scope.door.http.streams.clone().try_acquire_owned().map_err(|_| too_many())?;
+    let opened = scope.door.http.streams.open(scope.person.as_ref());
+    let opened =
+        opened.map_err(|error| CrushError::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
     // Subscribed before it is attached, so that an attached client misses no event.
     let reader = scope.workspace.subscribe();
     let claim = scope.door.workspaces.attach(scope.workspace.id, client);
     let closed = || CrushError::not_found("the workspace was just closed");
-    let stream = Stream { reader, _claim: claim.ok_or_else(closed)?, scope, _permit: permit };
+    let stream = Stream { reader, _claim: claim.ok_or_else(closed)?, scope, _opened: opened };
     let events = stream::unfold(stream, |stream| async {
         let event = stream.next().await?;
         Some((Ok::<_, std::convert::Infallible>(event), stream))

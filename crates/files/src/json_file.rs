@@ -18,12 +18,12 @@ use serde::de::DeserializeOwned;
 /// A JSON value that several servers may read and edit.
 #[derive(Clone)]
 pub struct JsonFile {
-    place: Place,
+    medium: Medium,
 }
 
 /// Where a value is.
 #[derive(Clone)]
-enum Place {
+enum Medium {
     File(PathBuf),
     Document(Arc<dyn Store>, String),
 }
@@ -31,17 +31,17 @@ enum Place {
 impl JsonFile {
     /// Names the file; nothing is read or created yet.
     pub fn new(home: &Path, name: &str) -> Self {
-        Self { place: Place::File(home.join(name)) }
+        Self { medium: Medium::File(home.join(name)) }
     }
 
     /// Names a document of a store; nothing is read or created yet.
     pub fn shared(store: &Arc<dyn Store>, name: &str) -> Self {
-        Self { place: Place::Document(store.clone(), name.to_owned()) }
+        Self { medium: Medium::Document(store.clone(), name.to_owned()) }
     }
 
     /// Whether other servers can change the value without a sign on this machine.
     pub(crate) fn is_shared(&self) -> bool {
-        matches!(self.place, Place::Document(..))
+        matches!(self.medium, Medium::Document(..))
     }
 
     /// Reads the content; the default value if the file does not exist.
@@ -49,9 +49,9 @@ impl JsonFile {
     where
         T: DeserializeOwned + Default + Send + 'static,
     {
-        match &self.place {
-            Place::File(path) => on_file(path, |path| read(path)).await,
-            Place::Document(store, name) => Ok(read_document(&**store, name).await?.1),
+        match &self.medium {
+            Medium::File(path) => on_file(path, |path| read(path)).await,
+            Medium::Document(store, name) => Ok(read_document(&**store, name).await?.1),
         }
     }
 
@@ -64,9 +64,9 @@ impl JsonFile {
         T: DeserializeOwned + Serialize + Default + Send,
         R: Send + 'static,
     {
-        match &self.place {
-            Place::File(path) => on_file(path, |path| edit(path, change)).await,
-            Place::Document(store, name) => edit_document(&**store, name, change).await,
+        match &self.medium {
+            Medium::File(path) => on_file(path, |path| edit(path, change)).await,
+            Medium::Document(store, name) => edit_document(&**store, name, change).await,
         }
     }
 }

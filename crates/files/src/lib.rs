@@ -5,7 +5,7 @@
 //! * [`workspace`]: its plan, and files that clients and the model exchange.
 //! * [`checkpoints`]: the summaries of its compactions.
 //! * [`rewind`]: snapshots of files before the session changed them, and restoring them.
-//! * [`shared`]: all of these as a copy of files that servers share.
+//! * [`shared`]: all of these as a copy of files that servers share; [`copy`] copies them between stores.
 //! * [`mirror`]: copies of its events and metadata, for other tools.
 //!
 //! Files of the user, in Baton's home:
@@ -23,6 +23,7 @@
 
 pub mod checkpoints;
 pub mod context;
+pub mod copy;
 pub mod home;
 pub mod json_file;
 pub mod locations;

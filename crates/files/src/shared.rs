@@ -55,6 +55,9 @@ struct Look {
 }
 
 impl Look {
+    /// The look of a file that has to be read. No file has the inode 0.
+    const UNKNOWN: Self = Self { size: 0, inode: 0, changed: (0, 0) };
+
     fn of(metadata: &Metadata) -> Self {
         let changed = (metadata.ctime(), metadata.ctime_nsec());
         Self { size: metadata.len(), inode: metadata.ino(), changed }
@@ -101,6 +104,40 @@ impl SharedDirectory {
             })
             .collect();
         Ok(directory)
+    }
+
+    /// Starts with a directory whose files replace the shared ones with the next [`push`](Self::push).
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn replacing(
+        path: &Path,
+        shared: &dyn SharedFiles,
+        session: &SessionId,
+    ) -> Result<Self, StoreError> {
+        let known = |file: SharedFile| (file.path, Known { digest: file.digest, look: Look::UNKNOWN });
+        let known = shared.list_files(session).await?.into_iter().map(known).collect();
+        Ok(Self { path: path.to_owned(), known })
+    }
+
+    /// Makes one directory equal to another, as far as files are shared.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub async fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
+        let (source, target) = (from.to_owned(), to.to_owned());
+        blocking(to, move || {
+            let names = scan(&source)?.into_keys().collect::<Vec<_>>();
+            let mut wanted = Vec::new();
+            for path in names {
+                let digest = digest_of(&read(&source, &path)?);
+                wanted.push(SharedFile { path, digest });
+            }
+            prune(&target, &wanted)?
+                .iter()
+                .try_for_each(|file| put(&target, &file.path, &read(&source, &file.path)?))
+        })
+        .await
     }
 
     /// Shares what has changed in the directory.

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_mcp::oauth::{Found, Identity, OAuthConfig, Source, Tokens};
+use baton_mcp::oauth::{ClientIdentity, Found, OAuthConfig, Source, Tokens};
 use baton_private as private;
 use baton_protocol::Timestamp;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -38,7 +38,7 @@ pub struct StoredTokens {
     /// Where the tokens came from.
     pub source: Source,
     /// The client that they were issued to.
-    pub identity: Identity,
+    pub identity: ClientIdentity,
     /// Whether the client was registered, rather than configured.
     pub was_registered: bool,
     /// The tokens.
@@ -65,7 +65,7 @@ struct Registration {
     #[serde(default)]
     token_endpoint: String,
     redirect: String,
-    identity: Identity,
+    identity: ClientIdentity,
 }
 
 impl Registration {
@@ -142,8 +142,8 @@ impl TokenVault {
     }
 
     /// Returns the client that was registered for logins that return to `redirect`. It belongs to the token endpoint too:
-    /// its secret is for no other address, whoever claims to be the issuer.
-    pub async fn registration(&self, found: &Found, redirect: &str) -> Option<Identity> {
+    /// its secret is for no other address, even if another server claims to be the issuer.
+    pub async fn registration(&self, found: &Found, redirect: &str) -> Option<ClientIdentity> {
         let (found, redirect) = (found.clone(), redirect.to_owned());
         let found = self.read(move |content| {
             let mut all = content.registrations.into_iter();
@@ -160,7 +160,7 @@ impl TokenVault {
         &self,
         found: &Found,
         redirect: &str,
-        identity: Option<Identity>,
+        identity: Option<ClientIdentity>,
     ) -> Result<(), String> {
         let (found, redirect) = (found.clone(), redirect.to_owned());
         self.edit(move |content| {
@@ -278,7 +278,11 @@ mod tests {
                 token_endpoint: "https://login.example/token".into(),
                 resource: server.into(),
             },
-            identity: Identity { id: client.into(), secret: None, authentication: Authentication::None },
+            identity: ClientIdentity {
+                id: client.into(),
+                secret: None,
+                authentication: Authentication::None,
+            },
             was_registered,
             tokens: Tokens {
                 access: "the-access-token".into(),
@@ -324,7 +328,7 @@ mod tests {
         let (issuer, tokens, back) =
             ("https://login.example", "https://login.example/token", "http://127.0.0.1/");
         let own = found(issuer, tokens);
-        let identity = Identity {
+        let identity = ClientIdentity {
             id: "me".into(),
             secret: Some("s".into()),
             authentication: Authentication::ClientSecretPost,

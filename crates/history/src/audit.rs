@@ -250,7 +250,7 @@ mod tests {
         r#"{"requestId":"r","permissionRequest":{"kind":"read","path":"/etc/hosts","intention":""}}"#;
     const APPROVED: &str = r#"{"requestId":"r","result":{"kind":"approved"},"batonBy":"HTTP API"}"#;
     const ASKED: &str = r#"{"requestId":"q","question":{"kind":"user_input","question":"Which colour?"}}"#;
-    const ABORTED: &str = r#"{"reason":"user_initiated","batonBy":"baton run"}"#;
+    const ABORTED: &str = r#"{"reason":"user_initiated","batonBy":"terminal (ada)"}"#;
 
     fn event(second: u32, kind: &str, data: &str) -> NewRecord {
         let body = format!(
@@ -302,7 +302,7 @@ mod tests {
                 "b prompted SDK client 1: hello",
                 "a approved HTTP API: read /etc/hosts",
                 "a revoked HTTP API: all",
-                "b cancelled baton run: the running turn and the queue",
+                "b cancelled terminal (ada): the running turn and the queue",
                 "a answered ada: Which colour?",
             ]
         );

@@ -11,7 +11,7 @@ use baton_protocol::{SessionId, Timestamp};
 use baton_runtime::lifecycle::Observer;
 use baton_runtime::providers::prices::Prices;
 use baton_runtime::{Runtime, metadata};
-use baton_store::Seq;
+use baton_store::{Seq, Summary};
 use baton_wire::Outbox;
 use bytes::Bytes;
 use serde_json::json;
@@ -101,6 +101,21 @@ impl Observer for Feed {
 
     fn asked(&self, session: &Session) {
         self.announce(session);
+    }
+
+    fn found(&self, session: &Summary) {
+        let (shown, stored) = (metadata::of(session), metadata::decode(&session.meta));
+        let data = json!({
+            "id": session.session,
+            "title": shown.summary,
+            "cwd": shown.context.map(|context| context.cwd),
+            "model": stored.model,
+            "cost": self.prices.cost(&stored.usage),
+            "busy": session.holder.as_ref().is_some_and(|holder| holder.busy),
+            "head": session.head.0,
+            "updatedAt": session.modified,
+        });
+        self.lock().send("session", &data);
     }
 
     fn deleted(&self, session: &SessionId) {

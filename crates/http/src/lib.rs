@@ -19,7 +19,6 @@ mod metrics;
 mod oauth;
 mod readiness;
 mod replay;
-mod shares;
 mod slots;
 mod sse;
 mod tls;
@@ -33,7 +32,6 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use tokio::sync::Semaphore;
 
 pub use self::api::describe_api;
 use self::feed::Feed;
@@ -42,11 +40,11 @@ pub use self::listen::HttpListener;
 use self::metrics::Metrics;
 use self::readiness::Readiness;
 pub use self::replay::serve_recording;
-use self::shares::StreamShares;
 pub use self::tls::{TlsError, TlsIdentity};
 use baton_notify::Notifier;
 use baton_people::People;
 use baton_runtime::Runtime;
+use baton_wire::EventStreams;
 
 /// Access rules and limits of the HTTP door.
 #[derive(Debug, Clone)]
@@ -61,7 +59,8 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// Maximum size of a request body, in bytes.
     pub max_body: usize,
-    /// Maximum number of open connections. Those without an authorised request have a quarter of them for each address.
+    /// Maximum number of open connections. Those without an authorised request have a quarter of them for each address, and one
+    /// person an eighth.
     pub max_connections: usize,
     /// Maximum number of open event streams. One person may have an eighth of them.
     pub max_streams: usize,
@@ -97,8 +96,7 @@ pub(crate) struct Door {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) options: HttpOptions,
     pub(crate) metrics: Metrics,
-    pub(crate) streams: Arc<Semaphore>,
-    shares: Arc<StreamShares>,
+    pub(crate) streams: EventStreams,
     /// People besides the owner; none for a server of one session.
     pub(crate) people: Option<Arc<People>>,
     pub(crate) page: Option<Page>,
@@ -157,8 +155,7 @@ impl HttpDoor {
             notifier: OnceLock::new(),
             runtime: runtime.clone(),
             metrics: Metrics::default(),
-            streams: Arc::new(Semaphore::new(options.max_streams)),
-            shares: StreamShares::new(options.max_streams),
+            streams: EventStreams::new(options.max_streams),
             readiness: Readiness::default(),
             rate: RateLimit::new(options.requests_per_second),
             has_tls: AtomicBool::new(false),
@@ -181,9 +178,9 @@ impl HttpDoor {
         Self { mounted: self.mounted.nest(path, routes), ..self }
     }
 
-    /// Returns the permits for event streams, which all APIs of this door share.
+    /// Returns the event streams, which all APIs of this door share.
     #[must_use]
-    pub fn streams(&self) -> Arc<Semaphore> {
+    pub fn streams(&self) -> EventStreams {
         self.door.streams.clone()
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::api::{Caller, JsonBody};
 use super::error::ApiError;
-use super::guard::{LOGIN_COOKIE, Peer, TOKEN_COOKIE, cookies, is_equal, unreadable};
+use super::guard::{LOGIN_COOKIE, Peer, cookies, is_equal, unreadable};
 use super::{Door, Shared};
 
 /// Answers a browser that follows a login link: exchanges the secret in the query for a cookie, and leads to the page without
@@ -32,23 +32,17 @@ pub(super) async fn follow_link(
             Ok(None) => redirect("./#/used-link"),
             Err(error) => error.into_response(),
         },
-        (None, Some(token)) => match (&door.people, owner_cookie(token)) {
-            // The token itself would stay in the browser, and could not be revoked there alone.
-            (Some(people), _) => match people.log_in_owner(owner_digest(door)).await {
+        // The token itself would stay in the browser, and could not be revoked there alone.
+        (None, Some(_)) => match &door.people {
+            Some(people) => match people.log_in_owner(owner_digest(door)).await {
                 Ok(login) => enter("./", &cookie(LOGIN_COOKIE, login.reveal(), secure)),
                 Err(error) => unreadable(error).into_response(),
             },
             // A server of one session has no logins.
-            (None, Some(token)) => enter("./", &cookie(TOKEN_COOKIE, token, secure)),
-            (None, None) => redirect("./"),
+            None => redirect("./"),
         },
         _ => redirect("./"),
     }
-}
-
-/// Returns a token that can be the value of a cookie.
-fn owner_cookie(token: &str) -> Option<&str> {
-    token.bytes().all(|b| b.is_ascii_graphic() && b != b';').then_some(token)
 }
 
 async fn redeem(door: &Door, code: &str) -> Result<Option<Secret>, ApiError> {
@@ -148,18 +142,12 @@ pub(super) async fn log_out(State(door): State<Shared>, headers: HeaderMap) -> R
     if let Some(people) = &door.people {
         people.log_out_all(cookies(&headers, LOGIN_COOKIE)).await.map_err(unreadable)?;
     }
-    let ended = |name: &str| format!("{name}=; HttpOnly; SameSite=Strict; Max-Age=0");
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    for name in [LOGIN_COOKIE, TOKEN_COOKIE] {
-        if let Ok(cookie) = HeaderValue::try_from(ended(name)) {
-            response.headers_mut().append(header::SET_COOKIE, cookie);
-        }
-    }
-    Ok(response)
+    let ended = format!("{LOGIN_COOKIE}=; HttpOnly; SameSite=Strict; Max-Age=0");
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, ended)]).into_response())
 }
 
 /// Says who is logged in, and what the page needs to know of the server.
-pub(super) async fn me(State(door): State<Shared>, Caller(identity): Caller) -> Json<Value> {
+pub(super) async fn me(State(door): State<Shared>, Caller { identity, .. }: Caller) -> Json<Value> {
     let name = match &identity {
         Identity::Owner | Identity::OwnerBrowser { .. } => "owner",
         Identity::Person { name, .. } => name.as_str(),

@@ -119,7 +119,7 @@ impl Exposition {
         let fenced = "Whether this server starts nothing, because it has no contact with the database.";
         self.gauge("baton_fenced", fenced, u8::from(read.is_fenced));
     }
-    /// Adds what becomes of notifications.
+    /// Adds the results of notifications.
     fn notifications(&mut self, read: &Statistics) {
         let attempts = "Attempts to deliver or withdraw a notification, by result.";
         self.labelled("baton_notifications_total", attempts, "result", read.deliveries);

@@ -4,6 +4,9 @@
 //! of one network have a share of the slots; beyond it, the oldest of them gives way to the newest. When all slots are
 //! taken, the oldest stranger of the network with the most gives way. So strangers who send slowly, or nothing, do not keep
 //! people out: a client that has a token sends it at once.
+//!
+//! An authorised connection is that of its sender, and each person has a share of the slots: beyond it, requests on further
+//! connections are refused, and these stay strangers.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,9 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use baton_protocol::Author;
+use baton_wire::{Share, Shares};
+
 use super::guard::Peer;
 
-/// Smallest share of strangers: a browser opens several connections at once.
+/// Smallest share of strangers, and of a person: a browser opens several connections at once.
 const MIN_SHARE: usize = 8;
 
 /// The slots of a listener.
@@ -21,6 +27,7 @@ pub(super) struct ConnectionSlots {
     all: Arc<Semaphore>,
     max_strangers: usize,
     strangers: Mutex<Strangers>,
+    shares: Arc<Shares>,
 }
 
 /// Connections without an authorised request, by network, the oldest first.
@@ -41,6 +48,8 @@ pub(super) struct ConnectionSlot {
     slots: Arc<ConnectionSlots>,
     /// Network and number of a stranger. A client of a socket file is none.
     stranger: Option<(IpAddr, u64)>,
+    /// The share of the sender of the latest authorised request: a proxy may use one connection for several people.
+    share: Mutex<Option<Share>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -51,7 +60,8 @@ impl ConnectionSlots {
 
     fn with_share(max_connections: usize, max_strangers: usize) -> Arc<Self> {
         let all = Arc::new(Semaphore::new(max_connections));
-        Arc::new(Self { all, max_strangers, strangers: Mutex::default() })
+        let shares = Shares::new((max_connections / 8).max(MIN_SHARE));
+        Arc::new(Self { all, max_strangers, strangers: Mutex::default(), shares })
     }
 
     /// Waits for a free slot. Makes a stranger give way if there is none.
@@ -77,7 +87,8 @@ impl ConnectionSlots {
                 Some((network, self.lock().add(network, evict, self.max_strangers)))
             }
         };
-        (Arc::new(ConnectionSlot { slots: self.clone(), stranger, _permit: permit }), evicted)
+        let slot = ConnectionSlot { slots: self.clone(), stranger, share: Mutex::default(), _permit: permit };
+        (Arc::new(slot), evicted)
     }
 
     fn lock(&self) -> MutexGuard<'_, Strangers> {
@@ -131,8 +142,21 @@ impl Strangers {
 }
 
 impl ConnectionSlot {
-    /// Keeps the slot for as long as the connection lasts: a request was authorised.
-    pub(super) fn keep(&self) {
+    /// Keeps the slot for as long as the connection lasts: a request of a person, or of the owner (`None`), was authorised.
+    /// Returns whether the person may have this connection.
+    #[must_use]
+    pub(super) fn keep(&self, person: Option<&Author>) -> bool {
+        let mut held = self.share.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.as_ref().is_none_or(|share| share.person() != person) {
+            let Some(share) = self.slots.shares.take(person) else { return false };
+            *held = Some(share);
+            drop(held);
+            self.leave_strangers();
+        }
+        true
+    }
+
+    fn leave_strangers(&self) {
         if let Some((network, number)) = self.stranger {
             self.slots.lock().remove(network, number);
         }
@@ -141,7 +165,7 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.keep();
+        self.leave_strangers();
     }
 }
 
@@ -184,7 +208,7 @@ mod tests {
             all.push(connect(&slots, "192.0.2.1").await);
         }
         let mut elsewhere = connect(&slots, "198.51.100.1").await;
-        all[0].0.keep();
+        assert!(all[0].0.keep(None));
         all.push(connect(&slots, "192.0.2.1").await);
         assert!(!all.iter_mut().any(gives_way), "one of the five was authorised");
         all.push(connect(&slots, "192.0.2.1").await);
@@ -199,7 +223,7 @@ mod tests {
     async fn full_server_accepts_a_client_in_place_of_a_stranger() {
         let slots = ConnectionSlots::with_share(5, 4);
         let owner = connect(&slots, "127.0.0.1").await;
-        owner.0.keep();
+        assert!(owner.0.keep(None));
         let mut strangers = vec![connect(&slots, "2001:db8::1").await, connect(&slots, "192.0.2.1").await];
         strangers.push(connect(&slots, "2001:db8::2").await);
         strangers.push(connect(&slots, "2001:db8::3").await);
@@ -213,5 +237,26 @@ mod tests {
         assert_eq!(gone, [true, false, false, false], "the oldest of the network with the most");
         strangers.remove(0);
         waiting.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_share_of_a_person_stay_strangers() {
+        let slots = ConnectionSlots::with_share(64, 4);
+        let (vera, ada) = (Author("vera".into()), Author("ada".into()));
+        let mut own = Vec::new();
+        for _ in 0..MIN_SHARE {
+            let connection = connect(&slots, "192.0.2.1").await;
+            assert!(connection.0.keep(Some(&vera)) && connection.0.keep(Some(&vera)), "counted once");
+            own.push(connection);
+        }
+        let mut further = connect(&slots, "192.0.2.1").await;
+        assert!(!further.0.keep(Some(&vera)));
+        let strangers = [(); 4].map(|()| connect(&slots, "192.0.2.1"));
+        let strangers = futures_util::future::join_all(strangers).await;
+        assert!(gives_way(&mut further), "it was never kept");
+        assert!(strangers[0].0.keep(Some(&ada)) && strangers[1].0.keep(None), "others have their own");
+        // A proxy sends a request of another person.
+        assert!(own[0].0.keep(Some(&ada)));
+        assert!(strangers[2].0.keep(Some(&vera)), "the share was returned");
     }
 }

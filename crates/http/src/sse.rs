@@ -18,15 +18,14 @@ use baton_store::Seq;
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::Shared;
 use super::listen::SHUTDOWN_GRACE;
 use super::metrics::Open;
-use super::shares::StreamShare;
 use baton_runtime::session::{Batch, CallFailed, Calling, Encoding, Handle, Port, Published};
-use baton_wire::{Closed, Outbox, Pipe, Recipient, Subscriber};
+use baton_wire::{Closed, OpenStream, Outbox, Pipe, Recipient, Subscriber};
 
 /// Time between two heartbeats. A reader that receives nothing for longer knows that the connection is dead.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -38,8 +37,7 @@ pub(super) struct Subscription {
     pub(super) wanted: Wanted,
     /// Who reads it. The stream ends with the identity.
     pub(super) reader: Identity,
-    pub(super) permit: OwnedSemaphorePermit,
-    pub(super) share: StreamShare,
+    pub(super) opened: OpenStream,
 }
 
 /// What a stream sends.
@@ -112,7 +110,7 @@ pub(super) async fn stream(
     }
     outbox.close();
     drop(tokio::time::timeout(SHUTDOWN_GRACE, outbox.run()).await);
-    drop((subscription.permit, subscription.share));
+    drop(subscription.opened);
 }
 
 async fn send(door: &Shared, wanted: &Wanted, outbox: &Arc<Outbox>) -> Result<(), Closed> {

@@ -25,7 +25,7 @@ use crate::host::HostOptions;
 use crate::log::ServerLog;
 use crate::origin::Origin;
 use crate::outcome::CallError;
-use crate::shared::{Lease, Place};
+use crate::shared::{Lease, SharedConnection};
 use crate::tool::RemoteTool;
 use crate::wire::{Access, Call, Context, Start, Target};
 use crate::{credentials, lock};
@@ -43,7 +43,7 @@ pub struct Server {
     options: Arc<HostOptions>,
     log: ServerLog,
     /// The connection that it shares with other sessions, if it does.
-    place: Option<Arc<Place>>,
+    shared: Option<Arc<SharedConnection>>,
     access: Arc<Access>,
     status: watch::Sender<Status>,
     /// Whether the latest attempt to connect has come to an end, or waits for a person.
@@ -82,13 +82,13 @@ impl Server {
         options: Arc<HostOptions>,
         status: Status,
     ) -> Arc<Self> {
-        let place = config.as_ref().ok().and_then(|config| shared_place(config, &options));
+        let shared = config.as_ref().ok().and_then(|config| shared_connection(config, &options));
         Arc::new(Self {
             name,
             config,
             options,
-            log: place.as_ref().map_or_else(ServerLog::default, |place| place.log.clone()),
-            place,
+            log: shared.as_ref().map_or_else(ServerLog::default, |shared| shared.log.clone()),
+            shared,
             access: Arc::default(),
             settled: watch::Sender::new(status != Status::Pending),
             status: watch::Sender::new(status),
@@ -367,9 +367,9 @@ impl Server {
     }
 }
 
-/// Returns the place of a shared server. Two sessions share it if they would start the same program in the same directory.
-fn shared_place(config: &ServerConfig, options: &HostOptions) -> Option<Arc<Place>> {
+/// Returns the connection of a shared server. Two sessions share it if they would start the same program in the same directory.
+fn shared_connection(config: &ServerConfig, options: &HostOptions) -> Option<Arc<SharedConnection>> {
     let Reach::Local(local) = &config.reach else { return None };
     let key = format!("{local:?} {:?} {:?}", options.cwd, options.environment);
-    config.is_shared().then(|| options.pool.place(key))
+    config.is_shared().then(|| options.pool.connection(key))
 }

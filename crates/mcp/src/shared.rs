@@ -36,27 +36,27 @@ pub struct Pool {
     /// Tags of the processes begin with this.
     tag: String,
     noted: OnceCell<()>,
-    places: Mutex<HashMap<String, Weak<Place>>>,
+    connections: Mutex<HashMap<String, Weak<SharedConnection>>>,
 }
 
 impl Default for Pool {
     fn default() -> Self {
         let tag = format!("{}/", uuid::Uuid::new_v4());
-        Self { tag, noted: OnceCell::new(), places: Mutex::default() }
+        Self { tag, noted: OnceCell::new(), connections: Mutex::default() }
     }
 }
 
 impl Pool {
-    /// Returns the place of a program, by everything that makes it the same for two sessions.
-    pub(crate) fn place(&self, key: String) -> Arc<Place> {
-        let mut places = lock(&self.places);
-        places.retain(|_, place| place.strong_count() > 0);
-        if let Some(place) = places.get(&key).and_then(Weak::upgrade) {
-            return place;
+    /// Returns the connection to a program, by everything that makes it the same for two sessions.
+    pub(crate) fn connection(&self, key: String) -> Arc<SharedConnection> {
+        let mut connections = lock(&self.connections);
+        connections.retain(|_, connection| connection.strong_count() > 0);
+        if let Some(connection) = connections.get(&key).and_then(Weak::upgrade) {
+            return connection;
         }
-        let place = Arc::new(Place::default());
-        places.insert(key, Arc::downgrade(&place));
-        place
+        let connection = Arc::new(SharedConnection::default());
+        connections.insert(key, Arc::downgrade(&connection));
+        connection
     }
 
     /// Returns the prefix of the tags of processes. It is in the ledger before the first one starts.
@@ -72,7 +72,7 @@ impl Pool {
 
 /// One shared connection, and the sessions that use it.
 #[derive(Default)]
-pub(crate) struct Place {
+pub(crate) struct SharedConnection {
     pub(crate) log: ServerLog,
     connection: AsyncMutex<Option<Arc<Connection>>>,
     members: Mutex<Members>,
@@ -93,7 +93,7 @@ struct Member {
     calls: usize,
 }
 
-impl Place {
+impl SharedConnection {
     /// Joins the connection for a session, opening it if there is none.
     pub(crate) async fn join<F>(
         self: &Arc<Self>,
@@ -107,18 +107,18 @@ impl Place {
         let Context { server: name, client, root, tasks, tools_changed, .. } = context;
         let server = name.clone();
         let member = self.add(Member { name, client, tools_changed, calls: 0 });
-        let share = Arc::new(Share { place: self.clone(), member, left: CancellationToken::new() });
+        let share = Arc::new(Share { connection: self.clone(), member, left: CancellationToken::new() });
         if let Some(connection) = slot.as_ref().filter(|connection| connection.is_open()) {
             return Ok(Lease { connection: connection.clone(), share: Some(share) });
         }
-        let place = self.clone();
+        let connection = self.clone();
         let context = Context {
             server,
             client: self.clone(),
             log: self.log.clone(),
             tasks,
             root,
-            tools_changed: Arc::new(move || place.tools_changed()),
+            tools_changed: Arc::new(move || connection.tools_changed()),
         };
         match open(context).await {
             Ok(connection) => {
@@ -179,7 +179,7 @@ impl Place {
     }
 }
 
-impl Client for Place {
+impl Client for SharedConnection {
     fn notice(&self, _: &str, notice: Notice) {
         let told: Vec<_> = {
             let members = lock(&self.members);
@@ -217,7 +217,7 @@ pub(crate) struct Lease {
 }
 
 struct Share {
-    place: Arc<Place>,
+    connection: Arc<SharedConnection>,
     member: u64,
     /// Cancelled when the session has let go.
     left: CancellationToken,
@@ -270,7 +270,7 @@ impl Lease {
             None => self.connection.close().await,
             Some(share) => {
                 share.left.cancel();
-                share.place.leave(share.member).await;
+                share.connection.leave(share.member).await;
             }
         }
     }
@@ -281,13 +281,13 @@ struct Running<'a>(&'a Share);
 
 impl<'a> Running<'a> {
     fn new(share: &'a Share) -> Self {
-        share.place.count(share.member, |calls| calls + 1);
+        share.connection.count(share.member, |calls| calls + 1);
         Self(share)
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.place.count(self.0.member, |calls| calls.saturating_sub(1));
+        self.0.connection.count(self.0.member, |calls| calls.saturating_sub(1));
     }
 }

@@ -110,10 +110,11 @@ def call(request):
         out({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create",
              "params": {"message": "Name?", "requestedSchema": schema(name={"type": "string"})}})
         return None
+    said = "say hello " + os.environ.get("ODD_TOKEN", "")
     asked = {
         "page": ("elicitation/create", {"mode": "url", "message": "Open this", "url": "https://x.example/", "elicitationId": "e1"}),
         "sample": ("sampling/createMessage", {
-            "messages": [{"role": "user", "content": {"type": "text", "text": "say hello"}}], "maxTokens": 50}),
+            "messages": [{"role": "user", "content": {"type": "text", "text": said}}], "maxTokens": 50}),
         "roots": ("roots/list", None),
     }
     if name in asked:

@@ -185,8 +185,8 @@ fn cause(failure: &ModelCallFailure) -> usize {
 fn pending(session: &Session) -> Vec<(String, &'static str)> {
     let turn = session.durable.turn.iter();
     let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(of_call);
-    let offers = turn.filter_map(|turn| turn.offer.as_ref());
-    let offers = offers.map(|offer| (offer.request_id.to_string(), "fallback_model"));
+    let fallbacks = turn.filter_map(|turn| turn.fallback_request.as_ref());
+    let fallbacks = fallbacks.map(|request| (request.request_id.to_string(), "fallback_model"));
     let commands = session.command_of_clients().map(|(id, _)| (id.to_string(), "command"));
     let logins = session.durable.logins.iter().map(|login| (login.request_id.to_string(), "login"));
     let asks = session.live.asks.iter().filter_map(|(id, ask)| match ask {
@@ -194,7 +194,7 @@ fn pending(session: &Session) -> Vec<(String, &'static str)> {
         ClientRequest::Sample(..) => Some((id.to_string(), "sampling")),
         ClientRequest::InvokeCommand(..) => None,
     });
-    calls.chain(offers).chain(commands).chain(logins).chain(asks).collect()
+    calls.chain(fallbacks).chain(commands).chain(logins).chain(asks).collect()
 }
 
 fn of_call(call: &Call) -> Option<(String, &'static str)> {

@@ -272,16 +272,16 @@ pub enum Delta {
     Restart,
 }
 
-/// The receiver of a streamed answer.
+/// The receiver of a streamed response.
 pub type Sink<'a> = &'a mut (dyn FnMut(Delta) + Send);
 
-/// A pending answer. Dropping it cancels the request.
-pub type Asking<'a> = Pin<Box<dyn Future<Output = Result<ModelResponse, ModelError>> + Send + 'a>>;
+/// A pending response. Dropping it cancels the request.
+pub type Responding<'a> = Pin<Box<dyn Future<Output = Result<ModelResponse, ModelError>> + Send + 'a>>;
 
 /// A model.
 pub trait Model: Send + Sync {
-    /// Asks the model once. Parts of the answer go to `sink` as they arrive, if the request is streamed.
-    fn ask<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Asking<'a>;
+    /// Calls the model once. Parts of the response go to `sink` as they arrive, if the request is streamed.
+    fn respond<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Responding<'a>;
 
     /// Returns the path of the wire API; clients receive it with the usage. SDKs know `/chat/completions`,
     /// `/responses` and `/v1/messages`, and drop the event with any other, so a model without a wire names

@@ -157,7 +157,7 @@ pub async fn ask_with_retries(
             has_parts |= !matches!(delta, Delta::Progress { .. });
             sink(delta);
         };
-        let error = match model.ask(request, &mut watching).await {
+        let error = match model.respond(request, &mut watching).await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
@@ -178,13 +178,13 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::Asking;
+    use crate::Responding;
 
     /// A model that answers from a list, and sends `piece` each time.
     struct Scripted(Mutex<VecDeque<Result<ModelResponse, ModelError>>>);
 
     impl Model for Scripted {
-        fn ask<'a>(&'a self, _: &'a Request, sink: Sink<'a>) -> Asking<'a> {
+        fn respond<'a>(&'a self, _: &'a Request, sink: Sink<'a>) -> Responding<'a> {
             sink(Delta::Text("piece".to_owned()));
             let next = self.0.lock().unwrap().pop_front().expect("more attempts than expected");
             Box::pin(async { next })

@@ -105,7 +105,7 @@ async fn answer(notifier: &Notifier, press: &Press) -> String {
         (id.as_str() == press.notification).then(|| outbox.standing(&id).cloned()).flatten()
     });
     let Some(notification) = found else { return "Already answered.".to_owned() };
-    // The button of a message that did not show what it would allow does not exist; a forged one counts for nothing.
+    // The button of a message that did not show what it would allow does not exist; a forged one has no effect.
     if press.button == Button::Allow && !notification.can_be_allowed() {
         return "Not answered: open the page to see what is asked.".to_owned();
     }
@@ -114,11 +114,9 @@ async fn answer(notifier: &Notifier, press: &Press) -> String {
         Button::Deny => (Verdict::Reject { feedback: None }, "Denied"),
     };
     let author = Author(format!("telegram:{}", press.user));
-    match ask(notifier, &notification, verdict, author.clone()).await {
-        Ok(AnswerOutcome::Counted) => {
-            notifier.answered(notification.id, format!("{done} by {}.", author.0));
-            format!("{done}.")
-        }
+    match ask(notifier, &notification, verdict, author).await {
+        // The message itself changes when the answer is recorded.
+        Ok(AnswerOutcome::Counted) => format!("{done}."),
         Ok(AnswerOutcome::TooLate | AnswerOutcome::NoSuchRequest) => "Already answered.".to_owned(),
         Ok(AnswerOutcome::Mismatch) => "Not answered: this request needs the page.".to_owned(),
         Ok(AnswerOutcome::NotOffered(why) | AnswerOutcome::Refused(why)) => format!("Not answered: {why}"),

@@ -31,8 +31,8 @@ pub struct Options {
     pub delay: Duration,
     /// Whether the ends of turns are notified about.
     pub turns: bool,
-    /// Whether notifications contain what a request asks for.
-    pub details: bool,
+    /// How much notifications tell.
+    pub details: Details,
     /// URL of the page, for links.
     pub page: Option<Url>,
     /// The webhook.
@@ -41,6 +41,17 @@ pub struct Options {
     pub telegram: Option<Telegram>,
     /// Web Push; none if it is turned off.
     pub push: Option<PushOptions>,
+}
+
+/// How much notifications tell about a session. Each value includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Details {
+    /// Nothing that was written in the session: its directory, or the name that a person gave it, and the kind of a request.
+    None,
+    /// The title of the session, which comes from its first prompt.
+    Title,
+    /// What a request asks for.
+    Full,
 }
 
 /// A browser's subscription, as the page sends it.

@@ -4,10 +4,11 @@
 
 use baton_core::{Call, CallStage, ClientRequest, Session};
 use baton_markup::visible::{Form, line};
-use baton_protocol::event::Question;
+use baton_protocol::event::{Question, WorkContext};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::{RequestId, SessionId};
 
+use crate::courier::Details;
 use crate::notification::{RequestKind, Subject};
 
 /// Maximum length of details, in bytes. A request whose details are longer is announced without them.
@@ -17,14 +18,16 @@ const MAX_DETAILS: usize = 2800;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) session: SessionId,
+    /// What the session is called in notifications.
     pub(crate) title: Option<String>,
     pub(crate) waiting: Vec<Subject>,
 }
 
 impl Facts {
-    /// Reads a session. Details are included if notifications may contain them.
-    pub(crate) fn of(session: &Session, with_details: bool) -> Self {
+    /// Reads a session, as far as notifications may tell it.
+    pub(crate) fn of(session: &Session, told: Details) -> Self {
         let facts = &session.durable.facts;
+        let with_details = told == Details::Full;
         let turn = session.durable.turn.iter();
         let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(|call| of_call(call, with_details));
         let offers = turn.filter_map(|turn| turn.offer.as_ref());
@@ -40,7 +43,13 @@ impl Facts {
         });
         Self {
             session: session.id.clone(),
-            title: facts.name.as_ref().or(facts.title.as_ref()).map(ToString::to_string),
+            title: label(
+                told,
+                facts.named_by_user,
+                facts.name.as_ref(),
+                facts.title.as_ref(),
+                &facts.context,
+            ),
             waiting: calls.chain(offers).chain(logins).chain(asks).collect(),
         }
     }
@@ -49,6 +58,22 @@ impl Facts {
     pub(crate) fn ids(&self) -> Vec<RequestId> {
         self.waiting.iter().filter_map(request_of).cloned().collect()
     }
+}
+
+/// Returns what a session is called. A title comes from the first prompt, and so may a name that no person chose: without them,
+/// the name of its directory.
+pub(crate) fn label(
+    told: Details,
+    named_by_user: bool,
+    name: Option<&String>,
+    title: Option<&String>,
+    context: &WorkContext,
+) -> Option<String> {
+    if told >= Details::Title || named_by_user {
+        return name.or(title).cloned();
+    }
+    let directory = std::path::Path::new(&context.cwd).file_name()?;
+    Some(directory.to_string_lossy().into_owned())
 }
 
 /// Returns the request that a subject is about.
@@ -135,6 +160,21 @@ mod tests {
         let text =
             serde_json::json!({ "kind": "shell", "fullCommandText": command, "intention": "list files" });
         serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn nothing_of_a_prompt_is_told_unless_configured() {
+        let context = WorkContext { cwd: "/work/shop".into(), ..WorkContext::default() };
+        let (name, title) = ("About the key 123".to_owned(), "the key is 123".to_owned());
+        let label = |told, by_user| label(told, by_user, Some(&name), Some(&title), &context);
+        assert_eq!(
+            label(Details::None, false).as_deref(),
+            Some("shop"),
+            "a client named it after the prompt"
+        );
+        assert_eq!(label(Details::None, true).as_ref(), Some(&name), "a person named it");
+        assert_eq!(label(Details::Title, false).as_ref(), Some(&name));
+        assert_eq!(super::label(Details::None, false, None, Some(&title), &WorkContext::default()), None);
     }
 
     #[test]

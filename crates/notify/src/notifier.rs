@@ -1,6 +1,6 @@
-//! The notifier: watches live sessions, keeps the outbox in step with them, and works on it.
+//! The notifier: watches live sessions, keeps the outbox in step with them, and delivers it.
 //!
-//! One task does all of it, in this order whenever something happens or is due: note what was heard, post what is due, withdraw
+//! One task does all of it, in this order whenever something happens or is due: record what sessions report, post what is due, withdraw
 //! what was answered, claim and deliver. Deliveries run beside it. On a store that several servers share, each server announces
 //! the sessions that it holds; claims decide who sends.
 
@@ -20,8 +20,9 @@ use tokio::task::JoinSet;
 
 use crate::answers;
 use crate::courier::Courier;
+use crate::decision::{UNKNOWN, decisions};
 use crate::documents::NotifyError;
-use crate::facts::Facts;
+use crate::facts::{Facts, label};
 use crate::notification::{Notification, NotificationId, Subject};
 use crate::outbox::{Outbox, earlier, later};
 use crate::schedule::{Schedule, chosen};
@@ -41,8 +42,6 @@ const SLACK: Duration = Duration::from_secs(120);
 const STALE: Duration = Duration::from_secs(12 * 3600);
 /// Number of records that are searched for the end of a turn.
 const SEARCHED: usize = 100;
-/// Reason of a withdrawal whose author is not known here.
-const ANSWERED: &str = "Answered or withdrawn.";
 
 /// Connects sessions with the courier.
 pub struct Notifier {
@@ -64,14 +63,12 @@ struct Reported {
 
 /// What the task hears.
 enum Heard {
-    /// The pending requests of a session have changed.
-    Waiting(Facts),
+    /// The pending requests of a session have changed, by the records after this one.
+    Waiting { facts: Facts, after: Seq },
     /// A turn may have ended among the records after this one.
     Idle { session: SessionId, title: Option<String>, after: Seq },
     /// A session was deleted.
     Deleted(SessionId),
-    /// A request was answered by a button.
-    Answered { id: NotificationId, reason: String },
 }
 
 /// Values of all counters at one moment.
@@ -102,7 +99,7 @@ impl Observer for Notifier {
         let title = facts.title.clone();
         // The task may have ended with the server.
         if has_changed {
-            let _ = self.heard.send(Heard::Waiting(facts));
+            let _ = self.heard.send(Heard::Waiting { facts, after });
         }
         if became_idle && self.courier.options.turns {
             let _ = self.heard.send(Heard::Idle { session: session.id.clone(), title, after });
@@ -171,11 +168,6 @@ impl Notifier {
             pending,
             oldest: Duration::from_millis(u64::try_from(age).unwrap_or(0)),
         }
-    }
-
-    /// Withdraws a notification that a button has answered.
-    pub(crate) fn answered(&self, id: NotificationId, reason: String) {
-        let _ = self.heard.send(Heard::Answered { id, reason });
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Reported>> {
@@ -254,10 +246,10 @@ impl Task {
 
     async fn hear(&mut self, heard: Heard) {
         let done = match heard {
-            Heard::Waiting(facts) => {
+            Heard::Waiting { facts, after } => {
                 let (delay, now) = (self.notifier.courier.options.delay, Timestamp::now());
                 let gone = self.schedule.note(&facts, delay, now);
-                self.withdraw(&facts.session, &gone).await
+                self.withdraw(&facts.session, &gone, Some(after)).await
             }
             Heard::Idle { session, title, after } => {
                 self.post_turn(&session, title, Span::After { after, limit: SEARCHED }, Timestamp(0)).await
@@ -265,11 +257,7 @@ impl Task {
             Heard::Deleted(session) => {
                 let facts = Facts { session: session.clone(), title: None, waiting: Vec::new() };
                 let gone = self.schedule.note(&facts, Duration::ZERO, Timestamp::now());
-                self.withdraw(&session, &gone).await
-            }
-            Heard::Answered { id, reason } => {
-                let withdraw = |outbox: &mut Outbox| outbox.withdraw(&id, &reason, Timestamp::now());
-                self.notifier.courier.edit(withdraw).await.map(|(_, outbox)| self.notifier.keep(&outbox))
+                self.withdraw(&session, &gone, None).await
             }
         };
         // What was missed is found by the next comparison or scan.
@@ -278,22 +266,52 @@ impl Task {
         }
     }
 
-    async fn withdraw(&self, session: &SessionId, requests: &[RequestId]) -> Result<(), NotifyError> {
-        if requests.is_empty() {
+    /// Withdraws the notifications of requests that have ended. How they ended is in the records after `after`, or among the
+    /// last ones.
+    async fn withdraw(
+        &self,
+        session: &SessionId,
+        requests: &[RequestId],
+        after: Option<Seq>,
+    ) -> Result<(), NotifyError> {
+        let announced = self.notifier.courier.outbox().await?;
+        let id_of = |request| NotificationId::of_request(session, request);
+        if !requests.iter().any(|request| announced.standing(&id_of(request)).is_some()) {
             return Ok(());
         }
+        let decisions = self.decisions(session, requests, after).await;
         let now = Timestamp::now();
         let (_, outbox) = self
             .notifier
             .courier
             .edit(|outbox| {
                 for request in requests {
-                    outbox.withdraw(&NotificationId::of_request(session, request), ANSWERED, now);
+                    let reason = decisions.get(&request.to_string()).map_or(UNKNOWN, String::as_str);
+                    outbox.withdraw(&id_of(request), reason, now);
                 }
             })
             .await?;
         self.notifier.keep(&outbox);
         Ok(())
+    }
+
+    /// Reads how requests ended. A session that cannot be read explains nothing.
+    async fn decisions(
+        &self,
+        session: &SessionId,
+        requests: &[RequestId],
+        after: Option<Seq>,
+    ) -> BTreeMap<String, String> {
+        let store = &self.notifier.runtime.store;
+        let span = match after {
+            Some(after) => Span::After { after, limit: SEARCHED },
+            None => match store.summary(session).await {
+                Ok(Some(summary)) => Span::Before { before: summary.head.plus(1), limit: SEARCHED },
+                _ => return BTreeMap::new(),
+            },
+        };
+        let records = store.read(session, span).await.unwrap_or_default();
+        decisions(&records, requests)
     }
 
     /// Posts the requests that have waited for long enough, and still do.
@@ -437,7 +455,7 @@ impl Task {
             };
             let waiting: BTreeSet<String> = waiting.iter().map(ToString::to_string).collect();
             let gone: Vec<RequestId> = announced.difference(&waiting).cloned().map(RequestId).collect();
-            if let Err(error) = self.withdraw(&session, &gone).await {
+            if let Err(error) = self.withdraw(&session, &gone, None).await {
                 tracing::warn!(%error, %session, "cannot withdraw a notification; trying again");
             }
         }
@@ -459,14 +477,17 @@ impl Task {
             {
                 let (delay, now) = (self.notifier.courier.options.delay, Timestamp::now());
                 let gone = self.schedule.note(&facts, delay, now);
-                self.withdraw(&summary.session, &gone).await?;
+                self.withdraw(&summary.session, &gone, None).await?;
             }
             let is_idle = !summary.holder.as_ref().is_some_and(|holder| holder.busy);
             let looks = with_turns && !is_first && self.notifier.courier.options.turns;
             if looks && is_idle && summary.modified > since {
                 let span = Span::Before { before: summary.head.plus(1), limit: SEARCHED };
                 let known = metadata::decode(&summary.meta);
-                self.post_turn(&summary.session, known.name.or(known.title), span, since).await?;
+                let (name, title) = (known.name.as_ref(), known.title.as_ref());
+                // The metadata does not say who chose a name.
+                let title = label(self.notifier.courier.options.details, false, name, title, &known.context);
+                self.post_turn(&summary.session, title, span, since).await?;
             }
         }
         self.store_progress().await

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use baton_runtime::session::remote::{FromOwner, ToOwner};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -91,9 +91,10 @@ impl Connection {
     /// Reads frames until the connection ends. `open` serves a channel that the other end opens.
     pub(crate) async fn read(
         self: &Arc<Self>,
-        mut stream: impl AsyncRead + Unpin,
+        stream: impl AsyncRead + Unpin,
         mut open: impl FnMut(&Arc<Self>, Frame),
     ) -> io::Result<()> {
+        let mut stream = BufReader::with_capacity(GATHER, stream);
         loop {
             let frame = tokio::select! {
                 frame = timeout(SILENCE, frame::read::<Frame>(&mut stream, MAX_FRAME)) => {
@@ -167,4 +168,35 @@ impl Outgoing {
 async fn write_all(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
     stream.write_all(bytes).await?;
     stream.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn server_that_does_not_read_is_given_up() {
+        let (connection, outgoing) = Connection::new(CancellationToken::new());
+        let (ours, _theirs) = tokio::io::duplex(64);
+        (0..100).for_each(|channel| connection.send(&Frame::CloseUp { channel }));
+        assert!(!connection.ended.is_cancelled());
+        let error = outgoing.write(ours, &connection.ended).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn full_queue_ends_the_connection() {
+        let (connection, _outgoing) = Connection::new(CancellationToken::new());
+        connection.queued.store(MAX_QUEUE, Ordering::Relaxed);
+        connection.send(&Frame::Ping {});
+        assert!(connection.ended.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_server_is_given_up() {
+        let (connection, _outgoing) = Connection::new(CancellationToken::new());
+        let (ours, _theirs) = tokio::io::duplex(64);
+        let error = connection.read(ours, |_, _| {}).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
 }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::connection::Connection;
+use crate::encryption::{Duplex, Encryption, Ungreeted, is_encrypted};
 use crate::frame::Frame;
 use crate::handshake::{self, Role, Secret};
 use crate::strangers::Strangers;
@@ -37,6 +38,10 @@ impl PeerDoor {
     /// # Errors
     /// When the listener fails.
     pub async fn serve(self, listener: TcpListener) -> io::Result<()> {
+        let encryption = match is_encrypted(&listener.local_addr()?.to_string()) {
+            true => Some(Arc::new(Encryption::new()?)),
+            false => None,
+        };
         let door = Arc::new(self);
         loop {
             let (stream, address) = tokio::select! {
@@ -52,11 +57,11 @@ impl PeerDoor {
                 () = door.runtime.stopping.cancelled() => return Ok(()),
             };
             let (stranger, evicted) = door.strangers.admit(address);
-            let door = door.clone();
+            let (door, encryption) = (door.clone(), encryption.clone());
             let tasks = door.runtime.tasks.clone();
             tasks.spawn(async move {
                 let greeted = tokio::select! {
-                    greeted = door.greet(stream) => greeted,
+                    greeted = door.greet(stream, encryption.as_deref()) => greeted,
                     Ok(()) = evicted => Err(io::Error::other("too many connections without a handshake")),
                 };
                 drop(stranger);
@@ -68,17 +73,27 @@ impl PeerDoor {
         }
     }
 
-    async fn greet(&self, mut stream: TcpStream) -> io::Result<(TcpStream, String)> {
+    async fn greet(
+        &self,
+        stream: TcpStream,
+        encryption: Option<&Encryption>,
+    ) -> io::Result<(Box<dyn Duplex>, String)> {
         stream.set_nodelay(true)?;
-        let us = &self.runtime.owner.server;
-        let greeting = handshake::greet(&mut stream, &self.secret, us, Role::Listener);
-        let server = timeout(HANDSHAKE, greeting).await??;
-        Ok((stream, server))
+        let greeting = async {
+            let mut ungreeted = match encryption {
+                Some(encryption) => encryption.accept(stream).await?,
+                None => Ungreeted::plain(stream),
+            };
+            let us = &self.runtime.owner.server;
+            let server = handshake::greet(&mut ungreeted, &self.secret, us, Role::Listener).await?;
+            Ok((ungreeted.stream, server))
+        };
+        timeout(HANDSHAKE, greeting).await?
     }
 
     /// Serves an accepted connection.
-    async fn hold(&self, stream: TcpStream, server: &str) {
-        let (reader, writer) = stream.into_split();
+    async fn hold(&self, stream: Box<dyn Duplex>, server: &str) {
+        let (reader, writer) = tokio::io::split(stream);
         let (connection, outgoing) = Connection::new(self.runtime.stopping.child_token());
         let ended = connection.ended.clone();
         let reading = connection.read(reader, |connection, frame| self.open(connection, frame));
@@ -97,7 +112,8 @@ impl PeerDoor {
         let (from_edge_sender, from_edge) = mpsc::unbounded_channel();
         let (to_edge, mut messages) = mpsc::unbounded_channel::<FromOwner>();
         connection.lock().owners.insert(channel, from_edge_sender);
-        let serving = serve(self.runtime.clone(), session, tap, EdgeLink { to_edge, from_edge });
+        let handle = self.runtime.registry.open(&self.runtime, &session);
+        let serving = serve(handle, self.runtime.tasks.clone(), tap, EdgeLink { to_edge, from_edge });
         self.runtime.tasks.spawn(serving);
         let connection = connection.clone();
         self.runtime.tasks.spawn(async move {

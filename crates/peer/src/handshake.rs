@@ -1,8 +1,8 @@
 //! The handshake: both ends prove that they know the shared secret, and agree on a version.
 //!
-//! Each end sends a random challenge and answers the other's with an HMAC of both challenges, both server ids and its own
-//! role. The secret itself is never sent, a recorded answer proves nothing later, and an answer cannot be sent back to its
-//! sender.
+//! Each end sends a random challenge and answers the other's with an HMAC of both challenges, both server ids, its own
+//! role and, if the connection is encrypted, the value that binds the answer to it. The secret itself is never sent, a
+//! recorded answer proves nothing later, and an answer can neither be sent back to its sender nor passed on to another.
 
 use std::fmt;
 use std::io;
@@ -10,8 +10,9 @@ use std::io;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
+use crate::encryption::Ungreeted;
 use crate::frame;
 
 /// Version of the frames, and the oldest one that this program understands.
@@ -93,8 +94,8 @@ impl Role {
 }
 
 /// Greets the other end. Returns the id of its server.
-pub(crate) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: &mut S,
+pub(crate) async fn greet(
+    Ungreeted { stream, binding }: &mut Ungreeted,
     secret: &Secret,
     server: &str,
     role: Role,
@@ -110,7 +111,8 @@ pub(crate) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
         )));
     }
     // The caller proves itself first: a listener that answers every caller could be asked to guess.
-    let (text_ours, text_theirs) = (text(role, &ours, &theirs), text(role.other(), &theirs, &ours));
+    let text_ours = text(role, &ours, &theirs, binding);
+    let text_theirs = text(role.other(), &theirs, &ours, binding);
     let proof = Proof { proof: hex(hmac::sign(&secret.0, text_ours.as_bytes()).as_ref()) };
     if role == Role::Caller {
         send(stream, &proof).await?;
@@ -129,10 +131,14 @@ pub(crate) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(theirs.server)
 }
 
-/// Returns the text that an end authenticates: its role, then the greetings of both. Lengths precede the parts, so that no two differ in their
-/// boundaries only.
-fn text(role: Role, own: &Hello, other: &Hello) -> String {
-    let parts = [role.name(), &own.server, &own.challenge, &other.server, &other.challenge];
+/// Returns the text that an end authenticates: its role, the greetings of both, and the connection. Lengths precede the
+/// parts, so that no two differ in their boundaries only. Without encryption there is no last part, as in earlier versions.
+fn text(role: Role, own: &Hello, other: &Hello, binding: &[u8]) -> String {
+    let binding = hex(binding);
+    let mut parts = vec![role.name(), &own.server, &own.challenge, &other.server, &other.challenge];
+    if !binding.is_empty() {
+        parts.push(&binding);
+    }
     parts.iter().map(|part| format!("{}:{part}", part.len())).collect()
 }
 
@@ -165,8 +171,13 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    fn pair() -> (tokio::io::DuplexStream, tokio::io::DuplexStream) {
+        tokio::io::duplex(1 << 16)
+    }
+
     async fn meet(caller: &str, listener: &str) -> (io::Result<String>, io::Result<String>) {
-        let (mut left, mut right) = tokio::io::duplex(1 << 16);
+        let (left, right) = pair();
+        let (mut left, mut right) = (Ungreeted::plain(left), Ungreeted::plain(right));
         let (caller, listener) = (Secret::new(caller).unwrap(), Secret::new(listener).unwrap());
         let call = async move { greet(&mut left, &caller, "a", Role::Caller).await };
         let listen = async move { greet(&mut right, &listener, "b", Role::Listener).await };
@@ -188,7 +199,8 @@ mod tests {
 
     #[tokio::test]
     async fn own_proof_sent_back_is_refused() {
-        let (mut left, mut right) = tokio::io::duplex(1 << 16);
+        let (mut left, right) = pair();
+        let mut right = Ungreeted::plain(right);
         let secret = Secret::new("0123456789abcdef").unwrap();
         // A stranger that only repeats what the listener says.
         let mirror = async move {
@@ -206,12 +218,14 @@ mod tests {
     #[tokio::test]
     async fn other_versions_and_large_greetings_are_refused() {
         let secret = Secret::new("0123456789abcdef").unwrap();
-        let (mut left, mut right) = tokio::io::duplex(1 << 16);
+        let (mut left, right) = pair();
+        let mut right = Ungreeted::plain(right);
         let old = Hello { version: 0, oldest: 0, server: "a".into(), challenge: "x".into() };
         send(&mut left, &old).await.unwrap();
         let error = greet(&mut right, &secret, "b", Role::Listener).await.unwrap_err().to_string();
         assert!(error.contains("versions 0 to 0"), "{error}");
-        let (mut left, mut right) = tokio::io::duplex(1 << 16);
+        let (mut left, right) = pair();
+        let mut right = Ungreeted::plain(right);
         left.write_u32(1 << 30).await.unwrap();
         let error = greet(&mut right, &secret, "b", Role::Listener).await.unwrap_err().to_string();
         assert!(error.contains("4096 are allowed"), "{error}");

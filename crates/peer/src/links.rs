@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::Connection;
+use crate::encryption::{Encryption, Ungreeted, is_encrypted};
 use crate::frame::Frame;
 use crate::handshake::{self, Role, Secret};
 
@@ -62,13 +63,17 @@ impl PeerLinks {
     }
 
     async fn connect(&self, owner: &Member) -> io::Result<Arc<Connection>> {
-        let mut stream = TcpStream::connect(&owner.address).await?;
+        let stream = TcpStream::connect(&owner.address).await?;
         stream.set_nodelay(true)?;
-        let found = handshake::greet(&mut stream, &self.secret, &self.server, Role::Caller).await?;
+        let mut ungreeted = match is_encrypted(&owner.address) {
+            true => Encryption::new()?.connect(stream).await?,
+            false => Ungreeted::plain(stream),
+        };
+        let found = handshake::greet(&mut ungreeted, &self.secret, &self.server, Role::Caller).await?;
         if found != owner.owner.server {
             return Err(io::Error::other(format!("another server ({found}) listens at {}", owner.address)));
         }
-        let (reader, writer) = stream.into_split();
+        let (reader, writer) = tokio::io::split(ungreeted.stream);
         let (connection, outgoing) = Connection::new(self.stopping.child_token());
         let held = connection.clone();
         self.tasks.spawn(async move {

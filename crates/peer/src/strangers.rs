@@ -1,8 +1,8 @@
 //! Connections that have not proved yet that they know the secret.
 //!
 //! Anybody can open connections to the port. Their number is limited; beyond the limit, the oldest of the address with the
-//! most gives way to the newest. A server of the cluster proves at once that it knows the secret, so it is done before its
-//! turn to give way comes.
+//! most gives way to the newest. A server of the cluster proves at once that it knows the secret, so it is never among
+//! the oldest.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;

@@ -102,13 +102,19 @@ impl Identity {
         }
     }
 
+    /// Returns the person by name; `None` for the owner.
+    #[must_use]
+    pub fn person(&self) -> Option<Author> {
+        match self {
+            Self::Owner | Self::OwnerBrowser { .. } => None,
+            Self::Person { name, .. } => Some(Author(name.to_string())),
+        }
+    }
+
     /// Returns the name for events and the audit; `owner` for a client of the owner, as the door calls it.
     #[must_use]
     pub fn author(&self, owner: Author) -> Author {
-        match self {
-            Self::Owner | Self::OwnerBrowser { .. } => owner,
-            Self::Person { name, .. } => Author(name.to_string()),
-        }
+        self.person().unwrap_or(owner)
     }
 }
 

@@ -21,7 +21,7 @@ mod texts;
 mod tls;
 mod write;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use baton_protocol::SessionId;
 use baton_store::{
@@ -41,6 +41,8 @@ pub struct PostgresStore {
     appends: Appends,
     /// Place of the sessions that this store creates.
     place: String,
+    /// Id of the server that has entered through this store.
+    server: OnceLock<String>,
 }
 
 impl PostgresStore {
@@ -51,7 +53,12 @@ impl PostgresStore {
     /// When TLS cannot be configured, for example because the file of `sslrootcert` cannot be read.
     pub fn new(location: &Location, place: impl Into<String>) -> Result<Self, LocationError> {
         let database = Arc::new(Database::new(location)?);
-        Ok(Self { appends: Appends::new(Arc::clone(&database)), database, place: place.into() })
+        Ok(Self {
+            appends: Appends::new(Arc::clone(&database)),
+            database,
+            place: place.into(),
+            server: OnceLock::new(),
+        })
     }
 
     /// Connects, creates or checks the tables, and reads the settings of the database that matter.
@@ -67,6 +74,10 @@ impl PostgresStore {
     pub async fn close(&self) {
         self.appends.close().await;
         self.database.close();
+    }
+
+    fn server(&self) -> Option<&str> {
+        self.server.get().map(String::as_str)
     }
 
     /// Returns the location of the database, without its password.
@@ -141,11 +152,11 @@ impl Store for PostgresStore {
     }
 
     fn delete(&self, session: &SessionId) -> Reply<'_, bool> {
-        Box::pin(write::delete(&self.database, session.clone(), None))
+        Box::pin(write::delete(&self.database, session.clone(), None, self.server()))
     }
 
     fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool> {
-        Box::pin(write::delete(&self.database, session.clone(), Some(take)))
+        Box::pin(write::delete(&self.database, session.clone(), Some(take), self.server()))
     }
 
     fn probe(&self) -> Reply<'_, ()> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton_protocol::SessionId;
-use baton_store::members::{DEAD_AFTER, Member, Members, NewMember};
+use baton_store::members::{Change, DEAD_AFTER, Member, Members, NewMember};
 use baton_store::{Epoch, Holder, Reply, StoreError};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -11,10 +11,10 @@ use tokio_postgres::types::Type;
 use crate::PostgresStore;
 use crate::connect::{Client, with_client};
 use crate::error::Fault;
-use crate::read::natural;
+use crate::read::{integer, natural};
 use crate::write::owner_json;
 
-/// Enters a server, and forgets those that have been dead for a day.
+/// Enters a server, and forgets those that have been dead for a day. Enters nothing if another living process has this id.
 const ENTER: &str = "
     WITH gone AS (
         DELETE FROM baton_servers WHERE seen < clock_timestamp() - interval '1 day' AND id <> $1
@@ -22,7 +22,16 @@ const ENTER: &str = "
     INSERT INTO baton_servers (id, owner, address, place, version, home) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, address = excluded.address, place = excluded.place,
         version = excluded.version, home = excluded.home, draining = false, seen = clock_timestamp()
+    WHERE baton_servers.owner = excluded.owner
+        OR baton_servers.seen < clock_timestamp() - $7 * interval '1 millisecond'
     RETURNING number";
+
+/// Reads recent changes of other servers, and deletes old ones.
+const CHANGES: &str = "
+    WITH old AS (DELETE FROM baton_changes WHERE at < clock_timestamp() - interval '1 minute')
+    SELECT number, session, deleted FROM baton_changes
+    WHERE number > $1 AND server IS DISTINCT FROM $2 AND at > clock_timestamp() - interval '10 seconds'
+    ORDER BY number LIMIT 10000";
 
 /// Selects servers, with the columns that [`member_from`] expects.
 macro_rules! select_servers {
@@ -62,7 +71,9 @@ impl Members for PostgresStore {
     fn enter(&self, member: NewMember) -> Reply<'_, u64> {
         Box::pin(async move {
             let entered = with_client!(self.database.writing(), |client| enter(&client, &member).await);
-            entered.map_err(|fault| self.database.failed("write to", fault))
+            let number = entered.map_err(|fault| self.database.failed("write to", fault))?;
+            self.server.get_or_init(|| member.owner.server.clone());
+            Ok(number)
         })
     }
 
@@ -127,7 +138,7 @@ impl Members for PostgresStore {
     fn orphans(&self, place: &str, limit: usize) -> Reply<'_, Vec<(SessionId, Holder)>> {
         let place = place.to_owned();
         Box::pin(async move {
-            let age = f64::from(u32::try_from(DEAD_AFTER.as_millis()).unwrap_or(u32::MAX));
+            let age = milliseconds(DEAD_AFTER);
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let rows = with_client!(self.database.writing(), |client| {
                 let params =
@@ -136,6 +147,18 @@ impl Members for PostgresStore {
             });
             let failed = |fault| self.database.failed("read", fault);
             rows.map_err(failed)?.iter().map(orphan_from).collect::<Result<_, Fault>>().map_err(failed)
+        })
+    }
+
+    fn changes(&self, after: u64) -> Reply<'_, Vec<Change>> {
+        Box::pin(async move {
+            let (after, server) = (integer(after), self.server());
+            let rows = with_client!(self.database.writing(), |client| {
+                let params = [(&after as _, Type::INT8), (&server as _, Type::TEXT)];
+                client.query_typed(CHANGES, &params).await.map_err(Fault::from)
+            });
+            let failed = |fault| self.database.failed("read", fault);
+            rows.map_err(failed)?.iter().map(change_from).collect::<Result<_, Fault>>().map_err(failed)
         })
     }
 
@@ -171,11 +194,17 @@ async fn enter(client: &Client, member: &NewMember) -> Result<u64, Fault> {
                 (&member.place, Type::TEXT),
                 (&member.version, Type::TEXT),
                 (&member.home, Type::TEXT),
+                (&milliseconds(DEAD_AFTER), Type::FLOAT8),
             ],
         )
         .await?;
-    let number: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
-    Ok(natural(number))
+    let Some(row) = rows.first() else {
+        let id = &member.owner.server;
+        return Err(Fault::Unusable(format!(
+            "another living server has the id {id:?}: a copy of a running machine, probably. Stop one of the two"
+        )));
+    };
+    Ok(natural(row.try_get(0)?))
 }
 
 fn member_from(row: &Row) -> Result<Member, Fault> {
@@ -192,6 +221,16 @@ fn member_from(row: &Row) -> Result<Member, Fault> {
         sessions: natural(row.try_get(8)?),
         busy: natural(row.try_get(9)?),
     })
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    f64::from(u32::try_from(duration.as_millis()).unwrap_or(u32::MAX))
+}
+
+fn change_from(row: &Row) -> Result<Change, Fault> {
+    let name: &str = row.try_get(1)?;
+    let session = name.parse().map_err(|error| Fault::Unusable(format!("{name:?}: {error}")))?;
+    Ok(Change { number: natural(row.try_get(0)?), session, deleted: row.try_get(2)? })
 }
 
 fn orphan_from(row: &Row) -> Result<(SessionId, Holder), Fault> {

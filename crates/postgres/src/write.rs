@@ -19,6 +19,8 @@ const CREATE: &str = "
         INSERT INTO baton_events (session, seq, kind, body)
         SELECT made.key, record.seq, record.kind, record.body
         FROM made, unnest($10, $11) WITH ORDINALITY AS record (kind, body, seq)
+    ), noted AS (
+        INSERT INTO baton_changes (session, deleted, server) SELECT $1, false, $6 FROM made
     )
     SELECT epoch FROM made";
 
@@ -152,14 +154,16 @@ pub(crate) async fn release(database: &Database, lease: Lease) -> Result<(), Sto
     released.map(drop).map_err(|fault| database.failed("write to", fault))
 }
 
-/// Deletes a session, if `take` allows acquiring it.
+/// Deletes a session, if `take` allows acquiring it. `server` is told no news of it.
 pub(crate) async fn delete(
     database: &Database,
     session: SessionId,
     take: Option<Take>,
+    server: Option<&str>,
 ) -> Result<bool, StoreError> {
-    let deleted =
-        with_client!(database.writing_once(), |client| delete_unless_held(&mut client, &session, take).await);
+    let deleted = with_client!(database.writing_once(), |client| {
+        delete_unless_held(&mut client, &session, take, server).await
+    });
     deleted.map_err(|fault| database.failed("write to", fault))
 }
 
@@ -167,9 +171,10 @@ async fn delete_unless_held(
     client: &mut Client,
     session: &SessionId,
     take: Option<Take>,
+    server: Option<&str>,
 ) -> Result<bool, Fault> {
     loop {
-        if delete_row(client, session, take).await? {
+        if delete_row(client, session, take, server).await? {
             return Ok(true);
         }
         match refusal(client, session, take.unwrap_or(Take::IfFree)).await? {
@@ -182,7 +187,12 @@ async fn delete_unless_held(
 
 /// Deletes the row first, and then the records in a statement of its own: an append that was committed while the first
 /// one waited for the row is visible to the second only.
-async fn delete_row(client: &mut Client, session: &SessionId, take: Option<Take>) -> Result<bool, Fault> {
+async fn delete_row(
+    client: &mut Client,
+    session: &SessionId,
+    take: Option<Take>,
+    server: Option<&str>,
+) -> Result<bool, Fault> {
     let (from, also_busy) = take.map_or((-1, false), condition);
     let transaction = client.transaction().await?;
     let rows = transaction
@@ -203,6 +213,8 @@ async fn delete_row(client: &mut Client, session: &SessionId, take: Option<Take>
         let sql = format!("DELETE FROM {table} WHERE session = $1");
         transaction.query_typed(&sql, &[(&key, Type::INT8)]).await?;
     }
+    let note = "INSERT INTO baton_changes (session, deleted, server) VALUES ($1, true, $2)";
+    transaction.query_typed(note, &[(&session.as_str(), Type::TEXT), (&server, Type::TEXT)]).await?;
     transaction.commit().await?;
     Ok(true)
 }

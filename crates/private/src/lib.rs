@@ -22,6 +22,8 @@ use tempfile::NamedTempFile;
 pub const FILE: u32 = 0o600;
 /// The mode of directories.
 pub const DIRECTORY: u32 = 0o700;
+/// The mode of files that are not private, before the umask.
+const PUBLIC_FILE: u32 = 0o666;
 /// The mode bits of group and others.
 const OTHERS: u32 = 0o077;
 /// The mode bit of shared directories such as `/tmp`.
@@ -81,6 +83,15 @@ pub fn replace_synced(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io:
     file.as_file().sync_all()?;
     persist(file, path.as_ref())?;
     File::open(directory_of(path.as_ref()))?.sync_all()
+}
+
+/// Replaces a file that is not ours alone atomically, such as one of a repository. The umask decides who may read it.
+pub fn replace_public(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
+    let path = path.as_ref();
+    let mode = Permissions::from_mode(PUBLIC_FILE);
+    let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(directory_of(path))?;
+    file.write_all(contents.as_ref())?;
+    persist(file, path)
 }
 
 fn directory_of(path: &Path) -> &Path {
@@ -232,6 +243,18 @@ mod tests {
         assert_eq!((read.as_str(), fs::read_to_string(&path).unwrap().as_str()), ("first", "second"));
         assert_eq!(mode(&path), FILE);
         assert!(replace(dir.path().join("missing/file"), "x").is_err());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn public_file_is_replaced_with_the_mode_of_the_umask() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, usual) = (dir.path().join("file"), dir.path().join("usual"));
+        fs::write(&usual, "").unwrap();
+        std::os::unix::fs::symlink(&usual, &path).unwrap();
+        replace_public(&path, "new").unwrap();
+        assert_eq!((mode(&path), fs::read_to_string(&path).unwrap().as_str()), (mode(&usual), "new"));
+        assert_eq!(fs::read_to_string(&usual).unwrap(), "", "a link is replaced, not followed");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file is left");
     }
 

@@ -11,6 +11,11 @@
 //!   free.
 //!
 //! Any other process with that session id may belong to a later session, and is left alone.
+//!
+//! A server that is paused or killed while it starts a program has announced the start, and may not have recorded the
+//! leader. Of a paused server, every child since the announcement is a leader: nobody else can start children of it. Those
+//! of a killed server have another parent now; the table is read for a while longer, until a program that was just being
+//! loaded shows its tag.
 #![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::{HashMap, HashSet};
@@ -24,6 +29,10 @@ use crate::tree::TAG_VARIABLE;
 /// Killing is repeated because a process may be starting a child at that moment.
 const ROUNDS: usize = 25;
 
+/// How often, and how far apart, the table is read again for a program that may just be loaded.
+const LOADING_ROUNDS: usize = 10;
+const LOADING_PAUSE: Duration = Duration::from_millis(10);
+
 /// A process group that a server started, as recorded in its ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Leftover {
@@ -35,25 +44,39 @@ pub(crate) struct Leftover {
     pub(crate) members: Vec<Identity>,
 }
 
+/// A server that may have started a program without recording it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unrecorded {
+    /// The server itself.
+    pub(crate) server: Identity,
+    /// Earliest time of the start.
+    pub(crate) since: u64,
+}
+
 /// Ends all processes that carry one of these tags or belong to one of these groups, and their descendants; returns how
 /// many there were. Blocks for some milliseconds. No other process is signalled.
 ///
 /// The records must be of this boot: pids and start times are reused after a reboot.
-pub(crate) fn end_leftovers(tags: &[String], groups: &[Leftover]) -> usize {
+pub(crate) fn end_leftovers(tags: &[String], groups: &[Leftover], unrecorded: Option<Unrecorded>) -> usize {
     let tags: HashSet<&str> = tags.iter().map(String::as_str).collect();
     let mut found: HashSet<Identity> = HashSet::new();
-    for _ in 0..ROUNDS {
-        let now = find(&tags, groups, &found);
+    let mut quiet = if unrecorded.is_some() { LOADING_ROUNDS } else { 0 };
+    for _ in 0..ROUNDS + LOADING_ROUNDS {
+        let now = find(&tags, groups, unrecorded, &found);
         if now.is_empty() {
-            break;
+            if quiet == 0 {
+                break;
+            }
+            quiet -= 1;
+            std::thread::sleep(LOADING_PAUSE);
         }
         // Stop first, until a new scan finds nothing new: a process that ends right after it has started a child would
         // leave no parent by which to find that child.
         let is_new = now.iter().any(|process| !found.contains(process));
         let signal = if is_new { Signal::STOP } else { Signal::KILL };
         now.iter().for_each(|process| table::signal(*process, signal));
-        found.extend(now);
-        if !is_new {
+        found.extend(&now);
+        if !is_new && !now.is_empty() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -61,14 +84,35 @@ pub(crate) fn end_leftovers(tags: &[String], groups: &[Leftover]) -> usize {
 }
 
 /// Returns the living processes that are certainly ours.
-fn find(tags: &HashSet<&str>, groups: &[Leftover], known: &HashSet<Identity>) -> Vec<Identity> {
+fn find(
+    tags: &HashSet<&str>,
+    groups: &[Leftover],
+    unrecorded: Option<Unrecorded>,
+    known: &HashSet<Identity>,
+) -> Vec<Identity> {
     let all: Vec<Process> = table::all().collect();
-    let ours = certain(&all, groups, known, |process| {
+    let mut groups = groups.to_vec();
+    groups.extend(unrecorded.iter().flat_map(|unrecorded| children(&all, *unrecorded)));
+    let ours = certain(&all, &groups, known, |process| {
         !tags.is_empty() && process.variable(TAG_VARIABLE).is_some_and(|value| is_tagged(&value, tags))
     });
     // Never this process, even if it was started with a tag.
     let us = i32::try_from(std::process::id()).unwrap_or(0);
     ours.into_iter().filter(|process| process.pid != us).collect()
+}
+
+/// Returns the programs that a server has started since an announcement, ended ones too. None if the server is gone.
+fn children(all: &[Process], unrecorded: Unrecorded) -> impl Iterator<Item = Leftover> {
+    let Unrecorded { server, since } = unrecorded;
+    let exists = all.iter().any(|process| process.id == server);
+    let started = all.iter().filter(move |process| {
+        exists && process.parent == server.pid && process.id.start_time >= since.saturating_sub(1)
+    });
+    started.map(|process| Leftover {
+        leader: process.id,
+        seen: process.id.start_time,
+        members: vec![process.id],
+    })
 }
 
 /// Whether a value begins with one of these tags, which end with a slash, or is one of them.

@@ -13,7 +13,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::ledger::{self, Entries};
-use crate::leftovers::end_leftovers;
+use crate::leftovers::{Unrecorded, end_leftovers};
+use crate::{Identity, Instance};
 
 /// Ends the processes of killed servers on this home. Blocks. Returns how many processes there were.
 pub fn reap(home: &Path) -> usize {
@@ -32,8 +33,7 @@ pub fn reap_server(home: &Path, server: &str) -> usize {
     if owner.server != server || !owner.is_of_this_boot() {
         return 0;
     }
-    let tags: Vec<String> = entries.tags.iter().cloned().collect();
-    let ended = end_leftovers(&tags, &entries.leftovers());
+    let ended = end_all(&owner, &entries);
     if !owner.is_alive() {
         let _ = fs::remove_file(path);
     }
@@ -48,18 +48,25 @@ fn reap_ledger(path: &Path) -> usize {
     }
     let mut ended = 0;
     if owner.is_of_this_boot() {
-        let tags: Vec<String> = entries.tags.iter().cloned().collect();
-        ended = end_leftovers(&tags, &entries.leftovers());
+        ended = end_all(&owner, &entries);
     }
     let _ = fs::remove_file(path);
     ended
 }
 
+fn end_all(owner: &Instance, entries: &Entries) -> usize {
+    let tags: Vec<String> = entries.tags.iter().cloned().collect();
+    let server = Identity { pid: i32::try_from(owner.pid).unwrap_or_default(), start_time: owner.started };
+    let unrecorded = entries.starting_since().map(|since| Unrecorded { server, since });
+    end_leftovers(&tags, &entries.leftovers(), unrecorded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Identity, Instance, Ledger, TAG_VARIABLE};
-    use std::io::Read;
+    use crate::table::now_in_ticks;
+    use crate::{Ledger, TAG_VARIABLE};
+    use std::io::{BufRead, BufReader, Read, Write};
     use std::process::{Child, Command, Stdio};
 
     fn tagged(tag: &str) -> Child {
@@ -104,6 +111,48 @@ mod tests {
         assert!(!child.wait().unwrap().success());
         assert_eq!(fs::read_dir(home.path().join("running")).unwrap().count(), 1, "it may only be paused");
         ledger.close();
+    }
+
+    /// A paused server that has started two programs without environment, one before and one after its announcement.
+    #[test]
+    fn program_that_a_paused_server_did_not_record_is_ended() {
+        let home = tempfile::tempdir().unwrap();
+        let script =
+            "setsid env -i sleep 600 & echo $!; read -r _; setsid env -i sleep 601 & echo $!; kill -STOP $$";
+        let mut server = Command::new("bash")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+        let mut pid = || lines.next().unwrap().unwrap().trim().parse::<i32>().unwrap();
+        let earlier = pid();
+        let owner = Instance {
+            pid: server.id(),
+            started: Identity::of(server.id().cast_signed()).start_time,
+            ..Instance::current()
+        };
+        // Start times are counted in hundredths of a second.
+        let began = now_in_ticks();
+        while now_in_ticks() < began + 3 {
+            std::thread::yield_now();
+        }
+        let ledger = Ledger::new(home.path(), owner.clone());
+        let starting = ledger.starting();
+        server.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        let unrecorded = pid();
+        assert_eq!(reap_server(home.path(), &owner.server), 1);
+        while is_alive(unrecorded) {
+            std::thread::yield_now();
+        }
+        assert!(is_alive(earlier), "a program that was there before the announcement");
+        drop(starting);
+        assert_eq!(reap_server(home.path(), &owner.server), 0);
+        for pid in [earlier, server.id().cast_signed()] {
+            crate::table::signal(Identity::of(pid), rustix::process::Signal::KILL);
+        }
+        server.wait().unwrap();
     }
 
     #[test]

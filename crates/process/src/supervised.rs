@@ -55,10 +55,11 @@ impl Supervised {
         // forever or disturb the terminal in which the server runs.
         let mut command = CommandWrap::from(command);
         command.wrap(ProcessSession);
+        let starting = ledger.starting();
         let child = command.spawn()?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).ok_or(io::ErrorKind::NotFound)?;
         let leader = Identity::of(pid);
-        ledger.started(leader);
+        starting.started(leader);
         Ok(Self { child, tree: Arc::new(Mutex::new(Tree::new(leader, tag))), ledger, gone: false })
     }
 

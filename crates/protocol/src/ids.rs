@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// The author of a prompt, a decision, a grant or a rule, as text for people: the API used, and the client.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Author(pub String);
 
@@ -54,10 +54,15 @@ impl Author {
         Self("client that approves everything".into())
     }
 
-    /// Returns the author for the user of `baton run`.
+    /// Returns the author for the user of a terminal: of `baton run` and `baton attach`. The name of the user is left out if
+    /// it could be mistaken for something else.
     #[must_use]
-    pub fn terminal() -> Self {
-        Self("baton run".into())
+    pub fn terminal(user: &str) -> Self {
+        let is_plain = user.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_@+".contains(&byte));
+        match user.is_empty() || user.len() > 64 || !is_plain {
+            true => Self("terminal".into()),
+            false => Self(format!("terminal ({user})")),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_model::endpoint::{Auth, Endpoint};
 use baton_model::http::Transport;
-use baton_model::{Asking, ErrorKind, Model, ModelError, ModelResponse, Request, Sink};
+use baton_model::{ErrorKind, Model, ModelError, ModelResponse, Request, Responding, Sink};
 use baton_protocol::{ClientId, SessionId};
 use serde::Deserialize;
 use serde_json::json;
@@ -82,12 +82,12 @@ impl TokenModel {
     async fn call(&self, request: &Request, sink: Sink<'_>) -> Result<ModelResponse, ModelError> {
         let token = self.tokens.get(&self.endpoint.host()).await?;
         let endpoint = self.endpoint.clone().with_auth(Auth::bearer(&token));
-        self.wire.model(endpoint, self.transport.clone()).ask(request, sink).await
+        self.wire.model(endpoint, self.transport.clone()).respond(request, sink).await
     }
 }
 
 impl Model for TokenModel {
-    fn ask<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Asking<'a> {
+    fn respond<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Responding<'a> {
         Box::pin(self.call(request, sink))
     }
 

@@ -25,7 +25,7 @@ use baton_people::{Identity, People, Role};
 use baton_runtime::Runtime;
 use baton_runtime::lifecycle::{Listener, News};
 use baton_runtime::session::{CallFailed, Calling, Handle};
-use baton_wire::{Closed, Outbox, Pipe};
+use baton_wire::{Closed, Outbox, Pipe, Share, Shares};
 
 pub(crate) use self::wait::Wait;
 
@@ -62,6 +62,7 @@ pub(crate) struct Connection {
     /// The extension that is connected; none for other clients.
     pub(crate) extension: Option<Arc<Membership>>,
     span: Span,
+    shares: Arc<Shares>,
     outbox: Arc<Outbox>,
     decoder: Mutex<Decoder>,
     state: Mutex<State>,
@@ -78,6 +79,8 @@ struct State {
     admitted: bool,
     /// The person whose token the client has sent; none for the owner.
     person: Option<Identity>,
+    /// The person's share of the connections.
+    share: Option<Share>,
     attached: BTreeMap<SessionId, Handle>,
     /// Calls to the client that it has not answered.
     outgoing: HashMap<u64, oneshot::Sender<Result<Json, RpcError>>>,
@@ -110,6 +113,7 @@ impl Connection {
             shared: door.shared.clone(),
             extension,
             span,
+            shares: door.shares.clone(),
             outbox: outbox.clone(),
             decoder: Mutex::new(Decoder::new(options.max_message)),
             state: Mutex::new(State { admitted, ..State::default() }),
@@ -127,7 +131,12 @@ impl Connection {
 
     /// Returns the door of the connection.
     pub(crate) fn door(&self) -> RpcDoor {
-        RpcDoor { runtime: self.runtime.clone(), options: self.options.clone(), shared: self.shared.clone() }
+        RpcDoor {
+            runtime: self.runtime.clone(),
+            options: self.options.clone(),
+            shares: self.shares.clone(),
+            shared: self.shared.clone(),
+        }
     }
 
     /// Returns the span of the connection.
@@ -253,6 +262,7 @@ impl Connection {
         let (attached, outgoing) = {
             let mut state = self.lock();
             state.closed = true;
+            state.share = None;
             (std::mem::take(&mut state.attached), std::mem::take(&mut state.outgoing))
         };
         drop(outgoing);
@@ -284,9 +294,16 @@ impl Connection {
         self.lock().admitted = true;
     }
 
-    /// Admits a client of a person. The connection ends with the person's token.
-    pub(crate) fn admit_person(self: &Arc<Self>, people: Arc<People>, person: Identity) {
+    /// Admits a client of a person, unless the person has too many. The connection ends with the person's token. Returns
+    /// whether the client was admitted.
+    #[must_use]
+    pub(crate) fn admit_person(self: &Arc<Self>, people: Arc<People>, person: Identity) -> bool {
         let mut state = self.lock();
+        let name = person.person();
+        if state.share.as_ref().is_none_or(|share| share.person() != name.as_ref()) {
+            let Some(share) = self.shares.take(name.as_ref()) else { return false };
+            state.share = Some(share);
+        }
         state.admitted = true;
         state.person = Some(person.clone());
         drop(state);
@@ -301,6 +318,7 @@ impl Connection {
                 () = connection.runtime.stopping.cancelled() => {}
             }
         }));
+        true
     }
 
     /// Returns the role of the client's person; clients of the owner may do everything.

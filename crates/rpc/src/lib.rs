@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use baton_people::People;
 use baton_runtime::Runtime;
-use baton_wire::stdio;
+use baton_wire::{Shares, stdio};
 use bytes::BytesMut;
 use tokio::net::TcpListener;
 use tracing::Instrument;
@@ -58,6 +58,7 @@ pub struct RpcOptions {
 pub struct RpcDoor {
     runtime: Arc<Runtime>,
     options: Arc<RpcOptions>,
+    shares: Arc<Shares>,
     shared: Arc<Shared>,
 }
 
@@ -72,7 +73,8 @@ impl RpcDoor {
     /// Creates the door of a server. It does not listen yet.
     #[must_use]
     pub fn new(runtime: &Arc<Runtime>, options: RpcOptions) -> Self {
-        Self { runtime: runtime.clone(), options: Arc::new(options), shared: Arc::default() }
+        let shares = Shares::new(options.limits.max_per_person);
+        Self { runtime: runtime.clone(), options: Arc::new(options), shares, shared: Arc::default() }
     }
 
     /// Serves the one SDK that started this process over standard input and output, until input ends.

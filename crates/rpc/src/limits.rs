@@ -15,6 +15,8 @@ pub struct RpcLimits {
     pub max_connections: usize,
     /// Maximum number of connections of one peer: a user of this machine, or an address if the user is not known.
     pub max_per_peer: usize,
+    /// Maximum number of connections of one person.
+    pub max_per_person: usize,
     /// Maximum number of connections of one peer without a token yet.
     pub max_waiting_per_peer: usize,
     /// Maximum number of bytes that a client may send before its token is accepted.
@@ -28,6 +30,7 @@ impl Default for RpcLimits {
         Self {
             max_connections: 2048,
             max_per_peer: 1024,
+            max_per_person: 256,
             max_waiting_per_peer: 64,
             bytes_before_token: 64 << 10,
             time_before_token: Duration::from_secs(10),
@@ -121,6 +124,7 @@ mod tests {
     const LIMITS: RpcLimits = RpcLimits {
         max_connections: 6,
         max_per_peer: 3,
+        max_per_person: 1,
         max_waiting_per_peer: 2,
         bytes_before_token: 10,
         time_before_token: Duration::from_secs(1),

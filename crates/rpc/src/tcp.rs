@@ -230,6 +230,7 @@ mod tests {
     const LIMITS: RpcLimits = RpcLimits {
         max_connections: 2,
         max_per_peer: 2,
+        max_per_person: 1,
         max_waiting_per_peer: 1,
         bytes_before_token: 10,
         time_before_token: Duration::from_secs(1),

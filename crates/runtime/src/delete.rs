@@ -15,7 +15,7 @@ impl Runtime {
     pub async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
         let live = self.registry.get(id);
         if let Some(handle) = &live {
-            handle.vanish().await;
+            baton_handle::vanish(handle).await;
         }
         self.crash_point(CrashPoint::BeforeDelete);
         let existed = owner::delete_session(&*self.store, id, Some(&self.owner)).await?;

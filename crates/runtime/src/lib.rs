@@ -54,7 +54,9 @@ use baton_files::locations::Locations;
 use baton_files::mirror::Mirrors;
 use baton_files::preferences::Preferences;
 use baton_files::server_catalogue::ServerCatalogue;
-pub use baton_files::{checkpoints, context, home, locations, preferences, rewind, workspace};
+pub use baton_files::{
+    checkpoints, context, copy as copy_files, home, locations, preferences, rewind, workspace,
+};
 pub use baton_history::{audit, copy, fork, grants, metadata, owner, repairs, search, transfer};
 pub use baton_metrics as metrics;
 use baton_metrics::Metrics;

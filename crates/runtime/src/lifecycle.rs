@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use baton_core::Session;
 use baton_protocol::{ClientId, SessionId, Timestamp};
-use baton_store::Seq;
+use baton_store::{Seq, Summary};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
@@ -45,6 +45,9 @@ pub trait Observer: Send + Sync {
     /// Called when the pending requests of a session changed without an event: forms, and requests of MCP servers. Must not
     /// block.
     fn asked(&self, _session: &Session) {}
+
+    /// Called when another server created a session. Must not block.
+    fn found(&self, _session: &Summary) {}
 
     /// Called when a session was deleted.
     fn deleted(&self, session: &SessionId);
@@ -90,6 +93,11 @@ impl Lifecycle {
     fn each_witness(&self, notify: impl Fn(&dyn Observer)) {
         let witnesses = self.witnesses.read().unwrap_or_else(PoisonError::into_inner);
         witnesses.iter().filter_map(Weak::upgrade).for_each(|witness| notify(&*witness));
+    }
+
+    /// Notifies witnesses of a session that another server created.
+    pub(crate) fn announce_found(&self, session: &Summary) {
+        self.each_witness(|witness| witness.found(session));
     }
 
     /// Notifies all listeners of a change.

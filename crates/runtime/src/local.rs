@@ -38,6 +38,7 @@ pub enum Join {
 pub struct LocalSession {
     handle: Handle,
     client: ClientId,
+    author: Author,
     events: mpsc::UnboundedReceiver<Arc<Published>>,
 }
 
@@ -96,7 +97,7 @@ impl Runtime {
                 handle
             }
         };
-        Ok(LocalSession { handle, client, events })
+        Ok(LocalSession { handle, client, author: Author::terminal(""), events })
     }
 }
 
@@ -113,6 +114,12 @@ impl Runtime {
 }
 
 impl LocalSession {
+    /// Names the author of the prompts that follow.
+    #[must_use]
+    pub fn with_author(self, author: Author) -> Self {
+        Self { author, ..self }
+    }
+
     /// Returns the id of the session.
     #[must_use]
     pub fn id(&self) -> &SessionId {
@@ -135,7 +142,7 @@ impl LocalSession {
     /// # Errors
     /// When the prompt is refused, or the session has ended.
     pub async fn prompt(&self, prompt: Prompt) -> Result<PromptId, LocalError> {
-        let prompt = Prompt { by: Some(Author::terminal()), ..prompt };
+        let prompt = Prompt { by: Some(self.author.clone()), ..prompt };
         self.ask(SendPrompt { prompt: Box::new(prompt) }).await
     }
 
@@ -153,7 +160,8 @@ impl LocalSession {
     /// # Errors
     /// When the session has ended.
     pub async fn abort(&self) -> Result<(), LocalError> {
-        self.ask(Abort { reason: AbortReason::UserInitiated, by: Some(Author::terminal()) }).await.map(drop)
+        let by = Some(self.author.clone());
+        self.ask(Abort { reason: AbortReason::UserInitiated, by }).await.map(drop)
     }
 
     /// Detaches from the session, which continues.

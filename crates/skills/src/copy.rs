@@ -1,8 +1,10 @@
 //! Copying a plugin: regular files below its directory, and nothing that a link leads out to.
 #![expect(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
-use std::fmt::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::fmt::Write as _;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use baton_agent::untrusted::{Directory, Excerpt, Unreadable};
@@ -38,7 +40,7 @@ pub fn copy_plugin(from: &Path, to: &Path) -> Result<(), String> {
     let root = Directory::open(from).map_err(|error| format!("{}: {error}", from.display()))?;
     let parent = to.parent().ok_or("the target has no parent")?;
     let failed = |error: std::io::Error| format!("{}: {error}", parent.display());
-    std::fs::create_dir_all(parent).map_err(failed)?;
+    private_directory().recursive(true).create(parent).map_err(failed)?;
     let fresh: PathBuf = to.with_extension("new");
     let _ = std::fs::remove_dir_all(&fresh);
     let mut copy = Copy { files: 0, bytes: 0 };
@@ -60,8 +62,12 @@ impl Copy {
         if level > MOST_LEVELS {
             return Err(format!("{}: more than {MOST_LEVELS} levels of directories", from.path().display()));
         }
-        std::fs::create_dir(to).map_err(|error| format!("{}: {error}", to.display()))?;
+        private_directory().create(to).map_err(|error| format!("{}: {error}", to.display()))?;
         for name in from.names(MOST_FILES).map_err(|error| format!("{}: {error}", from.path().display()))? {
+            // A plugin may be a whole repository. Its history is no part of it.
+            if name == ".git" {
+                continue;
+            }
             let path = from.path().join(&name);
             let failed = |error: Unreadable| format!("{}: {error}", path.display());
             self.files += 1;
@@ -95,11 +101,18 @@ impl Copy {
         }
         self.bytes += bytes.len();
         let failed = |error: std::io::Error| format!("{}: {error}", to.join(name).display());
-        std::fs::write(to.join(name), bytes).map_err(failed)?;
         let is_program = path.metadata().is_ok_and(|found| found.permissions().mode() & 0o100 != 0);
         let mode = if is_program { 0o700 } else { 0o600 };
-        std::fs::set_permissions(to.join(name), std::fs::Permissions::from_mode(mode)).map_err(failed)
+        let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(to.join(name));
+        file.and_then(|mut file| file.write_all(&bytes)).map_err(failed)
     }
+}
+
+/// Returns a builder of directories that only their owner can use, whatever the umask.
+fn private_directory() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
 }
 
 #[cfg(test)]
@@ -114,8 +127,14 @@ mod tests {
         let (from, to) = (dir.path().join("from"), dir.path().join("copies/x"));
         std::fs::create_dir_all(from.join("skills/a")).unwrap();
         std::fs::write(from.join("skills/a/SKILL.md"), "one").unwrap();
+        std::fs::create_dir(from.join(".git")).unwrap();
         copy_plugin(&from, &to).unwrap();
         assert_eq!(std::fs::read_to_string(to.join("skills/a/SKILL.md")).unwrap(), "one");
+        assert!(!to.join(".git").exists());
+        for path in ["", "skills", "skills/a", "skills/a/SKILL.md", ".."] {
+            let mode = to.join(path).metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{path}");
+        }
         symlink("/etc/passwd", from.join("leak")).unwrap();
         let why = copy_plugin(&from, &to).unwrap_err();
         assert!(why.contains("leads out"), "{why}");

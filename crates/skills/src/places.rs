@@ -13,7 +13,7 @@ const MOST_LEVELS: usize = 32;
 
 /// A directory that may have skills, and may not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SearchedDirectory {
     /// The directory.
     pub path: PathBuf,
     /// Where its skills come from.
@@ -48,16 +48,20 @@ pub struct SkillPlaces {
 
 /// Returns the directories of skills.
 #[must_use]
-pub fn skill_places(wanted: &SkillPlaces) -> Vec<Place> {
-    let mut places: Vec<Place> = Vec::new();
+pub fn skill_places(wanted: &SkillPlaces) -> Vec<SearchedDirectory> {
+    let mut places: Vec<SearchedDirectory> = Vec::new();
     for path in &wanted.custom {
-        places.push(Place { path: path.clone(), origin: SkillSource::Custom.into(), is_preferred: false });
+        places.push(SearchedDirectory {
+            path: path.clone(),
+            origin: SkillSource::Custom.into(),
+            is_preferred: false,
+        });
     }
     for (project, root) in &wanted.projects {
         for (level, directory) in levels(project, root.as_deref()).into_iter().enumerate() {
             let source = if level == 0 { SkillSource::Project } else { SkillSource::Inherited };
             for (n, name) in PROJECT_SKILLS.iter().enumerate() {
-                places.push(Place {
+                places.push(SearchedDirectory {
                     path: directory.join(name),
                     origin: Origin { source, project: Some(project.clone()), plugin: None },
                     is_preferred: level == 0 && n == 0,
@@ -67,12 +71,12 @@ pub fn skill_places(wanted: &SkillPlaces) -> Vec<Place> {
     }
     if let Some(home) = &wanted.home {
         let origin = SkillSource::PersonalCopilot.into();
-        places.push(Place { path: home.join("skills"), origin, is_preferred: true });
+        places.push(SearchedDirectory { path: home.join("skills"), origin, is_preferred: true });
     }
     if let Some(user) = &wanted.user {
         for name in [".agents/skills", ".claude/skills"] {
             let origin = SkillSource::PersonalAgents.into();
-            places.push(Place { path: user.join(name), origin, is_preferred: false });
+            places.push(SearchedDirectory { path: user.join(name), origin, is_preferred: false });
         }
     }
     places

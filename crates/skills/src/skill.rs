@@ -228,8 +228,11 @@ fn hint(matter: &FrontMatter) -> Option<String> {
     })
 }
 
-/// Checks a name. It is shown on terminals, and is an attribute of the text that the model is given.
-pub(crate) fn check_name(name: &str) -> Result<(), String> {
+/// Checks the name of a skill. It is shown on terminals, and is an attribute of the text that the model is given.
+///
+/// # Errors
+/// If it cannot be the name of a skill; the message says what a name must be.
+pub fn check_name(name: &str) -> Result<(), String> {
     let is_odd = |c: char| c.is_control() || matches!(c, '<' | '>' | '"' | '&' | '/' | '\\');
     if name.is_empty() || name.chars().count() > LONGEST_NAME || name.contains(is_odd) {
         return Err(format!(

@@ -73,6 +73,17 @@ impl Member {
     }
 }
 
+/// A session that another server created or deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Numbers increase, but a change may become visible after one with a higher number.
+    pub number: u64,
+    /// The session.
+    pub session: SessionId,
+    /// Whether it was deleted, rather than created.
+    pub deleted: bool,
+}
+
 /// The servers of a store.
 pub trait Members: Send + Sync {
     /// Returns the place of this server: the name of the machines that have the same working directories.
@@ -98,6 +109,10 @@ pub trait Members: Send + Sync {
 
     /// Returns some busy sessions of a place whose holders are dead. The cost does not depend on the number of idle ones.
     fn orphans(&self, place: &str, limit: usize) -> Reply<'_, Vec<(SessionId, Holder)>>;
+
+    /// Returns the recent changes of other servers whose number is above `after`, in the order of their numbers. Old ones are
+    /// forgotten: they are news, not truth.
+    fn changes(&self, after: u64) -> Reply<'_, Vec<Change>>;
 
     /// Returns the place of a session; none if it does not exist.
     fn place_of(&self, session: &SessionId) -> Reply<'_, Option<String>>;

@@ -1,7 +1,7 @@
 //! Files of sessions that all servers of a store share.
 //!
 //! A session works in a directory of the server that holds it. Where servers share sessions, that directory is a copy: the
-//! files are here, and whoever acquires the session next fetches them. Without shared files, the directory is the truth.
+//! files are here, and the next server that acquires the session fetches them. Without shared files, the directory is the truth.
 
 use baton_protocol::SessionId;
 use bytes::Bytes;

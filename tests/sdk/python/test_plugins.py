@@ -104,6 +104,12 @@ async def test_installed_plugin_is_asked_about_when_it_has_changed(world, client
     offered, asked = await tools("approve")
     assert ("odd-echo" in offered, asked) == (True, []), "installing it was the approval"
     plugin(market / "kit", hook="touch pwned")
+    write(market / "kit" / "guard.py", "open('pwned', 'w')")
+    offered, asked = await tools("approve")
+    assert ("odd-echo" in offered, asked) == (True, []), "the marketplace changes nothing until an update"
+    [copy] = (world.home / "installed-plugins").iterdir()
+    assert (copy / "guard.py").read_text() == GUARD
+    plugin(copy, hook="touch pwned")
     offered, asked = await tools("reject")
     assert "odd-echo" not in offered
     assert len(asked) == 1 and "touch pwned" in asked[0]

@@ -22,7 +22,7 @@ use crate::{Addons, SessionPort};
 const METADATA: Duration = Duration::from_secs(10);
 
 /// The connection between servers and their session.
-pub(super) struct Link {
+pub(super) struct SessionLink {
     session: Arc<dyn SessionPort>,
     http: Network,
     addons: Arc<Addons>,
@@ -57,7 +57,7 @@ impl Drop for Asked {
     }
 }
 
-impl Link {
+impl SessionLink {
     pub(super) fn new(session: Arc<dyn SessionPort>, addons: Arc<Addons>) -> Self {
         Self {
             session,
@@ -198,15 +198,8 @@ impl Link {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(name.clone(), challenge.clone());
         let rejected = self.given.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
-        // A token with the same scopes as the rejected one does not help.
-        let renewed = match reason {
-            AuthReason::Upscope => None,
-            _ => self.addons.logins.renew(&server, &rejected.unwrap_or_default()).await,
-        };
-        let token = match renewed {
-            Some(token) => Some(token),
-            None => self.addons.logins.for_client(&server, &challenge).await,
-        };
+        let rejected = rejected.unwrap_or_default();
+        let token = self.addons.logins.replace(&server, &challenge, reason, Some(&rejected)).await;
         token.inspect(|token| self.give(&name, token))
     }
 
@@ -265,7 +258,7 @@ impl Link {
     }
 }
 
-impl Client for Link {
+impl Client for SessionLink {
     fn notice(&self, server: &str, notice: Notice) {
         // A token of another session, or of `baton mcp login`, has ended the wait for a login.
         if notice == Notice::Status(Status::Connected) && self.has_token(server) {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use baton_core::policy::address::is_public;
 use baton_files::tokens::{StoredTokens, TokenVault};
-use baton_mcp::oauth::{self, Found, Grant, Identity, Login, OAuthError, Returned, Source, Tokens};
-use baton_mcp::{Challenge, Http, Method, Protected, Request};
+use baton_mcp::oauth::{self, ClientIdentity, Found, Grant, Login, OAuthError, Returned, Source, Tokens};
+use baton_mcp::{AuthReason, Challenge, Http, Method, Protected, Request};
 use baton_model::http::HttpClient;
 use baton_protocol::{SessionId, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, broadcast};
@@ -55,7 +55,7 @@ struct Waiting {
 
 /// A link for a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct LoginLink {
     /// The address to open.
     pub url: String,
     /// Where the browser returns to.
@@ -127,13 +127,33 @@ impl Logins {
         }
     }
 
+    /// Replaces a token that a server has rejected: by a new one of the same login, or else by one of a client that needs no
+    /// user.
+    pub(super) async fn replace(
+        &self,
+        server: &Protected,
+        challenge: &Challenge,
+        reason: AuthReason,
+        rejected: Option<&str>,
+    ) -> Option<String> {
+        let renewed = match (reason, rejected) {
+            // A token with the same scopes as the rejected one does not help.
+            (AuthReason::Upscope, _) | (_, None) => None,
+            (_, Some(rejected)) => self.renew(server, rejected).await,
+        };
+        match renewed {
+            Some(token) => Some(token),
+            None => self.for_client(server, challenge).await,
+        }
+    }
+
     /// Gets a token for the client itself, if the configuration says so.
     pub(super) async fn for_client(&self, server: &Protected, challenge: &Challenge) -> Option<String> {
         let client = server.oauth.client.clone().filter(|_| server.oauth.grant == Grant::Client)?;
         let http = self.http_for(server).await;
         let attempt = async {
             let found = oauth::discover(&http, &server.url, Some(challenge)).await?;
-            let identity = Identity::configured(client, server.oauth.secret.clone(), &found);
+            let identity = ClientIdentity::configured(client, server.oauth.secret.clone(), &found);
             let tokens =
                 oauth::client_credentials(&http, &server.url, &found, &identity, &found.scopes).await?;
             Ok::<_, OAuthError>((Source::of(&found), identity, tokens))
@@ -161,7 +181,7 @@ impl Logins {
         server: &Protected,
         challenge: Option<Challenge>,
         redirect: Option<String>,
-    ) -> Result<Link, String> {
+    ) -> Result<LoginLink, String> {
         let text = |error: OAuthError| error.to_string();
         let redirect = match redirect {
             Some(redirect) => redirect,
@@ -177,7 +197,7 @@ impl Logins {
             self.identity(&http, server, &found, &redirect).await.map_err(text)?;
         let scopes = self.scopes(server, &found, challenge.as_ref()).await;
         let login = Login::new(found, identity, &redirect, &scopes).map_err(text)?;
-        let link = Link { url: login.url.to_string(), redirect };
+        let link = LoginLink { url: login.url.to_string(), redirect };
         let state = login.state.clone();
         let waiting = Waiting {
             session: session.cloned(),
@@ -214,9 +234,12 @@ impl Logins {
         server: &Protected,
         found: &Found,
         redirect: &str,
-    ) -> Result<(Identity, bool), OAuthError> {
+    ) -> Result<(ClientIdentity, bool), OAuthError> {
         if let Some(client) = &server.oauth.client {
-            return Ok((Identity::configured(client.clone(), server.oauth.secret.clone(), found), false));
+            return Ok((
+                ClientIdentity::configured(client.clone(), server.oauth.secret.clone(), found),
+                false,
+            ));
         }
         if let Some(known) = self.vault.registration(found, redirect).await {
             return Ok((known, true));
@@ -334,7 +357,7 @@ impl Logins {
         &self,
         server: &Protected,
         source: Source,
-        identity: Identity,
+        identity: ClientIdentity,
         was_registered: bool,
         tokens: Tokens,
     ) {

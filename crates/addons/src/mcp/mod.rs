@@ -25,7 +25,7 @@ use baton_settings::Settings;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 
-use self::link::Link;
+use self::link::SessionLink;
 use self::network::Network;
 pub use self::overview::{ServerOverview, ToolOverview};
 pub use self::probe::{Probe, ProbedTool, probe, protected};
@@ -42,7 +42,7 @@ pub use baton_mcp::{Declared, Origin, Protected, Reach, ServerConfig, describe};
 pub struct SessionMcp {
     addons: Arc<Addons>,
     id: SessionId,
-    link: Arc<Link>,
+    link: Arc<SessionLink>,
     sources: Sources,
     /// The turn that servers were last made ready for.
     turn: Mutex<String>,
@@ -67,7 +67,7 @@ impl SessionMcp {
     #[must_use]
     pub fn new(addons: &Arc<Addons>, session: Arc<dyn SessionPort>, id: SessionId) -> Self {
         Self {
-            link: Arc::new(Link::new(session, addons.clone())),
+            link: Arc::new(SessionLink::new(session, addons.clone())),
             addons: addons.clone(),
             id,
             sources: Sources::default(),

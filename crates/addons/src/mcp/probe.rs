@@ -1,4 +1,4 @@
-//! One server outside of a session: connect, list its tools, end it; and who it is for a login.
+//! One server outside of a session: connects to it, lists its tools and ends it, for `baton mcp test` and logins.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -136,19 +136,8 @@ impl Client for Alone {
     ) -> Working<'_, Option<String>> {
         let (server, challenge) = (server.clone(), challenge.clone());
         Box::pin(async move {
-            let rejected = match reason {
-                // A token with the same scopes as the rejected one does not help.
-                AuthReason::Upscope => None,
-                _ => self.addons.logins.known(&server).await,
-            };
-            let renewed = match rejected {
-                Some(rejected) => self.addons.logins.renew(&server, &rejected).await,
-                None => None,
-            };
-            match renewed {
-                Some(token) => Some(token),
-                None => self.addons.logins.for_client(&server, &challenge).await,
-            }
+            let rejected = self.addons.logins.known(&server).await;
+            self.addons.logins.replace(&server, &challenge, reason, rejected.as_deref()).await
         })
     }
 }

@@ -74,7 +74,7 @@ pub async fn discover(addons: &Addons, discovery: &Discovery) -> Result<Value, S
 /// Lists the directories in which skills are looked for, whether they exist or not.
 #[must_use]
 pub fn discovery_paths(addons: &Addons, discovery: &Discovery) -> Value {
-    let path = |place: &baton_skills::Place| {
+    let path = |place: &baton_skills::SearchedDirectory| {
         let mut path = json!({
             "path": place.path,
             "scope": place.origin.source,

@@ -35,6 +35,7 @@ pub use self::request::SkillsRequest;
 use crate::session_plugins::{self, Loaded, PluginDirectory, PluginHook, UsedPlugin};
 use crate::{AddonOptions, Addons, SessionPort};
 use baton_settings::Settings;
+pub use baton_skills::check_name;
 
 /// Setting of the user that names the skills that no session uses.
 const DISABLED: &str = "disabledSkills";

@@ -1,4 +1,4 @@
-//! Skills that sessions in a directory use, for people: without a session, with what is wrong about them.
+//! Lists of the skills that sessions in a directory would use, with their problems, for users. No session is needed.
 
 use std::path::{Path, PathBuf};
 
@@ -92,7 +92,7 @@ pub async fn read(
 /// When a file system does not respond.
 pub async fn directories(addons: &Addons, cwd: Option<&Path>) -> Result<Vec<SkillDirectory>, String> {
     let places = places(addons, cwd).await?;
-    let directory = |place: baton_skills::Place| SkillDirectory {
+    let directory = |place: baton_skills::SearchedDirectory| SkillDirectory {
         source: place.origin.source.as_str().to_owned(),
         path: place.path,
         preferred: place.is_preferred,

@@ -12,17 +12,17 @@ pub struct Instruction {
     pub path: PathBuf,
     /// Content, without front matter.
     pub text: String,
-    /// Where it was found.
-    pub place: Place,
+    /// Where it was found, and so where it applies.
+    pub scope: InstructionScope,
     /// Patterns of the files that it is about; empty if it is about all.
     pub apply_to: Vec<String>,
     /// What it is about, in its own words.
     pub description: Option<String>,
 }
 
-/// Where a file of instructions was found.
+/// Where a file of instructions was found, and so where it applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum InstructionScope {
     /// The home of the server: instructions of the user for all projects.
     User,
     /// The root of the repository.
@@ -44,7 +44,7 @@ pub struct Refused {
 
 /// Instructions that apply in a directory.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundInstructions {
     /// Files that are used, in the order of the prompt.
     pub instructions: Vec<Instruction>,
     /// Files that are not used.
@@ -79,20 +79,27 @@ const MAX_ENTRIES: usize = 1000;
 ///
 /// The directories are [untrusted](crate::untrusted): files that are not regular, or are outside, are refused.
 #[must_use]
-pub fn find(cwd: &Path, git_root: Option<&Path>, further: &[PathBuf], home: Option<&Path>) -> Found {
+pub fn find(
+    cwd: &Path,
+    git_root: Option<&Path>,
+    further: &[PathBuf],
+    home: Option<&Path>,
+) -> FoundInstructions {
     let root = git_root.unwrap_or(cwd);
-    let mut reading = Reading { found: Found::default(), left: MAX_BYTES };
+    let mut reading = Reading { found: FoundInstructions::default(), left: MAX_BYTES };
     reading.read_user(home);
     if let Ok(directory) = Directory::open(root) {
-        AT_ROOT.iter().for_each(|name| reading.read(root, &directory, Path::new(name), Place::Root));
+        AT_ROOT
+            .iter()
+            .for_each(|name| reading.read(root, &directory, Path::new(name), InstructionScope::Root));
         reading.read_scoped(root, &directory);
     }
     if cwd != root
         && let Ok(directory) = Directory::open(cwd)
     {
-        NESTED
-            .iter()
-            .for_each(|name| reading.read(cwd, &directory, Path::new(name), Place::WorkingDirectory));
+        NESTED.iter().for_each(|name| {
+            reading.read(cwd, &directory, Path::new(name), InstructionScope::WorkingDirectory)
+        });
     }
     for path in further {
         if let Ok(directory) = Directory::open(path) {
@@ -104,14 +111,14 @@ pub fn find(cwd: &Path, git_root: Option<&Path>, further: &[PathBuf], home: Opti
 
 /// Reads the user's instructions for all projects. Blocks.
 #[must_use]
-pub fn of_user(home: &Path) -> Found {
-    let mut reading = Reading { found: Found::default(), left: MAX_BYTES };
+pub fn of_user(home: &Path) -> FoundInstructions {
+    let mut reading = Reading { found: FoundInstructions::default(), left: MAX_BYTES };
     reading.read_user(Some(home));
     reading.found
 }
 
 struct Reading {
-    found: Found,
+    found: FoundInstructions,
     /// Bytes that may still be read.
     left: usize,
 }
@@ -121,12 +128,12 @@ impl Reading {
         if let Some(home) = home
             && let Ok(directory) = Directory::open(home)
         {
-            self.read(home, &directory, Path::new(USER_FILE), Place::User);
+            self.read(home, &directory, Path::new(USER_FILE), InstructionScope::User);
         }
     }
 
     /// Reads a file of instructions. `shown` is the path of the directory as the user knows it.
-    fn read(&mut self, shown: &Path, directory: &Directory, name: &Path, place: Place) {
+    fn read(&mut self, shown: &Path, directory: &Directory, name: &Path, scope: InstructionScope) {
         let path = shown.join(name);
         let read = directory.read(name, self.left);
         let is_cut = read.as_ref().is_ok_and(|excerpt| excerpt.is_cut);
@@ -144,7 +151,7 @@ impl Reading {
                 self.found.instructions.push(Instruction {
                     path,
                     text,
-                    place,
+                    scope,
                     apply_to: matter.list("applyTo").unwrap_or_default(),
                     description: matter.text("description"),
                 });
@@ -163,9 +170,9 @@ impl Reading {
         };
         names.retain(|name| name.to_string_lossy().ends_with(".instructions.md"));
         names.sort();
-        names
-            .iter()
-            .for_each(|name| self.read(shown, directory, &Path::new(SCOPED).join(name), Place::Scoped));
+        names.iter().for_each(|name| {
+            self.read(shown, directory, &Path::new(SCOPED).join(name), InstructionScope::Scoped)
+        });
     }
 }
 
@@ -234,7 +241,7 @@ mod tests {
         assert_eq!(texts(&of_user(home.path())), ["user"]);
     }
 
-    fn texts(found: &Found) -> Vec<&str> {
+    fn texts(found: &FoundInstructions) -> Vec<&str> {
         found.instructions.iter().map(|i| i.text.as_str()).collect()
     }
 

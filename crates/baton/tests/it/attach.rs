@@ -233,9 +233,10 @@ async fn server_is_found_by_home_url_or_socket() {
     assert_eq!(code, Some(1));
     assert!(err.contains("no running server") && err.contains("baton serve"), "{err}");
 
+    // A server for SDKs has a socket file for commands of its home.
     let rpc_only = program.serve_with(&["serve", "--demo", "--port", "0"]).await;
-    let (_, _, err) = piped(&program, &[], "").await;
-    assert!(err.contains("has no HTTP address"), "{err}");
+    let (code, out, err) = piped(&program, &["--new"], "hello\n").await;
+    assert_eq!((code, out.is_empty()), (Some(0), false), "{out} {err}");
     drop(rpc_only);
 
     // Without an address, the server opens a socket file.

@@ -211,6 +211,44 @@ async fn server_that_loses_its_lease_stops_its_work() {
     assert_eq!(error["data"]["errorType"], "taken_over", "{error}");
 }
 
+/// A holder that lost its lease may not write. Its clients get an error at once, and the next holder records the outcome.
+#[tokio::test]
+async fn prompt_of_a_lost_session_fails_at_once_and_gets_its_outcome_from_the_next_holder() {
+    let (program, _model) = scripted().await;
+    let marker = Marker::new();
+    let server = program.serve_http(&[]).await;
+    let http = Http::new(&program, &server);
+    let client = server.greetless().await;
+    client.ok("connect", json!({"token": program.token()})).await;
+    let chat = Chat::trusting(&client, json!({"sessionId": "shared"})).await;
+    let command = format!("MARK={} sleep 600", marker.word());
+    let prompt = format!("[[tool:bash {}]]", json!({"command": command, "initial_wait": 600}));
+    let waiting = chat.call("session.sendAndWait", json!({"prompt": prompt}));
+    let lose = async {
+        marker.until_at_least(1).await;
+        let file = rusqlite::Connection::open(program.database()).unwrap();
+        let taken = "UPDATE sessions SET epoch = epoch + 1000000, busy = 0 WHERE id = 'shared'";
+        assert_eq!(file.execute(taken, []).unwrap(), 1);
+    };
+    let (refused, ()) = tokio::join!(waiting, lose);
+    let refused = refused.unwrap_err();
+    assert!(refused["message"].as_str().unwrap().contains("closed before"), "{refused}");
+    marker.until_gone("the session was taken over").await;
+    let events = http.get("/api/sessions/shared/events?limit=1000").await.expect(200);
+    let accepted = events["events"].as_array().unwrap().iter();
+    let accepted =
+        accepted.map(|entry| &entry["event"]).find(|event| event["type"] == "baton.prompt_accepted");
+    let prompt = accepted.unwrap()["data"]["promptId"].as_str().unwrap().to_owned();
+    assert!(!events.to_string().contains("baton.turn_settled"), "the loser writes nothing: {events}");
+
+    let other = program.serve_http(&[]).await;
+    let second = other.greetless().await;
+    second.ok("connect", json!({"token": program.token()})).await;
+    second.ok("session.resume", json!({"sessionId": "shared"})).await;
+    assert_eq!(http.outcome("shared", &prompt).await, "interrupted", "also for clients of the loser");
+    Chat { client: &second, id: "shared".into() }.assert_usable().await;
+}
+
 /// Another server may delete an idle session. Its holder then ends the processes of its commands, and notifies its clients.
 #[tokio::test]
 async fn deleted_idle_session_ends_at_its_holder_and_its_clients_are_notified() {

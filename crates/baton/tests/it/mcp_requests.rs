@@ -65,6 +65,21 @@ async fn forms_pages_and_samples_are_answered_over_http() {
 }
 
 #[tokio::test]
+async fn credentials_of_a_server_are_redacted_in_what_it_asks_of_the_model() {
+    let (program, model) = scripted().await;
+    let secret = "odd-secret-0123456789";
+    configure(&program, "well", &json!({ "ODD_TOKEN": secret }));
+    let (_server, http) = session(&program).await;
+    let done = answered(&http, "sample", "sampling", json!({ "kind": "sampling", "approve": true })).await;
+    assert!(done["result"]["content"].as_str().unwrap().contains("endTurn"), "{done}");
+    let events = http.get("/api/sessions/s/events?limit=1000").await.expect(200).to_string();
+    assert!(events.contains("say hello [REDACTED]") && !events.contains(secret), "{events}");
+    let sent: Vec<String> = model.requests().iter().map(|request| format!("{request:?}")).collect();
+    assert!(sent.iter().any(|request| request.contains("say hello [REDACTED]")), "{sent:?}");
+    assert!(!sent.iter().any(|request| request.contains(secret)), "{sent:?}");
+}
+
+#[tokio::test]
 async fn request_of_a_server_ends_with_its_call() {
     let (program, _model) = scripted().await;
     configure(&program, "well", &json!({}));

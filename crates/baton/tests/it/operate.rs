@@ -191,7 +191,7 @@ async fn grants_are_revoked_and_audited_with_a_running_server_and_without() {
         (2, 1),
         "{entries:#?}"
     );
-    assert_eq!((seen("a", "approved", "HTTP API"), seen("a", "grant_revoked", "HTTP API")), (1, 1));
+    assert_eq!((seen("a", "approved", "HTTP API"), seen("a", "grant_revoked", "terminal")), (1, 1));
     assert_eq!(seen("b", "grant_revoked", "baton grants"), 1);
 }
 

@@ -56,6 +56,10 @@ async fn sessions_are_renamed_with_and_without_a_server() {
     assert_eq!(program.run(&["sessions", "rename", &id, "again"]).await.code(), Some(0));
     assert_eq!(title().await.1, "again");
     assert_eq!(program.run(&["sessions", "rename", &id, " "]).await.code(), Some(1));
+    for missing in [&["sessions", "show", "nowhere"][..], &["people", "remove", "nobody"]] {
+        let ran = program.run(missing).await;
+        assert_eq!(ran.code(), Some(3), "there is no such thing: {ran:?}");
+    }
     drop(server);
 }
 
@@ -81,7 +85,11 @@ async fn search_finds_titles_and_contents() {
     let none = program.run(&["sessions", "search", "bananas"]).await;
     assert!(none.stdout.is_empty() && none.stderr.contains("no session matches"), "{none:?}");
     let rows = program.run(&["sessions", "search", "green"]).await.stdout;
-    assert!(rows.lines().count() == 2 && rows.contains("They are Green."), "{rows}");
+    assert!(rows.lines().count() == 3 && rows.contains("They are Green."), "{rows}");
+    let long = "a title that leaves no room for anything else ".repeat(3) + "[[text:the needle]]";
+    program.run(&["run", &long]).await;
+    let terminal = Terminal::start(&program.command(&["sessions", "search", "needle"])).unwrap();
+    terminal.until("the needle").await;
 }
 
 #[tokio::test]

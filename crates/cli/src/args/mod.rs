@@ -10,6 +10,7 @@ mod record;
 mod run;
 mod serve;
 mod sessions;
+mod usage;
 
 use std::path::PathBuf;
 
@@ -31,11 +32,12 @@ pub(crate) use self::record::{RecordArgs, ReplayArgs};
 pub(crate) use self::run::{ModelArgs, RunArgs};
 pub(crate) use self::serve::{PeerArgs, ServeArgs};
 pub(crate) use self::sessions::SessionsCommand;
+pub(crate) use self::usage::print_usage;
 
 const EXAMPLES: &str = "\
 Examples:
-  baton run \"what does this repository do?\"     send one prompt, stream the answer to the terminal
-  baton run --continue \"and its tests?\"         continue the last session of this directory
+  baton run \"what does this repository do?\"      send one prompt, stream the answer to the terminal
+  baton run --continue \"and its tests?\"          continue the last session of this directory
   baton serve --port 8421                        serve SDK clients on 127.0.0.1:8421
   baton attach                                   watch and steer a session of that server
   baton sessions list                            list stored sessions
@@ -121,45 +123,45 @@ impl SdkFlags {
 /// Subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve clients until stopped
-    Serve(ServeArgs),
     /// Send one prompt and stream the answer to the terminal
     #[command(after_help = run::EXAMPLES)]
     Run(RunArgs),
-    /// Print a one-time login link to the page of the running server
-    #[command(after_help = people::LINK_NOTES)]
-    Link(LinkArgs),
-    /// Add, list and remove people who may use the server
-    #[command(subcommand, after_help = people::NOTES)]
-    People(PeopleCommand),
-    /// Try notifications
-    #[command(subcommand, after_help = notify::NOTES)]
-    Notify(NotifyCommand),
     /// Watch and steer a session of a running server
     #[command(after_help = attach::NOTES)]
     Attach(AttachArgs),
-    /// Run a command and record model requests and answers to a file
-    #[command(after_help = record::EXAMPLES)]
-    Record(RecordArgs),
-    /// Serve a recording as an OpenAI-compatible API, offline and deterministic
-    Replay(ReplayArgs),
+    /// Serve clients until stopped
+    Serve(ServeArgs),
+    /// Print a one-time login link to the page of the running server
+    #[command(after_help = people::LINK_NOTES)]
+    Link(LinkArgs),
     /// List, search, show, rename, export, import and delete stored sessions
     #[command(subcommand)]
     Sessions(SessionsCommand),
-    /// List the servers that share a database
-    Servers(ServersArgs),
-    /// Copy sessions between stores
-    #[command(subcommand)]
-    Store(StoreCommand),
+    /// List, add, remove, test, log in to and trust MCP servers, whose tools sessions use
+    #[command(subcommand, after_help = mcp::EXAMPLES)]
+    Mcp(McpCommand),
     /// List, print, enable and disable skills: instructions that models load when a task needs them
     #[command(subcommand, after_help = extend::SKILLS)]
     Skills(SkillsCommand),
     /// List, install, update, enable, disable and uninstall plugins, and manage marketplaces
     #[command(subcommand, after_help = extend::PLUGINS)]
     Plugins(PluginsCommand),
-    /// List, add, remove, test, log in to and trust MCP servers, whose tools sessions use
-    #[command(subcommand, after_help = mcp::EXAMPLES)]
-    Mcp(McpCommand),
+    /// Run a command and record model requests and answers to a file
+    #[command(after_help = record::EXAMPLES)]
+    Record(RecordArgs),
+    /// Serve a recording as an OpenAI-compatible API, offline and deterministic
+    Replay(ReplayArgs),
+    /// Add, list and remove people who may use the server
+    #[command(subcommand, after_help = people::NOTES)]
+    People(PeopleCommand),
+    /// Try notifications
+    #[command(subcommand, after_help = notify::NOTES)]
+    Notify(NotifyCommand),
+    /// List and revoke what may run without asking
+    #[command(subcommand)]
+    Grants(GrantsCommand),
+    /// List who prompted, approved, denied, cancelled and changed what, in all sessions
+    Audit(AuditArgs),
     /// Stop the running server of this home, and wait until it has stopped
     #[command(after_help = operate::STOP_NOTES)]
     Stop(StopArgs),
@@ -169,14 +171,14 @@ pub(crate) enum Command {
     /// Replace the sessions and settings of this home by those of a backup
     #[command(after_help = operate::RESTORE_NOTES)]
     Restore(RestoreArgs),
-    /// List and revoke what may run without asking
-    #[command(subcommand)]
-    Grants(GrantsCommand),
-    /// List who prompted, approved, denied, cancelled and changed what, in all sessions
-    Audit(AuditArgs),
     /// Run the server as a service of systemd
     #[command(subcommand)]
     Service(ServiceCommand),
+    /// List the servers that share a database, or drain one
+    Servers(ServersArgs),
+    /// Copy sessions between stores
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Check the setup, and suggest how to fix problems
     Doctor(DoctorArgs),
     /// Show the configuration in force, and where each value comes from
@@ -218,6 +220,25 @@ mod tests {
     #[test]
     fn flags_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn page_of_the_command_line_names_every_command() {
+        let page = include_str!("../../../../docs/cli.md");
+        let names = |command: &clap::Command| -> Vec<String> {
+            let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+            let names = shown.map(|command| command.get_name().to_owned());
+            names.filter(|name| name != "help").collect()
+        };
+        let command = Cli::command();
+        for name in names(&command) {
+            let mentions = |line: &&str| line.starts_with(&format!("| `baton {name}"));
+            let row = page.lines().find(mentions).unwrap_or_else(|| panic!("no row for baton {name}"));
+            for below in command.find_subcommand(&name).map(names).unwrap_or_default() {
+                let words = row.split(['`', ' ']).collect::<Vec<_>>();
+                assert!(words.contains(&&*below), "baton {name} {below} is not in: {row}");
+            }
+        }
     }
 
     #[test]

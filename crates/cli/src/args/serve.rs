@@ -16,7 +16,8 @@ Examples:
   baton serve --http 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem --allow-host baton.example
                                                 other machines, with a token and TLS
 
-Without an address, the server opens a free port for SDKs and a socket file in the home directory for `baton attach`.
+Without an address, the server opens a free port for SDKs. Commands of the same home, such as `baton run` and `baton attach`,
+use a socket file in it that only you can open.
 Set limits for HTTP clients in the table [http] of the configuration file; see docs/http.md.
 
 When the server is ready, it prints `listening on URL` to stdout for each address. Ctrl-C stops it; nothing that was

@@ -98,7 +98,10 @@ impl<'a> AttachedSession<'a> {
                 Err(Failure::Unreachable(why)) => {
                     if std::mem::take(&mut self.connected) {
                         attempts = 0;
-                        self.screen.note(&format!("connection lost ({why}); reconnecting"));
+                        // A run that has ended is the usual end, and noted below.
+                        if !self.is_of_run {
+                            self.screen.note(&format!("connection lost ({why}); reconnecting"));
+                        }
                     }
                 }
                 Err(refused) => return Err(refused.into()),

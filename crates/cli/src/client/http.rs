@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use baton_model::http::{CertificateProblem, certificate_problem};
 use baton_protocol::sse;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -28,11 +29,8 @@ pub(crate) enum Failure {
     #[error("cannot reach the server: {0}")]
     Unreachable(String),
     /// The server's certificate is not trusted, or does not name the server.
-    #[error(
-        "the server's certificate is not accepted ({0}): if it is self-signed, name the file with --ca; it has to \
-         name the host of --url, e.g. `openssl req -x509 … -addext subjectAltName=DNS:localhost`"
-    )]
-    Untrusted(String),
+    #[error("the server cannot be trusted: {problem}; {advice}", advice = what_to_do(.problem))]
+    Untrusted { problem: CertificateProblem },
     /// The server refused the request.
     #[error("{message}")]
     Refused { code: String, message: String },
@@ -43,6 +41,8 @@ pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
     token: Option<String>,
+    /// Name of the user at the terminal, for the authors of prompts and answers.
+    user: String,
 }
 
 /// An event of a stream.
@@ -75,7 +75,7 @@ impl Client {
             Address::Url(url) => (builder, url),
             Address::Socket(path) => (builder.unix_socket(path), "http://localhost".to_owned()),
         };
-        Ok(Self { http: builder.build()?, base, token })
+        Ok(Self { http: builder.build()?, base, token, user: user_of_terminal() })
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
@@ -123,6 +123,7 @@ impl Client {
     }
 
     async fn send(&self, mut request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {
+        request = request.header("x-baton-terminal", &self.user);
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
@@ -160,12 +161,39 @@ async fn parse<T: DeserializeOwned>(response: reqwest::Response) -> Result<T, Fa
 
 fn unreachable(error: reqwest::Error) -> Failure {
     let error = error.without_url();
-    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-    let cause = causes.last().map(ToString::to_string).unwrap_or_default();
-    match cause.strip_prefix("invalid peer certificate: ") {
-        Some(reason) => Failure::Untrusted(reason.to_owned()),
-        None => Failure::Unreachable(cause),
+    if let Some(problem) = certificate_problem(&error) {
+        return Failure::Untrusted { problem };
     }
+    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    Failure::Unreachable(causes.last().map(ToString::to_string).unwrap_or_default())
+}
+
+/// Returns the advice for a certificate that is not trusted.
+fn what_to_do(problem: &CertificateProblem) -> String {
+    match problem {
+        CertificateProblem::UnknownIssuer => {
+            "if it is your server's, name the file of the certificate with --ca".to_owned()
+        }
+        CertificateProblem::OtherNames { expected, presented } => {
+            let kind = if expected.parse::<std::net::IpAddr>().is_ok() { "IP" } else { "DNS" };
+            let own = format!(
+                "make one for this host (`openssl req -x509 … -addext subjectAltName={kind}:{expected}`)"
+            );
+            match presented.first() {
+                Some(name) => format!("use {name} in --url, or {own} and name it with --ca"),
+                None => format!("{own} and name it with --ca"),
+            }
+        }
+        CertificateProblem::Other(_) => {
+            "renew the certificate, and name it with --ca if it is self-signed".to_owned()
+        }
+    }
+}
+
+/// Returns the name of the user, as the login has set it; empty if it is unknown, or no text for a header.
+pub(crate) fn user_of_terminal() -> String {
+    let user = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    user.filter(|user| user.chars().all(|c| c.is_ascii_graphic())).unwrap_or_default()
 }
 
 /// An open event stream.

@@ -9,7 +9,7 @@ mod server_requests;
 
 use serde::Deserialize;
 
-pub(crate) use self::http::{Address, Client, Failure, Stream, StreamedEvent};
+pub(crate) use self::http::{Address, Client, Failure, Stream, StreamedEvent, user_of_terminal};
 pub(crate) use self::locate::ServerLocator;
 pub(crate) use self::requests::{PendingList, PendingRequest, is_about_requests};
 pub(crate) use self::screen::{Detail, Screen};

@@ -9,6 +9,9 @@ use super::server_requests;
 use crate::show;
 use crate::terminal::Question;
 
+/// Name of the tool call that asks to trust the workspace.
+pub(super) const TRUST_TOOL: &str = "trust_workspace";
+
 /// A pending request in the server's list.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -60,7 +63,7 @@ impl PendingRequest {
 
     /// Whether it asks to trust the workspace. A turn goes on without what is not trusted.
     pub(crate) fn is_about_trust(&self) -> bool {
-        self.tool_name.as_deref() == Some("trust_workspace")
+        self.tool_name.as_deref() == Some(TRUST_TOOL)
     }
 
     /// Whether the user can answer it with a line. Client tools and queued commands are for programs, logins for a browser.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use baton_protocol::ToolCallId;
 use baton_protocol::event::{AssistantUsage, Body, Event, ModelCallFailure, Outcome, ToolComplete};
 
+use super::requests::TRUST_TOOL;
 use crate::terminal::Question;
 use crate::{show, terminal};
 
@@ -35,6 +36,8 @@ pub(crate) struct Screen {
     hint_is_open: bool,
     /// Output of running tools.
     outputs: BTreeMap<ToolCallId, Output>,
+    /// The call that asks to trust the workspace.
+    trust: Option<ToolCallId>,
 }
 
 /// Output of a tool.
@@ -49,7 +52,8 @@ struct Output {
 impl Screen {
     pub(crate) fn new(detail: Detail) -> Self {
         let (streamed, answer) = (String::new(), terminal::AnswerPrinter::new());
-        Self { detail, streamed, answer, incomplete: None, hint_is_open: false, outputs: BTreeMap::new() }
+        let outputs = BTreeMap::new();
+        Self { detail, streamed, answer, incomplete: None, hint_is_open: false, outputs, trust: None }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -62,6 +66,11 @@ impl Screen {
             return;
         }
         match &event.body {
+            // The question says what is to be trusted, and the answer whether it is.
+            Body::ToolStart(start) if start.tool_name == TRUST_TOOL => {
+                self.trust = Some(start.tool_call_id.clone());
+            }
+            Body::ToolComplete(complete) if self.trust.as_ref() == Some(&complete.tool_call_id) => {}
             Body::ToolStart(start) => self.note(&format!("▸ {}", show::call(start))),
             Body::ToolComplete(complete) => self.finish_output(complete, event.agent_id.is_some()),
             _ if event.agent_id.is_some() => {}

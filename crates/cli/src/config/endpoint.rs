@@ -174,6 +174,9 @@ pub(crate) fn describe(endpoint: &ServerEndpoint) -> String {
             let url = without_credentials(url);
             format!("{url} ({})", if token.is_some() { "with token" } else { "no token" })
         }
+        ServerEndpoint::Provider { provider, .. } if provider.kind == Some(ProviderKind::Replay) => {
+            format!("the recording {}", provider.base_url)
+        }
         ServerEndpoint::Provider { provider, .. } => {
             let key = if provider.api_key.is_some() { "with key" } else { "no key" };
             format!("{} ({key})", without_credentials(&provider.base_url))
@@ -183,7 +186,7 @@ pub(crate) fn describe(endpoint: &ServerEndpoint) -> String {
 }
 
 /// Removes user name and password from a URL.
-fn without_credentials(url: &str) -> String {
+pub(super) fn without_credentials(url: &str) -> String {
     match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
         Some((scheme, (_, rest))) => format!("{scheme}://{rest}"),
         None => url.to_owned(),

@@ -9,6 +9,7 @@ use baton_http::{HttpOptions, TlsIdentity};
 use baton_rpc::RpcLimits;
 use serde::Deserialize;
 
+use super::show::TableRows;
 use crate::args::ServeArgs;
 
 /// The `[rpc]` table of the configuration file. Missing keys have defaults.
@@ -19,6 +20,12 @@ pub(crate) struct RpcTable {
 }
 
 impl RpcTable {
+    /// Adds the values in force to those that `baton config` shows.
+    pub(super) fn show(&self, mut rows: TableRows<'_>) {
+        let Self { token_seconds } = self;
+        rows.add("token_seconds", *token_seconds, &RpcLimits::default().time_before_token.as_secs());
+    }
+
     /// Returns the limits of JSON-RPC clients.
     pub(crate) fn limits(&self) -> RpcLimits {
         let default = RpcLimits::default();
@@ -44,6 +51,34 @@ pub(crate) struct HttpTable {
 }
 
 impl HttpTable {
+    /// Adds the values in force to those that `baton config` shows. Flags of `baton serve` win over them.
+    pub(super) fn show(&self, mut rows: TableRows<'_>) {
+        let Self {
+            tls_cert,
+            tls_key,
+            allow_hosts,
+            allow_origins,
+            max_body_bytes,
+            max_connections,
+            max_streams,
+            requests_per_second,
+            header_seconds,
+            body_seconds,
+        } = self;
+        let default = HttpOptions::default();
+        let list = |values: &[String]| (!values.is_empty()).then(|| values.join(" "));
+        rows.add("tls_cert", tls_cert.as_ref().map(|path| path.display()), &"none");
+        rows.add("tls_key", tls_key.as_ref().map(|path| path.display()), &"none");
+        rows.add("allow_hosts", list(allow_hosts), &"those of this machine");
+        rows.add("allow_origins", list(allow_origins), &"none");
+        rows.add("max_body_bytes", *max_body_bytes, &default.max_body);
+        rows.add("max_connections", *max_connections, &default.max_connections);
+        rows.add("max_streams", *max_streams, &default.max_streams);
+        rows.add("requests_per_second", *requests_per_second, &default.requests_per_second);
+        rows.add("header_seconds", *header_seconds, &default.header_time.as_secs());
+        rows.add("body_seconds", *body_seconds, &default.body_time.as_secs());
+    }
+
     /// Returns the options of the HTTP listener.
     pub(crate) fn options(&self, args: &ServeArgs, token: Option<&str>) -> anyhow::Result<HttpOptions> {
         let default = HttpOptions::default();

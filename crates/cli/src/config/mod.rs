@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use baton_crush::WorkspaceOptions;
 use baton_runtime::ServerEndpoint;
 use baton_runtime::cluster::Recovery;
 use baton_runtime::mcp::Declared;
@@ -86,7 +85,7 @@ pub(crate) struct Config {
     pub(crate) rpc: RpcTable,
     pub(crate) http: HttpTable,
     pub(crate) notifications: NotificationsTable,
-    pub(crate) workspaces: Sourced<WorkspaceOptions>,
+    pub(crate) workspaces: WorkspaceTable,
     /// Further variables that commands of sessions see.
     pub(crate) tool_environment: Sourced<Vec<String>>,
     /// Variables that may hold keys and tokens for models.
@@ -101,6 +100,8 @@ pub(crate) struct Config {
     pub(crate) keep: Option<Duration>,
     pub(crate) file: PathBuf,
     pub(crate) file_found: bool,
+    /// The file, for `baton config`.
+    as_written: toml::Table,
 }
 
 /// Loads the settings. `token_variable` names the variable in which an SDK passes a token.
@@ -114,7 +115,9 @@ pub(crate) fn load(
         .config
         .clone()
         .unwrap_or_else(|| environment.directory("XDG_CONFIG_HOME", ".config").join("baton/config.toml"));
-    let (file, file_found) = read_file(&path, global.config.is_some())?;
+    let (file, as_written) = read_file(&path, global.config.is_some())?;
+    let (file_found, as_written) = (as_written.is_some(), as_written.unwrap_or_default());
+    file.workspaces.options()?;
     let file_source = path.display().to_string();
     let pick = |flag: Option<String>, variables: &[&str], file: Option<String>, default: &str| {
         let from_flag = flag.map(|value| Sourced { value, source: "flag".into() });
@@ -171,10 +174,8 @@ pub(crate) fn load(
         rpc: file.rpc,
         http: file.http,
         notifications: file.notifications,
-        workspaces: Sourced {
-            source: if file.workspaces.is_set() { file_source.clone() } else { "default".into() },
-            value: file.workspaces.options()?,
-        },
+        workspaces: file.workspaces,
+        as_written,
         file: path,
         file_found,
     })
@@ -187,14 +188,16 @@ fn check_prices(prices: BTreeMap<String, Price>) -> anyhow::Result<Prices> {
     }
 }
 
-fn read_file(path: &Path, required: bool) -> anyhow::Result<(File, bool)> {
+/// Reads the file, parsed and as it is written; the latter is none if there is no file.
+fn read_file(path: &Path, required: bool) -> anyhow::Result<(File, Option<toml::Table>)> {
     match std::fs::read_to_string(path) {
         Ok(text) => {
-            let file = toml::from_str(&text).with_context(|| format!("in {}", path.display()))?;
-            Ok((file, true))
+            let within = || format!("in {}", path.display());
+            let file = toml::from_str(&text).with_context(within)?;
+            Ok((file, Some(text.parse().with_context(within)?)))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => {
-            Ok((File::default(), false))
+            Ok((File::default(), None))
         }
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }

@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use baton_model::http::Url;
-use baton_notify::{Options, PushOptions, Telegram, Webhook};
+use baton_notify::{Details, Options, PushOptions, Telegram, Webhook};
 use serde::Deserialize;
 
 use super::Environment;
+use super::show::TableRows;
 
 /// Contact for push services if none is configured.
 const CONTACT: &str = "https://github.com/baton-dev/baton";
+
+/// How long a request is pending before its notification is sent.
+const DELAY_SECONDS: u64 = 20;
 
 /// The `[notifications]` table. Missing keys have defaults.
 #[derive(Debug, Default, Clone, Deserialize)]
@@ -20,18 +24,19 @@ const CONTACT: &str = "https://github.com/baton-dev/baton";
 pub(crate) struct NotificationsTable {
     delay_seconds: Option<u64>,
     turns: Option<bool>,
-    details: Option<Details>,
+    details: Option<Told>,
     page: Option<String>,
     webhook: Option<WebhookTable>,
     telegram: Option<TelegramTable>,
     push: PushTable,
 }
 
-/// What a notification says about a request.
+/// How much a notification tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Details {
+enum Told {
     None,
+    Title,
     Full,
 }
 
@@ -63,6 +68,25 @@ struct PushTable {
 }
 
 impl NotificationsTable {
+    /// Adds the values in force to those that `baton config` shows. The addresses of channels can hold secrets.
+    pub(super) fn show(&self, mut rows: TableRows<'_>) {
+        let Self { delay_seconds, turns, details, page, webhook, telegram, push } = self;
+        let PushTable { enabled, contact, allow_private } = push;
+        let is_full = details.map(|details| if details == Details::Full { "full" } else { "none" });
+        let host =
+            |webhook: &WebhookTable| Url::parse(&webhook.url).map(|url| url.host()).unwrap_or_default();
+        let chats = telegram.as_ref().map(|telegram| format!("{} chats", telegram.chats.len()));
+        rows.add("delay_seconds", *delay_seconds, &DELAY_SECONDS);
+        rows.add("turns", *turns, &true);
+        rows.add("details", is_full, &"none");
+        rows.add("page", page.as_ref(), &"the address that `baton serve` listens on");
+        rows.add("webhook.url", webhook.as_ref().map(host), &"none");
+        rows.add("telegram", chats, &"none");
+        rows.add("push.enabled", *enabled, &true);
+        rows.add("push.contact", contact.as_ref(), &CONTACT);
+        rows.add("push.allow_private", allow_private.then_some(true), &false);
+    }
+
     /// Returns the names of variables that hold secrets.
     pub(crate) fn secret_variables(&self) -> Vec<String> {
         let webhook = self.webhook.iter().filter_map(|webhook| webhook.secret_env.clone());
@@ -72,7 +96,7 @@ impl NotificationsTable {
 
     /// Checks the table, and reads its secrets.
     pub(crate) fn options(&self, environment: &Environment) -> anyhow::Result<Options> {
-        let seconds = self.delay_seconds.unwrap_or(20);
+        let seconds = self.delay_seconds.unwrap_or(DELAY_SECONDS);
         ensure!(seconds <= 24 * 3600, "[notifications] delay_seconds is {seconds}; use at most 86400");
         let page = self.page.as_deref().map(page_url).transpose()?;
         let webhook = self.webhook.as_ref().map(|table| table.read(environment)).transpose();
@@ -80,7 +104,11 @@ impl NotificationsTable {
         Ok(Options {
             delay: Duration::from_secs(seconds),
             turns: self.turns.unwrap_or(true),
-            details: self.details == Some(Details::Full),
+            details: match self.details {
+                None | Some(Told::None) => Details::None,
+                Some(Told::Title) => Details::Title,
+                Some(Told::Full) => Details::Full,
+            },
             page,
             webhook: webhook.context("in [notifications.webhook]")?,
             telegram: telegram.context("in [notifications.telegram]")?,
@@ -160,7 +188,8 @@ mod tests {
     #[test]
     fn defaults_have_push_only_and_no_details() {
         let options = options("").unwrap();
-        assert_eq!((options.delay, options.turns, options.details), (Duration::from_secs(20), true, false));
+        assert_eq!((options.delay, options.turns), (Duration::from_secs(20), true));
+        assert_eq!(options.details, Details::None);
         assert!(options.webhook.is_none() && options.telegram.is_none());
         assert!(!options.push.unwrap().allow_private);
     }
@@ -172,7 +201,8 @@ mod tests {
             [telegram]\ntoken_env = \"TOKEN\"\nchats = [5]\n[push]\nenabled = false";
         let options = options(text).unwrap();
         assert_eq!(options.page.unwrap().as_str(), "https://x.example/baton/");
-        assert!(options.details && options.webhook.is_some() && options.push.is_none());
+        assert_eq!(options.details, Details::Full);
+        assert!(options.webhook.is_some() && options.push.is_none());
         assert_eq!(options.telegram.unwrap().chats(), [5]);
     }
 

@@ -6,8 +6,10 @@ use anyhow::Context;
 use baton_crush::WorkspaceOptions;
 use serde::Deserialize;
 
+use super::show::TableRows;
+
 /// The `[workspaces]` table.
-#[derive(Debug, Default, PartialEq, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct WorkspaceTable {
     create_grace_seconds: Option<f64>,
@@ -17,8 +19,14 @@ pub(crate) struct WorkspaceTable {
 }
 
 impl WorkspaceTable {
-    pub(crate) fn is_set(&self) -> bool {
-        *self != Self::default()
+    /// Adds the values in force to those that `baton config` shows.
+    pub(super) fn show(&self, mut rows: TableRows<'_>) {
+        let Self { create_grace_seconds, detach_grace_seconds, keep_running, approve_runs } = self;
+        let default = WorkspaceOptions::default();
+        rows.add("create_grace_seconds", *create_grace_seconds, &default.create_grace.as_secs_f64());
+        rows.add("detach_grace_seconds", *detach_grace_seconds, &default.detach_grace.as_secs_f64());
+        rows.add("keep_running", *keep_running, &default.keep_running);
+        rows.add("approve_runs", *approve_runs, &default.approve_runs);
     }
 
     pub(crate) fn options(&self) -> anyhow::Result<WorkspaceOptions> {
@@ -35,12 +43,4 @@ impl WorkspaceTable {
             approve_runs: self.approve_runs.unwrap_or(default.approve_runs),
         })
     }
-}
-
-/// Describes the options in force.
-pub(crate) fn describe(options: &WorkspaceOptions) -> String {
-    let WorkspaceOptions { create_grace, detach_grace, keep_running, approve_runs } = options;
-    format!(
-        "create_grace {create_grace:?}, detach_grace {detach_grace:?}, keep_running {keep_running}, approve_runs {approve_runs}"
-    )
 }

@@ -1,6 +1,6 @@
 //! `.mcp.json` in the root of a repository, as `baton mcp add --scope project` edits it.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -71,19 +71,8 @@ impl ProjectFile {
     /// Replaces the file at once: a reader sees the old content or the new one.
     fn write(&self) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(&self.content)? + "\n";
-        let scratch = self.scratch();
-        // A new file: the directory is a stranger's, and may have a link of this name.
-        let created = std::fs::OpenOptions::new().write(true).create_new(true).open(&scratch);
-        let mut file = created.with_context(|| format!("cannot create {}", scratch.display()))?;
-        let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&scratch, &self.path));
-        if written.is_err() {
-            let _ = std::fs::remove_file(&scratch);
-        }
-        written.with_context(|| format!("cannot write {}", self.path.display()))
-    }
-
-    fn scratch(&self) -> PathBuf {
-        self.path.with_extension(format!("json.{}", std::process::id()))
+        baton_private::replace_public(&self.path, text)
+            .with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 
@@ -143,9 +132,11 @@ mod tests {
         let mut file = ProjectFile::read(dir.path().join(".mcp.json")).unwrap();
         let precious = dir.path().join("precious");
         std::fs::write(&precious, "kept").unwrap();
-        std::os::unix::fs::symlink(&precious, file.scratch()).unwrap();
-        assert!(file.set("a", json!({ "command": "x" })).is_err());
+        // The repository changed after the file was read.
+        std::os::unix::fs::symlink(&precious, dir.path().join(".mcp.json")).unwrap();
+        file.set("a", json!({ "command": "x" })).unwrap();
         assert_eq!(std::fs::read_to_string(precious).unwrap(), "kept");
+        assert!(ProjectFile::read(dir.path().join(".mcp.json")).unwrap().contains("a"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn audit(cli: &Cli, args: &AuditArgs) -> anyhow::Result<ExitCode> {
             let by = entry.by.as_ref().map_or("-", |by| by.0.as_str());
             let (at, action, session) = (entry.at, entry.action.name(), &entry.session);
             // Line breaks become visible escapes: an entry stays one line.
-            terminal::line(&format!("{at}  {session}  {action:<11}  {by}  {}", entry.detail));
+            terminal::line(&format!("{at}  {session}  {action:<11}  {by:<16}  {}", entry.detail));
         }
         Ok(ExitCode::SUCCESS)
     })

@@ -4,9 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use baton_postgres::{Location, PostgresStore};
+use baton_protocol::SessionId;
 use baton_runtime::copy::{Copied, Skipped, copy};
+use baton_runtime::copy_files::{FilePlace, copy_files};
 use baton_runtime::owner;
 use baton_store::sqlite::{Durability, SqliteStore};
+use baton_store::{Owner, Store, StoreError, Take};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -49,6 +52,7 @@ fn open(name: &str, config: &config::Config) -> anyhow::Result<SessionStore> {
 async fn copy_all(from: &SessionStore, to: &SessionStore, args: &CopyArgs) -> anyhow::Result<ExitCode> {
     let all = from.list().await.context("cannot read the source")?;
     let us = owner::this_process();
+    let (from_files, to_files) = (files_of(from, &args.from), files_of(to, &args.to));
     let mut notes = ProgressNotes::new(args.json);
     let (mut copied, mut records, mut current, mut skipped) = (0_u64, 0_u64, 0_u64, Vec::new());
     for (done, summary) in all.iter().enumerate() {
@@ -56,7 +60,13 @@ async fn copy_all(from: &SessionStore, to: &SessionStore, args: &CopyArgs) -> an
         match copy(&**from, &**to, summary, &us).await? {
             Copied::Records(count) => (copied, records) = (copied + 1, records + count),
             Copied::Nothing => current += 1,
-            Copied::Skipped(why) => skipped.push((summary.session.clone(), explain(&why))),
+            Copied::Skipped(why) => {
+                skipped.push((summary.session.clone(), explain(&why)));
+                continue;
+            }
+        }
+        if !copy_files_of(&summary.session, &from_files, (&**to, &to_files), &us).await? {
+            skipped.push((summary.session.clone(), format!("files: {}", explain(&Skipped::Open))));
         }
     }
     if args.json {
@@ -72,6 +82,28 @@ async fn copy_all(from: &SessionStore, to: &SessionStore, args: &CopyArgs) -> an
         }
     }
     Ok(if skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn files_of<'a>(store: &'a SessionStore, name: &str) -> FilePlace<'a> {
+    store.shared_files().map_or_else(|| FilePlace::Home(name.into()), FilePlace::Shared)
+}
+
+/// Copies the files of a session. Returns false if a server of the target has the session open.
+async fn copy_files_of(
+    session: &SessionId,
+    from: &FilePlace<'_>,
+    (target, to): (&dyn Store, &FilePlace<'_>),
+    us: &Owner,
+) -> anyhow::Result<bool> {
+    let lease = match target.acquire(session, us.clone(), Take::IfFree).await {
+        Ok(opened) => opened.lease,
+        Err(StoreError::Held { .. } | StoreError::Elsewhere { .. }) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    let copied = copy_files(from, to, &lease).await;
+    target.release(lease).await?;
+    copied?;
+    Ok(true)
 }
 
 fn explain(why: &Skipped) -> String {

@@ -23,7 +23,7 @@ pub(crate) use self::copy::store;
 pub(crate) use self::grants::grants;
 pub(crate) use self::service::service;
 
-/// Exit code of a command that found nothing to do.
+/// Exit code of a command that found nothing to do, or for which there is no such thing.
 const NOTHING_TO_DO: u8 = 3;
 /// Pause between two notes of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
@@ -34,6 +34,20 @@ pub(crate) fn load(cli: &Cli) -> anyhow::Result<Config> {
     let config = config::load(&cli.global, &ModelArgs::default(), None, &Environment::of_process())?;
     logging::start(&config);
     Ok(config)
+}
+
+/// Reports an error which says that something does not exist with an exit code of its own.
+pub(crate) fn or_not_found(
+    done: anyhow::Result<ExitCode>,
+    says_so: impl Fn(&anyhow::Error) -> bool,
+) -> anyhow::Result<ExitCode> {
+    match done {
+        Err(error) if says_so(&error) => {
+            terminal::error(&format!("{error:#}"));
+            Ok(ExitCode::from(NOTHING_TO_DO))
+        }
+        done => done,
+    }
 }
 
 /// Prints notes of progress, not more often than people read them.

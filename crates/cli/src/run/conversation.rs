@@ -6,7 +6,7 @@ use anyhow::Context;
 use baton_protocol::event::{Body, Outcome, TurnSettled};
 use serde_json::json;
 
-use super::place::{Arrived, Leaving, Place};
+use super::place::{Arrived, Leaving, SessionHost};
 use crate::args::RunArgs;
 use crate::client::{Detail, PendingRequest, Screen, exit_code, is_about_requests};
 use crate::signals::{FirstSignal, Interrupts};
@@ -22,7 +22,7 @@ const CANCELLED: u8 = 130;
 /// A prompt and its session.
 pub(super) struct Conversation<'a> {
     args: &'a RunArgs,
-    place: Place,
+    place: SessionHost,
     screen: Screen,
     interrupts: Interrupts,
     /// The terminal, once the user has been asked something.
@@ -51,7 +51,7 @@ struct Progress {
 }
 
 impl<'a> Conversation<'a> {
-    pub(super) fn new(args: &'a RunArgs, place: Place) -> anyhow::Result<Self> {
+    pub(super) fn new(args: &'a RunArgs, place: SessionHost) -> anyhow::Result<Self> {
         let detail = match () {
             () if args.json => Detail::Json,
             () if args.quiet => Detail::Answers,
@@ -205,7 +205,7 @@ impl<'a> Conversation<'a> {
     /// Handles a typed line: the answer to the open request.
     async fn typed(&mut self, typed: Typed) -> anyhow::Result<()> {
         let Typed::Line(line) = typed else {
-            // The terminal is gone, and with it whoever could answer.
+            // The terminal is gone: no user can answer.
             return self.cancel().await;
         };
         self.screen.line_was_typed();

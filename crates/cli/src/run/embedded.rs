@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use baton_http::{HttpDoor, HttpListener, HttpOptions};
-use baton_protocol::SessionId;
 use baton_protocol::event::Prompt;
 use baton_protocol::params::SessionParams;
+use baton_protocol::{Author, SessionId};
 use baton_runtime::{Join, LocalSession, Options, Runtime};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
-use super::place::{Arrived, Leaving, Place, current_directory, describe, model_of};
+use super::place::{Arrived, Leaving, SessionHost, current_directory, describe, model_of};
 use super::remote::Remote;
 use crate::args::{PeerArgs, RunArgs};
-use crate::client::{Address, Client, ServerLocator, SessionInfo};
+use crate::client::{Address, Client, ServerLocator, SessionInfo, user_of_terminal};
 use crate::config::{self, Config, Environment};
 use crate::discovery::{Published, RunningServer, socket_of_run};
 use crate::{cluster, sessions, setup, terminal};
@@ -44,7 +44,7 @@ impl Embedded {
         args: &RunArgs,
         locator: ServerLocator<'_>,
         note: Option<String>,
-    ) -> anyhow::Result<Place> {
+    ) -> anyhow::Result<SessionHost> {
         let engines = baton_runtime::engine_names(&options);
         let store = setup::store(config, options.crash.clone())?;
         let id = find(&store, args).await?;
@@ -55,7 +55,7 @@ impl Embedded {
             let endpoint = config::describe(&config.endpoint.value);
             let description = describe(session.model.as_deref(), &engines, &endpoint);
             let description = format!("{description} · in another `baton run`");
-            return Ok(Place::Server(Box::new(Remote::new(client, &session, description, false))));
+            return Ok(SessionHost::Server(Box::new(Remote::new(client, &session, description, false))));
         }
         if let Some(note) = note.filter(|_| !args.quiet && !args.json) {
             terminal::note(&note);
@@ -64,7 +64,7 @@ impl Embedded {
         cluster::enter(&runtime, config, &Environment::of_process(), &PeerArgs::default()).await?;
         let is_new = id.is_none();
         let session = match runtime.join(join_of(id, config, args)?).await {
-            Ok(session) => session,
+            Ok(session) => session.with_author(Author::terminal(&user_of_terminal())),
             Err(error) => {
                 setup::stop(&runtime, &store).await;
                 return Err(error.into());
@@ -74,7 +74,16 @@ impl Embedded {
         let description = describe(model.as_deref(), &engines, &config::describe(&config.endpoint.value));
         let home = config.home.value.clone();
         let (door, remote) = (None, None);
-        Ok(Place::Here(Box::new(Self { runtime, store, session, description, is_new, home, door, remote })))
+        Ok(SessionHost::Here(Box::new(Self {
+            runtime,
+            store,
+            session,
+            description,
+            is_new,
+            home,
+            door,
+            remote,
+        })))
     }
 
     pub(super) fn id(&self) -> &str {

@@ -12,7 +12,7 @@ mod remote;
 use std::process::ExitCode;
 
 use self::conversation::Conversation;
-use self::place::Place;
+use self::place::SessionHost;
 use crate::args::{Cli, RunArgs};
 use crate::config::{self, Environment};
 use crate::{logging, setup};
@@ -32,7 +32,7 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     let Some(prompt) = input::prompt(args)? else { return Ok(ExitCode::from(2)) };
     setup::run(async {
-        let place = Place::open(&config, &environment, options, args).await?;
+        let place = SessionHost::open(&config, &environment, options, args).await?;
         Conversation::new(args, place)?.run(prompt).await
     })
 }

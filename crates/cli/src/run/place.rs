@@ -18,7 +18,7 @@ use crate::discovery::{Role, RunningServer};
 const OWN_PROCESS: [&str; 3] = [crate::record::RECORD, "BATON_REPLAY", "BATON_CRASH_AT"];
 
 /// A session to send the prompt to.
-pub(super) enum Place {
+pub(super) enum SessionHost {
     /// In a server, or in another `baton run`.
     Server(Box<Remote>),
     /// In this process.
@@ -41,7 +41,7 @@ pub(super) enum Leaving {
     FailedStart,
 }
 
-impl Place {
+impl SessionHost {
     /// Opens the session that the arguments ask for, where it can live.
     pub(super) async fn open(
         config: &Config,
@@ -69,12 +69,9 @@ impl Place {
                 }
                 Some((server, choice)) => {
                     match Remote::open(locator, server, choice, config, args, &engines).await? {
-                        Some(remote) => return Ok(Self::Server(Box::new(remote))),
-                        None => {
-                            note = Some(format!(
-                                "not using the server (process {}): it does not respond, or cannot use this endpoint",
-                                server.pid()
-                            ));
+                        Ok(remote) => return Ok(Self::Server(Box::new(remote))),
+                        Err(why) => {
+                            note = Some(format!("not using the server (process {}): {why}", server.pid()));
                         }
                     }
                 }

@@ -43,7 +43,7 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Opens the session that the arguments ask for. `None` if the server does not respond.
+    /// Opens the session that the arguments ask for. The inner error says why the server cannot be used.
     pub(super) async fn open(
         locator: ServerLocator<'_>,
         server: &RunningServer,
@@ -51,14 +51,16 @@ impl Remote {
         config: &Config,
         args: &RunArgs,
         engines: &[&str],
-    ) -> anyhow::Result<Option<Self>> {
+    ) -> anyhow::Result<Result<Self, String>> {
         let client = locator.client(server)?;
         let health = tokio::time::timeout(HEALTH_LIMIT, client.get::<Value>("/api/health")).await;
-        if !matches!(health, Ok(Ok(_) | Err(Failure::Refused { .. }))) {
-            return Ok(None);
+        match health {
+            Ok(Ok(_) | Err(Failure::Refused { .. })) => {}
+            Ok(Err(failure)) => return Ok(Err(failure.to_string())),
+            Err(_) => return Ok(Err(format!("it does not respond within {} s", HEALTH_LIMIT.as_secs()))),
         }
         let Some((session, is_new)) = find_or_create(&client, &endpoint, config, args).await? else {
-            return Ok(None);
+            return Ok(Err("it refuses the endpoint of this command".to_owned()));
         };
         let held = session.held_by.is_some().then(|| locator.connect_to_holder(&session)).transpose()?;
         let endpoint = match &endpoint {
@@ -67,7 +69,7 @@ impl Remote {
         };
         let what = describe(session.model.as_deref(), engines, &endpoint);
         let description = format!("{what} · on the server, process {}", server.pid());
-        Ok(Some(Self::new(held.flatten().unwrap_or(client), &session, description, is_new)))
+        Ok(Ok(Self::new(held.flatten().unwrap_or(client), &session, description, is_new)))
     }
 
     /// A session of a connected server.

@@ -112,24 +112,22 @@ pub(super) async fn list(
     } else if shown.is_empty() {
         terminal::note("no sessions yet; create one with `baton run \"hello\"`");
     } else {
-        print(&shown, &all, |session| session.title().to_owned());
+        print(&shown, &all, &[]);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints sessions as a table. `about` is the text of the last column.
-pub(super) fn print(shown: &[ListedSession], all: &[Summary], about: impl Fn(&ListedSession) -> String) {
+/// Prints sessions as a table, each with a note below it, if there is one.
+pub(super) fn print(shown: &[ListedSession], all: &[Summary], notes: &[String]) {
     let time = LocalTime::of_system();
     let length = if terminal::output_is_terminal() { unique_length(all) } else { usize::MAX };
-    let rows: Vec<Vec<String>> = shown
-        .iter()
-        .map(|session| {
-            let mut cells = session.cells(length, &time);
-            cells.push(about(session));
-            cells
-        })
-        .collect();
-    terminal::table(&["ID", "CHANGED", "STATE", "ENGINE", "DIRECTORY", "TITLE"], &rows);
+    let row = |session: &ListedSession| {
+        let mut cells = session.cells(length, &time);
+        cells.push(session.title().to_owned());
+        cells
+    };
+    let rows: Vec<Vec<String>> = shown.iter().map(row).collect();
+    terminal::table_with_notes(&["ID", "CHANGED", "STATE", "ENGINE", "DIRECTORY", "TITLE"], &rows, notes);
 }
 
 /// The number of characters by which every id differs from all others.

@@ -10,9 +10,6 @@ use serde::Serialize;
 use super::list::{self, ListedSession};
 use crate::terminal;
 
-/// Maximum length of a title beside an excerpt.
-const CONTEXT: usize = 40;
-
 /// Time between two reports on indexing.
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -65,19 +62,7 @@ pub(super) async fn run(
     } else {
         let (sessions, excerpts): (Vec<_>, Vec<_>) =
             found.into_iter().map(|found| (found.session, found.excerpt)).unzip();
-        let excerpt = |session: &ListedSession| {
-            let at =
-                sessions.iter().position(|other| other.metadata.session_id == session.metadata.session_id);
-            let excerpt = at.and_then(|at| excerpts.get(at)).cloned().unwrap_or_default();
-            let title = session.title();
-            if title.is_empty() {
-                excerpt
-            } else {
-                format!("{} · {excerpt}", terminal::shortened(title, CONTEXT))
-            }
-        };
-        list::print(&sessions, &all, excerpt);
-        return Ok(ExitCode::SUCCESS);
+        list::print(&sessions, &all, &excerpts);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -37,7 +37,7 @@ pub enum RequestAnswer {
         /// Whether the user typed it, rather than chose it.
         was_freeform: bool,
     },
-    /// Answers a question, plan or offer of a fallback model for a client that could not reach the user.
+    /// Answers a question, plan or request for a fallback model for a client that could not reach the user.
     NoUser,
     /// Answers a form.
     Elicitation(Elicited),
@@ -47,7 +47,7 @@ pub enum RequestAnswer {
     NoLogin,
     /// Answers a plan.
     Plan(PlanAnswer),
-    /// Answers the offer of a fallback model.
+    /// Answers the request whether a fallback model continues the turn.
     Switch(SwitchAnswer),
     /// Reports the result of a client's slash command.
     Command {

@@ -56,7 +56,7 @@ impl Turn {
         match body {
             Body::UserMessage(message) if agent.rounds == 0 => agent.prompt.clone_from(&message.content),
             Body::TurnStart(_) => {
-                agent.stage = Stage::Asking;
+                agent.stage = Stage::CallingModel;
                 agent.rounds += 1;
                 self.forget_calls(Some(id));
             }

@@ -241,8 +241,8 @@ impl Durable {
             mode: None,
             stop: None,
             agents: Vec::new(),
-            has_news: false,
-            offer: None,
+            has_notification: false,
+            fallback_request: None,
             switched: false,
         });
     }

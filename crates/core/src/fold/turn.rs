@@ -13,21 +13,24 @@ impl Durable {
         let Some(turn) = &mut self.turn else { return };
         match body {
             Body::TurnStart(_) => {
-                turn.stage = Stage::Asking;
+                turn.stage = Stage::CallingModel;
                 turn.rounds += 1;
-                turn.has_news = false;
+                turn.has_notification = false;
                 turn.forget_calls(None);
             }
             Body::TurnEnd(_) => {
                 turn.stage = Stage::Ready;
-                turn.offer = None;
+                turn.fallback_request = None;
                 turn.forget_calls(None);
             }
-            Body::SwitchOffered(offer) => turn.offer = Some(offer.clone()),
+            Body::SwitchOffered(request) => turn.fallback_request = Some(request.clone()),
             Body::RequestClosed(closed)
-                if turn.offer.as_ref().is_some_and(|offer| offer.request_id == closed.request_id) =>
+                if turn
+                    .fallback_request
+                    .as_ref()
+                    .is_some_and(|request| request.request_id == closed.request_id) =>
             {
-                turn.offer = None;
+                turn.fallback_request = None;
                 let answer = closed.answer.as_ref().and_then(|answer| answer.parse().ok());
                 self.facts.switches_always |= answer == Some(SwitchAnswer::YesAlways);
             }
@@ -35,11 +38,11 @@ impl Durable {
             // Calls of Baton's own rounds are announced by the model's message; an engine's only by their start.
             Body::ToolStart(start) if turn.engine.is_some() => turn.calls.push(Call::started(start)),
             // A question of the session itself: no message announces it, and the model is not asked before it is answered.
-            Body::ToolStart(start) if start.tool_name == TRUST_TOOL && turn.stage == Stage::Asking => {
+            Body::ToolStart(start) if start.tool_name == TRUST_TOOL && turn.stage == Stage::CallingModel => {
                 turn.stage = Stage::Acting;
                 turn.calls.push(Call::started(start));
             }
-            Body::SystemNotification(_) => turn.has_news = true,
+            Body::SystemNotification(_) => turn.has_notification = true,
             Body::ToolComplete(complete) => {
                 if let Some(error) = &complete.error
                     && error.code.as_deref() == Some("rejected")

@@ -215,9 +215,7 @@ impl Pattern {
         let (below, rest) = rest.strip_prefix("*.").map_or((false, rest), |rest| (true, rest));
         let url = Url::parse(&format!("{scheme}://{rest}")).ok()?;
         url.host()?;
-        let authority = rest.split(['/', '?', '#', '\\']).next()?;
-        let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        Some(Self { url, has_scheme, port, below })
+        Some(Self { url, has_scheme, port: written_port(rest), below })
     }
 
     /// Whether the pattern can allow a URL: it consists of an origin and a path only.
@@ -276,6 +274,12 @@ impl Pattern {
             _ => Match::Unknown,
         }
     }
+}
+
+/// Returns the port that is written after a host. The parser drops the default port of a scheme, and only that; it also skips
+/// slashes before the host, so the text itself must not be searched.
+fn written_port(rest: &str) -> Option<u16> {
+    ["https", "http"].into_iter().find_map(|scheme| Url::parse(&format!("{scheme}://{rest}")).ok()?.port())
 }
 
 /// Returns the default port of the schemes that grants cover.

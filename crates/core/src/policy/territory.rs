@@ -119,6 +119,18 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".fleet"], EDITOR),
     (&[".exrc"], EDITOR),
     (&[".vimrc"], EDITOR),
+    (&[".config", "zed"], EDITOR),
+    (&[".rprofile"], TOOL),
+    // Baton's own configuration names the model's address, the variables of commands, and receivers of notifications.
+    (&[".config", "baton"], AGENT),
+    (&[".config", "crush"], AGENT),
+    (&[".config", "opencode"], AGENT),
+    (&[".config", "github-copilot"], AGENT),
+    // A plugin that a client named runs these without asking again.
+    (&["plugin.json"], AGENT),
+    (&["hooks.json"], AGENT),
+    (&[".claude-plugin"], AGENT),
+    (&[".github", "plugin"], AGENT),
     (&[".mcp.json"], AGENT),
     (&[".agents"], AGENT),
     (&[".github", "agents"], AGENT),

@@ -32,12 +32,12 @@ pub struct Turn {
     /// Sub-agents that were started in the turn. Shared, because answers can be long and each step copies the state.
     #[serde(default)]
     pub agents: Vec<Arc<SubAgent>>,
-    /// Whether the model must be informed of something that happened since its last call.
-    #[serde(default)]
-    pub has_news: bool,
-    /// The pending offer of a fallback model.
-    #[serde(default)]
-    pub offer: Option<SwitchOffered>,
+    /// Whether a notification was recorded since the last model call: the model is called once more for it.
+    #[serde(default, rename = "has_news")]
+    pub has_notification: bool,
+    /// The pending request whether a fallback model continues the turn.
+    #[serde(default, rename = "offer")]
+    pub fallback_request: Option<SwitchOffered>,
     /// Whether a fallback model was chosen since the last model answer. There is no second one in a row: if two models
     /// fail, the turn fails.
     #[serde(default)]
@@ -88,7 +88,8 @@ pub enum Stage {
     /// Between rounds: the next round starts, or the turn ends.
     Ready,
     /// A model call is running.
-    Asking,
+    #[serde(rename = "Asking")]
+    CallingModel,
     /// The model has answered, and its calls are being worked on.
     Acting,
 }

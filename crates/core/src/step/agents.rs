@@ -17,7 +17,7 @@ use baton_protocol::{AgentId, Json, ToolCallId};
 use serde_json::json;
 
 use super::Step;
-use crate::ask::{AgentReport, Handle, ReplyTo, RunAgent, StartAgent, StopAgent};
+use crate::ask::{AgentReport, ReplyTo, RunAgent, Serve, StartAgent, StopAgent};
 use crate::output::Work;
 use crate::results::Handoff;
 use crate::state::{AgentOutcome, CallKey, Stage, SubAgent};
@@ -25,7 +25,7 @@ use crate::state::{AgentOutcome, CallKey, Stage, SubAgent};
 /// Why no agent can be started.
 const ENGINE_WORKS: &str = "an engine works on the running turn; wait until the turn has ended";
 
-impl Handle<StartAgent> for Step<'_> {
+impl Serve<StartAgent> for Step<'_> {
     /// Starts an agent in the background of the running turn, or of a turn that is opened for it.
     fn handle(&mut self, to: ReplyTo<StartAgent>, ask: StartAgent) {
         if !self.can_start_agent() {
@@ -37,7 +37,7 @@ impl Handle<StartAgent> for Step<'_> {
     }
 }
 
-impl Handle<RunAgent> for Step<'_> {
+impl Serve<RunAgent> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<RunAgent>, ask: RunAgent) {
         if !self.can_start_agent() {
             return self.refuse(to, ENGINE_WORKS);
@@ -48,7 +48,7 @@ impl Handle<RunAgent> for Step<'_> {
     }
 }
 
-impl Handle<StopAgent> for Step<'_> {
+impl Serve<StopAgent> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<StopAgent>, ask: StopAgent) {
         let was_working = self.working_agent(&ask.agent).is_some();
         self.end_agent(&ask.agent, AgentOutcome::Cancelled);

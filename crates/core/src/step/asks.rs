@@ -13,12 +13,12 @@ use baton_protocol::{Json, RequestId};
 use super::commands::{is_from_unasked_client, owners};
 use super::{Step, form};
 use crate::ask::{
-    AnswerOutcome, AnswerRequest, Elicit, Elicited, Handle, InvokeCommand, Refusal, ReplyTo, RequestAnswer,
-    Sample, WithdrawAsk,
+    AnswerOutcome, AnswerRequest, Elicit, Elicited, InvokeCommand, Refusal, ReplyTo, RequestAnswer, Sample,
+    Serve, WithdrawAsk,
 };
 use crate::state::{ClientRequest, Live};
 
-impl Handle<Elicit> for Step<'_> {
+impl Serve<Elicit> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<Elicit>, ask: Elicit) {
         let pending = ClientRequest::Elicit(to, Arc::new(ask.clone()));
         if let Some(why) = unanswerable(&self.session.live, &pending) {
@@ -38,7 +38,7 @@ impl Handle<Elicit> for Step<'_> {
     }
 }
 
-impl Handle<Sample> for Step<'_> {
+impl Serve<Sample> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<Sample>, ask: Sample) {
         let request_id = RequestId(self.stamp.text_id());
         self.show(SamplingRequested {
@@ -51,7 +51,7 @@ impl Handle<Sample> for Step<'_> {
     }
 }
 
-impl Handle<WithdrawAsk> for Step<'_> {
+impl Serve<WithdrawAsk> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<WithdrawAsk>, WithdrawAsk { key }: WithdrawAsk) {
         let is_named = |pending: &ClientRequest| pending.key() == Some(&key);
         let was_pending = self.session.live.asks.values().any(is_named) || self.stop_awaited_agent(&key);
@@ -60,7 +60,7 @@ impl Handle<WithdrawAsk> for Step<'_> {
     }
 }
 
-impl Handle<InvokeCommand> for Step<'_> {
+impl Serve<InvokeCommand> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<InvokeCommand>, InvokeCommand { name, args }: InvokeCommand) {
         let pending = ClientRequest::InvokeCommand(to, name.clone());
         if let Some(why) = unanswerable(&self.session.live, &pending) {

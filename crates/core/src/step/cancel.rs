@@ -8,11 +8,11 @@ use baton_protocol::event::{
 use baton_protocol::tool::ToolResult;
 
 use super::Step;
-use crate::ask::{self, Handle, ReplyTo, Suspend, Withdraw, Withdrawn};
+use crate::ask::{self, ReplyTo, Serve, Suspend, Withdraw, Withdrawn};
 use crate::output::INTERRUPTED;
 use crate::state::Stage;
 
-impl Handle<ask::Abort> for Step<'_> {
+impl Serve<ask::Abort> for Step<'_> {
     /// Cancels the running turn and every prompt accepted before this moment. In an idle session nothing is recorded, so
     /// that a late cancel cannot affect the next prompt.
     fn handle(&mut self, to: ReplyTo<ask::Abort>, ask: ask::Abort) {
@@ -27,7 +27,7 @@ impl Handle<ask::Abort> for Step<'_> {
     }
 }
 
-impl Handle<Suspend> for Step<'_> {
+impl Serve<Suspend> for Step<'_> {
     /// Stops all work as a cancel does, but records no abort: the user did not change their mind, the client only leaves.
     fn handle(&mut self, to: ReplyTo<Suspend>, _: Suspend) {
         let busy = self.session.is_busy();
@@ -39,7 +39,7 @@ impl Handle<Suspend> for Step<'_> {
     }
 }
 
-impl Handle<Withdraw> for Step<'_> {
+impl Serve<Withdraw> for Step<'_> {
     /// Withdraws items that have not been started. A prompt that is being prepared has been, and can only be cancelled.
     fn handle(&mut self, to: ReplyTo<Withdraw>, ask: Withdraw) {
         if matches!(ask.which, Withdrawn::One(id) if self.session.is_abandoned(id)) {
@@ -82,7 +82,7 @@ impl Step<'_> {
         let Some(turn) = self.turn().cloned() else { return };
         self.end_all_agents(outcome, reason);
         self.interrupt_calls(|_| true, reason);
-        self.close_offer(SwitchAnswer::No, None);
+        self.close_fallback_request(SwitchAnswer::No, None);
         if turn.stage != Stage::Ready {
             self.record(TurnEnd { turn_id: turn.round_name(None), model: None });
         }

@@ -8,12 +8,12 @@ use baton_protocol::event::{
 };
 
 use super::Step;
-use crate::ask::{Amend, Change, Handle, LogLevel, ReplyTo};
+use crate::ask::{Amend, Change, LogLevel, ReplyTo, Serve};
 
 /// Type of messages that clients log.
 const NOTIFICATION: &str = "notification";
 
-impl Handle<Amend> for Step<'_> {
+impl Serve<Amend> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<Amend>, ask: Amend) {
         let facts = &self.session.durable.facts;
         let body: Body = match *ask.change {

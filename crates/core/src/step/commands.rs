@@ -19,7 +19,7 @@ use baton_protocol::{ClientId, PromptId, RequestId};
 
 use super::Step;
 use crate::ask::{
-    AnswerOutcome, AnswerRequest, EnqueueCommand, Handle, RegisterRunner, ReplyTo, RequestAnswer, Withdraw,
+    AnswerOutcome, AnswerRequest, EnqueueCommand, RegisterRunner, ReplyTo, RequestAnswer, Serve, Withdraw,
 };
 use crate::input::Profile;
 use crate::output::Work;
@@ -28,7 +28,7 @@ use crate::state::{Live, Session};
 /// Type of messages about commands.
 const COMMAND: &str = "command";
 
-impl Handle<EnqueueCommand> for Step<'_> {
+impl Serve<EnqueueCommand> for Step<'_> {
     /// Accepts a command into the queue.
     fn handle(&mut self, to: ReplyTo<EnqueueCommand>, ask: EnqueueCommand) {
         self.continue_work();
@@ -41,7 +41,7 @@ impl Handle<EnqueueCommand> for Step<'_> {
     }
 }
 
-impl Handle<RegisterRunner> for Step<'_> {
+impl Serve<RegisterRunner> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<RegisterRunner>, ask: RegisterRunner) {
         let RegisterRunner { client, handle, registered } = ask;
         if !registered {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Step;
 use super::permissions::Permitted;
-use crate::ask::{Consent, Handle, ReplyTo, RequestAnswer};
+use crate::ask::{Consent, ReplyTo, RequestAnswer, Serve};
 use crate::policy::{self, Advice};
 use crate::state::{ClientRequest, ShownAs};
 
@@ -30,7 +30,7 @@ impl Consent {
     }
 }
 
-impl Handle<Consent> for Step<'_> {
+impl Serve<Consent> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<Consent>, ask: Consent) {
         match self.decide(&ask.wants, Advice::None, None) {
             Ok(Permitted::Yes) => return self.reply(to, true),

@@ -4,9 +4,9 @@ use baton_protocol::event::SnapshotRewind;
 
 use super::Step;
 use crate::activity::BUSY;
-use crate::ask::{Handle, ReplyTo, Truncate};
+use crate::ask::{ReplyTo, Serve, Truncate};
 
-impl Handle<Truncate> for Step<'_> {
+impl Serve<Truncate> for Step<'_> {
     /// Removes everything from an event on. Only in an idle session: a turn whose start is gone could not end (P5). The
     /// first event always stays, because without it there is no session.
     fn handle(&mut self, to: ReplyTo<Truncate>, Truncate { cut }: Truncate) {

@@ -5,12 +5,12 @@ use baton_protocol::event::{LoginRequested, RequestClosed};
 use baton_protocol::{Author, Json, RequestId};
 
 use super::Step;
-use crate::ask::{AnswerOutcome, AnswerRequest, CloseLogin, Handle, ReplyTo, RequestAnswer, RequestLogin};
+use crate::ask::{AnswerOutcome, AnswerRequest, CloseLogin, ReplyTo, RequestAnswer, RequestLogin, Serve};
 
 /// Logins that may be pending at the same time.
 const MOST_LOGINS: usize = 64;
 
-impl Handle<RequestLogin> for Step<'_> {
+impl Serve<RequestLogin> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<RequestLogin>, ask: RequestLogin) {
         let RequestLogin { server, url, reason } = ask;
         let logins = &self.session.durable.logins;
@@ -41,7 +41,7 @@ impl Handle<RequestLogin> for Step<'_> {
     }
 }
 
-impl Handle<CloseLogin> for Step<'_> {
+impl Serve<CloseLogin> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<CloseLogin>, CloseLogin { server, outcome }: CloseLogin) {
         let mut logins = self.session.durable.logins.iter();
         let pending = logins.find(|login| login.server_name == server).cloned();

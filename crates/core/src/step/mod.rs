@@ -93,9 +93,13 @@ impl Step<'_> {
                 self.prompt_prepared(prompt, prepared);
             }
             (Work::RunCommand { command }, WorkResult::RunCommand(ran)) => self.command_ran(command, ran),
-            (Work::Ask { agent }, WorkResult::Ask(said)) => self.model_answered(agent.as_ref(), *said),
-            (Work::Ask { agent: None }, WorkResult::AskFailed(failed)) => self.model_failed(*failed),
-            (Work::Ask { agent: Some(agent) }, WorkResult::AskFailed(failed)) => {
+            (Work::CallModel { agent }, WorkResult::CallModel(said)) => {
+                self.model_answered(agent.as_ref(), *said);
+            }
+            (Work::CallModel { agent: None }, WorkResult::CallModelFailed(failed)) => {
+                self.model_failed(*failed);
+            }
+            (Work::CallModel { agent: Some(agent) }, WorkResult::CallModelFailed(failed)) => {
                 self.fail_agent(&agent, failed.error);
             }
             (Work::PrepareCall { call }, WorkResult::PrepareCall(prepared)) => {

@@ -7,12 +7,12 @@ use baton_protocol::event::{
 };
 
 use super::Step;
-use crate::ask::{Asking, Handle, ReplyTo, SendPrompt};
+use crate::ask::{Asking, ReplyTo, SendPrompt, Serve};
 use crate::output::Work;
 use crate::results::PreparedPrompt;
 use crate::state::{Accepted, Durable};
 
-impl Handle<SendPrompt> for Step<'_> {
+impl Serve<SendPrompt> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<SendPrompt>, ask: SendPrompt) {
         self.continue_work();
         self.accept(to, *ask.prompt);

@@ -131,7 +131,7 @@ impl Step<'_> {
             _ => None,
         });
         let can: Ability = |profile| profile.model_switch;
-        let offer = self.offer().filter(|_| self.session.live.listeners.is_empty());
-        questions.chain(offer.map(|offer| (offer.request_id.clone(), can))).collect()
+        let fallback = self.fallback_request().filter(|_| self.session.live.listeners.is_empty());
+        questions.chain(fallback.map(|request| (request.request_id.clone(), can))).collect()
     }
 }

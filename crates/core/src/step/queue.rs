@@ -7,7 +7,7 @@ use baton_protocol::event::{
 
 use super::Step;
 use crate::ask::{
-    Asking, DuplicateQueued, Handle, HoldQueue, InsertPrompt, MoveQueued, ReplyTo, RewordQueued, SteerQueued,
+    Asking, DuplicateQueued, HoldQueue, InsertPrompt, MoveQueued, ReplyTo, RewordQueued, Serve, SteerQueued,
 };
 use crate::state::Accepted;
 
@@ -17,14 +17,14 @@ const NOT_QUEUED: &str = "the item is not in the queue: it was started or withdr
 /// Result of an edit of the queue, or why it is refused.
 type Edit<T> = Result<T, &'static str>;
 
-impl Handle<MoveQueued> for Step<'_> {
+impl Serve<MoveQueued> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<MoveQueued>, ask: MoveQueued) {
         let moved = self.move_to(ask.prompt, ask.position);
         self.edited(to, moved, moved == Ok(true));
     }
 }
 
-impl Handle<InsertPrompt> for Step<'_> {
+impl Serve<InsertPrompt> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<InsertPrompt>, ask: InsertPrompt) {
         let before = self.session.queue().nth(ask.position).map(|item| item.id);
         // The position decides when the prompt is started, not its mode.
@@ -34,28 +34,28 @@ impl Handle<InsertPrompt> for Step<'_> {
     }
 }
 
-impl Handle<DuplicateQueued> for Step<'_> {
+impl Serve<DuplicateQueued> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<DuplicateQueued>, ask: DuplicateQueued) {
         let copied = self.duplicate(ask.prompt);
         self.edited(to, copied, copied.is_ok());
     }
 }
 
-impl Handle<RewordQueued> for Step<'_> {
+impl Serve<RewordQueued> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<RewordQueued>, ask: RewordQueued) {
         let reworded = self.reword(ask.prompt, ask.text, ask.display);
         self.edited(to, reworded, reworded == Ok(true));
     }
 }
 
-impl Handle<SteerQueued> for Step<'_> {
+impl Serve<SteerQueued> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<SteerQueued>, ask: SteerQueued) {
         let steers = self.steer(ask.prompt);
         self.edited(to, steers, steers == Ok(true));
     }
 }
 
-impl Handle<HoldQueue> for Step<'_> {
+impl Serve<HoldQueue> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<HoldQueue>, ask: HoldQueue) {
         let held = self.hold(ask.hold);
         self.edited(to, held, held == Ok(true));

@@ -96,8 +96,8 @@ impl Step<'_> {
             Some(Stage::Ready) if self.prepare_steering() => {}
             Some(Stage::Ready) => self.start_round(None),
             // The answer to the pending request for a fallback model decides which model is called.
-            Some(Stage::Asking) if self.offer().is_some() => {}
-            Some(Stage::Asking) => self.start(crate::Work::Ask { agent: None }),
+            Some(Stage::CallingModel) if self.fallback_request().is_some() => {}
+            Some(Stage::CallingModel) => self.start(crate::Work::CallModel { agent: None }),
             Some(Stage::Acting) => self.end_round_if_over(None),
         }
     }

@@ -10,12 +10,12 @@ use baton_protocol::{Author, RequestId};
 
 use super::Step;
 use super::commands::request_of;
-use crate::ask::{AnswerOutcome, AnswerRequest, Asking, Handle, ReplyTo, RequestAnswer};
+use crate::ask::{AnswerOutcome, AnswerRequest, Asking, ReplyTo, RequestAnswer, Serve};
 use crate::output::Work;
 use crate::policy::Advice;
 use crate::state::{Call, CallKey, CallStage};
 
-impl Handle<AnswerRequest> for Step<'_> {
+impl Serve<AnswerRequest> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<AnswerRequest>, ask: AnswerRequest) {
         self.continue_work();
         self.answer(to, &ask.request, *ask.answer, ask.by);
@@ -40,8 +40,8 @@ impl Step<'_> {
         if self.session.live.client_command.is_some_and(|command| request_of(command) == *request) {
             return self.answer_command(to, &answer);
         }
-        if self.offer().is_some_and(|offer| offer.request_id == *request) {
-            return self.answer_offer(to, &answer, by);
+        if self.fallback_request().is_some_and(|pending| pending.request_id == *request) {
+            return self.answer_fallback_request(to, &answer, by);
         }
         let Some(call) = self.call_waiting_for(request).cloned() else {
             let known = self.session.live.closed_requests.contains(request);

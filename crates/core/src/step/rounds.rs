@@ -32,7 +32,7 @@ impl Step<'_> {
         let turn_id = turn.rounds_of(agent.as_ref()).to_string();
         let interaction_id = Some(turn.interaction.clone());
         self.record_for(agent.as_ref(), TurnStart { turn_id, interaction_id, model: None });
-        self.start(Work::Ask { agent });
+        self.start(Work::CallModel { agent });
     }
 
     /// Records the answer of the model, and prepares its calls.
@@ -252,13 +252,13 @@ impl Step<'_> {
             return;
         }
         let (turn_id, made_calls) = (turn.round_name(None), !calls.is_empty());
-        let (has_news, agents_work) = (turn.has_news, turn.working_agents().next().is_some());
+        let (has_notification, agents_work) = (turn.has_notification, turn.working_agents().next().is_some());
         let stop = turn.stop.clone().or_else(|| self.terminal_tool(&calls));
         self.record(TurnEnd { turn_id, model: None });
         match stop {
             Some(reason) => self.complete_turn(reason),
             None if made_calls && self.prepare_steering() => {}
-            None if made_calls || has_news => self.start_round(None),
+            None if made_calls || has_notification => self.start_round(None),
             None if agents_work => self.wait_for_agents(),
             None if self.session.live.clients.values().any(|client| client.hooks) => self.start(Work::Review),
             None => self.complete_turn("the model has answered".into()),

@@ -1,6 +1,6 @@
 //! Fallback models: when a model has reached its rate limit, a turn can continue with another one if a client agrees.
 //!
-//! The offer of a fallback model is a request like any other: durable under its id, delivered to a capable client, closed
+//! Whether a fallback model continues is a request like any other: durable under its id, delivered to a capable client, closed
 //! by the first answer. The round stays open meanwhile; it ends with the response of the fallback model, or with the error.
 
 use baton_protocol::event::{
@@ -11,13 +11,13 @@ use baton_protocol::{Author, Json, RequestId};
 
 use super::Step;
 use crate::ask::{
-    AnswerOutcome, AnswerRequest, Handle, ListenForSwitch, ReplyTo, RequestAnswer, StopListening,
+    AnswerOutcome, AnswerRequest, ListenForSwitch, ReplyTo, RequestAnswer, Serve, StopListening,
 };
 use crate::fold::AUTO_SWITCH;
 use crate::output::Work;
 use crate::results::{FailedModelCall, FallbackModel};
 
-impl Handle<ListenForSwitch> for Step<'_> {
+impl Serve<ListenForSwitch> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<ListenForSwitch>, ask: ListenForSwitch) {
         let listener = self.stamp.text_id();
         self.session.live.listeners.insert(listener.clone(), ask.client);
@@ -25,7 +25,7 @@ impl Handle<ListenForSwitch> for Step<'_> {
     }
 }
 
-impl Handle<StopListening> for Step<'_> {
+impl Serve<StopListening> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<StopListening>, ask: StopListening) {
         let existed = self.session.live.listeners.remove(&ask.listener).is_some();
         self.reply(to, existed);
@@ -34,7 +34,7 @@ impl Handle<StopListening> for Step<'_> {
 }
 
 impl Step<'_> {
-    /// Handles the failure of a model call: continues with the fallback model, offers it, or fails the turn.
+    /// Handles the failure of a model call: continues with the fallback model, asks clients about it, or fails the turn.
     pub(super) fn model_failed(&mut self, failed: FailedModelCall) {
         let FailedModelCall { error, partial, fallback } = failed;
         let tried = self.turn().is_some_and(|turn| turn.switched);
@@ -42,7 +42,9 @@ impl Step<'_> {
             Some(fallback) if self.session.durable.facts.switches_always => {
                 self.continue_with(fallback.model);
             }
-            Some(fallback) if self.session.live.can_agree_to_switch() => self.offer_switch(fallback, error),
+            Some(fallback) if self.session.live.can_agree_to_switch() => {
+                self.request_fallback(fallback, error);
+            }
             _ => {
                 self.record_partial(partial);
                 self.fail_turn(error);
@@ -50,13 +52,13 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the pending offer of a fallback model.
-    pub(super) fn offer(&self) -> Option<&SwitchOffered> {
-        self.turn()?.offer.as_ref()
+    /// Returns the pending request whether a fallback model continues the turn.
+    pub(super) fn fallback_request(&self) -> Option<&SwitchOffered> {
+        self.turn()?.fallback_request.as_ref()
     }
 
-    /// Offers the fallback model to clients.
-    fn offer_switch(&mut self, fallback: FallbackModel, error: SessionError) {
+    /// Asks clients whether the fallback model continues the turn.
+    fn request_fallback(&mut self, fallback: FallbackModel, error: SessionError) {
         let request_id = RequestId(self.stamp.text_id());
         let (error_code, retry_after_seconds) = (error.error_code.clone(), fallback.retry_after_seconds);
         self.record(SwitchOffered {
@@ -69,8 +71,8 @@ impl Step<'_> {
         self.deliver_questions();
     }
 
-    /// Handles an answer to the offer.
-    pub(super) fn answer_offer(
+    /// Handles an answer to the request.
+    pub(super) fn answer_fallback_request(
         &mut self,
         to: ReplyTo<AnswerRequest>,
         answer: &RequestAnswer,
@@ -81,22 +83,26 @@ impl Step<'_> {
             RequestAnswer::NoUser => SwitchAnswer::No,
             _ => return self.reply(to, AnswerOutcome::Mismatch),
         };
-        let Some(offer) = self.close_offer(answer, by) else { return };
+        let Some(request) = self.close_fallback_request(answer, by) else { return };
         match answer {
-            SwitchAnswer::Yes | SwitchAnswer::YesAlways => self.continue_with(offer.model),
-            SwitchAnswer::No => self.fail_turn(offer.error),
+            SwitchAnswer::Yes | SwitchAnswer::YesAlways => self.continue_with(request.model),
+            SwitchAnswer::No => self.fail_turn(request.error),
         }
         self.reply_after_records(to);
     }
 
-    /// Closes the pending offer, if there is one.
-    pub(super) fn close_offer(&mut self, answer: SwitchAnswer, by: Option<Author>) -> Option<SwitchOffered> {
-        let offer = self.offer()?.clone();
-        let request_id = offer.request_id.clone();
+    /// Closes the pending request, if there is one.
+    pub(super) fn close_fallback_request(
+        &mut self,
+        answer: SwitchAnswer,
+        by: Option<Author>,
+    ) -> Option<SwitchOffered> {
+        let request = self.fallback_request()?.clone();
+        let request_id = request.request_id.clone();
         let response = serde_json::to_value(answer).ok().map(Json::from);
         self.close_question(&request_id, response, by);
         self.show(AutoModeSwitchCompleted { request_id, response: answer });
-        Some(offer)
+        Some(request)
     }
 
     /// Changes the model, and repeats the model call.
@@ -111,7 +117,7 @@ impl Step<'_> {
             source: None,
             cause: Some(AUTO_SWITCH.into()),
         });
-        self.start(Work::Ask { agent: None });
+        self.start(Work::CallModel { agent: None });
     }
 
     /// Records the message that was streamed before the failure: people have read it.

@@ -14,7 +14,7 @@ fn delegated(mode: ExecutionMode) -> (World, AgentId) {
 }
 
 fn asks_for(agent: &AgentId) -> impl Fn(&Work) -> bool {
-    let ask = Work::Ask { agent: Some(agent.clone()) };
+    let ask = Work::CallModel { agent: Some(agent.clone()) };
     move |work| *work == ask
 }
 

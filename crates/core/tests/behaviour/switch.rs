@@ -10,7 +10,7 @@ const YES: RequestAnswer = RequestAnswer::Switch(SwitchAnswer::Yes);
 fn offered() -> (World, RequestId) {
     let mut world = asking();
     world.finish(world.only(is_ask), rate_limited());
-    let request = world.offer().expect("an offer");
+    let request = world.fallback_request().expect("a request");
     (world, request)
 }
 
@@ -61,7 +61,10 @@ fn refused_offer_fails_the_turn_with_the_first_error() {
     }
     let (mut world, request) = offered();
     let wrong = world.answer(&request, approve());
-    assert_eq!((world.outcome_of(wrong), world.offer()), (Some(AnswerOutcome::Mismatch), Some(request)));
+    assert_eq!(
+        (world.outcome_of(wrong), world.fallback_request()),
+        (Some(AnswerOutcome::Mismatch), Some(request))
+    );
 }
 
 #[test]
@@ -69,11 +72,11 @@ fn failing_fallback_model_fails_the_turn() {
     let (mut world, request) = offered();
     world.answer(&request, YES);
     world.finish(world.only(is_ask), rate_limited());
-    assert_eq!((world.offer(), outcome(&world).0), (None, Outcome::Failed));
+    assert_eq!((world.fallback_request(), outcome(&world).0), (None, Outcome::Failed));
 }
 
 #[test]
-fn yes_always_switches_later_turns_without_an_offer() {
+fn yes_always_switches_later_turns_without_a_request() {
     let (mut world, request) = offered();
     world.answer(&request, RequestAnswer::Switch(SwitchAnswer::YesAlways));
     world.finish(world.only(is_ask), model_answer(1, &[]));
@@ -82,7 +85,7 @@ fn yes_always_switches_later_turns_without_an_offer() {
     world.prompt(SendMode::Enqueue);
     world.finish(world.only(|w| matches!(w, Work::PreparePrompt { .. })), prepared_prompt());
     world.finish(world.only(is_ask), rate_limited());
-    assert_eq!(world.offer(), None);
+    assert_eq!(world.fallback_request(), None);
     world.finish(world.only(is_ask), model_answer(2, &[]));
     assert_eq!(outcome(&world).0, Outcome::Completed);
 }
@@ -92,7 +95,7 @@ fn offer_survives_a_crash_or_is_closed() {
     let (mut world, request) = offered();
     world.crash();
     world.resume(2, &[], Some(true));
-    assert_eq!(world.offer(), Some(request.clone()));
+    assert_eq!(world.fallback_request(), Some(request.clone()));
     world.only(|w| matches!(w, Work::DeliverQuestion { .. }));
     world.answer(&request, YES);
     assert_eq!(model(&world), Some("another"));
@@ -101,16 +104,16 @@ fn offer_survives_a_crash_or_is_closed() {
     let (mut world, request) = offered();
     world.crash();
     world.resume(2, &[], None);
-    assert_eq!((world.offer(), outcome(&world).0), (None, Outcome::Interrupted));
+    assert_eq!((world.fallback_request(), outcome(&world).0), (None, Outcome::Interrupted));
     let late = world.answer(&request, YES);
     assert_eq!(world.outcome_of(late), Some(AnswerOutcome::TooLate));
 }
 
 #[test]
-fn cancel_closes_the_offer() {
+fn cancel_closes_the_fallback_request() {
     let (mut world, _) = offered();
     world.abort();
-    assert_eq!((world.offer(), outcome(&world).0), (None, Outcome::Cancelled));
+    assert_eq!((world.fallback_request(), outcome(&world).0), (None, Outcome::Cancelled));
     assert_eq!(shown(&world).last(), Some(&"auto_mode_switch.completed"));
 }
 
@@ -123,7 +126,7 @@ fn no_offer_without_a_capable_client() {
         arrival: baton_core::Arrival::Made,
     });
     world.finish(world.only(is_ask), rate_limited());
-    assert_eq!((world.offer(), outcome(&world).0), (None, Outcome::Failed));
+    assert_eq!((world.fallback_request(), outcome(&world).0), (None, Outcome::Failed));
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn offers_are_not_delivered_while_a_client_listens() {
     let (first, second) = (world.listen(1), world.listen(1));
     assert!(world.stop_listening(&first) && !world.stop_listening(&first), "once each");
     world.finish(world.only(is_ask), rate_limited());
-    let request = world.offer().expect("an offer");
+    let request = world.fallback_request().expect("a request");
     assert_eq!(shown(&world), ["auto_mode_switch.requested"], "the listener sees the offer");
     world.attach(2, &[]);
     assert!(no_client_asked(&world));
@@ -170,5 +173,5 @@ fn listener_without_the_ability_still_gets_offers() {
     });
     world.listen(1);
     world.finish(world.only(is_ask), rate_limited());
-    world.offer().expect("an offer");
+    world.fallback_request().expect("a request");
 }

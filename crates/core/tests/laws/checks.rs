@@ -46,7 +46,7 @@ pub(super) fn check_now(world: &World) {
     assert!(world.outcomes().values().all(|n| *n == 1), "no prompt has two outcomes");
     let agents = world.agents();
     for agent in agents.iter().map(Some).chain([None]) {
-        let asking = Work::Ask { agent: agent.cloned() };
+        let asking = Work::CallModel { agent: agent.cloned() };
         let asking = world.running.values().filter(|w| **w == asking).count();
         assert!(asking <= 1, "one model call at a time");
         let mut calls = durable.turn.iter().flat_map(|t| t.calls_of(agent));

@@ -91,7 +91,7 @@ pub(super) fn result_of(work: &Work, how: usize, round: u64, agents: &[AgentId])
         Work::PreparePrompt { .. } => prepared_prompt(),
         Work::RunCommand { .. } if how.is_multiple_of(2) => WorkResult::RunCommand(Err("no".into())),
         Work::RunCommand { .. } => WorkResult::RunCommand(Ok(Some("done".into()))),
-        Work::Ask { .. } => match how % 7 {
+        Work::CallModel { .. } => match how % 7 {
             0 => model_failure(),
             6 => rate_limited(),
             1 | 2 => model_answer(round, &[]),

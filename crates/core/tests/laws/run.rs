@@ -186,7 +186,7 @@ impl Run {
                 self.give(&request, answer);
             }
         }
-        if let Some(request) = self.world.offer() {
+        if let Some(request) = self.world.fallback_request() {
             for answer in [[RequestAnswer::NoUser, YES, YES_ALWAYS][how % 3].clone(), YES] {
                 self.give(&request, answer);
             }
@@ -207,11 +207,11 @@ impl Run {
             if let Some((id, work)) = self.world.running.clone().into_iter().find(|(_, w)| !is_delivery(w)) {
                 self.rounds += 1;
                 let result = match work {
-                    Work::Ask { .. } => model_answer(self.rounds, &[]),
+                    Work::CallModel { .. } => model_answer(self.rounds, &[]),
                     _ => result_of(&work, 0, self.rounds, &[]),
                 };
                 self.world.finish(id, result);
-            } else if let Some(request) = self.world.offer() {
+            } else if let Some(request) = self.world.fallback_request() {
                 self.give(&request, YES);
             } else if let Some(request) = self.world.command() {
                 self.give(&request, RequestAnswer::Command { by: ClientId(9), error: None });

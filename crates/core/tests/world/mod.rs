@@ -177,9 +177,9 @@ impl World {
         calls.filter_map(|call| Some((call.stage.request()?.clone(), call.stage.clone()))).collect()
     }
 
-    /// The pending offer of a fallback model.
-    pub fn offer(&self) -> Option<RequestId> {
-        Some(self.session.durable.turn.as_ref()?.offer.as_ref()?.request_id.clone())
+    /// The pending request for a fallback model.
+    pub fn fallback_request(&self) -> Option<RequestId> {
+        Some(self.session.durable.turn.as_ref()?.fallback_request.as_ref()?.request_id.clone())
     }
 
     /// Number of outcomes of each prompt.

@@ -53,17 +53,21 @@ pub fn model_answer(round: u64, tools: &[&str]) -> WorkResult {
         tool_title: None,
     };
     let tool_requests = tools.iter().enumerate().map(request).collect();
-    WorkResult::Ask(Box::new(ModelReply { text: "text".into(), tool_requests, ..ModelReply::default() }))
+    WorkResult::CallModel(Box::new(ModelReply {
+        text: "text".into(),
+        tool_requests,
+        ..ModelReply::default()
+    }))
 }
 
 pub fn model_failure() -> WorkResult {
-    WorkResult::AskFailed(Box::new(unanswered(None)))
+    WorkResult::CallModelFailed(Box::new(unanswered(None)))
 }
 
 /// A model call that failed with a rate limit, with a fallback model.
 pub fn rate_limited() -> WorkResult {
     let fallback = FallbackModel { model: "another".into(), retry_after_seconds: Some(7) };
-    WorkResult::AskFailed(Box::new(unanswered(Some(fallback))))
+    WorkResult::CallModelFailed(Box::new(unanswered(Some(fallback))))
 }
 
 fn unanswered(fallback: Option<FallbackModel>) -> FailedModelCall {

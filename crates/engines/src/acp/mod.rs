@@ -40,7 +40,7 @@ pub(crate) struct AcpProgram {
 pub(crate) struct Acp {
     program: AcpProgram,
     cwd: String,
-    /// MCP servers that the agent starts, as it is told them.
+    /// MCP servers that the agent starts, in the form of its protocol.
     servers: Value,
     model: Option<String>,
     effort: Option<String>,

@@ -8,6 +8,7 @@ use baton_history::newest_first;
 use baton_protocol::event::{ChangedFile, FilesChanged, KeptFile, Preimage};
 use baton_protocol::{Body, Event, EventId, SessionId, Timestamp};
 use baton_store::{Record, Seq, Store, StoreError};
+use serde::{Deserialize, Serialize};
 
 use super::Skip;
 
@@ -35,7 +36,7 @@ enum Entry {
 pub struct FileHistory(Vec<(Seq, Entry)>);
 
 /// A file that the session may have changed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TouchedFile {
     /// State before the first change.
     pub before: Preimage,

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use baton_protocol::event::Preimage;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{FileState, Plan, Snapshots, TouchedFile, lines_between};
 
 /// A change that restoring a file would undo.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Undone {
     /// The file.
@@ -23,7 +23,7 @@ pub struct Undone {
 }
 
 /// Kind of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum ChangeType {

@@ -3,10 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use baton_store::{Seq, Span};
+use baton_store::{Record, Seq, Span};
 use http::{HeaderMap, StatusCode, header};
 
 use super::extract::{Caller, PathParams, QueryParams, session_id};
+use super::render;
 use super::sessions::find;
 use super::types::{Cursor, EventPage, EventsQuery, Limit, NumberedEvent};
 use crate::Shared;
@@ -30,7 +31,7 @@ use baton_people::Identity;
         (status = 503, description = "Too many streams are open", body = ErrorBody)))]
 pub(super) async fn read(
     State(door): State<Shared>,
-    Caller(reader): Caller,
+    Caller { identity: reader, .. }: Caller,
     PathParams(id): PathParams<String>,
     QueryParams(query): QueryParams<EventsQuery>,
     headers: HeaderMap,
@@ -58,7 +59,7 @@ pub(super) async fn read(
 /// have changed. `deleted` names one that was deleted. Read the lists of sessions and requests after `ready`.
 pub(super) async fn feed(
     State(door): State<Shared>,
-    Caller(reader): Caller,
+    Caller { identity: reader, .. }: Caller,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if !wants_stream(&headers) {
@@ -69,15 +70,10 @@ pub(super) async fn feed(
 }
 
 fn subscribe(door: &Shared, wanted: Wanted, reader: Identity) -> Result<Response, ApiError> {
-    let too_many = || {
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", "too many event streams are open")
-    };
-    let share = door.shares.take(&reader).ok_or_else(|| {
-        let message = "you have too many event streams open; close some";
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", message)
+    let opened = door.streams.open(reader.person().as_ref()).map_err(|error| {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", error.to_string())
     })?;
-    let permit = door.streams.clone().try_acquire_owned().map_err(|_| too_many())?;
-    Ok(Subscription { wanted, reader, permit, share }.into_response())
+    Ok(Subscription { wanted, reader, opened }.into_response())
 }
 
 /// Error for a cursor after the last event. The reader has seen an earlier session with this id, or events that a power cut
@@ -117,11 +113,13 @@ async fn page(
         Span::After { .. } => records.len() == limit,
         Span::Before { .. } => records.first().is_some_and(|record| record.seq > Seq(1)),
     };
-    let events = records.into_iter().filter_map(|record| {
-        let html = rendered.then(|| super::render::of_event(&record.kind, &record.body)).flatten();
+    let numbered = move |record: Record| {
+        let html = rendered.then(|| render::of_event(&record.kind, &record.body)).flatten();
         let text = String::from_utf8(record.body.to_vec()).ok()?;
         let event = serde_json::value::RawValue::from_string(text).ok()?;
         Some(NumberedEvent { seq: record.seq.0, event, html })
-    });
-    Ok(EventPage { events: events.collect(), next, has_more })
+    };
+    let events = move || records.into_iter().filter_map(numbered).collect();
+    let events = if rendered { render::beside(events).await? } else { events() };
+    Ok(EventPage { events, next, has_more })
 }

@@ -59,17 +59,25 @@ fn refusal(rejection: &JsonRejection) -> ApiError {
 }
 
 /// Extracts who sends a request, as the guard has found out.
-pub(crate) struct Caller(pub(crate) Identity);
+pub(crate) struct Caller {
+    pub(crate) identity: Identity,
+    /// The owner's client, as its requests name it.
+    pub(crate) client: Author,
+}
+
+/// Header with which a command says that a person uses it at a terminal, and who. The owner's clients only: other people
+/// have names of their own.
+const TERMINAL_HEADER: &str = "x-baton-terminal";
 
 impl Caller {
     /// Returns the author for events.
     pub(crate) fn author(&self) -> Author {
-        self.0.author(Author::http())
+        self.identity.author(self.client.clone())
     }
 
     /// Refuses a request that needs a stronger role, because of its query.
     pub(crate) fn check(&self, needed: Role) -> Result<(), ApiError> {
-        check_role(&self.0, needed)
+        check_role(&self.identity, needed)
     }
 }
 
@@ -87,7 +95,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut http::request::Parts, _: &S) -> Result<Self, ApiError> {
         let found = parts.extensions.get::<Identity>().cloned();
-        found.map(Self).ok_or_else(|| ApiError::internal("the request was not authorised"))
+        let identity = found.ok_or_else(|| ApiError::internal("the request was not authorised"))?;
+        let user = parts.headers.get(TERMINAL_HEADER).map(|user| user.to_str().unwrap_or_default());
+        Ok(Self { identity, client: user.map_or_else(Author::http, Author::terminal) })
     }
 }
 

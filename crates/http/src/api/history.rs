@@ -6,9 +6,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use baton_protocol::SessionId;
 use baton_runtime::fork::{Fork, ForkError};
-use baton_runtime::rewind::{self, FileHistory, Undone};
+use baton_runtime::rewind::{FileHistory, Undone};
 use baton_runtime::session::RewindOutcome;
-use baton_runtime::session::ask::Rewind;
+use baton_runtime::session::ask::{Rewind, UseFiles};
+use baton_runtime::session::file_requests::{FileReply, FileRequest};
 use baton_store::{Seq, Span, StoreError};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -133,9 +134,15 @@ pub(super) async fn preview(
     let obstacle = view.session.rewind_obstacle(false).map(|obstacle| name_of(RewindOutcome::from(obstacle)));
     let can_restore_files = view.session.rewind_obstacle(true).is_none();
     let files = if can_restore_files {
-        let (snapshots, touched) = (view.files.snapshots(), history.touched_since(from));
-        let compare = tokio::task::spawn_blocking(move || rewind::preview(&snapshots, touched));
-        compare.await.map_err(|error| ApiError::internal(error.to_string()))?
+        // Compared where the files are.
+        let request = Box::new(FileRequest::PreviewRewind { touched: history.touched_since(from) });
+        match ask(&door, &id, UseFiles { request }).await?.map_err(ApiError::internal)? {
+            FileReply::Undone(files) => files,
+            _ => {
+                let message = "the server that holds the session gave another reply; upgrade it";
+                return Err(ApiError::internal(message));
+            }
+        }
     } else {
         Vec::new()
     };

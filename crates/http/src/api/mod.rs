@@ -137,7 +137,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/me", get(login::me))
         .route("/api/events", get(events::feed))
         .route("/api/search", get(search::search))
-        .route("/api/render", post(render::render))
+        .route("/api/render", post(render::render).layer(DefaultBodyLimit::max(render::MAX_BODY)))
         .route("/api/health", get(system::health))
         .route("/api/ready", get(system::ready))
         .route("/api/metrics", get(system::metrics))
@@ -160,7 +160,10 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/api/sessions/{id}/grants/{grant}", delete(grants::revoke))
         .route("/api/locations", get(grants::locations).delete(grants::revoke_at_location))
         .route("/api/notifications", get(notifications::show))
-        .route("/api/notifications/subscriptions", post(notifications::subscribe))
+        .route(
+            "/api/notifications/subscriptions",
+            post(notifications::subscribe).layer(DefaultBodyLimit::max(MAX_PUBLIC_BODY)),
+        )
         .route("/api/notifications/subscriptions/{id}", delete(notifications::unsubscribe))
         .route("/api/notifications/subscriptions/{id}/test", post(notifications::test))
         .route("/api/requests", get(requests::overview))

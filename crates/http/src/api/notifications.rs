@@ -78,7 +78,7 @@ pub(super) async fn show(State(door): State<Shared>) -> Result<Json<Notification
         (status = 422, description = "The address or the keys cannot be used", body = ErrorBody)))]
 pub(super) async fn subscribe(
     State(door): State<Shared>,
-    Caller(identity): Caller,
+    Caller { identity, .. }: Caller,
     headers: HeaderMap,
     JsonBody(subscription): JsonBody<PushSubscription>,
 ) -> Result<(StatusCode, Json<Subscribed>), ApiError> {
@@ -99,7 +99,7 @@ pub(super) async fn subscribe(
         (status = 404, description = "You have no such subscription", body = ErrorBody)))]
 pub(super) async fn unsubscribe(
     State(door): State<Shared>,
-    Caller(identity): Caller,
+    Caller { identity, .. }: Caller,
     PathParams(id): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
     let removed = courier(&door)?.forget(&id, Some(name(&identity))).await.map_err(failed)?;
@@ -114,7 +114,7 @@ pub(super) async fn unsubscribe(
         (status = 502, description = "The push service has not accepted it", body = ErrorBody)))]
 pub(super) async fn test(
     State(door): State<Shared>,
-    Caller(identity): Caller,
+    Caller { identity, .. }: Caller,
     PathParams(id): PathParams<String>,
 ) -> Result<StatusCode, ApiError> {
     let courier = courier(&door)?;

@@ -9,8 +9,12 @@ use utoipa::ToSchema;
 use super::extract::JsonBody;
 use crate::error::{ApiError, ErrorBody};
 
-/// Maximum length of all texts of a request, in bytes. Rendering runs on a thread that serves others.
+/// Maximum length of all texts of a request, in bytes.
 const MAX_TEXT: usize = 1 << 20;
+/// Maximum number of texts of a request: an empty one costs time and memory, too.
+const MAX_TEXTS: usize = 1000;
+/// Maximum size of a request, in bytes. Escaped as JSON, a text is longer.
+pub(super) const MAX_BODY: usize = 8 << 20;
 /// Level of the highest heading: those above belong to the page.
 const TOP: HeadingLevel = HeadingLevel::H3;
 
@@ -35,10 +39,23 @@ pub(super) struct Rendered {
         (status = 415, description = "Request body is not JSON", body = ErrorBody),
         (status = 422, description = "Request body does not match the schema, or is too long", body = ErrorBody)))]
 pub(super) async fn render(JsonBody(texts): JsonBody<Texts>) -> Result<Json<Rendered>, ApiError> {
-    if texts.markdown.iter().map(String::len).sum::<usize>() > MAX_TEXT {
+    let Texts { markdown: texts } = texts;
+    if texts.iter().map(String::len).sum::<usize>() > MAX_TEXT {
         return Err(ApiError::unprocessable("too_long", format!("more than {MAX_TEXT} bytes of text")));
     }
-    Ok(Json(Rendered { html: texts.markdown.iter().map(|text| markdown(text, TOP)).collect() }))
+    if texts.len() > MAX_TEXTS {
+        return Err(ApiError::unprocessable("too_long", format!("more than {MAX_TEXTS} texts")));
+    }
+    let html = beside(move || texts.iter().map(|text| markdown(text, TOP)).collect()).await?;
+    Ok(Json(Rendered { html }))
+}
+
+/// Renders beside the threads that serve everybody: hostile text may take long.
+pub(super) async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| ApiError::internal("rendering failed; see the server log"))
 }
 
 /// Renders the text of an event, if it is a message of a model, a plan or a summary.

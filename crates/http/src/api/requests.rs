@@ -211,7 +211,7 @@ async fn mcp(handle: &Handle, request: McpRequest) -> Result<serde_json::Value, 
 fn core_answer(answer: RequestAnswer, caller: &Caller) -> core::RequestAnswer {
     match answer {
         RequestAnswer::Permission { decision: Decision::ApproveUnattended, .. } => {
-            core::RequestAnswer::ApproveUnattended(caller.0.author(Author::unattended()))
+            core::RequestAnswer::ApproveUnattended(caller.identity.author(Author::unattended()))
         }
         RequestAnswer::Permission { decision, grant, feedback } => {
             let verdict = match decision {
@@ -263,14 +263,19 @@ mod tests {
     #[test]
     fn answers_name_the_person_who_gives_them() {
         let proof = Proof::Token(Digest::of("t"));
-        let ada = Caller(Identity::Person { name: "ada".parse().unwrap(), role: Role::Approver, proof });
+        let ada = Identity::Person { name: "ada".parse().unwrap(), role: Role::Approver, proof };
+        let at_terminal = |identity| Caller { identity, client: Author::terminal("root") };
+        let ada = at_terminal(ada);
         let by = Author("ada".into());
         let approve = |decision| RequestAnswer::Permission { decision, grant: None, feedback: None };
         let unattended = core_answer(approve(Decision::ApproveUnattended), &ada);
         assert_eq!(unattended, core::RequestAnswer::ApproveUnattended(by.clone()));
         let attended = core_answer(approve(Decision::Approve), &ada);
         assert_eq!(attended, core::RequestAnswer::Permission(Verdict::ApproveOnce, by));
-        let owner = Caller(Identity::Owner);
+        let owner = at_terminal(Identity::Owner);
+        let attended = core_answer(approve(Decision::Approve), &owner);
+        let by = Author("terminal (root)".into());
+        assert_eq!(attended, core::RequestAnswer::Permission(Verdict::ApproveOnce, by));
         let unattended = core_answer(approve(Decision::ApproveUnattended), &owner);
         assert_eq!(unattended, core::RequestAnswer::ApproveUnattended(Author::unattended()));
     }

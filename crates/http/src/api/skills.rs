@@ -7,7 +7,7 @@ use axum::extract::State;
 use baton_runtime::session::Handle;
 use baton_runtime::session::ask::Skills;
 use baton_runtime::skills::overview;
-use baton_runtime::skills::{SkillsRequest, set_skill_disabled};
+use baton_runtime::skills::{SkillsRequest, check_name, set_skill_disabled};
 use http::StatusCode;
 use serde_json::Value;
 
@@ -182,14 +182,9 @@ pub(super) async fn disable_for_all(
 }
 
 async fn turn(door: &Shared, skill: String, enabled: bool) -> Result<StatusCode, ApiError> {
-    // Skills of any directory can be turned off, so the name need not be known; but it is no path.
-    if skill.is_empty()
-        || skill.starts_with(['.', '~', '%'])
-        || skill.contains(['/', '\\'])
-        || skill.contains(char::is_control)
-    {
-        return Err(ApiError::unprocessable("invalid_name", format!("{skill:?} is not the name of a skill")));
-    }
+    // Skills of any directory can be turned off, so the name need not be known.
+    let refused = |why| ApiError::unprocessable("invalid_name", format!("{skill:?} is not a skill: {why}"));
+    check_name(&skill).map_err(refused)?;
     set_skill_disabled(&door.runtime.addons, skill, !enabled).await.map_err(ApiError::internal)?;
     Ok(StatusCode::NO_CONTENT)
 }

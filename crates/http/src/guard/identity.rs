@@ -8,8 +8,6 @@ use subtle::ConstantTimeEq;
 use crate::HttpOptions;
 use crate::error::ApiError;
 
-/// Cookie in which a browser stores the owner's token.
-pub(crate) const TOKEN_COOKIE: &str = "baton_token";
 /// Cookie in which a browser stores its login.
 pub(crate) const LOGIN_COOKIE: &str = "baton_login";
 /// Maximum number of cookies of one name that are read.
@@ -57,9 +55,6 @@ async fn of_cookie(
     headers: &HeaderMap,
     owner: &str,
 ) -> Result<Option<Identity>, ApiError> {
-    if cookies(headers, TOKEN_COOKIE).any(|given| is_equal(given, owner)) {
-        return Ok(Some(Identity::Owner));
-    }
     let Some(people) = people else { return Ok(None) };
     people.of_logins(cookies(headers, LOGIN_COOKIE), Digest::of(owner)).await.map_err(unreadable)
 }
@@ -106,6 +101,11 @@ pub(super) fn query<'a>(request: &'a Parts, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use baton_people::Role;
+    use baton_store::memory::MemoryStore;
+
     use super::super::test_requests::{options, request};
     use super::*;
 
@@ -116,12 +116,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn token_is_required_in_header_cookie_or_start_link() {
+    async fn token_is_required_in_header_or_start_link() {
         for (headers, path) in [
             (&[("authorization", "Bearer secret")][..], "/api/sessions"),
             (&[("authorization", "bearer secret")][..], "/api/sessions"),
-            (&[("cookie", "a=b; baton_token=secret")][..], "/api/sessions"),
-            (&[("cookie", "baton_token=old; baton_token=secret")][..], "/api/sessions"),
             (&[][..], "/?token=secret"),
         ] {
             assert_eq!(check("GET", headers, path).await, Ok(Identity::Owner), "{headers:?} {path}");
@@ -131,7 +129,8 @@ mod tests {
             (&[("authorization", "Bearer wrong")][..], "/api/sessions"),
             (&[("authorization", "Bearer secret2")][..], "/api/sessions"),
             (&[("authorization", "secret")][..], "/api/sessions"),
-            (&[("authorization", "Bearer wrong"), ("cookie", "baton_token=secret")][..], "/api/sessions"),
+            // Browsers have a login instead; earlier versions stored the token itself.
+            (&[("cookie", "baton_token=secret")][..], "/api/sessions"),
             (&[("cookie", "baton_login=secret")][..], "/api/sessions"),
             (&[][..], "/api/sessions?token=secret"),
         ] {
@@ -141,20 +140,30 @@ mod tests {
 
     #[test]
     fn flood_of_cookies_is_cut() {
-        let flood = format!("baton_token=secret; {}", "baton_login=x; ".repeat(3000));
+        let flood = format!("other=y; {}", "baton_login=x; ".repeat(3000));
         let request = request(&[("cookie", &flood)], "/");
         assert_eq!(cookies(&request.headers, LOGIN_COOKIE).count(), MAX_COOKIES);
-        assert_eq!(cookies(&request.headers, TOKEN_COOKIE).count(), 1);
+        assert_eq!(cookies(&request.headers, "other").count(), 1);
     }
 
     #[tokio::test]
     async fn change_with_a_cookie_needs_the_header_of_the_page() {
-        let cookie = ("cookie", "baton_token=secret");
-        assert_eq!(check("POST", &[cookie], "/api/sessions").await, Err("csrf"));
-        assert_eq!(check("DELETE", &[cookie], "/api/sessions/s").await, Err("csrf"));
+        let people = People::new(Arc::new(MemoryStore::default()));
+        let login = people.log_in_owner(Digest::of("secret")).await.unwrap();
+        let cookie = format!("a=b; baton_login=old; baton_login={}", login.reveal());
+        let check = async |method: &str, headers: &[(&str, &str)]| {
+            let mut request = request(headers, "/api/sessions");
+            request.method = method.parse().unwrap();
+            let identity = identify(&options(), Some(&people), &request).await;
+            identity.map(|identity| identity.role()).map_err(|error| error.code())
+        };
+        let cookie = ("cookie", cookie.as_str());
+        assert_eq!(check("GET", &[cookie]).await, Ok(Role::Admin));
+        assert_eq!(check("POST", &[cookie]).await, Err("csrf"));
+        assert_eq!(check("DELETE", &[cookie]).await, Err("csrf"));
         let page = ("x-baton-page", "1");
-        assert_eq!(check("POST", &[cookie, page], "/api/sessions").await, Ok(Identity::Owner));
-        let token = ("authorization", "Bearer secret");
-        assert_eq!(check("POST", &[token], "/api/sessions").await, Ok(Identity::Owner));
+        assert_eq!(check("POST", &[cookie, page]).await, Ok(Role::Admin));
+        assert_eq!(check("GET", &[cookie, ("authorization", "Bearer wrong")]).await, Err("unauthorized"));
+        assert_eq!(check("POST", &[("authorization", "Bearer secret")]).await, Ok(Role::Admin));
     }
 }

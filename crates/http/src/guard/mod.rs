@@ -24,7 +24,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use self::host::check_host;
 pub(crate) use self::host::is_allowed_authority;
-pub(crate) use self::identity::{LOGIN_COOKIE, TOKEN_COOKIE, cookies, is_equal, unreadable};
+pub(crate) use self::identity::{LOGIN_COOKIE, cookies, is_equal, unreadable};
 use self::identity::{identify, is_start, query};
 pub(super) use self::rate::RateLimit;
 use super::api::check_role;
@@ -34,7 +34,7 @@ use super::slots::ConnectionSlot;
 use super::{HttpOptions, Shared, cors, login};
 use baton_people::Identity;
 use baton_people::access::{self, Access};
-use baton_protocol::Author;
+use baton_runtime::session::panics;
 
 /// Maximum size of the body of a request that needs no login, in bytes.
 pub(super) const MAX_PUBLIC_BODY: usize = 8 << 10;
@@ -75,12 +75,9 @@ pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Ne
         Ok(identity) => {
             let person = identity.clone().filter(|identity| *identity != Identity::Owner);
             if let Some(identity) = identity {
-                if let Some(slot) = head.extensions.get::<Arc<ConnectionSlot>>() {
-                    slot.keep();
-                }
                 // Mounted APIs know no people; they name the author.
-                if let Identity::Person { name, .. } = &identity {
-                    head.extensions.insert(Author(name.to_string()));
+                if let Some(person) = identity.person() {
+                    head.extensions.insert(person);
                 }
                 head.extensions.insert(identity);
             }
@@ -108,9 +105,7 @@ pub(super) async fn guard(State(door): State<Shared>, request: Request, next: Ne
 
 /// Logs the panic of a handler and returns the response to its request.
 fn panicked(panic: &(dyn Any + Send)) -> Response {
-    let literal = panic.downcast_ref::<&str>().copied();
-    let text = literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    tracing::error!(panic = text, "request handler panicked; answering 500");
+    tracing::error!(panic = panics::text(panic), "request handler panicked; answering 500");
     ApiError::internal("internal error; see the server log").into_response()
 }
 
@@ -150,6 +145,9 @@ async fn admit(
         return Err(Box::new(cors::preflight()));
     }
     let identity = check_identity(door, request).await?;
+    if let Some(identity) = &identity {
+        keep_connection(request, identity)?;
+    }
     let max_body = if identity.is_some() { options.max_body } else { options.max_body.min(MAX_PUBLIC_BODY) };
     check_length(max_body, announced).map(|()| identity).map_err(refused)
 }
@@ -188,6 +186,19 @@ async fn check_identity(door: &Shared, request: &Parts) -> Result<Option<Identit
         return Err(Box::new(login::follow_link(door, request, None, token).await));
     }
     Ok(Some(identity))
+}
+
+/// Makes the connection of a request the sender's own, unless a person has too many.
+fn keep_connection(request: &Parts, identity: &Identity) -> Result<(), Box<Response>> {
+    let slot = request.extensions.get::<Arc<ConnectionSlot>>();
+    if slot.is_none_or(|slot| slot.keep(identity.person().as_ref())) {
+        return Ok(());
+    }
+    let message = "you have too many connections open; close some";
+    let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", message);
+    let mut response = error.into_response();
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Err(Box::new(response))
 }
 
 /// Whether a browser returns from a login: from another site, and without a token. It must be a navigation: no page can

@@ -29,7 +29,7 @@ pub enum Authentication {
 /// A client of an authorization server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Identity {
+pub struct ClientIdentity {
     /// Its id.
     pub id: String,
     /// Its secret, if it has one.
@@ -39,13 +39,13 @@ pub struct Identity {
 }
 
 // Not derived: a secret must not reach a log.
-impl std::fmt::Debug for Identity {
+impl std::fmt::Debug for ClientIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Identity").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("ClientIdentity").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-impl Identity {
+impl ClientIdentity {
     /// Returns the client of a configuration.
     #[must_use]
     pub fn configured(id: String, secret: Option<String>, found: &Found) -> Self {
@@ -88,7 +88,7 @@ pub async fn register(
     server: &Url,
     found: &Found,
     redirect: &str,
-) -> Result<Identity, OAuthError> {
+) -> Result<ClientIdentity, OAuthError> {
     let endpoint = found.registration_endpoint.clone().ok_or(OAuthError::NoRegistration)?;
     let asked = json!({
         "client_name": "Baton",
@@ -111,7 +111,7 @@ pub async fn register(
                 (Some("client_secret_post"), _) => Authentication::ClientSecretPost,
                 _ => Authentication::ClientSecretBasic,
             };
-            Ok(Identity { id, secret, authentication })
+            Ok(ClientIdentity { id, secret, authentication })
         }
         (200 | 201, None) => Err(OAuthError::Unusable("the registration has no client_id".into())),
         (status, _) => Err(refused(status, &body)),

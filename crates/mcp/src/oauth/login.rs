@@ -6,7 +6,7 @@ use ring::digest;
 use ring::rand::{SecureRandom, SystemRandom};
 use url::Url;
 
-use super::{Found, Identity, OAuthError};
+use super::{ClientIdentity, Found, OAuthError};
 use crate::text::clean;
 
 /// The longest code.
@@ -24,7 +24,7 @@ pub struct Login {
     /// The authorization server.
     pub found: Found,
     /// The client.
-    pub identity: Identity,
+    pub identity: ClientIdentity,
     /// The scopes that are asked for.
     pub scopes: Vec<String>,
     /// The secret whose digest the authorization server has.
@@ -45,7 +45,7 @@ impl Login {
     /// When the system has no random numbers.
     pub fn new(
         found: Found,
-        identity: Identity,
+        identity: ClientIdentity,
         redirect: &str,
         scopes: &[String],
     ) -> Result<Self, OAuthError> {
@@ -176,7 +176,7 @@ mod tests {
             authentication: Vec::new(),
             scopes: Vec::new(),
         };
-        let identity = Identity { id: "me".into(), secret: None, authentication: Authentication::None };
+        let identity = ClientIdentity { id: "me".into(), secret: None, authentication: Authentication::None };
         Login::new(found, identity, "http://127.0.0.1:1/oauth/callback", &["a".into(), "b".into()]).unwrap()
     }
 

@@ -1,7 +1,7 @@
 //! OAuth 2.1 for remote servers: discovery, registration, logins with PKCE, and tokens that are refreshed.
 //!
 //! * [`discover`] finds the authorization server of an MCP server (RFC 9728, RFC 8414, OpenID Connect).
-//! * [`Identity`] is a client of that server: configured, or registered for us (RFC 7591).
+//! * [`ClientIdentity`] is a client of that server: configured, or registered for us (RFC 7591).
 //! * [`Login`] is a login in a browser (RFC 7636, RFC 8707, RFC 9207), and [`Tokens`] what it ends with.
 //!
 //! Every address in here was named by a stranger. Only `https` is followed, and `http` on this machine if the MCP server
@@ -18,7 +18,7 @@ mod token;
 pub use self::config::{Grant, OAuthConfig};
 pub use self::discovery::{Found, discover};
 pub use self::fetch::is_on_this_machine;
-pub use self::identity::{Authentication, Identity, register};
+pub use self::identity::{Authentication, ClientIdentity, register};
 pub use self::login::{Login, Returned, parse_returned};
 pub use self::token::{Source, Tokens, client_credentials, exchange, refresh};
 

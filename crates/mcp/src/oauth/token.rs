@@ -6,7 +6,7 @@ use url::Url;
 
 use super::fetch::Fetch;
 use super::identity::refused;
-use super::{Found, Identity, Login, OAuthError, discovery};
+use super::{ClientIdentity, Found, Login, OAuthError, discovery};
 use crate::http::Http;
 
 /// The longest token.
@@ -85,7 +85,7 @@ pub async fn refresh(
     http: &dyn Http,
     server: &Url,
     source: &Source,
-    identity: &Identity,
+    identity: &ClientIdentity,
     used: &Tokens,
 ) -> Result<Tokens, OAuthError> {
     let token = used.refresh.as_deref().ok_or(OAuthError::Mismatch("there is no refresh token"))?;
@@ -105,7 +105,7 @@ pub async fn client_credentials(
     http: &dyn Http,
     server: &Url,
     found: &Found,
-    identity: &Identity,
+    identity: &ClientIdentity,
     scopes: &[String],
 ) -> Result<Tokens, OAuthError> {
     let scope = scopes.join(" ");
@@ -120,7 +120,7 @@ async fn request(
     http: &dyn Http,
     server: &Url,
     endpoint: &Url,
-    identity: &Identity,
+    identity: &ClientIdentity,
     fields: &[(&str, &str)],
     scopes: &[String],
 ) -> Result<Tokens, OAuthError> {

@@ -129,15 +129,15 @@ impl Server {
 
     /// Opens a connection, or joins a shared one.
     async fn open_or_join(&self, config: &ServerConfig) -> Result<Lease, ConnectError> {
-        match &self.place {
+        match &self.shared {
             None => {
                 let target = self.target(config).map_err(ConnectError::Failed)?;
                 Connection::open(target, self.context()).await.map(Lease::own)
             }
-            Some(place) => {
+            Some(shared) => {
                 let tag = self.options.pool.tag(&self.options.ledger).await;
                 let target = self.shared_target(config, tag).map_err(ConnectError::Failed)?;
-                place.join(self.context(), |context| Connection::open(target, context)).await
+                shared.join(self.context(), |context| Connection::open(target, context)).await
             }
         }
     }

@@ -204,11 +204,11 @@ mod tests {
     use tokio::time::{Instant, timeout};
 
     use super::*;
-    use crate::shared::Place;
+    use crate::shared::SharedConnection;
 
     #[tokio::test(start_paused = true)]
     async fn question_outside_of_calls_has_a_time_limit() {
-        let client: Arc<dyn Client> = Arc::new(Place::default());
+        let client: Arc<dyn Client> = Arc::new(SharedConnection::default());
         let (log, root) = (ServerLog::default(), PathBuf::from("/"));
         let handler = Handler::new("s".into(), client, log, root, Arc::new(|| {}));
         let begun = Instant::now();

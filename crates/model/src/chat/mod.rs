@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::endpoint::Endpoint;
 use crate::http::Transport;
-use crate::{Asking, Model, ModelError, ModelResponse, Request, Sink, exchange};
+use crate::{Model, ModelError, ModelResponse, Request, Responding, Sink, exchange};
 use assemble::Assembler;
 #[cfg(test)]
 pub(crate) use wire::WireCallDelta;
@@ -66,7 +66,7 @@ impl ChatModel {
 }
 
 impl Model for ChatModel {
-    fn ask<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Asking<'a> {
+    fn respond<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Responding<'a> {
         Box::pin(self.ask_once(request, sink))
     }
 

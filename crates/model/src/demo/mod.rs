@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::{
-    Asking, Delta, Finish, Message, Model, ModelError, ModelResponse, Part, Request, Sink, ToolCall, Usage,
-    estimate,
+    Delta, Finish, Message, Model, ModelError, ModelResponse, Part, Request, Responding, Sink, ToolCall,
+    Usage, estimate,
 };
 use intent::Intent;
 
@@ -87,7 +87,7 @@ impl DemoModel {
 }
 
 impl Model for DemoModel {
-    fn ask<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Asking<'a> {
+    fn respond<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Responding<'a> {
         Box::pin(self.answer(request, sink))
     }
 

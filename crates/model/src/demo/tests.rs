@@ -25,7 +25,8 @@ fn request(messages: Vec<Message>, tools: &[&str]) -> Request {
 
 async fn ask(request: &Request) -> (ModelResponse, Vec<Delta>) {
     let mut deltas = Vec::new();
-    let answer = DemoModel::with_pause(Duration::ZERO).ask(request, &mut |delta| deltas.push(delta)).await;
+    let answer =
+        DemoModel::with_pause(Duration::ZERO).respond(request, &mut |delta| deltas.push(delta)).await;
     (answer.unwrap(), deltas)
 }
 

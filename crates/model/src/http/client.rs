@@ -1,6 +1,5 @@
 //! HTTP over the network. The only module that depends on the HTTP library.
 
-use std::error::Error as StdError;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -8,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::stream;
 
+use super::certificate::{causes, certificate_problem};
 use super::gate::{Closed, Gate};
 use super::{
     Body, Headers, HttpRequest, HttpResponse, Method, Opening, Sending, Socket, Transport, TransportError,
@@ -132,8 +132,8 @@ pub(super) fn classify(error: reqwest::Error) -> TransportError {
     let cause = innermost(&error);
     if let Some(Closed(addresses)) = causes(&error).find_map(|cause| cause.downcast_ref()) {
         TransportError::Closed(addresses.clone())
-    } else if certificate_problem(&error) {
-        TransportError::Untrusted(cause)
+    } else if let Some(problem) = certificate_problem(&error) {
+        TransportError::Untrusted(problem.to_string())
     } else if error.is_builder() {
         TransportError::Invalid(cause)
     } else if error.is_connect() && error.is_timeout() {
@@ -147,18 +147,6 @@ pub(super) fn classify(error: reqwest::Error) -> TransportError {
     }
 }
 
-/// Iterates over the causes of an error, starting with the error itself. An I/O error hides the error that it
-/// wraps from `source`, so it is unwrapped here.
-fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
-        let error: &'a (dyn StdError + 'static) = *error;
-        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(wrapped) => Some(wrapped),
-            None => error.source(),
-        }
-    })
-}
-
 fn innermost(error: &reqwest::Error) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
@@ -166,15 +154,6 @@ fn innermost(error: &reqwest::Error) -> String {
 fn is_refused(error: &reqwest::Error) -> bool {
     causes(error).any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused)
-    })
-}
-
-fn certificate_problem(error: &reqwest::Error) -> bool {
-    causes(error).any(|cause| {
-        matches!(
-            cause.downcast_ref::<rustls::Error>(),
-            Some(rustls::Error::InvalidCertificate(_) | rustls::Error::General(_))
-        )
     })
 }
 

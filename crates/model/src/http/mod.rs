@@ -5,6 +5,7 @@
 //!
 //! Dropping a future or a response cancels the request.
 
+mod certificate;
 mod client;
 mod dial;
 mod gate;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 
+pub use certificate::{CertificateProblem, certificate_problem};
 pub use client::HttpClient;
 pub use tls::{config as tls_config, config_trusting as tls_config_trusting};
 pub use url::{BadUrl, Url};

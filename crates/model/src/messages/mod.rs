@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::endpoint::Endpoint;
 use crate::http::Transport;
-use crate::{Asking, Model, ModelError, ModelResponse, Request, Sink, exchange};
+use crate::{Model, ModelError, ModelResponse, Request, Responding, Sink, exchange};
 use assemble::Assembler;
 
 /// The path below the base URL.
@@ -53,7 +53,7 @@ pub fn versioned(endpoint: Endpoint) -> Endpoint {
 }
 
 impl Model for MessagesModel {
-    fn ask<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Asking<'a> {
+    fn respond<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Responding<'a> {
         Box::pin(self.ask_once(request, sink))
     }
 

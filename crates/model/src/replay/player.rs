@@ -8,7 +8,7 @@ use baton_diff::LineDiff;
 
 use super::file::{RecordedAnswer, RecordedMessage, Recording};
 use super::normalise::normalise;
-use crate::{Asking, Delta, ErrorKind, Message, Model, ModelError, ModelResponse, Request, Sink};
+use crate::{Delta, ErrorKind, Message, Model, ModelError, ModelResponse, Request, Responding, Sink};
 
 /// Maximum length of the diff in an error, in lines.
 const LONGEST_DIFF: usize = 40;
@@ -136,7 +136,7 @@ fn stream(answer: &ModelResponse, sink: Sink<'_>) {
 }
 
 impl Model for ReplayModel {
-    fn ask<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Asking<'a> {
+    fn respond<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Responding<'a> {
         Box::pin(self.play(request, sink))
     }
 
@@ -163,7 +163,7 @@ mod tests {
     }
 
     async fn ask(model: &dyn Model, messages: Vec<Message>) -> Result<ModelResponse, ModelError> {
-        model.ask(&request(messages), &mut |_| {}).await
+        model.respond(&request(messages), &mut |_| {}).await
     }
 
     const RECORDING: &str = r#"{"user":["<date>2026-01-01</date> list /tmp/one/src"],"answer":{"text":"","calls":[{"name":"view","arguments":"{\"path\":\"/tmp/one/src\"}"}]}}

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::file::{Exchange, RecordedAnswer, RecordedMessage, Recording};
-use crate::{Asking, Model, ModelError, ModelResponse, Request, Sink};
+use crate::{Model, ModelError, ModelResponse, Request, Responding, Sink};
 
 /// A file to which exchanges are written as they end.
 pub struct Recorder {
@@ -51,7 +51,7 @@ impl RecordingModel {
     }
 
     async fn ask_once(&self, request: &Request, sink: Sink<'_>) -> Result<ModelResponse, ModelError> {
-        let answer = self.inner.ask(request, sink).await?;
+        let answer = self.inner.respond(request, sink).await?;
         let exchange = Exchange {
             messages: RecordedMessage::all(&request.messages),
             answer: RecordedAnswer::from(&answer),
@@ -67,7 +67,7 @@ impl RecordingModel {
 }
 
 impl Model for RecordingModel {
-    fn ask<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Asking<'a> {
+    fn respond<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Responding<'a> {
         Box::pin(self.ask_once(request, sink))
     }
 

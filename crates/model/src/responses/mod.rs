@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::endpoint::Endpoint;
 use crate::exchange::{self, Reply};
 use crate::http::Transport;
-use crate::{Asking, Carrier, Model, ModelError, ModelResponse, Request, Sink};
+use crate::{Carrier, Model, ModelError, ModelResponse, Request, Responding, Sink};
 use assemble::Assembler;
 
 /// The path below the base URL.
@@ -65,7 +65,7 @@ impl ResponsesModel {
 }
 
 impl Model for ResponsesModel {
-    fn ask<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Asking<'a> {
+    fn respond<'a>(&'a self, request: &'a Request, sink: Sink<'a>) -> Responding<'a> {
         Box::pin(self.ask_once(request, sink))
     }
 

@@ -124,7 +124,7 @@ async fn deltas_arrive_in_order_with_progress() {
 
 async fn model_ask_all(server: &ModelServer, prompt: &str, all: &mut Vec<Delta>) {
     use baton_model::Model;
-    model(server).ask(&streamed(prompt), &mut |delta| all.push(delta)).await.unwrap();
+    model(server).respond(&streamed(prompt), &mut |delta| all.push(delta)).await.unwrap();
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ pub(crate) async fn ask(
 ) -> (Result<ModelResponse, ModelError>, Vec<Delta>) {
     let mut deltas = Vec::new();
     let answer = model
-        .ask(request, &mut |delta| {
+        .respond(request, &mut |delta| {
             if !matches!(delta, Delta::Progress { .. }) {
                 deltas.push(delta);
             }

@@ -84,12 +84,12 @@ impl Service {
         let path = self.path();
         let write = || {
             fs::create_dir_all(&self.directory)?;
-            let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
-            io::Write::write_all(&mut file, unit.as_bytes())?;
+            baton_private::replace_public(&path, unit)?;
             // It holds no secret, and systemd complains about units that it cannot show to others.
-            let mode = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o644);
-            file.as_file().set_permissions(mode)?;
-            file.persist(&path).map(drop).map_err(|error| error.error)
+            fs::set_permissions(
+                &path,
+                <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o644),
+            )
         };
         write().map_err(OpsError::file("write", &path))?;
         Ok(self.ask(&[&["daemon-reload"], &["enable", "--now", NAME]]))

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use baton_store::{Seq, Span, Store, StoreError, Take};
+use baton_store::members::{Members, NewMember};
+use baton_store::{Append, NewSession, Owner, Seq, Span, Store, StoreError, Take};
 use tokio::task::JoinSet;
 
 use crate::support::{Database, append, base, id, new_session, owner, store};
@@ -155,4 +156,67 @@ async fn closed_store_refuses_and_one_bad_append_fails_alone() {
     store.close().await;
     let closed = store.append(append(&second, 1, "c".into())).await.unwrap_err().to_string();
     assert!(closed.contains("the store is closed"), "{closed}");
+}
+
+fn member(server: &str, pid: u32) -> NewMember {
+    let owner = Owner { pid, ..owner(server) };
+    let (address, place, version, home) = ("127.0.0.1:1", "here", "1", "/nowhere");
+    NewMember {
+        owner,
+        address: address.into(),
+        place: place.into(),
+        version: version.into(),
+        home: home.into(),
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: scripts/test postgres"]
+async fn second_server_with_the_same_id_is_refused_while_the_first_lives() {
+    let database = Database::create().await;
+    let (one, two, admin) = (database.store(), database.store(), database.admin().await);
+    let number = one.enter(member("twin", 1)).await.unwrap();
+    assert_eq!(one.enter(member("twin", 1)).await.unwrap(), number, "the same server enters again");
+    let error = two.enter(member("twin", 2)).await.unwrap_err().to_string();
+    assert!(error.contains("another living server has the id \"twin\""), "{error}");
+    admin.batch_execute("UPDATE baton_servers SET seen = seen - interval '4 seconds'").await.unwrap();
+    two.enter(member("twin", 2)).await.unwrap();
+    let owners = Members::list(&*two).await.unwrap();
+    assert_eq!(owners.iter().map(|member| member.owner.pid).collect::<Vec<_>>(), [2]);
+}
+
+/// Clocks of servers are not asked: what they write as times of sessions does not count for life and death.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: scripts/test postgres"]
+async fn clocks_of_servers_do_not_matter() {
+    let database = Database::create().await;
+    let (store, admin) = (database.store(), database.admin().await);
+    store.enter(member("fast", 1)).await.unwrap();
+    let hour = baton_protocol::Timestamp(baton_protocol::Timestamp::now().0 + 3_600_000);
+    let session = NewSession { created: hour, busy: true, ..new_session("s", "fast") };
+    let lease = store.create(session).await.unwrap();
+    store.append(Append { modified: hour, busy: true, ..append(&lease, 0, "a".into()) }).await.unwrap();
+    assert!(store.orphans("here", 9).await.unwrap().is_empty(), "its server lives");
+    admin.batch_execute("UPDATE baton_servers SET seen = seen - interval '4 seconds'").await.unwrap();
+    assert_eq!(store.orphans("here", 9).await.unwrap().len(), 1);
+    assert_eq!(Members::list(&*store).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: scripts/test postgres"]
+async fn other_servers_learn_of_sessions_that_come_and_go() {
+    let database = Database::create().await;
+    let (one, two) = (database.store(), database.store());
+    one.enter(member("one", 1)).await.unwrap();
+    two.enter(member("two", 2)).await.unwrap();
+    one.create(new_session("s", "one")).await.unwrap();
+    let seen = two.changes(0).await.unwrap();
+    assert_eq!(
+        seen.iter().map(|change| (change.session.as_str(), change.deleted)).collect::<Vec<_>>(),
+        [("s", false)]
+    );
+    assert!(Members::changes(&*one, 0).await.unwrap().is_empty(), "its own");
+    two.delete(&id("s")).await.unwrap();
+    assert!(two.changes(seen[0].number).await.unwrap().is_empty(), "its own");
+    assert!(Members::changes(&*one, 0).await.unwrap()[0].deleted);
 }

@@ -13,6 +13,8 @@ use crate::table::Identity;
 pub(crate) struct Entries {
     pub(crate) tags: BTreeSet<String>,
     pub(super) groups: BTreeMap<(i32, u64), Group>,
+    /// Programs that were about to start, by number, with the time before their start.
+    pub(super) starts: BTreeMap<u64, u64>,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -27,8 +29,22 @@ pub(super) struct Group {
 pub(super) enum Line {
     Tag(String),
     EndedTag(String),
-    Group { leader: (i32, u64), seen: u64, members: Vec<(i32, u64)> },
-    EndedGroup { leader: (i32, u64) },
+    /// A program is about to start; `EndedStart` follows its `Group`, or its failure.
+    Starting {
+        number: u64,
+        since: u64,
+    },
+    EndedStart {
+        number: u64,
+    },
+    Group {
+        leader: (i32, u64),
+        seen: u64,
+        members: Vec<(i32, u64)>,
+    },
+    EndedGroup {
+        leader: (i32, u64),
+    },
 }
 
 pub(super) fn pair(process: Identity) -> (i32, u64) {
@@ -60,6 +76,8 @@ impl Entries {
         match line {
             Line::Tag(tag) => drop(self.tags.insert(tag.clone())),
             Line::EndedTag(tag) => drop(self.tags.remove(tag)),
+            Line::Starting { number, since } => drop(self.starts.insert(*number, *since)),
+            Line::EndedStart { number } => drop(self.starts.remove(number)),
             Line::Group { leader, seen, members } => {
                 self.groups.insert(*leader, Group { seen: *seen, members: members.clone() });
             }
@@ -74,11 +92,18 @@ impl Entries {
             seen: group.seen,
             members: group.members.clone(),
         });
-        tags.chain(groups).collect()
+        let starts =
+            self.starts.iter().map(|(number, since)| Line::Starting { number: *number, since: *since });
+        tags.chain(starts).chain(groups).collect()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.tags.len() + self.groups.len()
+        self.tags.len() + self.groups.len() + self.starts.len()
+    }
+
+    /// Returns the time since which a program may have started that is not recorded yet; none if there is no such program.
+    pub(crate) fn starting_since(&self) -> Option<u64> {
+        self.starts.values().min().copied()
     }
 
     pub(crate) fn leftovers(&self) -> Vec<Leftover> {

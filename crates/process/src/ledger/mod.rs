@@ -1,7 +1,8 @@
 //! The processes that a server runs, recorded for the next server in case this one is killed (see [`crate::reap`]).
 //!
 //! One small file for each server. It holds the tags of its sessions, written before any process is started under them,
-//! and the leader of each process group, written as soon as it has started. Entries of ended processes are removed, so
+//! and the leader of each process group. The start itself is announced before, because the server may be paused or killed
+//! between the start and the entry of the leader. Entries of ended processes are removed, so
 //! that the size of the file depends on what runs now, not on everything that ever ran. Every second, while
 //! anything runs, the time at which each leader was last seen is updated: once a leader has ended, only processes that
 //! started before that time certainly belong to its session.
@@ -16,6 +17,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -43,6 +45,26 @@ pub struct Ledger(Arc<Shared>);
 struct Shared {
     file: Option<Location>,
     state: Mutex<State>,
+    last_start: AtomicU64,
+}
+
+/// A program that is about to start. Dropping it ends its announcement.
+pub(crate) struct Starting<'a> {
+    ledger: &'a Ledger,
+    number: u64,
+}
+
+impl Starting<'_> {
+    /// Records the process group of the program, which has started.
+    pub(crate) fn started(self, leader: Identity) {
+        self.ledger.started(leader);
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.ledger.0.write(&Line::EndedStart { number: self.number });
+    }
 }
 
 /// Where a ledger is stored, and whose it is.
@@ -72,7 +94,7 @@ impl Ledger {
     #[must_use]
     pub fn new(home: &Path, owner: Instance) -> Self {
         let file = Some(Location { owner, directory: directory(home) });
-        Self(Arc::new(Shared { file, state: Mutex::default() }))
+        Self(Arc::new(Shared { file, ..Shared::default() }))
     }
 
     /// Records a tag. To be called before a process is started under it. Blocks.
@@ -99,6 +121,13 @@ impl Ledger {
     #[must_use]
     pub fn running(&self) -> Vec<Identity> {
         lock(&self.0.state).entries.groups.keys().copied().map(identity).collect()
+    }
+
+    /// Announces the start of a program.
+    pub(crate) fn starting(&self) -> Starting<'_> {
+        let number = self.0.last_start.fetch_add(1, Ordering::Relaxed);
+        self.0.write(&Line::Starting { number, since: now_in_ticks() });
+        Starting { ledger: self, number }
     }
 
     /// Records a process group that was started.

@@ -19,7 +19,7 @@ use crate::connection::{Connection, Wait};
 use crate::errors::CallError;
 use baton_runtime::Runtime;
 use baton_runtime::session::ask::Ask;
-use baton_runtime::session::{Failure, Handle, View};
+use baton_runtime::session::{Failure, Handle, View, panics};
 
 /// Result of a call, as it is sent.
 pub(crate) type CallResult = Result<Json, RpcError>;
@@ -60,9 +60,7 @@ pub(crate) async fn run(method: &str, result: CallFuture) -> CallResult {
 
 /// Logs a panic of a handler, and returns the error for the caller.
 pub(super) fn panicked(method: &str, panic: &(dyn Any + Send)) -> RpcError {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(method, panic = text.unwrap_or("no message"), "call panicked");
+    tracing::error!(method, panic = panics::text(panic), "call panicked");
     RpcError::failed("internal error; see the server log")
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use baton_agent::blocking;
-use baton_agent::prompt::instructions::{self, Instruction, Place};
+use baton_agent::prompt::instructions::{self, Instruction, InstructionScope};
 use baton_runtime::skills::Discovery;
 use serde_json::{Value, json};
 
@@ -77,11 +77,11 @@ fn place(path: &Path, is_directory: bool, location: &str, is_preferred: bool) ->
 
 fn source(found: &Instruction, project: Option<&Path>) -> Value {
     let label = found.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    let (kind, location) = match found.place {
-        Place::User => ("home", "user"),
-        Place::Root => ("repo", "repository"),
-        Place::Scoped => ("vscode", "repository"),
-        Place::WorkingDirectory => ("nested-agents", "working-directory"),
+    let (kind, location) = match found.scope {
+        InstructionScope::User => ("home", "user"),
+        InstructionScope::Root => ("repo", "repository"),
+        InstructionScope::Scoped => ("vscode", "repository"),
+        InstructionScope::WorkingDirectory => ("nested-agents", "working-directory"),
     };
     let mut source = json!({
         "id": found.path,

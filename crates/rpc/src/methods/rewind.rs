@@ -9,10 +9,11 @@ use baton_store::Store;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handled, blocking};
+use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::rewind::{self, FileHistory, Point, Snapshots, TouchedFile};
-use baton_runtime::session::ask::{Rewind, TruncateAt};
+use baton_runtime::rewind::{FileHistory, Point, Snapshots, TouchedFile};
+use baton_runtime::session::ask::{Rewind, TruncateAt, UseFiles};
+use baton_runtime::session::file_requests::{FileReply, FileRequest};
 use baton_runtime::session::{Failure, Handle, RewindOutcome, Rewound};
 
 #[derive(Deserialize)]
@@ -105,7 +106,14 @@ pub(super) fn preview(call: &Call<'_>) -> Handled {
             return Err(CallError::failed(format_args!("Event {event_id} not found in session")));
         };
         let touched = state.file_history.touched_since(from);
-        let files = blocking(move || rewind::preview(&state.snapshots, touched)).await?;
+        // Compared where the files are.
+        let request = Box::new(FileRequest::PreviewRewind { touched });
+        let FileReply::Undone(files) = handle.ask(UseFiles { request }).await?.map_err(CallError::failed)?
+        else {
+            return Err(CallError::failed(
+                "the server that holds the session gave another reply; upgrade it",
+            ));
+        };
         Ok(json!({ "available": true, "fileCount": files.len(), "files": files }))
     })
 }

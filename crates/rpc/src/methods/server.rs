@@ -39,8 +39,10 @@ pub(super) fn connect(call: &Call<'_>) -> Handled {
                 );
                 return Err(RpcError::new(code::AUTHENTICATION_FAILED, message).into());
             }
-            connection.admit_person(people, person);
-            Ok(connected)
+            if connection.admit_person(people, person) {
+                return Ok(connected);
+            }
+            Err(CallError::failed("you have too many connections open; close some and try again"))
         });
     }
     call.connection.admit();

@@ -1,11 +1,12 @@
-//! This server among those that share a store: heartbeats, verdicts about other servers, self-fencing.
+//! This server among those that share a store: heartbeats, liveness of other servers, self-fencing.
 //!
-//! The store excludes writers by epochs, whatever is believed here. What is decided here is when to *ask* for a session of
-//! another server (when it is dead, by the clock of the store), and when to stop tools and engines because others may soon
-//! believe that this server is dead.
+//! The store excludes writers by epochs, even if a server is wrong about another. This module decides when to *request* a
+//! session of another server (when that server is dead, by the clock of the store), and when to stop tools and engines
+//! because others may soon count this server as dead.
 //!
 //! Exists only for stores that know their servers ([`baton_store::Store::members`]).
 
+mod changes;
 mod counters;
 mod drain;
 mod takeover;
@@ -60,7 +61,7 @@ pub struct Entry {
 
 /// What is known about another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Liveness {
     /// It is alive.
     Alive(Box<Member>),
     /// It is dead: its sessions may be acquired. With its entry, unless it has left in good order.
@@ -119,15 +120,15 @@ impl Cluster {
     }
 
     /// Judges a server. One that never entered, or has left, is dead.
-    pub(crate) async fn judge(&self, members: &dyn Members, server: &str) -> Result<Verdict, StoreError> {
+    pub(crate) async fn judge(&self, members: &dyn Members, server: &str) -> Result<Liveness, StoreError> {
         // Before the question: if the answer took long, the pulse has become worse, never better.
         let member = members.member(server).await?;
         Ok(match member {
-            Some(member) if member.is_alive() => Verdict::Alive(Box::new(member)),
+            Some(member) if member.is_alive() => Liveness::Alive(Box::new(member)),
             // A server that has left says so by leaving; only silence needs a judge in good health.
-            None if !self.is_fenced() => Verdict::Dead(None),
-            Some(member) if self.may_judge() => Verdict::Dead(Some(Box::new(member))),
-            Some(_) | None => Verdict::Unknown,
+            None if !self.is_fenced() => Liveness::Dead(None),
+            Some(member) if self.may_judge() => Liveness::Dead(Some(Box::new(member))),
+            Some(_) | None => Liveness::Unknown,
         })
     }
 
@@ -160,6 +161,8 @@ impl Runtime {
         self.tasks.spawn(async move { looking.look_at_pulse().await });
         let reaping = self.clone();
         self.tasks.spawn(async move { reaping.reap_host().await });
+        let following = self.clone();
+        self.tasks.spawn(async move { following.follow_changes().await });
         if recovery == Recovery::Continue {
             let taking = self.clone();
             self.tasks.spawn(async move { taking.take_over().await });
@@ -287,7 +290,7 @@ impl Runtime {
             return None;
         }
         match cluster.judge(members, &holder.owner.server).await {
-            Ok(Verdict::Alive(member)) if !member.address.is_empty() => {
+            Ok(Liveness::Alive(member)) if !member.address.is_empty() => {
                 Some(self.registry.open(self, session))
             }
             _ => None,

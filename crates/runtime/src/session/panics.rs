@@ -3,7 +3,8 @@
 use std::any::Any;
 
 /// Returns the text of a panic.
-pub(crate) fn text(payload: &(dyn Any + Send)) -> &str {
+#[must_use]
+pub fn text(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&'static str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

@@ -4,16 +4,13 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use baton_handle::{ActorMessage, Failure, Handle, JoinReply, JoinRequest, Port, Publisher};
 use baton_protocol::SessionId;
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument;
 
 use super::actor::{Loading, Mailbox};
-use super::failure::Failure;
-use super::handle::Handle;
-use super::hub::{Hub, Port};
-use super::message::{ActorMessage, JoinReply, JoinRequest};
 use super::panics;
 use crate::Runtime;
 
@@ -46,14 +43,14 @@ impl Registry {
         let mut live = self.lock();
         // An actor whose task was aborted leaves a closed mailbox behind; the next actor replaces it. One that has lost its
         // lease serves nothing any more, although it may take a moment to end.
-        let serves = |handle: &&Handle| !handle.mailbox.is_closed() && !handle.hub.has_lost_its_lease();
+        let serves = |handle: &&Handle| !handle.mailbox().is_closed() && !handle.hub.has_lost_its_lease();
         if let Some(handle) = live.get(id).filter(serves) {
             return handle.clone();
         }
         let (handle, nascent) = prepare_loading(runtime, id);
         live.insert(id.clone(), handle.clone());
         self.arrivals.send_replace(());
-        spawn(runtime, &handle, nascent.open());
+        spawn(runtime, &handle, nascent.hub.clone(), nascent.open());
         handle
     }
 
@@ -71,7 +68,7 @@ impl Registry {
         let (handle, nascent) = prepare_loading(runtime, id);
         {
             let mut live = self.lock();
-            if live.get(id).is_some_and(|handle| !handle.mailbox.is_closed()) {
+            if live.get(id).is_some_and(|handle| !handle.mailbox().is_closed()) {
                 return Err(Failure::Refused(format!(
                     "a session named {id} exists already; use session.resume"
                 )));
@@ -80,7 +77,7 @@ impl Registry {
         }
         self.arrivals.send_replace(());
         let (sender, receiver) = oneshot::channel();
-        spawn(runtime, &handle, nascent.create(joining, port, sender));
+        spawn(runtime, &handle, nascent.hub.clone(), nascent.create(joining, port, sender));
         let joined = receiver.await.unwrap_or_else(|_| Err(handle.hub.gone()))?;
         Ok((handle, joined))
     }
@@ -88,7 +85,7 @@ impl Registry {
     /// Removes a session that has ended, unless another actor has replaced it.
     pub(crate) fn remove(&self, id: &SessionId, mailbox: &mpsc::UnboundedSender<ActorMessage>) {
         let mut live = self.lock();
-        if live.get(id).is_some_and(|handle| handle.mailbox.same_channel(mailbox)) {
+        if live.get(id).is_some_and(|handle| handle.mailbox().same_channel(mailbox)) {
             live.remove(id);
         }
     }
@@ -125,7 +122,7 @@ impl Registry {
             | ActorMessage::Unlink(..)
             | ActorMessage::StepDown => {}
             message @ ActorMessage::Join(..) => {
-                if let Err(error) = self.open(runtime, id).mailbox.send(message) {
+                if let Err(error) = self.open(runtime, id).mailbox().send(message) {
                     error.0.refuse(gone);
                 }
             }
@@ -140,15 +137,20 @@ impl Registry {
 
 fn prepare_loading(runtime: &Arc<Runtime>, id: &SessionId) -> (Handle, Loading) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let hub = Arc::new(Hub::new(id.clone()));
-    let handle = Handle { id: id.clone(), hub: hub.clone(), mailbox: sender.clone() };
+    let hub = Publisher::new(id.clone());
+    let handle = Handle::new(id.clone(), &hub, sender.clone());
     let mailbox = Mailbox { sender, receiver };
     (handle, Loading { runtime: runtime.clone(), id: id.clone(), hub, mailbox })
 }
 
 /// Starts the task of an actor, in the session's span. A panic while the session is opened or created is logged; the actor
 /// itself handles later ones.
-fn spawn(runtime: &Arc<Runtime>, handle: &Handle, nascent: impl Future<Output = ()> + Send + 'static) {
+fn spawn(
+    runtime: &Arc<Runtime>,
+    handle: &Handle,
+    hub: Publisher,
+    nascent: impl Future<Output = ()> + Send + 'static,
+) {
     // Without a parent: the session outlives the connection that opens it, and serves others.
     let span = tracing::info_span!(parent: None, "session", session = %handle.id);
     let (runtime, handle) = (runtime.clone(), handle.clone());
@@ -156,9 +158,9 @@ fn spawn(runtime: &Arc<Runtime>, handle: &Handle, nascent: impl Future<Output = 
     let task = async move {
         if let Err(panic) = AssertUnwindSafe(nascent).catch_unwind().await {
             tracing::error!(panic = panics::text(&*panic), "session panicked while it was opened");
-            handle.hub.fail(Failure::Internal(handle.id.clone()));
-            handle.hub.close();
-            runtime.registry.remove(&handle.id, &handle.mailbox);
+            hub.fail(Failure::Internal(handle.id.clone()));
+            hub.close();
+            runtime.registry.remove(&handle.id, handle.mailbox());
         }
     };
     tasks.spawn(task.instrument(span));

@@ -3,12 +3,12 @@
 use baton_agent::tools::agents::{Task, TaskMode};
 use baton_core::ask::{AnswerRequest, RunAgent, StartAgent};
 use baton_core::{AnswerOutcome, ClientRequest, Handoff, RequestAnswer, policy};
+use baton_handle::CommandRun;
 use baton_protocol::event::ShellRun;
 use baton_protocol::{Json, RequestId};
 use baton_providers::ModelCaller;
 use tracing::Instrument;
 
-use super::user_commands::CommandRun;
 use super::{
     WorkScope, compact, mcp_calls, model_call, prompt, sampling, side_question, skills, sub_agents,
     tool_list, window,

@@ -38,6 +38,7 @@ use std::time::Duration;
 
 use baton_core::{Prepared, PreparedPrompt, Session, Work, WorkId, WorkResult};
 use baton_files::locations::{Location, NewGrant};
+use baton_handle::{ActorMessage, FromWork, Publisher, Respond};
 use baton_protocol::engine::EngineControl;
 use baton_protocol::event::{Body, SessionError};
 use baton_protocol::tool::ToolResult;
@@ -54,19 +55,18 @@ pub(crate) use self::session_engine::SessionEngine;
 pub(crate) use self::session_tools::SessionTools;
 pub(crate) use self::share::FileShare;
 pub use self::sub_agents::status as agent_status;
-pub use self::user_commands::CommandRun;
-pub use self::window::{CountedMessage, Window};
 use crate::Runtime;
 use crate::session::actor::transcript::Conversation;
 use crate::session::ask::Close;
-use crate::session::{ActorMessage, FromWork, Handle, Hub, Respond, Settings, panics};
+use crate::session::{Handle, Settings, panics};
+pub use baton_handle::{CommandRun, CountedMessage, Window};
 
 /// State and handles of a session that its work uses: copies, so that the session cannot change under it.
 pub(crate) struct WorkScope {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) session: Session,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) hub: Publisher,
     pub(crate) mailbox: mpsc::UnboundedSender<ActorMessage>,
     pub(crate) conversation: Conversation,
     pub(crate) tools: Arc<SessionTools>,
@@ -82,7 +82,7 @@ pub(crate) struct WorkScope {
 impl WorkScope {
     /// Returns a handle of the session.
     fn handle(&self) -> Handle {
-        Handle::new(self.session.id.clone(), self.hub.clone(), self.mailbox.clone())
+        Handle::new(self.session.id.clone(), &self.hub, self.mailbox.clone())
     }
 
     /// Shows an ephemeral event to all subscribers, unless the work has been cancelled.
@@ -113,12 +113,12 @@ pub(crate) fn spawn(scope: WorkScope, mailbox: mpsc::UnboundedSender<ActorMessag
     let tasks = scope.runtime.tasks.clone();
     let task = async move {
         let cancel = scope.cancel.clone();
-        // Tools, commands and engines handle their cancellation themselves, to end the processes they started.
-        // Other work is dropped.
-        let ends_itself = matches!(work, Work::RunTool { .. } | Work::RunCommand { .. } | Work::Drive { .. });
+        // Tools, commands and engines end the processes that they started when they are cancelled. Other work is dropped.
+        let handles_cancel =
+            matches!(work, Work::RunTool { .. } | Work::RunCommand { .. } | Work::Drive { .. });
         let failed = failure_of(&work);
         let perform = AssertUnwindSafe(perform(scope, id, work)).catch_unwind();
-        let result = if ends_itself {
+        let result = if handles_cancel {
             perform.await
         } else {
             tokio::select! {
@@ -157,7 +157,7 @@ async fn perform(mut scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
         Work::RunCommand { command } => {
             WorkResult::RunCommand(server_commands::run_queued(&scope, command).await)
         }
-        Work::Ask { .. } => model_call::call(&mut scope).await,
+        Work::CallModel { .. } => model_call::call(&mut scope).await,
         Work::PrepareCall { call } => WorkResult::PrepareCall(tools::prepare(&scope, &call).await),
         Work::RunTool { call, binding } => tools::run(&scope, &call, binding.as_deref()).await,
         Work::FinishCall { call, result, .. } => {
@@ -189,10 +189,10 @@ fn failure_of(work: &Work) -> WorkResult {
     match work {
         Work::PreparePrompt { .. } => WorkResult::PreparePrompt(PreparedPrompt::default()),
         Work::RunCommand { .. } => WorkResult::RunCommand(Err(WHY.into())),
-        Work::Ask { .. } => {
+        Work::CallModel { .. } => {
             let error_type = "internal".into();
             let error = SessionError { error_type, message: WHY.into(), ..SessionError::default() };
-            WorkResult::AskFailed(Box::new(error.into()))
+            WorkResult::CallModelFailed(Box::new(error.into()))
         }
         Work::PrepareCall { .. } => WorkResult::PrepareCall(Prepared::Finished(ToolResult::failure(WHY))),
         Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::failure(WHY)),

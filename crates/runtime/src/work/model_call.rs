@@ -20,7 +20,7 @@ pub(super) fn caller(scope: &WorkScope) -> ModelCaller<'_> {
     ModelCaller {
         session: &scope.session.id,
         settings: scope.settings.providers(),
-        clients: scope.hub.clone(),
+        clients: scope.hub.hub(),
         agent: scope.agent.as_ref(),
         model: match scope.delegate() {
             Some(agent) if agent.model.is_some() => agent.model.as_deref(),
@@ -80,7 +80,7 @@ pub(super) async fn call(scope: &mut WorkScope) -> WorkResult {
             let mut said = said(&stream, answer, &chosen, &usage, begun);
             said.tool_requests.iter_mut().for_each(|request| mcp_calls::named(scope, request));
             said.refused = tools::refuse_unknown(scope, &said.tool_requests);
-            WorkResult::Ask(Box::new(said))
+            WorkResult::CallModel(Box::new(said))
         }
         Err(error) => {
             let partial = model_failure::partial(&failures, &stream.message_id);

@@ -53,7 +53,7 @@ pub(super) async fn result(
         provider_call_id: error.request_id.as_deref().map(str::to_owned),
         ..SessionError::default()
     };
-    WorkResult::AskFailed(Box::new(FailedModelCall { error, partial, fallback }))
+    WorkResult::CallModelFailed(Box::new(FailedModelCall { error, partial, fallback }))
 }
 
 /// Finds a fallback for a model that is rate limited.

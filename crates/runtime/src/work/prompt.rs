@@ -125,12 +125,12 @@ pub(super) async fn system_text(scope: &WorkScope, mode: AgentMode) -> String {
 /// Finds instruction files. Refused ones are logged, so that users can find out why they have no effect.
 async fn instructions_in(
     scope: &WorkScope,
-    find: impl FnOnce() -> instructions::Found + Send + 'static,
+    find: impl FnOnce() -> instructions::FoundInstructions + Send + 'static,
 ) -> Vec<Instruction> {
     let session = &scope.session.id;
     let found = blocking::run(find).await.unwrap_or_else(|error| {
         tracing::warn!(%session, %error, "failed to read instructions");
-        instructions::Found::default()
+        instructions::FoundInstructions::default()
     });
     for instructions::Refused { path, why } in &found.refused {
         tracing::warn!(%session, path = %path.display(), "instructions ignored: {why}");

@@ -95,12 +95,12 @@ impl QuestionCall {
         struct SwitchReply {
             response: SwitchAnswer,
         }
-        let offer = scope.session.durable.turn.as_ref()?.offer.as_ref()?;
+        let pending = scope.session.durable.turn.as_ref()?.fallback_request.as_ref()?;
         let mut params = json!({ "sessionId": scope.session.id });
-        if let Some(code) = &offer.error.error_code {
+        if let Some(code) = &pending.error.error_code {
             params["errorCode"] = json!(code);
         }
-        if let Some(seconds) = offer.retry_after_seconds {
+        if let Some(seconds) = pending.retry_after_seconds {
             params["retryAfterSeconds"] = json!(seconds);
         }
         let read =

@@ -7,6 +7,7 @@ use baton_agent::tools::sql::{Database, Dependency, Todo};
 use baton_agent::tools::web::PrivateHosts;
 use baton_agent::tools::{NamedPaths, Services, Toolbox};
 use baton_files::SessionFiles;
+use baton_handle::Publisher;
 use baton_process::Ledger;
 use baton_protocol::event::TodosChanged;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +18,6 @@ use super::share::FileShare;
 use super::user_commands::UserCommands;
 use crate::Runtime;
 use crate::mcp::SessionMcp;
-use crate::session::Hub;
 use crate::skills::SessionSkills;
 use crate::web::NetworkFetch;
 
@@ -43,7 +43,7 @@ impl SessionTools {
     /// Creates the tools of a session.
     pub(crate) fn new(
         runtime: &Arc<Runtime>,
-        hub: &Arc<Hub>,
+        hub: &Publisher,
         mcp: SessionMcp,
         skills: SessionSkills,
         files: SessionFiles,

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use baton_agent::tools::ToolContext;
 use baton_agent::tools::shell::Background;
+use baton_handle::CommandRun;
 use baton_protocol::tool::ToolResult;
 use baton_protocol::{Json, ToolCallId};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -48,28 +48,17 @@ impl UserCommands {
     }
 }
 
-/// Output and exit code of a command.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommandRun {
-    /// Standard output and standard error.
-    pub output: String,
-    /// Exit code; `None` if the command was stopped, or did not exit in time.
-    pub exit_code: Option<i32>,
-}
-
-impl CommandRun {
-    /// Separates the output in a tool result from the note about the exit code.
-    fn from_result(result: &ToolResult) -> Self {
-        const NOTE: &str = "<exited with exit code ";
-        let text = &result.text_result_for_llm;
-        let exit: Option<Value> = result.contents.as_ref().and_then(|contents| contents.parse().ok());
-        let code = exit.as_ref().and_then(|exit| exit.pointer("/0/exitCode")).and_then(Value::as_i64);
-        let Some(code) = code.and_then(|code| i32::try_from(code).ok()) else {
-            return Self { output: text.clone(), exit_code: None };
-        };
-        let output = text.rsplit_once(NOTE).map_or(text.as_str(), |(output, _)| output);
-        Self { output: output.strip_suffix('\n').unwrap_or(output).to_owned(), exit_code: Some(code) }
-    }
+/// Separates the output in a tool result from the note about the exit code.
+fn command_run(result: &ToolResult) -> CommandRun {
+    const NOTE: &str = "<exited with exit code ";
+    let text = &result.text_result_for_llm;
+    let exit: Option<Value> = result.contents.as_ref().and_then(|contents| contents.parse().ok());
+    let code = exit.as_ref().and_then(|exit| exit.pointer("/0/exitCode")).and_then(Value::as_i64);
+    let Some(code) = code.and_then(|code| i32::try_from(code).ok()) else {
+        return CommandRun { output: text.clone(), exit_code: None };
+    };
+    let output = text.rsplit_once(NOTE).map_or(text.as_str(), |(output, _)| output);
+    CommandRun { output: output.strip_suffix('\n').unwrap_or(output).to_owned(), exit_code: Some(code) }
 }
 
 impl SessionTools {
@@ -148,7 +137,7 @@ impl SessionTools {
             progress: Arc::new(|_| {}),
         };
         let arguments = json!({ "command": command, "description": "", "initial_wait": MAX_WAIT });
-        CommandRun::from_result(&bash.run(&context, &Json::from(arguments)).await)
+        command_run(&bash.run(&context, &Json::from(arguments)).await)
     }
 }
 
@@ -160,7 +149,7 @@ mod tests {
     fn exit_code_note_is_not_part_of_the_output() {
         let ran = |text: &str, code: Option<i64>| {
             let contents = code.map(|code| Json::from(json!([{ "type": "shell_exit", "exitCode": code }])));
-            let ran = CommandRun::from_result(&ToolResult { contents, ..ToolResult::success(text) });
+            let ran = command_run(&ToolResult { contents, ..ToolResult::success(text) });
             (ran.output, ran.exit_code)
         };
         assert_eq!(ran("a\nb\n<exited with exit code 3>", Some(3)), ("a\nb".into(), Some(3)));

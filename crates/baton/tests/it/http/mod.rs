@@ -6,6 +6,7 @@ mod crash;
 mod grants;
 mod limits;
 mod outcomes;
+mod people;
 mod providers;
 mod streams;
 mod tls;

@@ -112,5 +112,13 @@ async fn attach_accepts_a_self_signed_certificate_that_is_named() {
         let refused = program.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).await;
         assert_eq!(refused.code(), Some(1), "{refused:?}");
         assert!(refused.stderr.contains("--ca"), "says what to do: {refused:?}");
+        let why = if host == "localhost" { "is self-signed" } else { "is for localhost, not for 127.0.0.1" };
+        assert!(refused.stderr.contains(why), "says why: {refused:?}");
     }
+    let ran = program.run(&["run", "hello"]).await;
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    assert!(
+        ran.stderr.contains("on the server, process"),
+        "commands of the home need no certificate: {ran:?}"
+    );
 }

@@ -43,6 +43,48 @@ async fn always_is_offered_where_the_server_offers_it() {
 }
 
 #[tokio::test]
+async fn question_of_trust_is_shown_without_its_call() {
+    let (program, _model) = scripted().await;
+    let servers = r#"{"mcpServers":{"ws":{"command":"touch","args":["started"]}}}"#;
+    std::fs::write(program.work().join(".mcp.json"), servers).unwrap();
+    let mut terminal = on_terminal(&program, &["[[text:without it]]"]);
+    terminal.until("[y]es, [n]o:").await;
+    terminal.press("n\r").unwrap();
+    terminal.until("\r\nwithout it\r\n").await;
+    assert_eq!(terminal.running.ended().await.code(), Some(0));
+    let screen = terminal.screen();
+    assert!(
+        screen.contains("trust the files of this workspace?") && screen.contains("touch started"),
+        "{screen}"
+    );
+    assert!(!screen.contains("digest") && !screen.contains('✗'), "{screen}");
+}
+
+#[tokio::test]
+async fn audit_names_the_terminal_and_its_user() {
+    let (program, _model) = scripted().await;
+    let program = program.env("USER", "ada");
+    let server = program.serve_http(&[]).await;
+    for place in [&[][..], &["--no-server"]] {
+        let prompt = call("touch made");
+        let mut terminal = on_terminal(&program, &[place, &[&*prompt]].concat());
+        terminal.until("[a]lways").await;
+        terminal.press("y\r").unwrap();
+        assert_eq!(terminal.running.ended().await.code(), Some(0));
+    }
+    drop(server);
+    let audit = program.run(&["audit", "--json"]).await.json_lines();
+    let by = |action: &str| -> Vec<String> {
+        let entries = audit.iter().filter(|entry| entry["action"] == action);
+        entries.map(|entry| entry["by"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(
+        (by("prompted"), by("approved")),
+        (vec!["terminal (ada)".into(); 2], vec!["terminal (ada)".into(); 2])
+    );
+}
+
+#[tokio::test]
 async fn without_a_terminal_tools_are_rejected() {
     let (program, _model) = scripted().await;
     let prompt = call("touch made") + "[[text:then not]]";

@@ -123,6 +123,7 @@ async fn attach_streams_answers_and_steers_the_session_of_a_run() {
     attached.until("\r\nsteered\r\n").await;
     assert_eq!(run.running.ended().await.code(), Some(0));
     attached.until("the run that held the session has ended").await;
+    assert!(!attached.screen().contains("connection lost"), "{}", attached.screen());
     assert!(attached.running.ended().await.success());
     assert!(program.work().join("made").exists());
     let left: Vec<_> = ["runs", "servers"]
@@ -154,6 +155,22 @@ async fn attach_finds_the_run_that_holds_a_session_beside_a_server() {
     let prompt = http.prompt(&id, "[[text:on the server]]").await;
     assert_eq!(http.outcome(&id, &prompt).await, "completed");
     attached.until("\r\non the server\r\n").await;
+}
+
+#[tokio::test]
+async fn server_accepts_prompts_for_a_session_that_a_run_took_over() {
+    let (program, _model) = scripted().await;
+    let server = program.serve_http(&[]).await;
+    let http = Http::new(&program, &server);
+    http.create("shared", json!({"cwd": program.work()})).await;
+    for round in 0..3 {
+        // The server has the idle session open; the command takes it over, and ends.
+        let prompt = http.prompt("shared", "[[text:on the server]]").await;
+        assert_eq!(http.outcome("shared", &prompt).await, "completed", "round {round}");
+        let ran =
+            program.run(&["run", "--no-server", "--session", "shared", "[[text:in the command]]"]).await;
+        assert_eq!((ran.code(), ran.stdout.as_str()), (Some(0), "in the command\n"), "{}", ran.stderr);
+    }
 }
 
 #[tokio::test]

@@ -12,11 +12,13 @@ pub(super) fn of_reader(program: &str, words: &[Word<'_>]) -> Option<bool> {
     let literal = words.iter().all(Word::is_literal);
     Some(match program {
         "echo" | "true" | "false" | ":" | "pwd" | "ls" | "cat" | "head" | "tail" | "wc" | "basename"
-        | "dirname" | "realpath" | "readlink" | "whoami" | "id" | "groups" | "uname" | "nproc" | "arch"
-        | "tty" | "logname" | "printenv" | "stat" | "du" | "df" | "cut" | "tr" | "nl" | "seq" | "sleep"
-        | "cmp" | "comm" | "join" | "paste" | "fold" | "fmt" | "expand" | "unexpand" | "rev" | "tac"
-        | "od" | "expr" | "cksum" | "md5sum" | "sha1sum" | "sha224sum" | "sha256sum" | "sha384sum"
-        | "sha512sum" | "b2sum" | "grep" | "jq" | "which" | "type" | "uptime" => true,
+        | "dirname" | "realpath" | "readlink" | "whoami" | "id" | "groups" | "uname" | "nproc" | "tty"
+        | "logname" | "printenv" | "stat" | "du" | "df" | "cut" | "tr" | "nl" | "seq" | "sleep" | "cmp"
+        | "comm" | "join" | "paste" | "fold" | "fmt" | "expand" | "unexpand" | "rev" | "tac" | "od"
+        | "expr" | "cksum" | "md5sum" | "sha1sum" | "sha224sum" | "sha256sum" | "sha384sum" | "sha512sum"
+        | "b2sum" | "grep" | "jq" | "which" | "type" | "uptime" => true,
+        // On macOS it runs the program that its arguments name.
+        "arch" => words.is_empty(),
         "cd" => literal && words.iter().all(is_inert),
         "exit" => words.len() <= 1 && words.iter().all(is_number),
         "test" => literal && tests_harmlessly(words),

@@ -43,7 +43,7 @@ impl Kind {
 }
 
 /// Result of [`classify`].
-pub(super) struct Verdict {
+pub(super) struct Classified {
     pub(super) kind: Kind,
     /// Whether a grant for the identifier covers the command.
     pub(super) plain: bool,
@@ -92,26 +92,26 @@ fn has_scripts(program: &str) -> bool {
 }
 
 /// Classifies a command. `moved`: whether the line may have left the working directory before it.
-pub(super) fn classify(words: &[Word<'_>], moved: bool) -> Verdict {
+pub(super) fn classify(words: &[Word<'_>], moved: bool) -> Classified {
     let Some((program, rest)) = words.split_first() else {
-        return Verdict { kind: Kind::Unknown, plain: false };
+        return Classified { kind: Kind::Unknown, plain: false };
     };
     let name = &*program.text;
     if matches!(name, "touch" | "mkdir") {
-        return Verdict { kind: Kind::Maker, plain: program.bare };
+        return Classified { kind: Kind::Maker, plain: program.bare };
     }
     // A directory below the working directory can be another repository, whose configuration names programs. That of the
     // repository around the working directory is read before the policy decides (`Line::reads_repository`).
     let harmless = match arguments::of_reader(name, rest) {
         Some(harmless) => harmless && !(name == "git" && moved),
-        None => return Verdict { kind: listed(name), plain: false },
+        None => return Classified { kind: listed(name), plain: false },
     };
     let kind = match harmless {
         true => Kind::Reader,
         false if name == "git" => Kind::Runner,
         false => Kind::Sharp,
     };
-    Verdict { kind, plain: harmless && program.bare }
+    Classified { kind, plain: harmless && program.bare }
 }
 
 fn listed(name: &str) -> Kind {

@@ -91,12 +91,13 @@ fn arguments_that_write_or_run_need_the_exact_line() {
         "git grep", "printf", "test", "[", "cd", "exit", "read", "unset", "let", "mapfile", "stdbuf",
         "make", "tar", "env", "xargs", "awk", "ssh", "docker", "docker run", "./ls", "echo", "ls",
         "python3", "sudo", "command", "builtin", "exec", "eval", "rm", "tee", "hostname", "git diff",
-        "/bin/ls",
+        "/bin/ls", "arch",
     ];
     for line in [
         "sort -o x y", "sort -nro x", "sort --output=x", "sort --outp x", "sort --compress-program=id",
         "sort -T /x a", "sort \"$X\"", "uniq a b", "uniq -- a b", "uniq -- -c -d", "uniq - b",
         "uniq -c a b", "diff -l a b", "diff --paginate a b", "diff --pag a b", "tree -o x", "tree -R",
+        "arch -arm64 id",
         "file -C -m x", "file -z x", "rg --pre id x", "rg --pre=id x", "rg -z x", "rg --hostname-bin id",
         "date -s 1", "date 01010000", "date --set=1", "find . -delete", "find . -exec id \\;",
         "find . -execdir id \\;", "find . -ok id \\;", "find . -fprint x", "find . -fls x", "find \"$X\"",

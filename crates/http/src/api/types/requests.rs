@@ -34,11 +34,11 @@ impl RequestView {
     pub(crate) fn all(session: &Session) -> Vec<Self> {
         let turn = session.durable.turn.iter();
         let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(|call| Self::of_call(session, call));
-        let offers = turn.filter_map(|turn| turn.offer.as_ref()).map(Self::of_offer);
+        let fallbacks = turn.filter_map(|turn| turn.fallback_request.as_ref()).map(Self::of_fallback);
         let commands = session.command_of_clients().map(Self::of_command);
         let logins = session.durable.logins.iter().map(|login| Self::of_login(login));
         let asks = session.live.asks.iter().filter_map(|(id, ask)| Self::of_ask(id, ask));
-        calls.chain(offers).chain(commands).chain(logins).chain(asks).collect()
+        calls.chain(fallbacks).chain(commands).chain(logins).chain(asks).collect()
     }
 
     fn of_call(session: &Session, call: &Call) -> Option<Self> {
@@ -115,16 +115,16 @@ impl RequestView {
     }
 
     /// Returns the request to continue with a fallback model.
-    fn of_offer(offer: &SwitchOffered) -> Self {
+    fn of_fallback(request: &SwitchOffered) -> Self {
         Self {
-            request_id: offer.request_id.to_string(),
+            request_id: request.request_id.to_string(),
             kind: "switch",
             tool_call_id: None,
             tool_name: None,
             detail: json!({
-                "model": offer.model,
-                "retryAfterSeconds": offer.retry_after_seconds,
-                "reason": offer.error.message,
+                "model": request.model,
+                "retryAfterSeconds": request.retry_after_seconds,
+                "reason": request.error.message,
             }),
             offers: Vec::new(),
         }

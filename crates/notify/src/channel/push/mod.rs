@@ -1,6 +1,6 @@
 //! Web Push: encrypted messages to browsers that have subscribed (RFC 8030, 8291, 8292).
 //!
-//! The address of a subscription is named by whoever subscribes. It must be `https` and public, unless the configuration allows
+//! The subscriber names the address of a subscription. It must be `https` and public, unless the configuration allows
 //! other ones; names are checked when they are resolved for the connection.
 
 mod encrypt;

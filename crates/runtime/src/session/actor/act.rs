@@ -1,6 +1,7 @@
 //! Acts on the outputs of a durable step: publishes events, replies to asks, starts and stops work.
 
 use baton_core::{Output, Session, Work, WorkId, WorkResult};
+use baton_handle::{ActorMessage, Failure, FromWork, Published};
 use baton_protocol::engine::EngineControl;
 use baton_protocol::event::{Body, Event, Outcome, SessionError};
 use baton_store::{Seq, StoreError};
@@ -12,9 +13,6 @@ use super::{Actor, Running};
 use crate::cluster::Cluster;
 use crate::crash::CrashPoint;
 use crate::session::ask::ReplyMessage;
-use crate::session::failure::Failure;
-use crate::session::hub::Published;
-use crate::session::message::{ActorMessage, FromWork};
 use crate::work;
 
 impl Actor {
@@ -108,13 +106,13 @@ impl Actor {
         if let Work::PreparePrompt { prompt, .. } = &work {
             self.conversation.take_headers(&self.session, *prompt);
         }
-        if matches!(work, Work::Ask { .. } | Work::Drive { token: None, .. })
+        if matches!(work, Work::CallModel { .. } | Work::Drive { token: None, .. })
             && let Err(error) = self.conversation.load(&self.runtime, &self.session.id, self.head).await
         {
             // A model that is asked without the history would answer as if there were none, which is worse than an error.
             let error = storage_error(&error);
             let failed = match work {
-                Work::Ask { .. } => WorkResult::AskFailed(Box::new(error.into())),
+                Work::CallModel { .. } => WorkResult::CallModelFailed(Box::new(error.into())),
                 _ => WorkResult::Drive(Err(error)),
             };
             return drop(self.mailbox.send(ActorMessage::Work(FromWork::Finished(id, Box::new(failed)))));

@@ -5,6 +5,7 @@
 use std::ops::ControlFlow;
 
 use baton_core::Input;
+use baton_handle::{Compact, Failure};
 use baton_protocol::event::{Body, CompactionComplete, CompactionTrigger};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -12,8 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::{Actor, spans};
 use crate::session::Respond;
 use crate::session::ask::StopCompaction;
-use crate::session::failure::Failure;
-use crate::session::message::Compact;
 use crate::work;
 
 /// A running compaction.

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use baton_core::Input;
+use baton_handle::{Failure, Residence};
 use baton_protocol::ClientId;
 use baton_protocol::event::{SessionError, ShutdownType};
 use baton_store::StoreError;
@@ -14,8 +15,6 @@ use super::{Actor, Loading, Mailbox, Survivors, spans};
 use crate::crash::CrashPoint;
 use crate::session::Respond;
 use crate::session::ask::{Close, ShutDown};
-use crate::session::failure::Failure;
-use crate::session::hub::Residence;
 use crate::session::panics;
 use crate::work;
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use baton_core::ask::Truncate;
 use baton_core::{Asking, Input, RewindObstacle};
 use baton_files::rewind::{FileHistory, Plan, RestoreFailure, Snapshots, TouchedFile};
+use baton_handle::{Failure, RewindOutcome, Rewound};
 use baton_history::{id_of, newest_first};
 use baton_protocol::event::{HistoryTruncated, is_public};
 use baton_protocol::{EventId, SessionId};
@@ -16,8 +17,6 @@ use tokio::sync::oneshot;
 
 use super::Actor;
 use crate::session::ask::{ReplyMessage, Rewind, TruncateAt};
-use crate::session::failure::Failure;
-use crate::session::rewind::{RewindOutcome, Rewound};
 use crate::session::{Respond, Responder};
 
 impl Actor {

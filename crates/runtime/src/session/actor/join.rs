@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use baton_core::{Arrival, Input, Output, Session};
+use baton_handle::{JoinKind, JoinReply, JoinRequest, Port};
 use baton_history::record_of;
 use baton_protocol::SessionId;
 use baton_protocol::event::{FileTrackingBegun, SessionWarning};
@@ -14,8 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::{Actor, stamp};
 use crate::Runtime;
 use crate::session::Settings;
-use crate::session::hub::Port;
-use crate::session::message::{JoinKind, JoinReply, JoinRequest};
 
 impl Actor {
     /// Attaches a client, unless the store cannot record it.

@@ -7,7 +7,7 @@ use baton_store::members::Member;
 use baton_store::{Opened, Seq, StoreError, Take};
 
 use super::Loading;
-use crate::cluster::{Cluster, Verdict};
+use crate::cluster::{Cluster, Liveness};
 use crate::session::remote::{FromOwner, Link};
 
 /// How long a session is looked for on behalf of a client that has just come.
@@ -97,11 +97,11 @@ impl Loading {
             return again_if_held(taken);
         }
         match cluster.judge(members, &holder.owner.server).await? {
-            Verdict::Alive(member) if member.address.is_empty() => Err(StoreError::Held { holder, session }),
-            Verdict::Alive(member) => {
+            Liveness::Alive(member) if member.address.is_empty() => Err(StoreError::Held { holder, session }),
+            Liveness::Alive(member) => {
                 Ok(self.link(cluster, &member).await.ok_or(StoreError::Held { holder, session }))
             }
-            Verdict::Dead(member) => {
+            Liveness::Dead(member) => {
                 if let Some(member) = member {
                     self.runtime.reap_member(&member).await;
                 }
@@ -112,7 +112,7 @@ impl Loading {
                 }
                 again_if_held(taken)
             }
-            Verdict::Unknown => Ok(Err(StoreError::Held { holder, session })),
+            Liveness::Unknown => Ok(Err(StoreError::Held { holder, session })),
         }
     }
 

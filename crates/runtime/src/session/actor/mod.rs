@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use baton_core::{AskId, Input, Session, Stamp, WorkId};
 use baton_files::mirror::Mirror;
+use baton_handle::{ActorMessage, Failure, FromWork, Publisher, Residence, Respond, Responder, View};
 use baton_history::metadata::Metadata;
 use baton_protocol::Timestamp;
 use baton_protocol::engine::EngineControl;
@@ -34,11 +35,6 @@ use self::spans::TurnSpan;
 use self::transcript::Conversation;
 use self::write::Pending;
 use super::ask::{ActorAsk, AskMessage, BesideAsk, FamilyAsk};
-use super::failure::Failure;
-use super::hub::{Hub, Residence};
-use super::message::{ActorMessage, FromWork};
-use super::respond::{Respond, Responder};
-use super::view::View;
 use crate::Runtime;
 use crate::crash::CrashPoint;
 use crate::work::{SessionEngine, SessionTools, beside};
@@ -61,7 +57,7 @@ pub(crate) struct Actor {
     pub(super) runtime: Arc<Runtime>,
     pub(super) session: Session,
     pub(super) settings: Arc<Settings>,
-    pub(super) hub: Arc<Hub>,
+    pub(super) hub: Publisher,
     lease: Lease,
     head: Seq,
     /// Metadata as last written. It is written again only when it has changed.

@@ -5,6 +5,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use baton_core::{Arrival, Durable, Input, Output, Session};
+use baton_handle::{
+    ActorMessage, Batch, Failure, JoinKind, JoinReply, JoinRequest, Port, Published, Publisher, Residence,
+};
 use baton_history::metadata::{self, Metadata};
 use baton_history::record_of;
 use baton_history::repairs::Damage;
@@ -24,10 +27,7 @@ use super::{Actor, stamp};
 use crate::Runtime;
 use crate::crash::CrashPoint;
 use crate::mcp::SessionMcp;
-use crate::session::failure::Failure;
-use crate::session::hub::{Batch, Hub, Port, Published, Residence};
-use crate::session::message::{ActorMessage, JoinKind, JoinReply, JoinRequest};
-use crate::session::remote::edge;
+use crate::session::edge;
 use crate::session::{Handle, Settings, stored_settings};
 use crate::skills::SessionSkills;
 use crate::work::{FileShare, SessionTools};
@@ -62,7 +62,7 @@ pub(crate) fn rejoining(mut joining: JoinRequest) -> JoinRequest {
 pub(crate) struct Loading {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) id: SessionId,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) hub: Publisher,
     pub(crate) mailbox: Mailbox,
 }
 
@@ -285,7 +285,7 @@ impl Loading {
         session.live.allow_all = self.runtime.options.allow_all;
         session.live.home = Some(self.runtime.options.home.as_path().into());
         session.live.workspace = Some(files.path().into());
-        let port = Arc::new(Handle::new(self.id.clone(), self.hub.clone(), self.mailbox.sender.clone()));
+        let port = Arc::new(Handle::new(self.id.clone(), &self.hub, self.mailbox.sender.clone()));
         let mcp = SessionMcp::new(&self.runtime.addons, port.clone(), self.id.clone());
         let skills = SessionSkills::new(&self.runtime.addons, port, self.id.clone());
         Actor {

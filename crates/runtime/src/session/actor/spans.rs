@@ -62,7 +62,7 @@ fn kind_of(work: &Work) -> &'static str {
     match work {
         Work::PreparePrompt { .. } => "prepare_prompt",
         Work::RunCommand { .. } => "run_command",
-        Work::Ask { .. } => "ask",
+        Work::CallModel { .. } => "call_model",
         Work::PrepareCall { .. } => "prepare_call",
         Work::RunTool { .. } => "run_tool",
         Work::FinishCall { .. } => "finish_call",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::{Input, Output, Session};
+use baton_handle::Failure;
 use baton_history::record_of;
 use baton_protocol::Timestamp;
 use baton_store::{Append, Lease, NewRecord, Seq, Store, StoreError};
@@ -12,7 +13,6 @@ use bytes::Bytes;
 
 use super::{Actor, stamp};
 use crate::crash::CrashPoint;
-use crate::session::failure::Failure;
 use crate::session::stored_settings;
 
 /// Number of events after which a new snapshot is written, so that opening the session stays cheap.

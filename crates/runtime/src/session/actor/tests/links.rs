@@ -15,7 +15,8 @@ const CLIENT: ClientId = ClientId((1 << 32) + 1);
 async fn link(world: &World) -> Link {
     let (to_edge, from_owner) = mpsc::unbounded_channel();
     let (to_owner, from_edge) = mpsc::unbounded_channel();
-    tokio::spawn(serve(world.runtime.clone(), world.id.clone(), TAP, EdgeLink { to_edge, from_edge }));
+    let handle = world.runtime.registry.open(&world.runtime, &world.id);
+    tokio::spawn(serve(handle, world.runtime.tasks.clone(), TAP, EdgeLink { to_edge, from_edge }));
     let mut link = Link { to_owner, from_owner };
     assert!(matches!(link.from_owner.recv().await, Some(FromOwner::Opened { .. })));
     link

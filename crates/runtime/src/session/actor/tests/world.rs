@@ -205,7 +205,7 @@ impl Client {
 
 /// Waits until the actor has been unloaded.
 pub(super) async fn gone(handle: &Handle) {
-    at_once("the end of the actor", handle.mailbox.closed()).await;
+    at_once("the end of the actor", handle.mailbox().closed()).await;
 }
 
 /// Waits for something that needs no timer. The clock stands still meanwhile: it would advance while the tasks wait for the

@@ -1,0 +1,106 @@
+//! What one person can hold and cost: streams, connections, rendering, and the time of a token.
+
+use baton_testkit::http::{Http, read_response};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+use super::TestServer;
+
+impl TestServer {
+    /// Adds a person, and returns the person's client.
+    async fn person(&self, name: &str, role: &str) -> Http {
+        let added =
+            self.program.run(&["people", "add", name, "--role", role, "--expires", "1", "--json"]).await;
+        let added: Value = serde_json::from_str(&added.stdout).unwrap();
+        Http::anonymous(&self.server).with_token(added["token"].as_str().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn streams_of_a_person_are_counted_over_all_apis() {
+    let test = TestServer::with_config("[http]\nmax_streams = 8").await;
+    test.http.create("s", json!({})).await;
+    let dora = test.person("dora", "driver").await;
+    let client = "11111111-1111-4111-8111-111111111111";
+    let workspace = json!({ "path": test.program.work(), "client_id": client });
+    let workspace = dora.post("/v1/workspaces", workspace).await.expect(200);
+    let crush = format!("/v1/workspaces/{}/events?client_id={client}", workspace["id"].as_str().unwrap());
+    let stream = [("Accept", "text/event-stream")];
+
+    let own = dora.events("s", 0).await;
+    let refused = dora.send("GET", "/api/sessions/s/events", &stream, None).await;
+    assert_eq!(refused.refused(503), "too_many_streams");
+    let refused = dora.send("GET", &crush, &stream, None).await;
+    assert!(refused.status == 503 && refused.body.contains("you have too many"), "{refused:?}");
+    let others = test.http.events("s", 0).await;
+    drop(own);
+
+    let mut held = loop {
+        // The server notices the end of the first stream a little later.
+        let mut connection = dora.dial().await;
+        let request = dora.head("GET", &crush, &stream) + "\r\n";
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut head = [0; 12];
+        tokio::io::AsyncReadExt::read_exact(&mut connection, &mut head).await.unwrap();
+        if head.ends_with(b"200") {
+            break connection;
+        }
+    };
+    let refused = dora.send("GET", "/api/sessions/s/events", &stream, None).await;
+    assert_eq!(refused.refused(503), "too_many_streams", "the stream of the other API counts");
+    held.shutdown().await.unwrap();
+    drop(others);
+}
+
+#[tokio::test]
+async fn connections_of_a_person_are_a_share() {
+    let test = TestServer::with_config("[http]\nmax_connections = 64").await;
+    let (vera, ada) = (test.person("vera", "viewer").await, test.person("ada", "viewer").await);
+    let mut kept = Vec::new();
+    for _ in 0..8 {
+        let mut connection = vera.dial().await;
+        let request = vera.head("GET", "/api/me", &[]) + "\r\n";
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut head = [0; 12];
+        tokio::io::AsyncReadExt::read_exact(&mut connection, &mut head).await.unwrap();
+        assert!(head.ends_with(b"200"), "{}", String::from_utf8_lossy(&head));
+        kept.push(connection);
+    }
+    let mut further = vera.dial().await;
+    further.write_all((vera.head("GET", "/api/me", &[]) + "\r\n").as_bytes()).await.unwrap();
+    let refused = read_response(further).await;
+    assert_eq!(refused.refused(503), "too_many_connections");
+    assert_eq!(refused.header("connection"), Some("close"));
+    assert_eq!(ada.get("/api/me").await.status, 200);
+    assert_eq!(test.http.get("/api/me").await.status, 200);
+    drop(kept);
+    while vera.get("/api/me").await.status != 200 {}
+}
+
+#[tokio::test]
+async fn stream_ends_when_its_token_expires() {
+    let test = TestServer::start().await;
+    test.http.create("s", json!({})).await;
+    let vera = test.person("vera", "viewer").await;
+    let mut stream = vera.events("s", 0).await;
+    stream.next().await.expect("the first event");
+    let file = rusqlite::Connection::open(test.program.database()).unwrap();
+    let soon = "UPDATE documents SET version = version + 1, body = CAST(json_set(CAST(body AS TEXT), '$.people[0].expires', \
+                strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '+2 seconds')) AS BLOB) WHERE name = 'people'";
+    assert_eq!(file.execute(soon, []).unwrap(), 1);
+    assert_eq!(vera.get("/api/me").await.status, 200, "it has not expired yet");
+    while stream.next().await.is_some() {}
+    assert_eq!(vera.get("/api/me").await.refused(401), "unauthorized");
+}
+
+#[tokio::test]
+async fn rendering_is_bounded() {
+    let test = TestServer::start().await;
+    let vera = test.person("vera", "viewer").await;
+    let texts = |count: usize| json!({ "markdown": vec![""; count] });
+    let rendered = vera.post("/api/render", texts(1000)).await.expect(200);
+    assert_eq!(rendered["html"].as_array().unwrap().len(), 1000);
+    assert_eq!(vera.post("/api/render", texts(1001)).await.refused(422), "too_long");
+    let large = vera.post("/api/render", texts(3 << 20)).await;
+    assert_eq!(large.refused(413), "too_large", "refused before it is parsed");
+}

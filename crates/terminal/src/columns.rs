@@ -1,0 +1,77 @@
+//! Columns: how wide text is on a terminal, and how it is cut to a width.
+
+/// Returns the number of columns of a text without control characters.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(char_width).sum()
+}
+
+/// Cuts a text to a width. A cut text ends in `…`.
+pub fn cut(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.to_owned();
+    }
+    let (mut kept, mut used) = (String::new(), 0);
+    for c in text.chars() {
+        used += char_width(c);
+        if used >= limit {
+            break;
+        }
+        kept.push(c);
+    }
+    kept.push('…');
+    kept
+}
+
+/// Cuts the beginning of a text, so that the rest fits a width. A cut text begins with `…`.
+pub fn cut_start(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.to_owned();
+    }
+    let (mut kept, mut used) = (Vec::new(), 0);
+    for c in text.chars().rev() {
+        used += char_width(c);
+        if used >= limit {
+            break;
+        }
+        kept.push(c);
+    }
+    kept.push('…');
+    kept.iter().rev().collect()
+}
+
+/// Fills a text with spaces up to a width.
+pub(crate) fn padded(text: &str, to: usize) -> String {
+    format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
+}
+
+/// The width of a character by its block: terminals agree about these, and the rest is rare in titles and tables.
+fn char_width(c: char) -> usize {
+    match c {
+        '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200d}' | '\u{fe00}'..='\u{fe0f}' => 0,
+        '\u{1100}'..='\u{115f}'
+        | '\u{2e80}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff00}'..='\u{ff60}'
+        | '\u{ffe0}'..='\u{ffe6}'
+        | '\u{1f300}'..='\u{1faff}'
+        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_and_padded_by_columns() {
+        assert_eq!(cut("short", 5), "short");
+        assert_eq!(cut("longer", 5), "long…");
+        assert_eq!(cut("你好世界", 5), "你好…");
+        assert_eq!(cut_start("/a/long/path", 6), "…/path");
+        assert_eq!(padded("你好", 6), "你好  ");
+        assert_eq!(width("é👍e\u{301}"), 4);
+    }
+}
