@@ -82,6 +82,7 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Creates a batch.
     pub fn new(events: impl IntoIterator<Item = Arc<Published>>) -> Arc<Self> {
         Arc::new(Self { events: events.into_iter().collect(), encodings: Encodings::default() })
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use baton_core::RewindObstacle;
 use baton_files::rewind::Skip;
 use serde::{Deserialize, Serialize};
 
@@ -39,4 +40,13 @@ pub enum RewindOutcome {
     TruncationFailed,
     /// Everything was rewound, but obsolete snapshots of files could not be deleted.
     SnapshotPruneFailed,
+}
+
+impl From<RewindObstacle> for RewindOutcome {
+    fn from(obstacle: RewindObstacle) -> Self {
+        match obstacle {
+            RewindObstacle::Busy => Self::SessionBusy,
+            RewindObstacle::FilesNotTracked => Self::FileChangeTrackingDisabled,
+        }
+    }
 }

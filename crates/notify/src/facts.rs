@@ -30,7 +30,7 @@ impl Facts {
         let with_details = told == Details::Full;
         let turn = session.durable.turn.iter();
         let calls = turn.clone().flat_map(|turn| &turn.calls).filter_map(|call| of_call(call, with_details));
-        let offers = turn.filter_map(|turn| turn.offer.as_ref());
+        let offers = turn.filter_map(|turn| turn.fallback_request.as_ref());
         let offers = offers.map(|offer| beside(&offer.request_id, RequestKind::Switch));
         let logins = session.durable.logins.iter();
         let logins = logins.map(|login| beside(&login.request_id, RequestKind::Login));

@@ -98,7 +98,7 @@ pub fn find(
         && let Ok(directory) = Directory::open(cwd)
     {
         NESTED.iter().for_each(|name| {
-            reading.read(cwd, &directory, Path::new(name), InstructionScope::WorkingDirectory)
+            reading.read(cwd, &directory, Path::new(name), InstructionScope::WorkingDirectory);
         });
     }
     for path in further {
@@ -171,7 +171,7 @@ impl Reading {
         names.retain(|name| name.to_string_lossy().ends_with(".instructions.md"));
         names.sort();
         names.iter().for_each(|name| {
-            self.read(shown, directory, &Path::new(SCOPED).join(name), InstructionScope::Scoped)
+            self.read(shown, directory, &Path::new(SCOPED).join(name), InstructionScope::Scoped);
         });
     }
 }

@@ -12,10 +12,10 @@ mod registry;
 mod stored_settings;
 
 pub use baton_handle::remote::Peers;
-pub(crate) use baton_handle::{ActorMessage, Compact, FromWork, Publisher, Respond, Responder};
+pub(crate) use baton_handle::{ActorMessage, Compact, FromWork, Respond, Responder};
 pub use baton_handle::{
-    Batch, Encoding, Failure, Handle, JoinKind, JoinReply, JoinRequest, Port, Published, Publisher,
-    RewindOutcome, Rewound, View, ask, file_requests, joined, remote, subscription,
+    Batch, Encoding, Failure, Handle, Hub, JoinKind, JoinReply, JoinRequest, Port, Published, RewindOutcome,
+    Rewound, View, ask, file_requests, joined, remote, subscription,
 };
 pub use baton_providers::{CallFailed, Calling};
 pub(crate) use baton_settings::ToolKind;

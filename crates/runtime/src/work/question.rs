@@ -105,7 +105,7 @@ impl QuestionCall {
         }
         let read =
             |json: &Json| json.parse::<SwitchReply>().map(|reply| RequestAnswer::Switch(reply.response));
-        (offer.request_id == *request).then_some(Self { method: "autoModeSwitch.request", params, read })
+        (pending.request_id == *request).then_some(Self { method: "autoModeSwitch.request", params, read })
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use baton_core::ask::Truncate;
-use baton_core::{Asking, Input, RewindObstacle};
+use baton_core::{Asking, Input};
 use baton_files::rewind::{FileHistory, Plan, RestoreFailure, Snapshots, TouchedFile};
 use baton_handle::{Failure, RewindOutcome, Rewound};
 use baton_history::{id_of, newest_first};
@@ -121,15 +121,6 @@ struct Removed {
     events: u64,
     /// Whether obsolete snapshots of files were deleted.
     pruned: io::Result<()>,
-}
-
-impl From<RewindObstacle> for RewindOutcome {
-    fn from(obstacle: RewindObstacle) -> Self {
-        match obstacle {
-            RewindObstacle::Busy => Self::SessionBusy,
-            RewindObstacle::FilesNotTracked => Self::FileChangeTrackingDisabled,
-        }
-    }
 }
 
 /// Restores files, and reports which.
