@@ -39,7 +39,7 @@ async fn models() -> Json<Value> {
 async fn completions(State(model): State<Arc<ReplayModel>>, Json(body): Json<Value>) -> Response {
     let wants_stream = body["stream"] == true;
     let request = read(&body);
-    match model.ask(&request, &mut |_| {}).await {
+    match model.respond(&request, &mut |_| {}).await {
         Ok(completion) if wants_stream => chunked(&completion, &request.model),
         Ok(completion) => Json(complete(&completion, &request.model)).into_response(),
         Err(error) => {
