@@ -8,13 +8,18 @@
 //! * [`mcp`]: MCP servers of a session, logins at them, and tests of one.
 //! * [`skills`]: skills of a session; skills and agents without one.
 //! * [`plugins`]: plugins of the user, and marketplaces.
+//! * [`extensions`]: programs that join a session as clients.
+//! * [`workflows`]: runs of code that clients declare.
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests may block"))]
 
+pub mod extensions;
 pub mod mcp;
 pub mod plugins;
 mod port;
+mod server_plugins;
 mod session_plugins;
 pub mod skills;
+pub mod workflows;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,9 +33,11 @@ use baton_process::Ledger;
 use baton_providers::Secrets;
 use tokio_util::task::TaskTracker;
 
+use self::extensions::Extensions;
 use self::mcp::logins::Logins;
 use self::plugins::Plugins;
 pub use self::port::{Awaited, SessionPort};
+pub use self::server_plugins::ServerPlugins;
 pub use self::session_plugins::{PluginHook, UsedPlugin};
 
 /// GitHub's MCP server.
@@ -50,6 +57,8 @@ pub struct AddonOptions {
     pub cwd: PathBuf,
     /// Environment of the programs that are started. Must not contain secrets of the server.
     pub environment: Vec<(OsString, OsString)>,
+    /// Environment that extensions are started from. Must not contain tokens that only the server reads.
+    pub extension_environment: Vec<(OsString, OsString)>,
     /// Directories of plugins that all sessions use.
     pub plugin_directories: Vec<PathBuf>,
     /// GitHub's MCP server, if the server calls GitHub.
@@ -76,6 +85,10 @@ pub struct Addons {
     pub logins: Logins,
     /// Plugins of the user.
     pub plugins: Plugins,
+    /// Plugins that clients name for all sessions.
+    pub server_plugins: ServerPlugins,
+    /// Extensions of the user and of workspaces.
+    pub extensions: Extensions,
     /// MCP servers that sessions share.
     shared_servers: Arc<baton_mcp::Pool>,
     options: AddonOptions,
@@ -91,6 +104,8 @@ impl Addons {
             catalogue,
             logins: Logins::new(home, options.network.clone()),
             plugins: Plugins::new(home),
+            server_plugins: ServerPlugins::default(),
+            extensions: Extensions::new(&options),
             shared_servers: Arc::default(),
             options,
         })

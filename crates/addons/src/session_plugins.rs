@@ -67,7 +67,9 @@ pub(crate) async fn directories(
     cwd: &Path,
     installed: bool,
 ) -> Vec<PluginDirectory> {
-    let named = settings.plugin_directories.iter().chain(&addons.options.plugin_directories);
+    let of_server = addons.server_plugins.directories();
+    let named =
+        settings.plugin_directories.iter().chain(&addons.options.plugin_directories).chain(&of_server);
     let named = named.map(|path| PluginDirectory { path: cwd.join(path), trust: Trust::Named });
     let mut directories: Vec<PluginDirectory> = named.collect();
     if installed {

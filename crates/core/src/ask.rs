@@ -14,11 +14,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use baton_protocol::event::{AbortReason, HistoryTruncated, Prompt};
+use baton_protocol::permission::PermissionRequest;
 use baton_protocol::{AgentId, Author, ClientId, EventId, Json, PromptId, RequestId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-pub use self::values::{AnswerOutcome, Change, Elicited, LogLevel, RequestAnswer, Withdrawn};
+pub use self::values::{AgentReport, AnswerOutcome, Change, Elicited, LogLevel, RequestAnswer, Withdrawn};
 use crate::results::Handoff;
 
 /// An ask, with the type of its reply.
@@ -308,7 +309,19 @@ asks! {
         key: String,
     } -> Option<Json>;
 
-    /// Withdraws a form or a request of an MCP server, because its call has ended. Replies whether it was pending.
+    /// Asks a user to consent to something that is no part of a turn, such as starting a program of the workspace. The
+    /// policy decides first. Clients see a form if one of them can show forms, and a permission request otherwise. Replies
+    /// whether it is allowed; not if the ask is withdrawn.
+    Consent {
+        /// The action, as shown.
+        wants: Box<PermissionRequest>,
+        /// The question.
+        message: String,
+        /// Name by which [`WithdrawAsk`] finds it.
+        key: String,
+    } -> bool;
+
+    /// Withdraws a form or a request of an MCP server, because its call has ended, or stops an awaited sub-agent. Replies whether it was pending.
     WithdrawAsk {
         /// Its name.
         key: String,
@@ -369,6 +382,15 @@ asks! {
         /// The task.
         task: Box<Handoff>,
     } -> AgentId;
+
+    /// Starts a sub-agent for code of a client, and waits for its end. The model is not notified of it. Refused while an engine
+    /// works on the turn.
+    RunAgent {
+        /// The task.
+        task: Box<Handoff>,
+        /// Name by which [`WithdrawAsk`] stops it.
+        key: String,
+    } -> AgentReport;
 
     /// Stops a sub-agent. Replies whether it was working.
     StopAgent {

@@ -15,6 +15,7 @@ use baton_addons::skills::SkillsRequest;
 use baton_agent::tools::shell::Background;
 use baton_agent::tools::sql::{Dependency, Todo};
 use baton_core::Asking;
+use baton_core::ask::AgentReport;
 use baton_protocol::event::{CompactionComplete, CompactionTrigger, ShutdownType};
 use baton_protocol::tool::ToolSpec;
 use baton_protocol::{AgentId, ClientId};
@@ -302,6 +303,14 @@ family! {
         /// The task.
         task: Box<NewTask>,
     } -> AgentId;
+
+    /// Starts a sub-agent of a kind, and waits for its end.
+    RunTask {
+        /// The task.
+        task: Box<NewTask>,
+        /// Name by which it is stopped.
+        key: String,
+    } -> AgentReport;
 
     /// Reveals the model endpoint that the session uses, with its credentials.
     RevealEndpoint {

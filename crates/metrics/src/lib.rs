@@ -190,7 +190,7 @@ fn pending(session: &Session) -> Vec<(String, &'static str)> {
     let commands = session.command_of_clients().map(|(id, _)| (id.to_string(), "command"));
     let logins = session.durable.logins.iter().map(|login| (login.request_id.to_string(), "login"));
     let asks = session.live.asks.iter().filter_map(|(id, ask)| match ask {
-        ClientRequest::Elicit(..) => Some((id.to_string(), "elicitation")),
+        ClientRequest::Elicit(..) | ClientRequest::Consent(..) => Some((id.to_string(), "elicitation")),
         ClientRequest::Sample(..) => Some((id.to_string(), "sampling")),
         ClientRequest::InvokeCommand(..) => None,
     });

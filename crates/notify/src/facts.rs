@@ -35,7 +35,9 @@ impl Facts {
         let logins = session.durable.logins.iter();
         let logins = logins.map(|login| beside(&login.request_id, RequestKind::Login));
         let asks = session.live.asks.iter().filter_map(|(id, ask)| match ask {
-            ClientRequest::Elicit(..) => Some(beside(id, RequestKind::Elicitation)),
+            ClientRequest::Elicit(..) | ClientRequest::Consent(..) => {
+                Some(beside(id, RequestKind::Elicitation))
+            }
             ClientRequest::Sample(..) => Some(beside(id, RequestKind::Sampling)),
             ClientRequest::InvokeCommand(..) => None,
         });

@@ -26,7 +26,14 @@ pub fn json_rpc(method: &str) -> Role {
     let reads =
         |method: &str| method.ends_with(".list") || method.ends_with(".browse") || method.ends_with(".get");
     match method {
-        "runtime.shutdown" | "account.login" | "account.logout" => Role::Admin,
+        "runtime.shutdown" | "account.login" | "account.logout" | "sessions.setAdditionalPlugins" => {
+            Role::Admin
+        }
+        // Also for one session: what is switched off is off for all.
+        "extensions.enable"
+        | "extensions.disable"
+        | "session.extensions.enable"
+        | "session.extensions.disable" => Role::Admin,
         _ if ["mcp.config.", "plugins.", "skills.config.", "user.settings."]
             .iter()
             .any(|prefix| method.starts_with(prefix))
@@ -157,6 +164,9 @@ mod tests {
             "skills.config.setDisabledSkills",
             "user.settings.set",
             "account.login",
+            "extensions.disable",
+            "session.extensions.enable",
+            "sessions.setAdditionalPlugins",
         ] {
             assert_eq!(json_rpc(method), Role::Admin, "{method}");
         }
@@ -166,6 +176,8 @@ mod tests {
             "session.mcp.enable",
             "mcp.config.list",
             "mcp.discover",
+            "extensions.discover",
+            "session.extensions.list",
             "plugins.marketplaces.browse",
             "user.settings.get",
         ] {

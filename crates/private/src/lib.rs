@@ -11,8 +11,10 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
@@ -40,6 +42,24 @@ pub fn with_socket_path<T>(path: &Path, open: impl FnOnce(&Path) -> io::Result<T
     };
     let directory = File::open(directory_of(path))?;
     open(&PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name))
+}
+
+/// Removes the socket files of a directory on which nobody listens: those of processes that were killed. A file that is
+/// younger than `age` stays, because its owner may be about to listen.
+pub fn remove_dead_sockets(directory: &Path, age: Duration) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let Ok(found) = path.symlink_metadata() else { continue };
+        let is_old = found.modified().is_ok_and(|at| at.elapsed().is_ok_and(|elapsed| elapsed >= age));
+        if found.file_type().is_socket() && is_old {
+            let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+            if with_socket_path(&path, |path| UnixStream::connect(path)).is_err_and(refused) {
+                // Another server may have removed it.
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn is_long(path: &Path) -> bool {
@@ -263,6 +283,19 @@ mod tests {
             with_socket_path(&socket, |path| std::os::unix::net::UnixListener::bind(path)).unwrap();
         with_socket_path(&socket, |path| std::os::unix::net::UnixStream::connect(path)).unwrap();
         assert!(socket.exists());
+    }
+
+    #[test]
+    fn only_sockets_without_a_listener_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        drop(std::os::unix::net::UnixListener::bind(path("dead")).unwrap());
+        let _listener = std::os::unix::net::UnixListener::bind(path("alive")).unwrap();
+        fs::write(path("file"), "").unwrap();
+        remove_dead_sockets(dir.path(), Duration::from_secs(60)).unwrap();
+        assert!(path("dead").exists(), "too young");
+        remove_dead_sockets(dir.path(), Duration::ZERO).unwrap();
+        assert!(!path("dead").exists() && path("alive").exists() && path("file").exists());
     }
 
     #[test]

@@ -102,6 +102,10 @@ pub struct SessionParams {
     pub git_hub_token: Option<String>,
     /// Whether the session takes snapshots of files before its tools change them.
     pub enable_file_change_tracking: Option<bool>,
+    /// Whether extensions of the workspace and the user join the session.
+    pub request_extensions: Option<bool>,
+    /// Directory of the SDK that extensions import.
+    pub extension_sdk_path: Option<String>,
     /// Resume only: do not record the resume.
     pub disable_resume: Option<bool>,
     /// Resume only: continue the work that was pending when the last client left.

@@ -16,10 +16,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, info_span};
 
 use super::dialect::Dialect;
+use super::extensions::Membership;
 use super::frames;
 use super::methods::{self, CallFuture, Reply};
 use super::peer::Peer;
-use super::{RpcDoor, RpcOptions};
+use super::{RpcDoor, RpcOptions, Shared};
 use baton_people::{Identity, People, Role};
 use baton_runtime::Runtime;
 use baton_runtime::lifecycle::{Listener, News};
@@ -33,18 +34,21 @@ pub(crate) use self::wait::Wait;
 const MAX_CALLS: usize = 1024;
 
 /// How a client is connected.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Transport {
     Stdio,
     Tcp(Peer),
+    /// The pipes of an extension.
+    Extension(Arc<Membership>),
 }
 
 impl Transport {
     /// Returns the span of a connection, for log entries of its calls and tasks.
-    fn span(self, client: ClientId) -> Span {
+    fn span(&self, client: ClientId) -> Span {
         match self {
             Self::Stdio => info_span!("connection", %client, transport = "stdio"),
             Self::Tcp(peer) => info_span!("connection", %client, transport = "tcp", %peer),
+            Self::Extension(member) => info_span!("connection", %client, extension = member.id()),
         }
     }
 }
@@ -54,6 +58,9 @@ pub(crate) struct Connection {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) options: Arc<RpcOptions>,
     pub(crate) client: ClientId,
+    pub(crate) shared: Arc<Shared>,
+    /// The extension that is connected; none for other clients.
+    pub(crate) extension: Option<Arc<Membership>>,
     span: Span,
     shares: Arc<Shares>,
     outbox: Arc<Outbox>,
@@ -93,22 +100,43 @@ impl Connection {
         let (runtime, options) = (&door.runtime, &door.options);
         let client = runtime.new_client();
         let outbox = Outbox::new(output, options.max_backlog);
+        let span = transport.span(client);
+        let extension = match transport {
+            Transport::Extension(member) => Some(member),
+            Transport::Stdio | Transport::Tcp(_) => None,
+        };
+        let admitted = options.token.is_none() || extension.is_some();
         let connection = Arc::new(Self {
             runtime: runtime.clone(),
             options: options.clone(),
             client,
-            span: transport.span(client),
+            shared: door.shared.clone(),
+            extension,
+            span,
             shares: door.shares.clone(),
             outbox: outbox.clone(),
             decoder: Mutex::new(Decoder::new(options.max_message)),
-            state: Mutex::new(State { admitted: options.token.is_none(), ..State::default() }),
+            state: Mutex::new(State { admitted, ..State::default() }),
             calls: Arc::new(Semaphore::new(MAX_CALLS)),
             history_reads: AsyncMutex::default(),
             ended: CancellationToken::new(),
         });
-        runtime.lifecycle.listen(client, connection.clone());
+        // An extension belongs to one session, and learns of no other.
+        if connection.extension.is_none() {
+            runtime.lifecycle.listen(client, connection.clone());
+        }
         let writer = connection.spawn(async move { outbox.run().await });
         (connection, writer)
+    }
+
+    /// Returns the door of the connection.
+    pub(crate) fn door(&self) -> RpcDoor {
+        RpcDoor {
+            runtime: self.runtime.clone(),
+            options: self.options.clone(),
+            shares: self.shares.clone(),
+            shared: self.shared.clone(),
+        }
     }
 
     /// Returns the span of the connection.
@@ -241,6 +269,7 @@ impl Connection {
         self.runtime.lifecycle.forget(self.client);
         self.runtime.models.tunnel.forget(self.client);
         for handle in attached.into_values() {
+            self.shared.extensions.release(&handle.id, self.client);
             handle.leave(self.client);
         }
         self.outbox.close();
@@ -322,7 +351,10 @@ impl Connection {
     }
 
     pub(crate) fn detach(&self, id: &SessionId) -> Option<Handle> {
-        self.lock().attached.remove(id)
+        let handle = self.lock().attached.remove(id);
+        // Before the client leaves: extensions must not count as the clients that keep a session open.
+        self.shared.extensions.release(id, self.client);
+        handle
     }
 
     /// Calls a method of the client.

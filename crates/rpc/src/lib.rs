@@ -2,7 +2,8 @@
 //!
 //! [`connection`] reads frames and writes responses, [`methods`] is the table of all methods, [`frames`] encodes events, and
 //! [`dialect`] has the differences between SDK versions. [`tcp`] accepts connections within [`limits`], of users that [`peer`]
-//! looks up in the [`socket_table`]; [`refusal`] refuses the others.
+//! looks up in the [`socket_table`]; [`refusal`] refuses the others. [`extensions`] are connections to programs that the door
+//! starts itself, and [`workflows`] run code of clients.
 //!
 //! The door depends on the runtime and on no other door. It decides nothing about a session: it parses calls into asks, and
 //! encodes replies and events.
@@ -12,6 +13,7 @@ mod attachment;
 mod connection;
 mod dialect;
 mod errors;
+mod extensions;
 mod frames;
 mod limits;
 mod methods;
@@ -19,6 +21,7 @@ mod peer;
 mod refusal;
 mod socket_table;
 mod tcp;
+mod workflows;
 
 use std::sync::Arc;
 
@@ -30,7 +33,9 @@ use tokio::net::TcpListener;
 use tracing::Instrument;
 
 use self::connection::{Connection, Transport};
+use self::extensions::Extensions;
 pub use self::limits::RpcLimits;
+use self::workflows::Workflows;
 
 /// Token and limits of the JSON-RPC door.
 #[derive(Debug, Clone)]
@@ -54,6 +59,14 @@ pub struct RpcDoor {
     runtime: Arc<Runtime>,
     options: Arc<RpcOptions>,
     shares: Arc<Shares>,
+    shared: Arc<Shared>,
+}
+
+/// What the connections of a door share.
+#[derive(Default)]
+struct Shared {
+    extensions: Extensions,
+    workflows: Arc<Workflows>,
 }
 
 impl RpcDoor {
@@ -61,7 +74,7 @@ impl RpcDoor {
     #[must_use]
     pub fn new(runtime: &Arc<Runtime>, options: RpcOptions) -> Self {
         let shares = Shares::new(options.limits.max_per_person);
-        Self { runtime: runtime.clone(), options: Arc::new(options), shares }
+        Self { runtime: runtime.clone(), options: Arc::new(options), shares, shared: Arc::default() }
     }
 
     /// Serves the one SDK that started this process over standard input and output, until input ends.

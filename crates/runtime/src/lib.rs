@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use baton_addons::{AddonOptions, Addons, GithubServer};
-pub use baton_addons::{mcp, plugins, skills};
+pub use baton_addons::{extensions, mcp, plugins, skills, workflows};
 use baton_agent::tools::{Toolbox, beneath};
 use baton_files::SessionFiles;
 use baton_files::locations::Locations;
@@ -172,6 +172,7 @@ impl Runtime {
                 home: options.home.clone(),
                 cwd: options.cwd.clone(),
                 environment: options.environment.clone(),
+                extension_environment: options.engine_environment.clone(),
                 plugin_directories: options.plugin_directories.clone(),
                 github: match &options.endpoint {
                     ServerEndpoint::Copilot { url, token } => {

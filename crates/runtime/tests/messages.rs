@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use baton_agent::tools::shell::{Background, CommandProgress};
 use baton_agent::tools::sql::{Dependency, Todo};
-use baton_core::ask::{HoldQueue, SendPrompt};
+use baton_core::ask::{AgentReport, HoldQueue, SendPrompt};
 use baton_core::{Asking, Profile, Session};
 use baton_files::SessionFiles;
 use baton_protocol::event::{CompactionComplete, CompactionTrigger, Prompt, ShutdownType};
@@ -128,7 +128,8 @@ fn beside_asks() -> Vec<AskMessage> {
         AskAside { question: "q".into() }.into_message(),
         SummariseForHandoff {}.into_message(),
         CompactNow { options }.into_message(),
-        StartTask { task: Box::new(task) }.into_message(),
+        StartTask { task: Box::new(task.clone()) }.into_message(),
+        RunTask { task: Box::new(task), key: "k".into() }.into_message(),
         RevealEndpoint { model: Some("m".into()) }.into_message(),
         Mcp { request: Box::new(McpRequest::Stop { server: "s".into() }) }.into_message(),
         Skills { request: Box::new(SkillsRequest::Enable { name: "s".into() }) }.into_message(),
@@ -214,6 +215,7 @@ fn beside_replies() -> Vec<ReplyMessage> {
         CompactNow::wrap(Some(complete)),
         CompactNow::wrap(None),
         StartTask::wrap("a".into()),
+        RunTask::wrap(AgentReport { answer: "a".into(), error: None }),
         RevealEndpoint::wrap(json!({ "url": "u", "headers": [] })),
         Mcp::wrap(json!({ "servers": [] })),
         Skills::wrap(json!({ "skills": [] })),
@@ -259,7 +261,7 @@ fn every_ask_survives_serialisation() {
     );
     assert_eq!(names(&beside), names!(BesideAsk:
         ListTools, StartCommand, RunCommand, EndCommand, ListBackground, EndBackground, ForgetBackground, ListTodos,
-        MeasureContext, AskAside, SummariseForHandoff, CompactNow, StartTask, RevealEndpoint, Mcp, Skills,
+        MeasureContext, AskAside, SummariseForHandoff, CompactNow, StartTask, RunTask, RevealEndpoint, Mcp, Skills,
         UseFiles,
     ).into());
 }

@@ -46,8 +46,9 @@ pub struct Settings {
     pub mcp_servers: BTreeMap<String, Json>,
     /// MCP servers that the session does not use.
     pub disabled_mcp_servers: Vec<String>,
-    /// Whether files of the workspace declare MCP servers for the session; none means the default.
-    pub workspace_servers: Option<bool>,
+    /// Whether what the project and the user have in files counts: MCP servers, skills, agents, plugins; none means the
+    /// default.
+    pub config_discovery: Option<bool>,
     /// Whether a client of the session shows forms.
     #[serde(skip)]
     pub elicitation: bool,
@@ -66,8 +67,6 @@ pub struct Settings {
     pub enabled_skills: Vec<String>,
     /// Whether the session has no skills.
     pub skills_disabled: bool,
-    /// Whether skills, agents and plugins of the project and the user are looked for.
-    pub config_discovery: bool,
     /// The client that supplies skills itself.
     #[serde(skip)]
     pub skill_provider: Option<ClientId>,
@@ -194,7 +193,7 @@ impl Settings {
             self.disabled_mcp_servers.clone_from(disabled);
         }
         self.merge_skills(client, params);
-        set(&mut self.workspace_servers, &params.enable_config_discovery);
+        set(&mut self.config_discovery, &params.enable_config_discovery);
         self.elicitation |= params.request_elicitation.unwrap_or(false);
         self.mcp_apps |= params.request_mcp_apps.unwrap_or(false);
         set(&mut self.github_mcp, &params.github_mcp_tool_config);
@@ -252,17 +251,17 @@ impl Settings {
         if let Some(enabled) = params.enable_skills {
             self.skills_disabled = !enabled;
         }
-        self.config_discovery = params.enable_config_discovery.unwrap_or(self.config_discovery);
         if params.has_skill_provider == Some(true) {
             self.skill_provider = Some(client);
         }
     }
 
-    /// Whether files of the workspace, such as `.mcp.json`, declare MCP servers for the session. SDK applications have to
-    /// ask for it; people who use Baton's own doors expect it.
+    /// Whether files of the project and the user count: MCP servers, skills, agents, plugins, instructions. SDK applications
+    /// have to ask for it; people who use Baton's own doors expect it.
+    #[must_use]
     pub fn discovers(&self) -> bool {
         let is_own = self.keep || self.client_name.as_deref() == Some("baton-run");
-        self.workspace_servers.unwrap_or(is_own)
+        self.config_discovery.unwrap_or(is_own)
     }
 
     /// Adds model providers and models. One with the name of an earlier one replaces it.
@@ -300,12 +299,6 @@ impl Settings {
         agent.tools.as_ref().is_none_or(|tools| tools.iter().any(|filter| filter_matches(filter, name, kind)))
     }
 
-    /// Whether skills, agents, plugins and instructions of the user are looked for.
-    #[must_use]
-    pub fn config_discovery(&self) -> bool {
-        self.config_discovery
-    }
-
     /// Returns the custom agent that was selected for the conversation; none means the default agent.
     #[must_use]
     pub fn agent_in_charge(&self) -> Option<&CustomAgent> {
@@ -322,7 +315,7 @@ impl Settings {
     /// Whether agents and plugins are looked for on disk.
     #[must_use]
     pub fn finds_agents(&self) -> bool {
-        self.config_discovery || !self.plugin_directories.is_empty()
+        self.discovers() || !self.plugin_directories.is_empty()
     }
 
     /// Returns the kinds of sub-agents that tasks can be given to: the built-in ones, and those of the client, except those

@@ -73,3 +73,19 @@ fn settings_are_serialised_without_credentials() {
     let value = serde_json::to_string(&settings).unwrap();
     assert!(!value.contains("secret"), "{value}");
 }
+
+#[test]
+fn own_doors_discover_by_default_and_sdk_applications_do_not() {
+    let discovers = |params: SessionParams| {
+        let mut settings = Settings::default();
+        settings.merge(ClientId(1), &params, false);
+        (settings.discovers(), settings.finds_agents())
+    };
+    let named = |name: &str| SessionParams { client_name: Some(name.into()), ..SessionParams::default() };
+    assert_eq!(discovers(SessionParams { keep: true, ..named("http") }), (true, true));
+    assert_eq!(discovers(named("baton-run")), (true, true));
+    assert_eq!(discovers(named("application")), (false, false));
+    let explicit = |enable| SessionParams { enable_config_discovery: Some(enable), ..named("baton-run") };
+    assert_eq!(discovers(explicit(false)), (false, false));
+    assert_eq!(discovers(explicit(true)), (true, true));
+}

@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 
 import { REPOSITORY } from "./support.mjs";
 
-const INSTALLED = process.env.BATON_NODE_SDKS ?? join(REPOSITORY, ".cache/node/node_modules");
+export const INSTALLED = process.env.BATON_NODE_SDKS ?? join(REPOSITORY, ".cache/node/node_modules");
 
 const load = (name) => import(pathToFileURL(join(INSTALLED, name, "dist/index.js")).href);
 

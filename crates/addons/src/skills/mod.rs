@@ -163,7 +163,7 @@ impl SessionSkills {
 
     async fn wanted(&self, settings: &Settings, context: &WorkContext) -> Wanted {
         let cwd = PathBuf::from(&context.cwd);
-        let discovers = settings.config_discovery;
+        let discovers = settings.discovers();
         let mut wanted = Wanted {
             plugins: session_plugins::directories(&self.addons, settings, &cwd, discovers).await,
             skills_disabled: settings.skills_disabled,

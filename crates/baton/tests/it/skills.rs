@@ -237,3 +237,20 @@ async fn skills_agents_and_instructions_are_discovered_without_a_session() {
         (&json!("Use tabs."), &json!("repo"))
     );
 }
+
+#[tokio::test]
+async fn run_uses_skills_of_the_project_and_the_user() {
+    let (program, model) = scripted().await;
+    write_skill(&program.work().join(".github/skills"), "pdf", PDF);
+    write_skill(
+        &program.home().join("skills"),
+        "mine",
+        "---\nname: mine\ndescription: My own.\n---\n\nDo it.\n",
+    );
+    let done = program.run(&["run", r#"[[tool:skill {"skill":"pdf"}]][[text:Read]]"#]).await;
+    assert!(done.status.success(), "{}", done.stderr);
+    let requests = asked(&model);
+    let described = tool_description(&requests[0], "skill").unwrap();
+    assert!(described.contains("Reads PDF files.") && described.contains("My own."), "{described}");
+    assert!(texts(requests.last().unwrap(), "tool")[0].starts_with("Skill \"pdf\" loaded"), "{requests:?}");
+}

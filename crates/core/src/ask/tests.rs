@@ -8,7 +8,7 @@ use baton_protocol::event::{
     AgentForgotten, AgentMode, ExecutionMode, PermissionMode, PlanAction, PlanAnswer, SendMode, SwitchAnswer,
     WorkContext,
 };
-use baton_protocol::permission::{Approval, Verdict};
+use baton_protocol::permission::{Approval, PermissionRequest, Verdict};
 use baton_protocol::rules::{Rule, RuleKind, RuleListEdit, RulesEdit};
 use baton_protocol::tool::ToolResult;
 use uuid::Uuid;
@@ -87,8 +87,18 @@ fn changes() -> Vec<Change> {
         Change::Context(WorkContext { cwd: "/work".into(), ..WorkContext::default() }),
         Change::Log { level: LogLevel::Warning, message: "m".into(), url: None, ephemeral: true },
         Change::Noted(Box::new(AgentForgotten { agent_id: "a".into() }.into())),
+        Change::Shown(Box::new(baton_protocol::event::Body::Unknown { kind: "x.z".into(), data: json() })),
         Change::Noted(Box::new(baton_protocol::event::Body::Unknown { kind: "x.y".into(), data: json() })),
     ]
+}
+
+fn wants() -> PermissionRequest {
+    PermissionRequest::Hook {
+        tool_call_id: None,
+        tool_name: "trust".into(),
+        tool_args: Some(json()),
+        hook_message: Some("m".into()),
+    }
 }
 
 fn task() -> Box<Handoff> {
@@ -135,6 +145,7 @@ fn asks() -> Vec<Ask> {
         }
         .into(),
         Sample { server: "s".into(), id: "1".into(), request: json(), key: "k".into() }.into(),
+        Consent { wants: Box::new(wants()), message: "m".into(), key: "k".into() }.into(),
         WithdrawAsk { key: "k".into() }.into(),
         RequestLogin { server: "s".into(), url: "https://x/".into(), reason: "initial".into() }.into(),
         CloseLogin { server: "s".into(), outcome: "token".into() }.into(),
@@ -143,6 +154,7 @@ fn asks() -> Vec<Ask> {
         StopListening { listener: "l".into() }.into(),
         Suspend {}.into(),
         StartAgent { task: task() }.into(),
+        RunAgent { task: task(), key: "k".into() }.into(),
         StopAgent { agent: "a".into() }.into(),
         Truncate { cut }.into(),
     ];
@@ -170,6 +182,8 @@ fn replies() -> Vec<Reply> {
         Elicit::reply(Elicited { action: "accept".into(), content: Some(json()) }),
         Elicit::reply(Elicited::cancelled()),
         Sample::reply(Some(json())),
+        Consent::reply(true),
+        RunAgent::reply(AgentReport { answer: "a".into(), error: Some("e".into()) }),
         WithdrawAsk::reply(true),
         RequestLogin::reply("r".into()),
         CloseLogin::reply(false),

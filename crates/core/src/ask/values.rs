@@ -83,6 +83,15 @@ pub enum AnswerOutcome {
     Refused(String),
 }
 
+/// Result of a sub-agent that a client's code has awaited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentReport {
+    /// Its last message.
+    pub answer: String,
+    /// Why it did not complete its task.
+    pub error: Option<String>,
+}
+
 /// Result of a form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Elicited {
@@ -151,6 +160,8 @@ pub enum Change {
     },
     /// Records an event made outside the session, such as a change of its plan file.
     Noted(Box<Body>),
+    /// Shows such an event without recording it.
+    Shown(Box<Body>),
 }
 
 /// Severity of a log message.

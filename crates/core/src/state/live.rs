@@ -8,7 +8,7 @@ use baton_protocol::{AgentId, ClientId, PromptId, RequestId, ToolCallId};
 use serde::{Deserialize, Serialize};
 
 use super::CallKey;
-use crate::ask::{AnswerRequest, Elicit, InvokeCommand, ReplyTo, Sample};
+use crate::ask::{AnswerRequest, Consent, Elicit, InvokeCommand, ReplyTo, RunAgent, Sample};
 use crate::input::Profile;
 use crate::output::{Work, WorkId};
 
@@ -42,6 +42,8 @@ pub struct Live {
     /// Calls that wait for a sub-agent to end.
     #[serde(with = "pairs")]
     pub awaiting_agents: BTreeMap<CallKey, AgentId>,
+    /// Sub-agents that code of clients waits for, with the names by which they are stopped.
+    pub awaited_agents: BTreeMap<AgentId, (ReplyTo<RunAgent>, String)>,
     /// Client tools that were removed, and that the model has not been informed of.
     pub tools_gone: BTreeSet<String>,
     /// Whether the session was recovered with pending work that has been neither continued nor closed.
@@ -77,6 +79,7 @@ impl ClientRequest {
         match self {
             Self::Elicit(_, ask) => ask.key.as_deref(),
             Self::Sample(_, ask) => Some(&ask.key),
+            Self::Consent(_, ask, _) => Some(&ask.key),
             Self::InvokeCommand(..) => None,
         }
     }
@@ -90,8 +93,20 @@ pub enum ClientRequest {
     Elicit(ReplyTo<Elicit>, Arc<Elicit>),
     /// To let the session's model answer an MCP server.
     Sample(ReplyTo<Sample>, Arc<Sample>),
+    /// To consent to an action outside of turns.
+    Consent(ReplyTo<Consent>, Arc<Consent>, ShownAs),
     /// To run the slash command of this name.
     InvokeCommand(ReplyTo<InvokeCommand>, String),
+}
+
+/// How clients see a request for consent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownAs {
+    /// As a form.
+    Form,
+    /// As a permission request.
+    Permission,
 }
 
 /// Serialises a map as a list of pairs, because keys of a JSON object must be strings.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use self::agent::{AgentOutcome, Ending, SubAgent};
 pub use self::call::{Call, CallKey, CallStage};
 pub use self::durable::{Accepted, Durable, Facts, Totals};
-pub use self::live::{ClientRequest, Live};
+pub use self::live::{ClientRequest, Live, ShownAs};
 pub use self::turn::{Stage, Turn};
 use crate::output::Work;
 

@@ -17,27 +17,34 @@ use baton_protocol::{AgentId, Json, ToolCallId};
 use serde_json::json;
 
 use super::Step;
-use crate::ask::{ReplyTo, Serve, StartAgent, StopAgent};
+use crate::ask::{AgentReport, ReplyTo, RunAgent, Serve, StartAgent, StopAgent};
 use crate::output::Work;
 use crate::results::Handoff;
 use crate::state::{AgentOutcome, CallKey, Stage, SubAgent};
 
+/// Why no agent can be started.
+const ENGINE_WORKS: &str = "an engine works on the running turn; wait until the turn has ended";
+
 impl Serve<StartAgent> for Step<'_> {
     /// Starts an agent in the background of the running turn, or of a turn that is opened for it.
     fn handle(&mut self, to: ReplyTo<StartAgent>, ask: StartAgent) {
-        self.continue_work();
-        if self.is_driven() {
-            return self.refuse(to, "an engine works on the running turn; wait until the turn has ended");
-        }
-        if self.turn().is_none() {
-            let interaction_id = self.stamp.text_id();
-            self.record(TurnOpened { interaction_id });
+        if !self.can_start_agent() {
+            return self.refuse(to, ENGINE_WORKS);
         }
         let id = AgentId(self.stamp.text_id());
-        let (call, task) =
-            (ToolCallId(id.0.clone()), Handoff { mode: ExecutionMode::Background, ..*ask.task });
         self.reply(to, id.clone());
-        self.begin_agent(id, &call, task);
+        self.begin_background_agent(id, *ask.task);
+    }
+}
+
+impl Serve<RunAgent> for Step<'_> {
+    fn handle(&mut self, to: ReplyTo<RunAgent>, ask: RunAgent) {
+        if !self.can_start_agent() {
+            return self.refuse(to, ENGINE_WORKS);
+        }
+        let id = AgentId(self.stamp.text_id());
+        self.session.live.awaited_agents.insert(id.clone(), (to, ask.key));
+        self.begin_background_agent(id, *ask.task);
     }
 }
 
@@ -50,6 +57,32 @@ impl Serve<StopAgent> for Step<'_> {
 }
 
 impl Step<'_> {
+    /// Continues pending work, and returns whether a client may start an agent.
+    fn can_start_agent(&mut self) -> bool {
+        self.continue_work();
+        !self.is_driven()
+    }
+
+    /// Starts an agent in the background of the running turn, or of a turn that is opened for it.
+    fn begin_background_agent(&mut self, id: AgentId, task: Handoff) {
+        if self.turn().is_none() {
+            let interaction_id = self.stamp.text_id();
+            self.record(TurnOpened { interaction_id });
+        }
+        let (call, task) = (ToolCallId(id.0.clone()), Handoff { mode: ExecutionMode::Background, ..task });
+        self.begin_agent(id, &call, task);
+    }
+
+    /// Stops the agent that code of a client waits for under a name. Returns whether there is one.
+    pub(super) fn stop_awaited_agent(&mut self, key: &str) -> bool {
+        let mut awaited = self.session.live.awaited_agents.iter();
+        let Some(id) = awaited.find(|(_, (_, named))| named == key).map(|(id, _)| id.clone()) else {
+            return false;
+        };
+        self.end_agent(&id, AgentOutcome::Cancelled);
+        true
+    }
+
     /// Starts an agent for a call of the main conversation.
     pub(super) fn delegate(&mut self, call: &ToolCallId, task: Handoff) {
         let (id, mode) = (AgentId(self.stamp.text_id()), task.mode);
@@ -122,6 +155,7 @@ impl Step<'_> {
     /// Ends an agent, and gives its result to the call that waits for it, or notifies the model.
     fn end_agent(&mut self, id: &AgentId, outcome: AgentOutcome) {
         let Some(agent) = self.working_agent(id) else { return };
+        let is_awaited = self.session.live.awaited_agents.contains_key(id);
         self.close_agent(&agent, &outcome, "the agent has ended");
         self.run_calls_after(id);
         match agent.mode {
@@ -133,6 +167,7 @@ impl Step<'_> {
                 };
                 self.finish_call(agent.call.into(), result);
             }
+            ExecutionMode::Background if is_awaited => self.end_turn_without_agents(),
             ExecutionMode::Background => {
                 let is_waiting = self.is_waiting_for_agents();
                 self.notify_of_end(&agent, &outcome);
@@ -140,6 +175,14 @@ impl Step<'_> {
                     self.start_round(None);
                 }
             }
+        }
+    }
+
+    /// Ends the turn, if nothing works on it any more.
+    fn end_turn_without_agents(&mut self) {
+        let agents_work = self.turn().is_some_and(|turn| turn.working_agents().next().is_some());
+        if self.is_waiting_for_agents() && !agents_work {
+            self.complete_turn("its agents have ended".into());
         }
     }
 
@@ -190,6 +233,18 @@ impl Step<'_> {
                 },
             ),
         };
+        self.report_agent(agent, outcome);
+    }
+
+    /// Replies to the code of a client that waits for an agent.
+    fn report_agent(&mut self, agent: &SubAgent, outcome: &AgentOutcome) {
+        let Some((to, _)) = self.session.live.awaited_agents.remove(&agent.id) else { return };
+        let error = match outcome {
+            AgentOutcome::Completed => None,
+            AgentOutcome::Cancelled => Some("the agent was stopped".to_owned()),
+            AgentOutcome::Failed(why) => Some(why.clone()),
+        };
+        self.reply(to, AgentReport { answer: agent.answer.clone(), error });
     }
 
     /// Notifies the model of the end of a background agent.

@@ -54,7 +54,7 @@ impl Serve<Sample> for Step<'_> {
 impl Serve<WithdrawAsk> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<WithdrawAsk>, WithdrawAsk { key }: WithdrawAsk) {
         let is_named = |pending: &ClientRequest| pending.key() == Some(&key);
-        let was_pending = self.session.live.asks.values().any(is_named);
+        let was_pending = self.session.live.asks.values().any(is_named) || self.stop_awaited_agent(&key);
         self.drop_asks(|_, pending| is_named(pending));
         self.reply(to, was_pending);
     }
@@ -101,6 +101,11 @@ impl Step<'_> {
             (ClientRequest::Sample(asker, _), RequestAnswer::Sampling(answer)) => {
                 self.close_sampling(request, asker, answer);
             }
+            (ClientRequest::Consent(asker, consent, shown), answer) => match self.consents(&consent, &answer)
+            {
+                Some((allowed, by)) => self.close_consent(request, asker, shown, allowed, by),
+                None => return self.reply(to, AnswerOutcome::Mismatch),
+            },
             (ClientRequest::InvokeCommand(asker, _), RequestAnswer::Command { error, .. }) => {
                 self.close_invocation(request, asker, error);
             }
@@ -152,6 +157,7 @@ impl Step<'_> {
             match pending {
                 ClientRequest::Elicit(to, _) => self.close_form(&request, to, Elicited::cancelled()),
                 ClientRequest::Sample(to, _) => self.close_sampling(&request, to, None),
+                ClientRequest::Consent(to, _, shown) => self.close_consent(&request, to, shown, false, None),
                 ClientRequest::InvokeCommand(to, name) => {
                     let why = format!("the client that runs /{name} disconnected");
                     self.close_invocation(&request, to, Some(why));
@@ -166,7 +172,7 @@ fn unanswerable(live: &Live, pending: &ClientRequest) -> Option<Refusal> {
     match pending {
         // Requests of servers wait for any client of any door; their calls bound how long.
         ClientRequest::Elicit(_, ask) if ask.key.is_some() => None,
-        ClientRequest::Sample(..) => None,
+        ClientRequest::Sample(..) | ClientRequest::Consent(..) => None,
         ClientRequest::Elicit(..) => {
             let unsupported = !live.clients.values().any(|client| client.elicitation);
             unsupported.then(|| "elicitation is not supported: no attached client can show a form".into())

@@ -68,6 +68,10 @@ impl Serve<Amend> for Step<'_> {
                 return self.log(to, level, message, url, ephemeral);
             }
             Change::Noted(body) => *body,
+            Change::Shown(body) => {
+                let id = self.show(*body);
+                return self.reply(to, Some(id));
+            }
         };
         let id = self.record(body);
         self.reply(to, Some(id));

@@ -9,6 +9,7 @@ pub mod cancel;
 pub mod changes;
 pub mod clients;
 pub mod commands;
+pub mod consent;
 pub mod engine;
 mod form;
 pub mod history;

@@ -295,7 +295,7 @@ impl Step<'_> {
     }
 
     /// Completes the turn.
-    fn complete_turn(&mut self, reason: String) {
+    pub(super) fn complete_turn(&mut self, reason: String) {
         self.end_all_agents(Outcome::Completed, &reason);
         let prompts = self.turn().map(|turn| turn.prompts.clone()).unwrap_or_default();
         self.settle(prompts, Outcome::Completed, reason);

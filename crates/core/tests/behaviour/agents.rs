@@ -1,6 +1,7 @@
 //! Sub-agents.
 
 use super::*;
+use baton_core::ask::{AgentReport, RunAgent, WithdrawAsk};
 use baton_protocol::AgentId;
 use baton_protocol::event::ExecutionMode;
 
@@ -213,4 +214,38 @@ fn agents_do_not_survive_a_crash() {
         }
         assert_eq!(outcome(&world).0, Outcome::Completed);
     }
+}
+
+/// Runs an agent for code of a client. Returns the ask that waits for it, and the agent.
+fn awaited(world: &mut World) -> (baton_core::AskId, AgentId) {
+    let run = RunAgent { task: Box::new(task(ExecutionMode::Sync)), key: "k".into() };
+    let asked = world.send(run);
+    (asked, world.agents().pop().expect("an agent"))
+}
+
+#[test]
+fn awaited_agent_reports_to_its_client_and_not_to_the_model() {
+    let mut world = World::new();
+    let (asked, agent) = awaited(&mut world);
+    assert_eq!(world.reply::<RunAgent>(asked), None, "it works");
+    world.finish(world.only(asks_for(&agent)), model_answer(1, &[]));
+    let report = AgentReport { answer: "text".into(), error: None };
+    assert_eq!(world.reply::<RunAgent>(asked), Some(Ok(report)));
+    assert!(!world.running.values().any(is_ask), "the model is not called");
+    assert!(!world.log.iter().any(|event| event.body.kind() == "system.notification"));
+    assert!(world.session.durable.turn.is_none(), "the turn has ended");
+}
+
+#[test]
+fn awaited_agent_is_stopped_by_name_and_with_its_turn() {
+    let mut world = World::new();
+    let (asked, _) = awaited(&mut world);
+    let (other, _) = awaited(&mut world);
+    let stopped = |world: &World, asked| {
+        world.reply::<RunAgent>(asked).is_some_and(|report| report.is_ok_and(|report| report.error.is_some()))
+    };
+    assert!(world.ask(WithdrawAsk { key: "k".into() }).unwrap());
+    assert!(stopped(&world, asked) != stopped(&world, other), "one of them");
+    world.abort();
+    assert!(stopped(&world, asked) && stopped(&world, other));
 }

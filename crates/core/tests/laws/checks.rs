@@ -80,9 +80,12 @@ pub(super) fn check_now(world: &World) {
     let asking = live.asks.values().map(|pending| match pending {
         ClientRequest::Elicit(to, _) => to.id(),
         ClientRequest::Sample(to, _) => to.id(),
+        ClientRequest::Consent(to, ..) => to.id(),
         ClientRequest::InvokeCommand(to, _) => to.id(),
     });
-    let unanswered: BTreeSet<AskId> = asking.chain(live.claimed.values().map(|to| to.id())).collect();
+    let awaited = live.awaited_agents.values().map(|(to, _)| to.id());
+    let unanswered: BTreeSet<AskId> =
+        asking.chain(awaited).chain(live.claimed.values().map(|to| to.id())).collect();
     assert_eq!(unanswered, world.pending, "the session remembers every ask without a reply");
     let mut parent = None;
     for (_, event) in world.counting() {

@@ -171,7 +171,9 @@ impl Run {
                 &request,
                 match pending {
                     ClientRequest::Sample(..) => RequestAnswer::Sampling(None),
-                    ClientRequest::Elicit(..) => RequestAnswer::Elicitation(Elicited::cancelled()),
+                    ClientRequest::Elicit(..) | ClientRequest::Consent(..) => {
+                        RequestAnswer::Elicitation(Elicited::cancelled())
+                    }
                     ClientRequest::InvokeCommand(..) => {
                         RequestAnswer::Command { by, error: Some("no".into()) }
                     }

@@ -20,7 +20,7 @@ pub(super) fn session_sources(call: &Call<'_>) -> Handled {
         }
         let context = view.session.durable.facts.context;
         let directories = view.settings.instruction_directories.clone();
-        let home = view.settings.config_discovery().then_some(home);
+        let home = view.settings.discovers().then_some(home);
         let find = move || {
             let root = context.git_root.as_deref().map(AsRef::as_ref);
             let found = instructions::find(context.cwd.as_ref(), root, &directories, home.as_deref());

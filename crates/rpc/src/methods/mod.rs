@@ -15,6 +15,7 @@ mod context_window;
 mod diff;
 mod ephemeral_query;
 mod events;
+mod extensions;
 mod fallback_model;
 mod files;
 mod identity;
@@ -43,6 +44,7 @@ mod state;
 mod tasks;
 mod unsupported;
 mod user_settings;
+mod workflows;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -54,6 +56,7 @@ use self::call::{Call, Handled, amend, blocking, panicked, success, void};
 pub(crate) use self::call::{CallFuture, Reply, run};
 use super::connection::Connection;
 use super::dialect::Dialect;
+use super::extensions::check_call;
 
 /// Handles a call.
 pub(crate) fn dispatch(connection: &Arc<Connection>, id: &CallId, method: &str, params: Json) -> Reply {
@@ -62,6 +65,11 @@ pub(crate) fn dispatch(connection: &Arc<Connection>, id: &CallId, method: &str, 
         return Reply::Now(Err(server::not_admitted()));
     }
     if let Err(error) = server::check_role(connection, method) {
+        return Reply::Now(Err(error));
+    }
+    if let Some(member) = &connection.extension
+        && let Err(error) = check_call(member, method, &params)
+    {
         return Reply::Now(Err(error));
     }
     let call = Call { connection, id, method, params };
@@ -252,6 +260,7 @@ fn route(call: &Call<'_>) -> Handled {
         "session.history.rewind" => rewind::rewind(call),
 
         method if method.starts_with("plugins.") => plugins::user(call),
+        "sessions.setAdditionalPlugins" => plugins::set_additional(call),
         "session.plugins.list" | "session.plugins.reload" => skills::session(call),
         method if method.starts_with("session.skills.") => skills::session(call),
         method if method.starts_with("skills.") => skills::user(call),
@@ -264,6 +273,10 @@ fn route(call: &Call<'_>) -> Handled {
         method if method.starts_with("mcp.config.") => mcp::user(call),
         "session.mcp.headers.handlePendingHeadersRefreshRequest" => unsupported::route(call),
         method if method.starts_with("session.mcp.") => mcp::session(call),
+
+        method if method.starts_with("session.extensions.") => extensions::session(call),
+        method if method.starts_with("extensions.") => extensions::user(call),
+        method if workflows::is_method(method) => workflows::route(call),
 
         "session.queue.pendingItems" => queue::list(call),
         "session.queue.removeMostRecent" => queue::remove_most_recent(call),

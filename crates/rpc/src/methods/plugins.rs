@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use baton_protocol::rpc::RpcError;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{Call, Handled, void};
 use crate::errors::CallError;
@@ -17,6 +18,61 @@ struct Params {
     working_directory: Option<PathBuf>,
     direct_source_id: Option<String>,
     force: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct BuiltIn {
+    paths: Vec<PathBuf>,
+}
+
+/// Sets the plugins that every session has. Sessions that exist would not have them, so there must be none.
+fn set_built_in(call: &Call<'_>) -> Handled {
+    let BuiltIn { paths } = call.parse()?;
+    if !call.runtime().registry.all().is_empty() {
+        let reason = "Cannot set built-in plugins while sessions are active. \
+                      Call plugins.builtin.set before creating any sessions.";
+        return Err(CallError::failed(reason));
+    }
+    call.runtime().addons.server_plugins.set_built_in(paths).map_err(CallError::invalid)?;
+    call.now(void())
+}
+
+#[derive(Deserialize)]
+struct Additional {
+    plugins: Vec<AdditionalPlugin>,
+}
+
+#[derive(Deserialize)]
+struct AdditionalPlugin {
+    #[serde(default)]
+    name: String,
+    #[serde(default, alias = "cachePath")]
+    cache_path: Option<PathBuf>,
+    source: Option<Value>,
+    enabled: Option<bool>,
+}
+
+impl AdditionalPlugin {
+    /// Returns its directory.
+    fn directory(&self) -> Result<PathBuf, CallError> {
+        let of_source =
+            self.source.as_ref().and_then(|source| source.get("path")?.as_str().map(PathBuf::from));
+        self.cache_path.clone().or(of_source).ok_or_else(|| {
+            CallError::failed(format!(
+                "The plugin {:?} has no directory; clone it, and pass cache_path.",
+                self.name
+            ))
+        })
+    }
+}
+
+/// Sets plugins that sessions use in addition to their own.
+pub(super) fn set_additional(call: &Call<'_>) -> Handled {
+    let Additional { plugins } = call.parse()?;
+    let enabled = plugins.iter().filter(|plugin| plugin.enabled != Some(false));
+    let paths = enabled.map(AdditionalPlugin::directory).collect::<Result<_, _>>()?;
+    call.runtime().addons.server_plugins.set_additional(paths).map_err(CallError::invalid)?;
+    call.now(json!({}))
 }
 
 /// Calls the handler of a method about plugins of the user.
@@ -40,9 +96,7 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
         return Err(RpcError::unknown_method(call.method).into());
     };
     if method == "plugins.builtin.set" {
-        return Err(CallError::failed(
-            "This server has no built-in plugins; pass them in pluginDirectories.",
-        ));
+        return set_built_in(call);
     }
     let params: Params = if method.ends_with("list") || method == "plugins.updateAll" {
         Params::default()

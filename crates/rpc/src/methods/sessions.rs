@@ -1,5 +1,6 @@
 //! The life of a session: creating, resuming, prompting, cancelling, detaching, deleting.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_core::Profile;
@@ -10,10 +11,11 @@ use baton_protocol::params::{OnlySession, SendParams, SessionParams};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Call, Handled, identity, ignored_options, success, void};
+use super::{Call, Handled, extensions, identity, ignored_options, success, void, workflows};
 use crate::attachment::Attachment;
 use crate::connection::Connection;
 use crate::errors::CallError;
+use crate::extensions::Extensions;
 use baton_runtime::Runtime;
 use baton_runtime::fork::{self, Fork};
 use baton_runtime::preferences::SessionDefaults;
@@ -39,15 +41,15 @@ pub(super) fn create_session(
         let runtime = connection.runtime.clone();
         let defaults = ClientDefaults::load(&runtime, &joining.params).await?;
         warnings.extend(ignored_options::missing_directory(&joining.params).await);
-        let config_dir = joining.params.config_dir.clone();
-        let mcp_apps = joining.params.request_mcp_apps.unwrap_or(false);
+        let wanted = Wanted::of(&joining.params);
         joining.params.model = joining.params.model.or_else(|| defaults.preferences.model.clone());
         let port = Attachment::new(&connection, &joining.params);
         let (handle, joined) = runtime.registry.create(&runtime, &id, joining, port).await?;
-        let result = described(&runtime, &handle, &joined, config_dir.as_deref(), mcp_apps);
+        let result = described(&runtime, &handle, &joined, &wanted);
         defaults.apply(&handle);
         ignored_options::warn(&handle, warnings, JoinKind::Create);
-        connection.attach(handle);
+        connection.attach(handle.clone());
+        wanted.start_extensions(&connection, &handle).await;
         Ok(result)
     }
 }
@@ -86,9 +88,18 @@ pub(super) fn resume(call: &Call<'_>) -> Handled {
     let Some(id) = params.session_id.clone() else {
         return Err(CallError::invalid("`sessionId` is missing"));
     };
+    if call.connection.extension.is_some() {
+        return extensions::join(call, id, params);
+    }
     let joining = joining(call, params, JoinKind::Resume);
     let warnings = ignored_options::describe(&call.params);
-    call.later(resume_session(call.connection.clone(), id, joining, warnings))
+    let declared = workflows::Declared::of(call)?;
+    let connection = call.connection.clone();
+    call.later(async move {
+        let resumed = resume_session(connection.clone(), id.clone(), joining, warnings).await?;
+        declared.register(&connection, &id);
+        Ok(resumed)
+    })
 }
 
 /// Attaches the client to a session, live or not, and shows the warnings. Its history is not sent: the client reads it.
@@ -99,17 +110,17 @@ pub(super) async fn resume_session(
     mut warnings: Vec<String>,
 ) -> Result<Value, CallError> {
     let runtime = connection.runtime.clone();
-    let config_dir = joining.params.config_dir.clone();
-    let mcp_apps = joining.params.request_mcp_apps.unwrap_or(false);
+    let wanted = Wanted::of(&joining.params);
     let defaults = ClientDefaults::load(&runtime, &joining.params).await?;
     warnings.extend(ignored_options::missing_directory(&joining.params).await);
     let handle = runtime.registry.open(&runtime, &id);
     let port = Attachment::new(&connection, &joining.params);
     let joined = handle.join(joining, port).await?;
-    let result = described(&runtime, &handle, &joined, config_dir.as_deref(), mcp_apps);
+    let result = described(&runtime, &handle, &joined, &wanted);
     defaults.apply(&handle);
     ignored_options::warn(&handle, warnings, JoinKind::Resume);
-    connection.attach(handle);
+    connection.attach(handle.clone());
+    wanted.start_extensions(&connection, &handle).await;
     Ok(result)
 }
 
@@ -132,19 +143,39 @@ pub(super) fn joining(call: &Call<'_>, params: SessionParams, kind: JoinKind) ->
     }
 }
 
-fn described(
-    runtime: &Arc<Runtime>,
-    handle: &Handle,
-    joined: &JoinReply,
-    config_dir: Option<&str>,
+/// Parts of a client's parameters that the reply to it depends on.
+struct Wanted {
+    config_dir: Option<String>,
     mcp_apps: bool,
-) -> Value {
-    let files = runtime.session_files(&handle.id, config_dir.map(AsRef::as_ref));
-    json!({
-        "sessionId": handle.id,
-        "workspacePath": files.path(),
-        "capabilities": { "ui": { "elicitation": joined.elicitation, "mcpApps": mcp_apps, "canvases": false } },
-    })
+    extensions: bool,
+    sdk: Option<PathBuf>,
+}
+
+impl Wanted {
+    fn of(params: &SessionParams) -> Self {
+        Self {
+            config_dir: params.config_dir.clone(),
+            mcp_apps: params.request_mcp_apps.unwrap_or(false),
+            extensions: params.request_extensions.unwrap_or(false),
+            sdk: params.extension_sdk_path.clone().map(PathBuf::from),
+        }
+    }
+
+    async fn start_extensions(self, connection: &Arc<Connection>, handle: &Handle) {
+        if self.extensions && connection.extension.is_none() {
+            Extensions::request(&connection.door(), connection.client, handle, self.sdk).await;
+        }
+    }
+}
+
+fn described(runtime: &Arc<Runtime>, handle: &Handle, joined: &JoinReply, wanted: &Wanted) -> Value {
+    let files = runtime.session_files(&handle.id, wanted.config_dir.as_deref().map(AsRef::as_ref));
+    let ui = json!({ "elicitation": joined.elicitation, "mcpApps": wanted.mcp_apps, "canvases": false });
+    let mut capabilities = json!({ "ui": ui });
+    if wanted.extensions {
+        capabilities["extensions"] = json!(true);
+    }
+    json!({ "sessionId": handle.id, "workspacePath": files.path(), "capabilities": capabilities })
 }
 
 /// Sends a prompt. Replies when its acceptance is durable.

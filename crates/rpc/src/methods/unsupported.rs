@@ -1,4 +1,4 @@
-//! Methods of features that this server does not have: remote control, schedules, completions, plugins.
+//! Methods of features that this server does not have: remote control, schedules, completions.
 //!
 //! Methods that read the state of these features return the truth: empty, off, not found. Methods that change it fail with the
 //! reason. Only methods that the protocol does not have are unknown.
@@ -38,22 +38,11 @@ pub(super) fn route(call: &Call<'_>) -> Handled {
         "sessions.connect" => connect(call),
         "sessions.findByTaskId" => call.now(json!({})),
 
-        "sessions.setAdditionalPlugins" => additional_plugins(call),
         "sessions.reloadPluginHooks" => call.now(json!({})),
         "sessions.loadDeferredRepoHooks" => call.now(json!({ "startupPrompts": [], "hookCount": 0 })),
         "agentRegistry.spawn" => {
             let message = "agentRegistry.spawn is not enabled on this server";
             Err(RpcError::new(code::METHOD_NOT_FOUND, message).into())
-        }
-        "session.extensions.list" => if_attached(call, json!({ "extensions": [] })),
-        "session.extensions.enable" | "session.extensions.disable" | "session.extensions.reload" => {
-            call.session()?;
-            Err(CallError::failed("Extensions not available"))
-        }
-        "session.extensions.sendAttachmentsToMessage" => {
-            call.session()?;
-            let reason = "may only be called from an extension-owned connection.";
-            Err(RpcError::failed(format!("{} {reason}", call.method)).into())
         }
 
         // A command that takes long goes to the background by itself, and a sub-agent gets its task once.
@@ -137,16 +126,4 @@ fn start_remote_control(call: &Call<'_>) -> Handled {
 fn connect(call: &Call<'_>) -> Handled {
     let AnySession { session_id } = call.parse()?;
     Err(CallError::failed(format_args!("No remote session found for '{session_id}'")))
-}
-
-#[derive(Deserialize)]
-struct Plugins {
-    plugins: Vec<Value>,
-}
-
-fn additional_plugins(call: &Call<'_>) -> Handled {
-    match call.parse::<Plugins>()?.plugins.len() {
-        0 => call.now(json!({})),
-        _ => Err(CallError::failed("This server has no plugins.")),
-    }
 }

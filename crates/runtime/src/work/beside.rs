@@ -1,11 +1,11 @@
 //! Asks that need a session's tools or model. They are served beside the session, which continues meanwhile.
 
 use baton_agent::tools::agents::{Task, TaskMode};
-use baton_core::ask::{AnswerRequest, StartAgent};
-use baton_core::{AnswerOutcome, ClientRequest, RequestAnswer, policy};
+use baton_core::ask::{AnswerRequest, RunAgent, StartAgent};
+use baton_core::{AnswerOutcome, ClientRequest, Handoff, RequestAnswer, policy};
 use baton_handle::CommandRun;
 use baton_protocol::event::ShellRun;
-use baton_protocol::{AgentId, Json, RequestId};
+use baton_protocol::{Json, RequestId};
 use baton_providers::ModelCaller;
 use tracing::Instrument;
 
@@ -42,6 +42,7 @@ pub(crate) fn needs_conversation(ask: &BesideAsk) -> bool {
         | BesideAsk::ListTodos(_)
         | BesideAsk::UseFiles(_)
         | BesideAsk::StartTask(_)
+        | BesideAsk::RunTask(_)
         | BesideAsk::RevealEndpoint(_) => false,
     }
 }
@@ -127,7 +128,18 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
             Respond::<asks::Skills>::new(respond).with(reply.map_err(Failure::Refused));
         }
         BesideAsk::StartTask(ask) => {
-            Respond::<asks::StartTask>::new(respond).with(start_task(&scope, *ask.task).await);
+            let started = match prepare_task(&scope, *ask.task).await {
+                Ok(task) => scope.handle().ask(StartAgent { task }).await,
+                Err(failure) => Err(failure),
+            };
+            Respond::<asks::StartTask>::new(respond).with(started);
+        }
+        BesideAsk::RunTask(ask) => {
+            let run = match prepare_task(&scope, *ask.task).await {
+                Ok(task) => scope.handle().ask(RunAgent { task, key: ask.key }).await,
+                Err(failure) => Err(failure),
+            };
+            Respond::<asks::RunTask>::new(respond).with(run);
         }
         // Served by `serve`.
         BesideAsk::ListTools(_)
@@ -214,7 +226,7 @@ fn reveal(scope: &WorkScope, model: Option<&str>) -> Result<serde_json::Value, F
     endpoint.ok_or_else(|| Failure::Refused("the demo model has no endpoint".into()))
 }
 
-async fn start_task(scope: &WorkScope, new: NewTask) -> Result<AgentId, Failure> {
+async fn prepare_task(scope: &WorkScope, new: NewTask) -> Result<Box<Handoff>, Failure> {
     let kinds = scope.settings.agent_kinds();
     let Some(kind) = kinds.iter().find(|kind| kind.name == new.agent_type) else {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
@@ -232,8 +244,7 @@ async fn start_task(scope: &WorkScope, new: NewTask) -> Result<AgentId, Failure>
         mode: TaskMode::Background,
         model: new.model,
     };
-    let task = Box::new(sub_agents::delegation(scope, task, kind).await);
-    scope.handle().ask(StartAgent { task }).await
+    Ok(Box::new(sub_agents::delegation(scope, task, kind).await))
 }
 
 /// Checks that a model exists, as far as that is known: the models of a client's own provider are not listed here.

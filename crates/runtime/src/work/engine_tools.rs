@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use baton_core::EngineReport;
 use baton_engines::ToolServer;
@@ -68,6 +69,8 @@ impl EngineTools {
         let path = socket.clone();
         let bind = move || {
             baton_private::create_dir_all(&directory)?;
+            // A server that was killed leaves its socket files behind.
+            let _ = baton_private::remove_dead_sockets(&directory, Duration::from_secs(60));
             let listener = baton_private::with_socket_path(&path, |path| StdUnixListener::bind(path))?;
             listener.set_nonblocking(true)?;
             Ok(listener)

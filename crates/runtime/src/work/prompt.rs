@@ -142,7 +142,7 @@ async fn instructions_in(
 pub(super) async fn prompt_context(scope: &WorkScope, tools: Vec<String>) -> PromptContext {
     let context = scope.session.durable.facts.context.clone();
     let further = scope.settings.instruction_directories.clone();
-    let home = scope.settings.config_discovery.then(|| scope.runtime.options.home.clone());
+    let home = scope.settings.discovers().then(|| scope.runtime.options.home.clone());
     let find = move || {
         let root = context.git_root.as_deref().map(Path::new);
         instructions::find(Path::new(&context.cwd), root, &further, home.as_deref())

@@ -100,6 +100,10 @@ impl RequestView {
             ClientRequest::Sample(_, sample) => {
                 ("sampling", json!({ "serverName": sample.server, "request": sample.request }))
             }
+            // Any client can answer it as a form, whatever its event was.
+            ClientRequest::Consent(_, consent, _) => {
+                ("elicitation", json!({ "message": consent.message, "requestedSchema": consent.schema() }))
+            }
             ClientRequest::InvokeCommand(..) => return None,
         };
         Some(Self::beside(id.to_string(), kind, detail))

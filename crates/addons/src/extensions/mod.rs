@@ -1,0 +1,213 @@
+//! Extensions: programs in directories that join a session as one more SDK client, over their own stdin and stdout.
+//!
+//! They are `.github/extensions/<name>/extension.mjs` of the workspace, and `extensions/<name>/extension.mjs` of the home. An
+//! extension of a workspace is a program that the author of the repository chose: it is started only if the user trusts the
+//! folder, or has approved exactly this code. This module finds extensions, remembers approvals, and starts processes; the
+//! door that talks to them decides when, and which session they join.
+
+mod approvals;
+mod environment;
+mod launch;
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use baton_agent::blocking;
+use baton_files::locations::Location;
+use baton_protocol::SessionId;
+use baton_skills::{Extension, Problem, scan_extensions};
+
+use self::approvals::Approvals;
+pub use self::environment::Environment;
+use self::launch::Launch;
+pub use self::launch::{Diagnostics, Process};
+use crate::AddonOptions;
+
+/// Directory of extensions in a workspace.
+const WORKSPACE: &str = ".github/extensions";
+/// Directory of extensions in the home.
+const HOME: &str = "extensions";
+/// Most extensions of one session.
+const MOST: usize = 50;
+
+/// Origin of an extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// A repository or working directory.
+    Project,
+    /// Baton's home.
+    User,
+}
+
+impl Source {
+    /// Returns the name that SDKs know.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::User => "user",
+        }
+    }
+}
+
+/// An extension that a session can use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Available {
+    /// Where it comes from.
+    pub source: Source,
+    /// The extension.
+    pub extension: Extension,
+}
+
+impl Available {
+    /// Returns its id: source and name.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("{}:{}", self.source.as_str(), self.extension.name)
+    }
+}
+
+/// Extensions of all sessions; one per process.
+pub struct Extensions {
+    home: PathBuf,
+    approvals: Approvals,
+    /// Variables of the server's environment.
+    pub environment: Environment,
+}
+
+impl Extensions {
+    /// Creates them. Opens nothing.
+    pub(crate) fn new(options: &AddonOptions) -> Self {
+        Self {
+            home: options.home.clone(),
+            approvals: Approvals::new(&options.home),
+            environment: Environment::new(options.extension_environment.clone(), options.secrets.clone()),
+        }
+    }
+
+    /// Finds the extensions for a working directory: those of its repository, the nearest first, and the user's. A name
+    /// that was found already is left out.
+    ///
+    /// # Errors
+    /// When the file system does not respond in time.
+    pub async fn find(&self, cwd: &Path) -> Result<(Vec<Available>, Vec<Problem>), String> {
+        let Location { key, .. } = Location::of(cwd.to_owned()).await?;
+        let (root, start, home) = (PathBuf::from(key), cwd.to_owned(), self.home.join(HOME));
+        blocking::run(move || scan(&start, &root, &home)).await.map_err(|error| error.to_string())
+    }
+
+    /// Whether an extension may be started without a question. Those in the home were put there by the user.
+    ///
+    /// # Errors
+    /// When the approvals cannot be read.
+    pub async fn is_trusted(&self, found: &Available) -> Result<bool, String> {
+        match found.source {
+            Source::User => Ok(true),
+            Source::Project => self.approvals.covers(&found.extension).await,
+        }
+    }
+
+    /// Approves an extension with exactly this code.
+    ///
+    /// # Errors
+    /// When the approval cannot be stored.
+    pub async fn approve(&self, extension: &Extension) -> Result<(), String> {
+        self.approvals.approve(extension).await
+    }
+
+    /// Whether the user has switched an extension off.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub async fn is_disabled(&self, id: &str) -> Result<bool, String> {
+        self.approvals.is_disabled(id).await
+    }
+
+    /// Switches an extension on or off, for all sessions.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub async fn set_enabled(&self, id: String, enabled: bool) -> Result<(), String> {
+        self.approvals.set_enabled(id, enabled).await
+    }
+
+    /// Whether an extension was given exactly these variables before.
+    ///
+    /// # Errors
+    /// When the approvals cannot be read.
+    pub async fn may_read(&self, extension: &Extension, names: &[String]) -> Result<bool, String> {
+        self.approvals.may_read(extension, names).await
+    }
+
+    /// Approves that an extension reads these variables.
+    ///
+    /// # Errors
+    /// When the approval cannot be stored.
+    pub async fn let_read(&self, extension: &Extension, names: Vec<String>) -> Result<(), String> {
+        self.approvals.let_read(extension, names).await
+    }
+}
+
+impl crate::Addons {
+    /// Starts an extension for a session. Returns what it reads, and what it writes.
+    ///
+    /// # Errors
+    /// When its program cannot be started.
+    pub async fn start_extension(
+        &self,
+        found: &Available,
+        session: &SessionId,
+        cwd: &Path,
+        sdk: Option<&Path>,
+    ) -> std::io::Result<(Process, OwnedFd, OwnedFd)> {
+        let launch = Launch { found, session, cwd, sdk, environment: &self.extensions.environment };
+        launch.start(&self.options.ledger, &self.options.tasks).await
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
+fn scan(start: &Path, root: &Path, home: &Path) -> (Vec<Available>, Vec<Problem>) {
+    let start = start.canonicalize().unwrap_or_else(|_| start.to_owned());
+    let parents = start.ancestors().take_while(|parent| parent.starts_with(root));
+    let places = parents.map(|parent| (Source::Project, parent.join(WORKSPACE)));
+    let places = places.chain([(Source::User, home.to_owned())]);
+    let (mut all, mut problems) = (Vec::<Available>::new(), Vec::new());
+    for (source, place) in places {
+        let (found, refused) = scan_extensions(&place);
+        problems.extend(refused);
+        for extension in found {
+            let is_known =
+                |known: &Available| known.source == source && known.extension.name == extension.name;
+            if all.len() < MOST && !all.iter().any(is_known) {
+                all.push(Available { source, extension });
+            }
+        }
+    }
+    (all, problems)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+
+    #[test]
+    fn nearest_extension_of_a_name_counts_and_none_from_outside_the_repository() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().canonicalize().unwrap();
+        let (root, home) = (outside.join("repo"), outside.join("home/extensions"));
+        write(&outside.join(".github/extensions/outside/extension.mjs"));
+        write(&root.join(".github/extensions/a/extension.mjs"));
+        write(&root.join("inner/.github/extensions/a/extension.mjs"));
+        write(&home.join("a/extension.mjs"));
+        let (found, problems) = scan(&root.join("inner"), &root, &home);
+        let ids: Vec<String> = found.iter().map(Available::id).collect();
+        assert_eq!(ids, ["project:a", "user:a"]);
+        assert!(found[0].extension.root.starts_with(root.join("inner")), "{found:?}");
+        assert!(problems.is_empty(), "{problems:?}");
+    }
+}

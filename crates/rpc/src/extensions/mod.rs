@@ -1,0 +1,193 @@
+//! Extensions of sessions: programs that this door starts, and that join a session over their own pipes.
+//!
+//! A client asks for them with `requestExtensions`. They belong to the clients that asked, like tools do: when the last of
+//! those detaches, their connections are closed and their processes end. An extension is a client with less rights than its
+//! user's: it sees one session, and may call the methods in [`rights`] only.
+
+mod member;
+mod rights;
+mod start;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use baton_core::Change;
+use baton_core::ask::{Amend, LogLevel};
+use baton_protocol::event::Body;
+use baton_protocol::{ClientId, Json, SessionId};
+use baton_runtime::session::Handle;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::member::Membership;
+pub(crate) use self::rights::check_call;
+pub(crate) use self::start::granted_variables;
+use super::RpcDoor;
+
+/// How long a client's `session.create` or `session.resume` waits for extensions to join.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Extensions of all sessions of a door.
+#[derive(Default)]
+pub(crate) struct Extensions {
+    sessions: Mutex<HashMap<SessionId, Arc<SessionExtensions>>>,
+}
+
+/// Extensions of one session.
+pub(crate) struct SessionExtensions {
+    handle: Handle,
+    sdk: Option<PathBuf>,
+    state: Mutex<State>,
+    /// Cancelled when no client wants them any more, or they are started again.
+    ended: Mutex<CancellationToken>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Clients that asked for extensions.
+    requesters: BTreeSet<ClientId>,
+    members: BTreeMap<String, Arc<Membership>>,
+}
+
+impl Extensions {
+    /// Starts the extensions of a session for a client, unless they are started. Returns when they have joined, have failed,
+    /// or wait for a user.
+    pub(crate) async fn request(door: &RpcDoor, client: ClientId, handle: &Handle, sdk: Option<PathBuf>) {
+        let (session, is_new) = door.shared.extensions.enter(client, handle, sdk);
+        if is_new {
+            let starting = session.start(door);
+            drop(tokio::time::timeout(PATIENCE, starting).await);
+        }
+    }
+
+    fn enter(
+        &self,
+        client: ClientId,
+        handle: &Handle,
+        sdk: Option<PathBuf>,
+    ) -> (Arc<SessionExtensions>, bool) {
+        let mut sessions = lock(&self.sessions);
+        let mut is_new = false;
+        let session = sessions.entry(handle.id.clone()).or_insert_with(|| {
+            is_new = true;
+            Arc::new(SessionExtensions {
+                handle: handle.clone(),
+                sdk,
+                state: Mutex::default(),
+                ended: Mutex::default(),
+            })
+        });
+        lock(&session.state).requesters.insert(client);
+        (session.clone(), is_new)
+    }
+
+    /// Returns the extensions of a session, if a client has asked for them.
+    pub(crate) fn of(&self, session: &SessionId) -> Option<Arc<SessionExtensions>> {
+        lock(&self.sessions).get(session).cloned()
+    }
+
+    /// Ends the extensions of a session if this was the last client that wanted them.
+    pub(crate) fn release(&self, session: &SessionId, client: ClientId) {
+        let mut sessions = lock(&self.sessions);
+        let Some(found) = sessions.get(session) else { return };
+        let mut state = lock(&found.state);
+        let was_requester = state.requesters.remove(&client);
+        if !was_requester || !state.requesters.is_empty() {
+            return;
+        }
+        drop(state);
+        let ended = sessions.remove(session);
+        // Closing a connection detaches it, which comes back here.
+        drop(sessions);
+        if let Some(ended) = ended {
+            ended.stop();
+        }
+    }
+}
+
+impl SessionExtensions {
+    /// Finds the extensions, and starts them. The future is ready when they have settled; they go on without it.
+    pub(crate) fn start(self: &Arc<Self>, door: &RpcDoor) -> impl Future<Output = ()> + Send + use<> {
+        let (session, door) = (self.clone(), door.clone());
+        let ended = lock(&self.ended).clone();
+        let started = door.runtime.tasks.spawn({
+            let door = door.clone();
+            async move {
+                tokio::select! {
+                    () = start::all(&session, &door, &ended) => {}
+                    () = ended.cancelled() => {}
+                    () = door.runtime.stopping.cancelled() => {}
+                }
+            }
+        });
+        async move { drop(started.await) }
+    }
+
+    /// Ends all extensions, and waits until their processes are gone.
+    pub(crate) async fn restart(self: &Arc<Self>, door: &RpcDoor) {
+        let before: Vec<Arc<Membership>> = lock(&self.state).members.values().cloned().collect();
+        self.stop();
+        for member in before {
+            member.gone().await;
+        }
+        *lock(&self.ended) = CancellationToken::new();
+        lock(&self.state).members.clear();
+        drop(tokio::time::timeout(PATIENCE, self.start(door)).await);
+    }
+
+    /// Ends all extensions, without waiting for their processes.
+    fn stop(&self) {
+        lock(&self.ended).cancel();
+        let members: Vec<Arc<Membership>> = lock(&self.state).members.values().cloned().collect();
+        for member in members {
+            member.stop();
+        }
+    }
+
+    /// Describes all extensions, by id.
+    pub(crate) fn list(&self) -> Vec<Value> {
+        lock(&self.state).members.values().map(|member| member.describe()).collect()
+    }
+
+    /// Whether there is an extension of this id.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        lock(&self.state).members.contains_key(id)
+    }
+
+    fn add(&self, member: Arc<Membership>) {
+        lock(&self.state).members.insert(member.id().to_owned(), member);
+    }
+
+    /// Shows the list to the session's clients.
+    fn announce(&self) {
+        let extensions: Vec<Value> = self.list().into_iter().map(without_pid).collect();
+        show(&self.handle, "session.extensions_loaded", json!({ "extensions": extensions }));
+    }
+
+    /// Shows a problem to the session's clients.
+    fn warn(&self, message: String) {
+        let change = Change::Log { level: LogLevel::Warning, message, url: None, ephemeral: true };
+        // A session that has ended meanwhile has nobody to warn.
+        let _ = self.handle.tell(Amend { change: Box::new(change) });
+    }
+}
+
+fn without_pid(mut described: Value) -> Value {
+    if let Some(fields) = described.as_object_mut() {
+        fields.remove("pid");
+    }
+    described
+}
+
+/// Shows an event that is not recorded.
+pub(crate) fn show(handle: &Handle, kind: &str, data: Value) {
+    let body = Body::Unknown { kind: kind.into(), data: Json::from(data) };
+    // A session that has ended meanwhile has no clients.
+    let _ = handle.tell(Amend { change: Box::new(Change::Shown(Box::new(body))) });
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

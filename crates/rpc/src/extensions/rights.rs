@@ -1,0 +1,68 @@
+//! What an extension may call: methods of its own session that read it, work in it, or answer calls to the extension. Not
+//! those that answer for a user, change rules, or reach other sessions and the server.
+
+use baton_protocol::Json;
+use baton_protocol::params::OnlySession;
+use baton_protocol::rpc::RpcError;
+
+use super::Membership;
+
+/// Methods that name no session.
+const SERVER: &[&str] = &["connect", "ping", "status.get"];
+
+/// Methods of a session. A `.` at the end matches all methods below it.
+const SESSION: &[&str] = &[
+    "session.resume",
+    "session.destroy",
+    "session.detach",
+    "session.send",
+    "session.sendAndWait",
+    "session.abort",
+    "session.log",
+    "session.getMessages",
+    "session.eventLog.",
+    "session.metadata.snapshot",
+    "session.metadata.isProcessing",
+    "session.metadata.activity",
+    "session.usage.getMetrics",
+    "session.model.getCurrent",
+    "session.mode.get",
+    "session.name.get",
+    "session.plan.read",
+    "session.workspaces.getWorkspace",
+    "session.workspaces.listFiles",
+    "session.workspaces.readFile",
+    "session.workspaces.createFile",
+    "session.tools.handlePendingToolCall",
+    "session.tools.getCurrentMetadata",
+    "session.commands.handlePendingCommand",
+    "session.commands.list",
+    "session.ui.elicitation",
+    "session.extensions.list",
+    "session.extensions.sendAttachmentsToMessage",
+    "session.factory.",
+    "session.workflow.",
+];
+
+/// Checks a call of an extension.
+///
+/// # Errors
+/// When it is not allowed.
+pub(crate) fn check_call(member: &Membership, method: &str, params: &Json) -> Result<(), RpcError> {
+    if SERVER.contains(&method) {
+        return Ok(());
+    }
+    let is_listed = SESSION.iter().any(|listed| match listed.strip_suffix('.') {
+        Some(prefix) => method.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.')),
+        None => method == *listed,
+    });
+    if !is_listed {
+        return Err(RpcError::failed(format!("an extension may not call {method}")));
+    }
+    match params.parse::<OnlySession>() {
+        Ok(named) if named.session_id == *member.session() => Ok(()),
+        _ => {
+            Err(RpcError::failed(format!("an extension may use its own session only, {}", member.session())))
+        }
+    }
+}

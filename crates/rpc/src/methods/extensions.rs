@@ -1,0 +1,172 @@
+//! Extensions: the methods of clients about them, and how an extension joins its session.
+
+use baton_protocol::SessionId;
+use baton_protocol::params::SessionParams;
+use baton_protocol::rpc::RpcError;
+use baton_protocol::tool::ToolSpec;
+use baton_runtime::extensions::Available;
+use baton_runtime::session::JoinKind;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Call, Handled, sessions, void, workflows};
+use crate::errors::CallError;
+use crate::extensions::{granted_variables, show};
+
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct ManyNamed {
+    ids: Vec<String>,
+}
+
+/// Calls the handler of a method about the extensions of a session.
+pub(super) fn session(call: &Call<'_>) -> Handled {
+    let handle = call.session()?;
+    if call.method == "session.extensions.sendAttachmentsToMessage" {
+        return push_attachments(call);
+    }
+    let Some(extensions) = call.connection.shared.extensions.of(&handle.id) else {
+        return match call.method {
+            "session.extensions.list" => call.now(json!({ "extensions": [] })),
+            _ => Err(CallError::failed("Extensions not available")),
+        };
+    };
+    let enabled = match call.method {
+        "session.extensions.list" => return call.now(json!({ "extensions": extensions.list() })),
+        "session.extensions.reload" => None,
+        "session.extensions.enable" => Some(true),
+        "session.extensions.disable" => Some(false),
+        unknown => return Err(RpcError::unknown_method(unknown).into()),
+    };
+    let change = match enabled {
+        Some(enabled) => Some((call.parse::<Named>()?.id, enabled)),
+        None => None,
+    };
+    if let Some((id, _)) = change.as_ref().filter(|(id, _)| !extensions.has(id)) {
+        return Err(CallError::failed(format!("this session has no extension {id:?}")));
+    }
+    let door = call.connection.door();
+    call.later(async move {
+        if let Some((id, enabled)) = change {
+            let set = door.runtime.addons.extensions.set_enabled(id, enabled).await;
+            set.map_err(CallError::failed)?;
+        }
+        extensions.restart(&door).await;
+        Ok(void())
+    })
+}
+
+/// Calls the handler of a method about the user's extensions.
+pub(super) fn user(call: &Call<'_>) -> Handled {
+    let runtime = call.runtime().clone();
+    let enabled = match call.method {
+        "extensions.discover" => {
+            return call.later(async move {
+                let extensions = &runtime.addons.extensions;
+                let (found, _) = extensions.find(&runtime.options.cwd).await.map_err(CallError::failed)?;
+                let mut shown = Vec::new();
+                for found in found {
+                    let disabled = extensions.is_disabled(&found.id()).await.map_err(CallError::failed)?;
+                    shown.push(discovered(&found, !disabled));
+                }
+                Ok(json!({ "extensions": shown, "mode": "enabled" }))
+            });
+        }
+        "extensions.enable" => true,
+        "extensions.disable" => false,
+        unknown => return Err(RpcError::unknown_method(unknown).into()),
+    };
+    let ids = call.parse::<ManyNamed>()?.ids;
+    call.later(async move {
+        for id in ids {
+            let set = runtime.addons.extensions.set_enabled(id, enabled).await;
+            set.map_err(CallError::failed)?;
+        }
+        Ok(void())
+    })
+}
+
+fn discovered(found: &Available, enabled: bool) -> Value {
+    json!({
+        "id": found.id(),
+        "name": found.extension.name,
+        "path": found.extension.entry,
+        "source": found.source.as_str(),
+        "enabled": enabled,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Pushed {
+    instance_id: Option<String>,
+    attachments: Vec<Value>,
+}
+
+/// Offers attachments for the next prompt to the session's clients.
+fn push_attachments(call: &Call<'_>) -> Handled {
+    let Some(member) = &call.connection.extension else {
+        let reason = "may only be called from an extension-owned connection.";
+        return Err(RpcError::failed(format!("{} {reason}", call.method)).into());
+    };
+    let (handle, pushed): (_, Pushed) = call.parse_for_session()?;
+    let mut data = json!({ "extensionId": member.id(), "attachments": pushed.attachments });
+    if let Some(instance) = pushed.instance_id {
+        data["instanceId"] = instance.into();
+    }
+    show(&handle, "session.extensions.attachments_pushed", data);
+    call.now(void())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Requested {
+    #[serde(default)]
+    requested_environment_variables: Vec<String>,
+}
+
+/// Lets an extension join its session, with its tools, commands, hooks and workflows and nothing else.
+pub(super) fn join(call: &Call<'_>, id: SessionId, params: SessionParams) -> Handled {
+    let Some(member) = call.connection.extension.clone() else {
+        return Err(CallError::failed("only an extension joins this way"));
+    };
+    let requested = call.parse::<Requested>()?.requested_environment_variables;
+    let declared = workflows::Declared::of(call)?;
+    let mut joining = sessions::joining(call, permitted(id.clone(), params), JoinKind::Resume);
+    let connection = call.connection.clone();
+    call.later(async move {
+        let handle = connection.runtime.registry.open(&connection.runtime, &id);
+        let granted = granted_variables(&connection.door(), &member, &handle, &requested).await;
+        let granted = granted.map_err(|why| CallError::Rpc(RpcError::failed(why)))?;
+        // The last client to join decides about streaming; an extension leaves it as it is.
+        joining.params.streaming = Some(handle.inspect().await?.settings.streaming);
+        let mut joined =
+            sessions::resume_session(connection.clone(), id.clone(), joining, Vec::new()).await?;
+        declared.register(&connection, &id);
+        if !granted.is_empty() {
+            joined["grantedEnvironmentVariables"] = json!(granted);
+        }
+        member.join();
+        Ok(joined)
+    })
+}
+
+/// Returns the parameters that an extension may set. Settings of the session are the user's, and its tools go through the
+/// policy like those of strangers.
+fn permitted(id: SessionId, params: SessionParams) -> SessionParams {
+    let restrain =
+        |tool: ToolSpec| ToolSpec { skip_permission: false, overrides_built_in_tool: false, ..tool };
+    SessionParams {
+        session_id: Some(id),
+        tools: params.tools.map(|tools| tools.into_iter().map(restrain).collect()),
+        commands: params.commands,
+        hooks: params.hooks,
+        include_sub_agent_streaming_events: params.include_sub_agent_streaming_events,
+        disable_resume: Some(true),
+        ..SessionParams::default()
+    }
+}

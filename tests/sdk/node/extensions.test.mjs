@@ -1,0 +1,262 @@
+// Extensions and workflows, with the published Node SDK in the application and in the extension.
+
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { INSTALLED, SDKS } from "./sdks.mjs";
+import { ask, call, toolNames, toolResults, Watch, World } from "./support.mjs";
+
+const sdk = SDKS.at(-1);
+const SDK_PATH = join(INSTALLED, "sdk-newest/dist");
+const approve = { action: "accept", content: { action: "approve" } };
+
+/** Declares a test with a new world. */
+const check = (name, body) =>
+    test(name, { timeout: 60_000 }, async () => {
+        const world = await World.open(sdk);
+        try {
+            await body(world);
+        } finally {
+            await world.close();
+        }
+    });
+
+/** Writes an extension into the workspace. Returns its directory. */
+async function extension(world, source, name = "helper") {
+    const directory = join(world.work, ".github/extensions", name);
+    await mkdir(directory, { recursive: true });
+    await writeFile(join(directory, "extension.mjs"), source);
+    return directory;
+}
+
+const options = (more = {}) => ({ requestExtensions: true, extensionSdkPath: SDK_PATH, ...more });
+
+const list = async (session) => (await session.rpc.extensions.list()).extensions;
+
+const GREETER = `
+    import { joinSession } from "@github/copilot-sdk/extension";
+    await joinSession({
+        tools: [{
+            name: "greet",
+            description: "Greets someone.",
+            parameters: { type: "object", properties: { name: { type: "string" } } },
+            skipPermission: true,
+            handler: async ({ name }) => "Hello, " + name + "!",
+        }],
+    });
+`;
+
+const WORKFLOWS = `
+    import { existsSync, writeFileSync } from "node:fs";
+    import { defineFactory, joinSession } from "@github/copilot-sdk/extension";
+    const mark = (name) => new URL(name, import.meta.url);
+    const define = (name, run) => defineFactory({ meta: { name, description: name, phases: [{ title: "work" }] }, run });
+    await joinSession({
+        factories: [
+            define("double", async ({ args }) => args.map((number) => 2 * number)),
+            define("flaky", async ({ step, phase, log }) => {
+                phase("work");
+                const first = await step("first", () => { log("computed"); return Math.random(); });
+                if (!existsSync(mark("failed"))) {
+                    writeFileSync(mark("failed"), String(first));
+                    throw new Error("not yet");
+                }
+                return first;
+            }),
+            define("endless", ({ signal }) => new Promise((_, reject) => {
+                writeFileSync(mark("entered"), "");
+                signal.addEventListener("abort", () => { writeFileSync(mark("aborted"), ""); reject(signal.reason); });
+            })),
+            define("crash", () => process.exit(3)),
+        ],
+    });
+`;
+
+/** Waits until a file exists. */
+async function appears(path) {
+    for (let tries = 0; !existsSync(path); tries++) {
+        assert.ok(tries < 600, `${path} did not appear`);
+        await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+}
+
+/** Waits until a process is gone. */
+async function ends(pid) {
+    for (let tries = 0; existsSync(`/proc/${pid}`); tries++) {
+        assert.ok(tries < 600, `process ${pid} did not end`);
+        await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+}
+
+check("tool of a trusted extension is called, and still needs permission", async (world) => {
+    await extension(world, GREETER);
+    const asked = [];
+    const session = await world.create(await world.client(), options({
+        onPermissionRequest: (request, invocation) => {
+            asked.push(request);
+            return sdk.approveAll(request, invocation);
+        },
+    }));
+    assert.equal(asked.length, 1, "the trust question");
+    assert.match(asked[0].hookMessage, /project:helper/);
+    const [shown] = await list(session);
+    assert.equal(shown.id, "project:helper");
+    assert.equal(shown.status, "running");
+    await ask(session, `Greet ${call("greet", { name: "Ada" })} [[text:done]]`);
+    const requests = await world.model.requests();
+    assert.ok(toolNames(requests[0]).includes("greet"));
+    assert.deepEqual(toolResults(requests.at(-1)), ["Hello, Ada!"]);
+    assert.equal(asked.length, 2, "the call");
+    await session.disconnect();
+    await ends(shown.pid);
+});
+
+check("extension that is not trusted does not run, and changed code is asked about again", async (world) => {
+    const directory = await extension(world, `import { writeFileSync } from "node:fs";
+        writeFileSync(new URL("ran", import.meta.url), "");` + GREETER);
+    const client = await world.client();
+    let answer = { action: "accept", content: { action: "reject" } };
+    const questions = [];
+    const create = () => world.create(client, options({
+        onElicitationRequest: (request) => {
+            questions.push(request.message);
+            return answer;
+        },
+    }));
+    const denied = await create();
+    assert.equal((await list(denied))[0].status, "failed");
+    assert.ok(!existsSync(join(directory, "ran")));
+
+    answer = approve;
+    assert.equal((await list(await create()))[0].status, "running");
+    assert.equal(questions.length, 2);
+    assert.equal((await list(await create()))[0].status, "running");
+    assert.equal(questions.length, 2, "this code is approved");
+
+    await writeFile(join(directory, "extra.js"), "// new");
+    await create();
+    assert.equal(questions.length, 3, "the code has changed");
+});
+
+check("extension without consent of a person delays nothing", async (world) => {
+    await extension(world, GREETER);
+    const session = await world.create(await world.client(), options({
+        onElicitationRequest: () => new Promise(() => {}),
+    }));
+    assert.equal((await list(session))[0].status, "starting");
+    assert.equal(await ask(session, "[[text:works]]"), "works");
+});
+
+check("extension gets a secret only by consent", async (world) => {
+    world.env.SERVICE_TOKEN = "value-of-a-secret";
+    world.env.PLAIN = "value";
+    const directory = await extension(world, `
+        import { writeFileSync } from "node:fs";
+        import { joinSession } from "@github/copilot-sdk/extension";
+        const before = [process.env.SERVICE_TOKEN, process.env.PLAIN];
+        writeFileSync(new URL("before", import.meta.url), JSON.stringify(before));
+        await joinSession({});`);
+    const session = await world.create(await world.client(), options());
+    assert.equal((await list(session))[0].status, "running");
+    assert.deepEqual(JSON.parse(await readFile(join(directory, "before"), "utf8")), [null, "value"]);
+});
+
+check("extension cannot answer for the user", async (world) => {
+    const directory = await extension(world, `
+        import { writeFileSync } from "node:fs";
+        import { joinSession } from "@github/copilot-sdk/extension";
+        const session = await joinSession({});
+        const tries = [
+            () => session.rpc.permissions.setApproveAll({ enabled: true }),
+            () => session.rpc.mode.set({ mode: "autopilot" }),
+            () => session.rpc.shell.exec({ command: "id" }),
+        ];
+        const results = await Promise.all(tries.map((attempt) => attempt().then(() => "allowed", (error) => error.message)));
+        writeFileSync(new URL("results", import.meta.url), JSON.stringify(results));`);
+    await world.create(await world.client(), options());
+    await appears(join(directory, "results"));
+    const results = JSON.parse(await readFile(join(directory, "results"), "utf8"));
+    for (const result of results) assert.match(result, /may not call/);
+});
+
+check("extension that fails says why, and the session works on", async (world) => {
+    await extension(world, "throw new Error('broken on purpose')", "broken");
+    const session = await world.create(await world.client(), options());
+    const watch = new Watch(session);
+    assert.equal((await list(session))[0].status, "failed");
+    await session.rpc.extensions.reload();
+    const warning = await watch.first("session.warning", (event) => event.data.message.includes("project:broken"));
+    assert.match(warning.data.message, /broken on purpose/);
+    assert.equal(await ask(session, "[[text:works]]"), "works");
+});
+
+check("extensions are switched off and on", async (world) => {
+    await extension(world, GREETER);
+    const session = await world.create(await world.client(), options());
+    const [{ pid }] = await list(session);
+    await session.rpc.extensions.disable({ id: "project:helper" });
+    assert.equal((await list(session))[0].status, "disabled");
+    await ends(pid);
+    await session.rpc.extensions.enable({ id: "project:helper" });
+    assert.equal((await list(session))[0].status, "running");
+    await assert.rejects(() => session.rpc.extensions.enable({ id: "project:other" }), /no extension/);
+});
+
+check("workflow runs, and a failed run is resumed with its journal", async (world) => {
+    const directory = await extension(world, WORKFLOWS);
+    const session = await world.create(await world.client(), options());
+    const doubled = await session.factory.run("double", { args: [1, 2] });
+    assert.equal(doubled.status, "completed");
+    assert.deepEqual(doubled.result, [2, 4]);
+
+    const failed = await session.factory.run("flaky");
+    assert.equal(failed.status, "error");
+    assert.match(failed.error, /not yet/);
+    const resumed = await session.factory.resume(failed.runId);
+    assert.equal(resumed.status, "completed");
+    assert.equal(String(resumed.result), await readFile(join(directory, "failed"), "utf8"), "the step is not repeated");
+    const detail = await session.factory.getRunDetail(failed.runId);
+    assert.equal(detail.phases[0].status, "completed");
+    assert.deepEqual(detail.progress.records.map((line) => line.text), ["work", "computed", "work"]);
+    await assert.rejects(() => session.factory.resume(failed.runId), { code: "non_resumable" });
+    await assert.rejects(() => session.factory.resume("unknown"), { code: "not_found" });
+    await assert.rejects(() => session.factory.run("unknown"), /no attached client/);
+    assert.equal((await session.factory.listRuns()).length, 2);
+});
+
+check("workflow is cancelled, and halted by its limit or the end of its extension", async (world) => {
+    const directory = await extension(world, WORKFLOWS);
+    const session = await world.create(await world.client(), options());
+    const run = session.factory.run("endless");
+    await appears(join(directory, "entered"));
+    const [{ runId }] = await session.factory.listRuns();
+    assert.equal((await session.factory.cancel(runId)).status, "cancelled");
+    assert.equal((await run).status, "cancelled");
+    await appears(join(directory, "aborted"));
+
+    const limited = await session.factory.run("endless", { limits: { timeoutSeconds: 0.2 } });
+    assert.equal(limited.status, "halted");
+    assert.equal(limited.failure.kind, "timeoutSeconds");
+
+    const crashed = await session.factory.run("crash");
+    assert.equal(crashed.status, "halted");
+    assert.match(crashed.reason, /disconnected/);
+});
+
+check("run of a killed server is halted, and its extension ends", async (world) => {
+    const directory = await extension(world, WORKFLOWS);
+    const server = await world.server();
+    const session = await world.create(await world.clientAt(server.port), options());
+    const [{ pid }] = await list(session);
+    session.factory.run("endless").catch(() => {});
+    await appears(join(directory, "entered"));
+    await server.kill();
+    const again = await world.server();
+    await ends(pid);
+    const resumed = await world.resume(await world.clientAt(again.port), session.sessionId, options());
+    const [run] = await resumed.factory.listRuns();
+    assert.equal(run.status, "halted");
+});
