@@ -72,13 +72,17 @@ impl NotificationsTable {
     pub(super) fn show(&self, mut rows: TableRows<'_>) {
         let Self { delay_seconds, turns, details, page, webhook, telegram, push } = self;
         let PushTable { enabled, contact, allow_private } = push;
-        let is_full = details.map(|details| if details == Details::Full { "full" } else { "none" });
+        let details = details.map(|details| match details {
+            Told::None => "none",
+            Told::Title => "title",
+            Told::Full => "full",
+        });
         let host =
             |webhook: &WebhookTable| Url::parse(&webhook.url).map(|url| url.host()).unwrap_or_default();
         let chats = telegram.as_ref().map(|telegram| format!("{} chats", telegram.chats.len()));
         rows.add("delay_seconds", *delay_seconds, &DELAY_SECONDS);
         rows.add("turns", *turns, &true);
-        rows.add("details", is_full, &"none");
+        rows.add("details", details, &"none");
         rows.add("page", page.as_ref(), &"the address that `baton serve` listens on");
         rows.add("webhook.url", webhook.as_ref().map(host), &"none");
         rows.add("telegram", chats, &"none");
