@@ -19,6 +19,7 @@ pub(crate) fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the main manual page, or writes all pages to a directory.
+#[expect(clippy::disallowed_methods, reason = "a command that writes files and ends; no server runs")]
 pub(crate) fn manual(directory: Option<&Path>) -> anyhow::Result<ExitCode> {
     match directory {
         None => {

@@ -228,15 +228,18 @@ fn hint(matter: &FrontMatter) -> Option<String> {
     })
 }
 
-/// Checks the name of a skill. It is shown on terminals, and is an attribute of the text that the model is given.
+/// Checks the name of a skill or a plugin. It is shown on terminals, is an attribute of the text that the model is given, and
+/// names a directory: it is no path.
 ///
 /// # Errors
 /// If it cannot be the name of a skill; the message says what a name must be.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_odd = |c: char| c.is_control() || matches!(c, '<' | '>' | '"' | '&' | '/' | '\\');
-    if name.is_empty() || name.chars().count() > LONGEST_NAME || name.contains(is_odd) {
+    let is_path = name.starts_with(['.', '~', '%']);
+    if name.is_empty() || name.chars().count() > LONGEST_NAME || name.contains(is_odd) || is_path {
         return Err(format!(
-            "its name must have 1 to {LONGEST_NAME} characters, without quotes, slashes and angle brackets"
+            "its name must have 1 to {LONGEST_NAME} characters, without quotes, slashes and angle brackets, and must \
+             not begin with a dot, a tilde or a per cent sign"
         ));
     }
     Ok(())
@@ -255,4 +258,21 @@ fn command(name: &str, plugin: Option<&PluginRef>) -> String {
 fn first_words(body: &str) -> String {
     let words = |line: &str| printable(line.trim().trim_start_matches('#'));
     body.lines().take(50).map(words).find(|line| !line.is_empty()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_no_paths_and_no_markup() {
+        for name in ["pdf", "Fill in forms", "v1.2", "é"] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+        for name in
+            ["", "..", ".hidden", "~", "%2e%2e", "a/b", "a\\b", "a\"b", "<a>", "a\nb", &"x".repeat(1000)]
+        {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
 }

@@ -125,9 +125,13 @@ async fn skills_and_plugins_are_managed_over_http() {
 
     http.create("s", json!({ "cwd": program.work() })).await;
     let own = http.get("/api/sessions/s/skills").await.expect(200);
-    assert_eq!(own["skills"], json!([]), "sessions of the HTTP API look for none");
-    let _ = http.get("/api/sessions/s/skills/pdf").await.refused(404);
-    let _ = http.post("/api/sessions/s/skills/pdf/disable", json!({})).await.refused(404);
+    assert_eq!(own["skills"][0]["name"], "pdf");
+    assert_eq!(http.get("/api/sessions/s/skills/pdf").await.expect(200)["name"], "pdf");
+    let _ = http.get("/api/sessions/s/skills/none").await.refused(404);
+    let _ = http.post("/api/sessions/s/skills/none/disable", json!({})).await.refused(404);
+    assert_eq!(http.post("/api/sessions/s/skills/pdf/disable", json!({})).await.status, 204);
+    let own = http.get("/api/sessions/s/skills").await.expect(200);
+    assert_eq!(own["skills"][0]["enabled"], false);
 
     let source = json!({ "source": root });
     let _ = http.post("/api/plugins", json!({ "source": "review@team" })).await.refused(422);

@@ -96,7 +96,8 @@ fn wants() -> PermissionRequest {
     PermissionRequest::Hook {
         tool_call_id: None,
         tool_name: "trust".into(),
-        tool_args: Some(json()),
+        // A request keeps the value of its arguments and not their spelling: consent runs nothing that it shows.
+        tool_args: Some(Json::from_text(r#"{"b":1.5}"#).unwrap()),
         hook_message: Some("m".into()),
     }
 }
