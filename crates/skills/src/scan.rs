@@ -188,7 +188,7 @@ mod tests {
         assert!(skill.path.ends_with("reader/SKILL.md") && skill.user_invocable && skill.model_invocable);
         assert_eq!(skill.read().unwrap().unwrap(), "Do it.\n");
         assert_eq!(scan(&dir.path().join("none"), &custom()), Found::default());
-        assert_eq!(scan_single(dir.path(), &custom()).skills.len(), 1);
+        assert_eq!(scan_single(&dir.path().join("reader"), &custom()).skills.len(), 1);
     }
 
     #[test]
