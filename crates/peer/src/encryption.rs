@@ -85,7 +85,7 @@ impl Encryption {
 
     /// Encrypts a connection that was opened.
     pub(crate) async fn connect(&self, stream: impl Duplex + 'static) -> io::Result<Ungreeted> {
-        // Not verified, and not sent: there is no name in a raw public key.
+        // Not verified: there is no name in a raw public key.
         let name = ServerName::try_from("baton").map_err(io::Error::other)?;
         let stream = self.connector.connect(name, stream).await?;
         let binding = stream.get_ref().1.export_keying_material(vec![0; 32], EXPORTER, None);
