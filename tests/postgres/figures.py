@@ -71,10 +71,17 @@ def pgbench(world: World, clients: int, seconds: int) -> float:
     return float(line.split()[2])
 
 
+def unlimited(world: World) -> str:
+    """Writes a configuration without a limit of requests: all load comes from one address."""
+    path = world.path / "unlimited.toml"
+    path.write_text("[http]\nrequests_per_second = 1000000\n")
+    return str(path)
+
+
 async def throughput(world: World, sessions: int, seconds: int, rounds: int) -> None:
     """Alternates pgbench with 1, 2 and 3 servers, so that all see the same machine."""
     prepare_pgbench(world, sessions)
-    servers = [world.server() for _ in range(3)]
+    servers = [world.server("--config", unlimited(world)) for _ in range(3)]
     rates: dict[int, list[float]] = {count: [] for count in range(4)}
     for round in range(rounds):
         rates[0].append(await asyncio.to_thread(pgbench, world, sessions, seconds))
@@ -123,7 +130,7 @@ def resident(server: Server) -> int:
 
 
 async def idle(world: World, count: int, seconds: float) -> dict[str, float]:
-    server = world.server()
+    server = world.server("--config", unlimited(world))
 
     def create(first: int) -> None:
         connection = connect(server.url)
