@@ -58,25 +58,10 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use baton_protocol::Timestamp;
     use baton_store::memory::MemoryStore;
-    use baton_store::{NewSession, Owner, Store};
-    use bytes::Bytes;
 
     use super::*;
-
-    async fn session(store: &MemoryStore) -> Lease {
-        let owner = Owner { server: "s".into(), host: "h".into(), boot: "b".into(), pid: 1, started: 1 };
-        let new = NewSession {
-            session: "s1".parse().unwrap(),
-            owner,
-            created: Timestamp(0),
-            records: Vec::new(),
-            meta: Bytes::new(),
-            busy: false,
-        };
-        store.create(new).await.unwrap()
-    }
+    use crate::shared::tests::session;
 
     fn plan(home: &Path) -> PathBuf {
         home.join(crate::home::SESSIONS).join("s1/plan.md")

@@ -301,7 +301,7 @@ fn digest_of(body: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs;
 
     use baton_protocol::Timestamp;
@@ -310,7 +310,8 @@ mod tests {
 
     use super::*;
 
-    async fn session(store: &MemoryStore) -> Lease {
+    /// Creates the session `s1`.
+    pub(crate) async fn session(store: &MemoryStore) -> Lease {
         let owner = Owner { server: "s".into(), host: "h".into(), boot: "b".into(), pid: 1, started: 1 };
         let new = NewSession {
             session: "s1".parse().unwrap(),

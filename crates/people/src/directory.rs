@@ -5,7 +5,8 @@ use std::time::Duration;
 use baton_protocol::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Identity, LOGIN_TIME, PeopleError, PersonName, Proof, Role, later};
+use crate::list::later;
+use crate::{Digest, Identity, LOGIN_TIME, PeopleError, PersonName, Proof, Role};
 
 /// Maximum number of logins of one person, and of the owner; the oldest end first. They do not end those of others.
 pub(crate) const MAX_LOGINS: usize = 32;
