@@ -70,7 +70,7 @@ test("titles, directories and answers of strangers stay text", async () => {
   await server.api("PATCH", "sessions/named", { name: "<img src=x onerror=window.attacked=1>\u202e" });
   const page = await open(browser, server);
   await page.getByRole("link", { name: /<img src=x/ }).first().click();
-  await page.getByRole("heading", { name: /<img src=x.*\\u\{202e\}/ }).waitFor();
+  await page.getByRole("heading", { level: 2, name: /<img src=x.*\\u\{202e\}/ }).waitFor();
   assert.equal(await page.evaluate(() => window.attacked), undefined);
   await page.context().close();
 });
