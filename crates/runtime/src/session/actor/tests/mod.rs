@@ -9,5 +9,6 @@ mod leaving;
 mod links;
 mod panics;
 mod retries;
+mod size;
 mod store;
 mod world;
