@@ -1,4 +1,4 @@
-//! Add-ons of sessions: MCP servers, skills and plugins.
+//! Add-ons of sessions: MCP servers, skills, plugins, extensions and workflows.
 //!
 //! A session gets tools of MCP servers, texts of skills, and the parts of plugins from authors that nobody vouches for. This
 //! crate finds them, starts them with the session that uses them, and serves requests of clients about them. It has no actor

@@ -1,5 +1,5 @@
-//! Configuration of a workspace, and empty responses for features of crush that Baton does not have: language servers, MCP
-//! servers of a workspace, skills, file versions.
+//! Configuration of a workspace, and empty responses for features of crush that Baton does not have, such as language servers and
+//! file versions.
 
 use axum::Json;
 use axum::extract::Path;

@@ -16,7 +16,7 @@ use crate::json::{list, text};
 
 /// The open requests of one prompt.
 #[derive(Debug)]
-pub(crate) struct Pending<P, Q = ()> {
+pub(crate) struct OpenRequests<P, Q = ()> {
     permissions: HashMap<String, P>,
     /// By the program's id of the request that contains the questions.
     questions: HashMap<String, QuestionSet<Q>>,
@@ -34,13 +34,13 @@ struct QuestionSet<Q> {
 /// Answers with the keys of their questions.
 pub(crate) type Answers = Vec<(String, String)>;
 
-impl<P, Q> Default for Pending<P, Q> {
+impl<P, Q> Default for OpenRequests<P, Q> {
     fn default() -> Self {
         Self { permissions: HashMap::new(), questions: HashMap::new() }
     }
 }
 
-impl<P, Q> Pending<P, Q> {
+impl<P, Q> OpenRequests<P, Q> {
     /// Forgets all requests, without answering them.
     pub(crate) fn clear(&mut self) {
         self.permissions.clear();
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn answers_are_returned_once_all_questions_have_one() {
-        let (mut pending, mut steps) = (Pending::<(), u8>::default(), Steps::default());
+        let (mut pending, mut steps) = (OpenRequests::<(), u8>::default(), Steps::default());
         assert_eq!(pending.ask("r", two_questions(), 7, &mut steps), None);
         let references = references(&mut steps);
         assert_eq!(pending.answered(&references[1], "small"), None);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn only_unanswered_questions_are_withdrawn() {
-        let (mut pending, mut steps) = (Pending::<(), ()>::default(), Steps::default());
+        let (mut pending, mut steps) = (OpenRequests::<(), ()>::default(), Steps::default());
         pending.ask("r", two_questions(), (), &mut steps);
         let asked = references(&mut steps);
         pending.answered(&asked[0], "red");
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn request_without_questions_is_not_pending() {
-        let (mut pending, mut steps) = (Pending::<(), u8>::default(), Steps::default());
+        let (mut pending, mut steps) = (OpenRequests::<(), u8>::default(), Steps::default());
         assert_eq!(pending.ask("r", [], 7, &mut steps), Some(7));
         assert_eq!(pending.answered("r/0", "x"), None);
     }

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_mcp::oauth::{ClientIdentity, Found, OAuthConfig, Source, Tokens};
+use baton_mcp::oauth::{ClientIdentity, LoginTarget, OAuthConfig, Source, Tokens};
 use baton_private as private;
 use baton_protocol::Timestamp;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -69,7 +69,7 @@ struct Registration {
 }
 
 impl Registration {
-    fn is_of(&self, found: &Found, redirect: &str) -> bool {
+    fn is_of(&self, found: &LoginTarget, redirect: &str) -> bool {
         self.issuer == found.issuer
             && self.token_endpoint == found.token_endpoint.as_str()
             && self.redirect == redirect
@@ -143,7 +143,7 @@ impl TokenVault {
 
     /// Returns the client that was registered for logins that return to `redirect`. It belongs to the token endpoint too:
     /// its secret is for no other address, even if another server claims to be the issuer.
-    pub async fn registration(&self, found: &Found, redirect: &str) -> Option<ClientIdentity> {
+    pub async fn registration(&self, found: &LoginTarget, redirect: &str) -> Option<ClientIdentity> {
         let (found, redirect) = (found.clone(), redirect.to_owned());
         let found = self.read(move |content| {
             let mut all = content.registrations.into_iter();
@@ -158,7 +158,7 @@ impl TokenVault {
     /// When the file cannot be written.
     pub async fn put_registration(
         &self,
-        found: &Found,
+        found: &LoginTarget,
         redirect: &str,
         identity: Option<ClientIdentity>,
     ) -> Result<(), String> {
@@ -315,7 +315,7 @@ mod tests {
     async fn registration_belongs_to_issuer_token_endpoint_and_redirect() {
         let dir = tempfile::tempdir().unwrap();
         let vault = TokenVault::new(dir.path());
-        let found = |issuer: &str, tokens: &str| Found {
+        let found = |issuer: &str, tokens: &str| LoginTarget {
             resource: "https://mcp.example".into(),
             issuer: issuer.into(),
             authorization_endpoint: "https://login.example/authorize".parse().unwrap(),

@@ -20,13 +20,13 @@ const SESSIONS: usize = 100;
 /// The result of a search.
 pub struct Results {
     /// Sessions that match, last changed first.
-    pub found: Vec<Found>,
+    pub found: Vec<SearchHit>,
     /// Whether there are histories that are not indexed yet, so that matches in them are missing.
     pub incomplete: bool,
 }
 
 /// A session that matches.
-pub struct Found {
+pub struct SearchHit {
     /// The session.
     pub summary: Summary,
     /// Number of messages that match, and the title if it does.
@@ -70,7 +70,7 @@ async fn matching(
     summary: Summary,
     query: &Words,
     hits: &HashMap<SessionId, Hit>,
-) -> Result<Option<Found>, StoreError> {
+) -> Result<Option<SearchHit>, StoreError> {
     let title = crate::metadata::of(&summary).summary.unwrap_or_default();
     let by_title = Words::of(&title).contain(query);
     let hit = hits.get(&summary.session);
@@ -80,7 +80,7 @@ async fn matching(
         Some(hit) => read_text(store, hit).await?,
         None => return Ok(None),
     };
-    Ok(Some(Found { matches, excerpt: excerpt_of(&text, query), summary }))
+    Ok(Some(SearchHit { matches, excerpt: excerpt_of(&text, query), summary }))
 }
 
 /// Returns the text of a hit; empty if it was deleted meanwhile.

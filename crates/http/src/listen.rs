@@ -30,7 +30,7 @@ use super::guard::Peer;
 use super::linger::Lingering;
 use super::metrics::Open;
 use super::slots::{ConnectionSlot, ConnectionSlots};
-use super::sse::{self, Subscription};
+use super::sse::{self, StreamRequest};
 use super::{Shared, TlsIdentity};
 use baton_wire::Pipe;
 
@@ -151,7 +151,7 @@ async fn serve_connection(
         );
     // Boxed, here and below: a stream may last for days, and must not hold the memory that its request needed.
     let mut connection = Box::new(connection);
-    let (subscription, headers) = tokio::select! {
+    let (stream_request, headers) = tokio::select! {
         ended = &mut connection => {
             if let Err(error) = ended {
                 // Caused by the client: a malformed request, a timeout, a reset.
@@ -167,21 +167,21 @@ async fn serve_connection(
     };
     // No byte of this response has been written yet, and a client that requests a stream has read all responses before it.
     // One that pipelines requests may lose responses.
-    let span = info_span!("stream", of = %subscription.wanted);
+    let span = info_span!("stream", of = %stream_request.wanted);
     match connection.into_parts().io.into_inner().into_inner().split(door) {
         Ok((incoming, outgoing)) => {
-            Box::pin(sse::stream(door, subscription, headers, incoming, outgoing)).instrument(span).await;
+            Box::pin(sse::stream(door, stream_request, headers, incoming, outgoing)).instrument(span).await;
         }
         Err(error) => tracing::warn!(%error, "failed to start an event stream"),
     }
 }
 
-/// A response that turns its connection into an event stream: the subscription, and the headers to send.
-type StreamStart = (Subscription, HeaderMap);
+/// A response that turns its connection into an event stream: the stream request, and the headers to send.
+type StreamStart = (StreamRequest, HeaderMap);
 
 type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
-/// Wraps the routes: adds the peer and a span to each request, and drains its body. A response with a subscription is not
+/// Wraps the routes: adds the peer and a span to each request, and drains its body. A response with a stream request is not
 /// returned: it is sent to `start_stream`, which takes the connection from the HTTP library.
 fn service(
     door: &Shared,
@@ -206,7 +206,7 @@ fn service(
             if !unread.drain(max_body, drain_time).await {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            let Some(started) = sse::take_subscription(&mut response) else { return Ok(response) };
+            let Some(started) = sse::take_stream_request(&mut response) else { return Ok(response) };
             if let Some(start_stream) = start_stream.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 drop(start_stream.send(started));
             }

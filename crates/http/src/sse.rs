@@ -33,7 +33,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Request for an event stream. As a response, it turns its connection into the stream.
-pub(super) struct Subscription {
+pub(super) struct StreamRequest {
     pub(super) wanted: Wanted,
     /// Who reads it. The stream ends with the identity.
     pub(super) reader: Identity,
@@ -61,34 +61,34 @@ impl std::fmt::Display for Wanted {
     }
 }
 
-/// Response extension that carries a subscription to [`take_subscription`]. Shared, because extensions must be `Clone` and a
+/// Response extension that carries a stream request to [`take_stream_request`]. Shared, because extensions must be `Clone` and a
 /// permit is not.
 #[derive(Clone)]
-struct SubscriptionSlot(Arc<Mutex<Option<Subscription>>>);
+struct StreamRequestSlot(Arc<Mutex<Option<StreamRequest>>>);
 
-impl IntoResponse for Subscription {
+impl IntoResponse for StreamRequest {
     fn into_response(self) -> Response {
         let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
         let mut response = (headers, Body::empty()).into_response();
-        response.extensions_mut().insert(SubscriptionSlot(Arc::new(Mutex::new(Some(self)))));
+        response.extensions_mut().insert(StreamRequestSlot(Arc::new(Mutex::new(Some(self)))));
         response
     }
 }
 
-/// Takes the subscription out of a response, with the headers of the response.
-pub(super) fn take_subscription(response: &mut Response) -> Option<(Subscription, HeaderMap)> {
-    let SubscriptionSlot(slot) = response.extensions_mut().remove()?;
-    let subscription = slot.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+/// Takes the stream request out of a response, with the headers of the response.
+pub(super) fn take_stream_request(response: &mut Response) -> Option<(StreamRequest, HeaderMap)> {
+    let StreamRequestSlot(slot) = response.extensions_mut().remove()?;
+    let stream_request = slot.lock().unwrap_or_else(PoisonError::into_inner).take()?;
     let mut headers = std::mem::take(response.headers_mut());
     // The length is that of the empty body, which only stands in for the stream.
     headers.remove(header::CONTENT_LENGTH);
-    Some((subscription, headers))
+    Some((stream_request, headers))
 }
 
 /// Streams events until the reader disconnects, reading the session fails, or the server stops.
 pub(super) async fn stream(
     door: &Shared,
-    subscription: Subscription,
+    stream_request: StreamRequest,
     headers: HeaderMap,
     incoming: impl AsyncRead + Unpin,
     outgoing: impl Pipe,
@@ -103,14 +103,14 @@ pub(super) async fn stream(
             // Fails only if the reader has disconnected.
             ended = outbox.run() => drop(ended),
             () = disconnected(incoming) => {}
-            Err(Closed) = send(door, &subscription.wanted, &outbox) => {}
-            () = revoked(door, &subscription.reader) => {}
+            Err(Closed) = send(door, &stream_request.wanted, &outbox) => {}
+            () = revoked(door, &stream_request.reader) => {}
             () = door.runtime.stopping.cancelled() => {}
         }
     }
     outbox.close();
     drop(tokio::time::timeout(SHUTDOWN_GRACE, outbox.run()).await);
-    drop(subscription.opened);
+    drop(stream_request.opened);
 }
 
 async fn send(door: &Shared, wanted: &Wanted, outbox: &Arc<Outbox>) -> Result<(), Closed> {

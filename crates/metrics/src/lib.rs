@@ -49,10 +49,10 @@ pub struct Metrics {
 struct Inner {
     cost: f64,
     /// Pending requests of live sessions, with the time when this process saw them first.
-    pending: HashMap<SessionId, Vec<Pending>>,
+    pending: HashMap<SessionId, Vec<PendingEntry>>,
 }
 
-struct Pending {
+struct PendingEntry {
     id: String,
     kind: &'static str,
     since: Instant,
@@ -119,7 +119,7 @@ impl Metrics {
         let since = |id: &str| known.iter().find(|known| known.id == id).map(|known| known.since);
         let all = found.into_iter().map(|(id, kind)| {
             let since = since(&id).unwrap_or_else(Instant::now);
-            Pending { id, kind, since }
+            PendingEntry { id, kind, since }
         });
         inner.pending.insert(session.id.clone(), all.collect());
     }

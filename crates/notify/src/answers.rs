@@ -1,4 +1,4 @@
-//! Answers from Telegram: the buttons that people press, as answers of the session's request.
+//! Answers from Telegram: a pressed button becomes an answer to the session's request.
 //!
 //! A bot's updates can be read by one server only. On a shared store the servers agree by a lease in a document; without
 //! messages that wait for an answer, nobody reads.

@@ -16,7 +16,7 @@ use crate::channel::webhook::Webhook;
 use crate::documents::{NotifyError, edit, read};
 use crate::notification::{Notification, NotificationId, Subject};
 use crate::outbox::{Action, Job, Outbox, Settlement};
-use crate::subscriptions::{Subscription, Subscriptions};
+use crate::subscriptions::{BrowserSubscription, Subscriptions};
 use crate::target::Target;
 
 /// Name of the document with the outbox.
@@ -284,8 +284,8 @@ impl Courier {
         else {
             return Err(NotifyError::Unusable("its keys are not those of a browser".to_owned()));
         };
-        let subscription = Subscription {
-            id: Subscription::id_of(&new.endpoint),
+        let subscription = BrowserSubscription {
+            id: BrowserSubscription::id_of(&new.endpoint),
             name: name.to_owned(),
             standing,
             endpoint: new.endpoint.clone(),

@@ -1,4 +1,4 @@
-//! Documents of the store: read, and changed again if another server was faster.
+//! Reads and changes documents of the store. A change is repeated if another server was faster.
 
 use std::sync::Arc;
 

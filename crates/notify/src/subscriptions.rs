@@ -19,13 +19,13 @@ pub(crate) struct Subscriptions {
     /// Private key of the server, in the form that `ring` reads. Empty until it is needed.
     #[serde(with = "base64_text")]
     pub(crate) key: Vec<u8>,
-    pub(crate) list: Vec<Subscription>,
+    pub(crate) list: Vec<BrowserSubscription>,
 }
 
 /// A browser that receives notifications.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Subscription {
+pub(crate) struct BrowserSubscription {
     /// Digest of the address.
     pub(crate) id: String,
     /// Name of its person, for limits.
@@ -40,7 +40,7 @@ pub(crate) struct Subscription {
     pub(crate) added: Timestamp,
 }
 
-impl Subscription {
+impl BrowserSubscription {
     /// Returns the id of an address.
     pub(crate) fn id_of(endpoint: &str) -> String {
         URL_SAFE_NO_PAD.encode(&digest(&SHA256, endpoint.as_bytes()).as_ref()[..16])
@@ -62,7 +62,7 @@ impl Subscription {
 
 impl Subscriptions {
     /// Adds a subscription, in place of one with the same address.
-    pub(crate) fn add(&mut self, subscription: Subscription) {
+    pub(crate) fn add(&mut self, subscription: BrowserSubscription) {
         self.list.retain(|known| known.id != subscription.id);
         let name = subscription.name.clone();
         self.list.push(subscription);
@@ -102,9 +102,9 @@ mod base64_text {
 mod tests {
     use super::*;
 
-    fn subscription(n: usize, name: &str) -> Subscription {
-        let made = Subscription::for_tests(&format!("https://push.example/{n}"), &[], &[]);
-        Subscription { name: name.to_owned(), ..made }
+    fn subscription(n: usize, name: &str) -> BrowserSubscription {
+        let made = BrowserSubscription::for_tests(&format!("https://push.example/{n}"), &[], &[]);
+        BrowserSubscription { name: name.to_owned(), ..made }
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(all.list.len(), 1 + MAX_OF_PERSON);
         all.add(subscription(49, "bob"));
         assert_eq!(all.list.len(), 1 + MAX_OF_PERSON, "the same address");
-        let id = Subscription::id_of("https://push.example/1000");
+        let id = BrowserSubscription::id_of("https://push.example/1000");
         assert!(!all.remove(&id, Some("bob")));
         assert!(all.remove(&id, Some("ada")));
         let text = serde_json::to_string(&all).unwrap();

@@ -37,7 +37,10 @@ impl Secret {
     pub fn new(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.len() < MIN_SECRET {
-            return Err(format!("the secret of the servers has fewer than {MIN_SECRET} characters"));
+            return Err(format!(
+                "the secret that servers share has fewer than {MIN_SECRET} characters; set a longer one in \
+                 BATON_PEER_SECRET or --peer-secret-file"
+            ));
         }
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes())))
     }

@@ -129,7 +129,7 @@ pub(crate) struct Attempts<'a> {
 }
 
 /// The next step after an attempt.
-pub(crate) enum Verdict<T> {
+pub(crate) enum NextStep<T> {
     Done(T),
     Again,
     Failed(Fault),
@@ -155,9 +155,9 @@ impl Attempts<'_> {
     }
 
     /// Judges the result of an attempt. Closes a connection that may be broken.
-    pub(crate) async fn judge<T>(&self, client: Client, result: Result<T, Fault>) -> Verdict<T> {
+    pub(crate) async fn judge<T>(&self, client: Client, result: Result<T, Fault>) -> NextStep<T> {
         let fault = match result {
-            Ok(result) => return Verdict::Done(result),
+            Ok(result) => return NextStep::Done(result),
             Err(fault) => fault,
         };
         let retry = fault.retry();
@@ -171,10 +171,10 @@ impl Attempts<'_> {
             Repeat::Never => false,
         };
         if !repeats || Instant::now() >= self.until {
-            return Verdict::Failed(fault);
+            return NextStep::Failed(fault);
         }
         sleep(PAUSE).await;
-        Verdict::Again
+        NextStep::Again
     }
 }
 
@@ -191,9 +191,9 @@ macro_rules! with_client {
             };
             let result = $crate::connect::bounded(async { $work }).await;
             match attempts.judge($client, result).await {
-                $crate::connect::Verdict::Done(result) => break Ok(result),
-                $crate::connect::Verdict::Again => {}
-                $crate::connect::Verdict::Failed(fault) => break Err(fault),
+                $crate::connect::NextStep::Done(result) => break Ok(result),
+                $crate::connect::NextStep::Again => {}
+                $crate::connect::NextStep::Failed(fault) => break Err(fault),
             }
         }
     }};

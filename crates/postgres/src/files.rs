@@ -2,7 +2,7 @@
 
 use baton_protocol::SessionId;
 use baton_store::shared_files::{FileChange, SharedFile, SharedFiles};
-use baton_store::{Lease, Reply, StoreError};
+use baton_store::{Lease, StoreError, StoreFuture};
 use bytes::Bytes;
 use tokio_postgres::types::Type;
 
@@ -29,7 +29,7 @@ const PUT: &str = "
 const DELETE: &str = "DELETE FROM baton_files WHERE session = $1 AND path = $2";
 
 impl SharedFiles for PostgresStore {
-    fn list_files(&self, session: &SessionId) -> Reply<'_, Vec<SharedFile>> {
+    fn list_files(&self, session: &SessionId) -> StoreFuture<'_, Vec<SharedFile>> {
         let session = session.clone();
         Box::pin(async move {
             let listed = with_client!(self.database.reading(), |client| list(&client, &session).await);
@@ -37,7 +37,7 @@ impl SharedFiles for PostgresStore {
         })
     }
 
-    fn read_file(&self, session: &SessionId, path: &str) -> Reply<'_, Option<Bytes>> {
+    fn read_file(&self, session: &SessionId, path: &str) -> StoreFuture<'_, Option<Bytes>> {
         let (session, path) = (session.clone(), path.to_owned());
         Box::pin(async move {
             let found = with_client!(self.database.reading(), |client| read(&client, &session, &path).await);
@@ -45,7 +45,7 @@ impl SharedFiles for PostgresStore {
         })
     }
 
-    fn change_files(&self, lease: &Lease, changes: Vec<FileChange>) -> Reply<'_, ()> {
+    fn change_files(&self, lease: &Lease, changes: Vec<FileChange>) -> StoreFuture<'_, ()> {
         let lease = lease.clone();
         Box::pin(async move {
             // Doing it twice is harmless: the session is held, and the last content counts.

@@ -25,8 +25,8 @@ use std::sync::{Arc, OnceLock};
 
 use baton_protocol::SessionId;
 use baton_store::{
-    Append, Document, Lease, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError, Summary,
-    Take,
+    Append, Document, Lease, NewSession, Opened, Owner, Record, Seq, Span, Store, StoreError, StoreFuture,
+    Summary, Take,
 };
 use bytes::Bytes;
 
@@ -104,11 +104,11 @@ impl Store for PostgresStore {
         Some(self)
     }
 
-    fn create(&self, new: NewSession) -> Reply<'_, Lease> {
+    fn create(&self, new: NewSession) -> StoreFuture<'_, Lease> {
         Box::pin(write::create(&self.database, new, &self.place))
     }
 
-    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened> {
+    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> StoreFuture<'_, Opened> {
         let session = session.clone();
         Box::pin(async move {
             let lease = write::acquire(&self.database, &session, &owner, take, &self.place).await?;
@@ -118,15 +118,15 @@ impl Store for PostgresStore {
         })
     }
 
-    fn append_shared(&self, append: Arc<Append>) -> Reply<'_, Seq> {
+    fn append_shared(&self, append: Arc<Append>) -> StoreFuture<'_, Seq> {
         Box::pin(self.appends.append(append))
     }
 
-    fn release(&self, lease: Lease) -> Reply<'_, ()> {
+    fn release(&self, lease: Lease) -> StoreFuture<'_, ()> {
         Box::pin(write::release(&self.database, lease))
     }
 
-    fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>> {
+    fn read(&self, session: &SessionId, span: Span) -> StoreFuture<'_, Vec<Record>> {
         let session = session.clone();
         Box::pin(async move {
             let found =
@@ -135,7 +135,7 @@ impl Store for PostgresStore {
         })
     }
 
-    fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>> {
+    fn summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Summary>> {
         let session = session.clone();
         Box::pin(async move {
             let found =
@@ -144,26 +144,26 @@ impl Store for PostgresStore {
         })
     }
 
-    fn list(&self) -> Reply<'_, Vec<Summary>> {
+    fn list(&self) -> StoreFuture<'_, Vec<Summary>> {
         Box::pin(async move {
             let found = with_client!(self.database.reading(), |client| read::list(&client).await);
             found.map_err(|fault| self.database.failed("read", fault))
         })
     }
 
-    fn delete(&self, session: &SessionId) -> Reply<'_, bool> {
+    fn delete(&self, session: &SessionId) -> StoreFuture<'_, bool> {
         Box::pin(write::delete(&self.database, session.clone(), None, self.server()))
     }
 
-    fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool> {
+    fn delete_if(&self, session: &SessionId, take: Take) -> StoreFuture<'_, bool> {
         Box::pin(write::delete(&self.database, session.clone(), Some(take), self.server()))
     }
 
-    fn probe(&self) -> Reply<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(write::probe(&self.database))
     }
 
-    fn document(&self, name: &str) -> Reply<'_, Option<Document>> {
+    fn document(&self, name: &str) -> StoreFuture<'_, Option<Document>> {
         let name = name.to_owned();
         Box::pin(async move {
             let found = with_client!(self.database.reading(), |client| read::document(&client, &name).await);
@@ -171,7 +171,7 @@ impl Store for PostgresStore {
         })
     }
 
-    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> Reply<'_, bool> {
+    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> StoreFuture<'_, bool> {
         Box::pin(write::document(&self.database, name.to_owned(), expected, body))
     }
 }

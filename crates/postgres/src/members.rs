@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use baton_protocol::SessionId;
 use baton_store::members::{Change, DEAD_AFTER, Member, Members, NewMember};
-use baton_store::{Epoch, Holder, Reply, StoreError};
+use baton_store::{Epoch, Holder, StoreError, StoreFuture};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -68,7 +68,7 @@ impl Members for PostgresStore {
         &self.place
     }
 
-    fn enter(&self, member: NewMember) -> Reply<'_, u64> {
+    fn enter(&self, member: NewMember) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             let entered = with_client!(self.database.writing(), |client| enter(&client, &member).await);
             let number = entered.map_err(|fault| self.database.failed("write to", fault))?;
@@ -77,7 +77,7 @@ impl Members for PostgresStore {
         })
     }
 
-    fn beat(&self, server: &str, draining: bool) -> Reply<'_, Option<bool>> {
+    fn beat(&self, server: &str, draining: bool) -> StoreFuture<'_, Option<bool>> {
         let server = server.to_owned();
         Box::pin(async move {
             let sql = "UPDATE baton_servers SET seen = clock_timestamp(), draining = draining OR $2
@@ -93,7 +93,7 @@ impl Members for PostgresStore {
         })
     }
 
-    fn ask_to_drain(&self, server: &str) -> Reply<'_, bool> {
+    fn ask_to_drain(&self, server: &str) -> StoreFuture<'_, bool> {
         let server = server.to_owned();
         Box::pin(async move {
             let sql = "UPDATE baton_servers SET draining = true WHERE id = $1 RETURNING 1";
@@ -104,7 +104,7 @@ impl Members for PostgresStore {
         })
     }
 
-    fn leave(&self, server: &str) -> Reply<'_, ()> {
+    fn leave(&self, server: &str) -> StoreFuture<'_, ()> {
         let server = server.to_owned();
         Box::pin(async move {
             let left = with_client!(self.database.writing(), |client| {
@@ -116,7 +116,7 @@ impl Members for PostgresStore {
         })
     }
 
-    fn list(&self) -> Reply<'_, Vec<Member>> {
+    fn list(&self) -> StoreFuture<'_, Vec<Member>> {
         Box::pin(async move {
             let rows = with_client!(self.database.reading(), |client| {
                 client.query_typed(LIST, &[]).await.map_err(Fault::from)
@@ -125,7 +125,7 @@ impl Members for PostgresStore {
         })
     }
 
-    fn member(&self, server: &str) -> Reply<'_, Option<Member>> {
+    fn member(&self, server: &str) -> StoreFuture<'_, Option<Member>> {
         let server = server.to_owned();
         Box::pin(async move {
             let rows = with_client!(self.database.reading(), |client| {
@@ -135,7 +135,7 @@ impl Members for PostgresStore {
         })
     }
 
-    fn orphans(&self, place: &str, limit: usize) -> Reply<'_, Vec<(SessionId, Holder)>> {
+    fn orphans(&self, place: &str, limit: usize) -> StoreFuture<'_, Vec<(SessionId, Holder)>> {
         let place = place.to_owned();
         Box::pin(async move {
             let age = milliseconds(DEAD_AFTER);
@@ -150,7 +150,7 @@ impl Members for PostgresStore {
         })
     }
 
-    fn changes(&self, after: u64) -> Reply<'_, Vec<Change>> {
+    fn changes(&self, after: u64) -> StoreFuture<'_, Vec<Change>> {
         Box::pin(async move {
             let (after, server) = (integer(after), self.server());
             let rows = with_client!(self.database.writing(), |client| {
@@ -162,7 +162,7 @@ impl Members for PostgresStore {
         })
     }
 
-    fn place_of(&self, session: &SessionId) -> Reply<'_, Option<String>> {
+    fn place_of(&self, session: &SessionId) -> StoreFuture<'_, Option<String>> {
         let session = session.clone();
         Box::pin(async move {
             let sql = "SELECT place FROM baton_sessions WHERE id = $1";

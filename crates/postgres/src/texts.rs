@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use baton_store::texts::{Hit, TextIndex, Texts, Unindexed, Words};
-use baton_store::{Reply, Seq};
+use baton_store::{Seq, StoreFuture};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -28,14 +28,14 @@ const FIND: &str = "
     WHERE t.words @@ $1::text::tsquery GROUP BY s.key, s.id, s.modified ORDER BY s.modified DESC, s.id LIMIT $2";
 
 impl TextIndex for PostgresStore {
-    fn unindexed(&self, limit: usize) -> Reply<'_, Vec<Unindexed>> {
+    fn unindexed(&self, limit: usize) -> StoreFuture<'_, Vec<Unindexed>> {
         Box::pin(async move {
             let found = with_client!(self.database.reading(), |client| unindexed(&client, limit).await);
             found.map_err(|fault| self.database.failed("search", fault))
         })
     }
 
-    fn index(&self, texts: Texts) -> Reply<'_, bool> {
+    fn index(&self, texts: Texts) -> StoreFuture<'_, bool> {
         Box::pin(async move {
             // A second attempt after a lost reply finds the cursor moved, and adds nothing.
             let written = with_client!(self.database.writing_once(), |client| index(&client, &texts).await);
@@ -43,7 +43,7 @@ impl TextIndex for PostgresStore {
         })
     }
 
-    fn find(&self, query: Words, limit: usize) -> Reply<'_, Vec<Hit>> {
+    fn find(&self, query: Words, limit: usize) -> StoreFuture<'_, Vec<Hit>> {
         Box::pin(async move {
             if query.is_empty() {
                 return Ok(Vec::new());

@@ -10,7 +10,7 @@ use process_wrap::tokio::ChildWrapper;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::lock;
-use crate::table::Identity;
+use crate::table::ProcessIdentity;
 use crate::tree::{KILL_ROUNDS, Tree};
 
 /// How often the table is read while members of the tree are running. A member may start a process that leaves the group
@@ -91,7 +91,7 @@ impl Wait<'_> {
 
 /// Waits for the end of a process. Returns at once where that is not possible.
 #[cfg(target_os = "linux")]
-async fn ended(process: Identity) {
+async fn ended(process: ProcessIdentity) {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
     let Ok(Some(descriptor)) = crate::table::descriptor(process) else { return };
@@ -106,7 +106,7 @@ async fn ended(process: Identity) {
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn ended(_: Identity) {}
+async fn ended(_: ProcessIdentity) {}
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
@@ -186,7 +186,7 @@ mod tests {
     #[tokio::test]
     async fn end_of_a_process_is_an_event() {
         let mut child = Command::new("sleep").arg("1000").kill_on_drop(true).spawn().unwrap();
-        let process = Identity::of(child.id().unwrap().cast_signed());
+        let process = ProcessIdentity::of(child.id().unwrap().cast_signed());
         let waiting = tokio::spawn(ended(process));
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
@@ -201,7 +201,8 @@ mod tests {
     async fn dropping_a_program_kills_its_tree() {
         let (program, _, mut lines) = start("trap '' TERM; setsid sleep 1000 & echo $!; echo; wait");
         let pids = pids(&mut lines).await;
-        let processes: Vec<Identity> = pids.iter().map(|pid| Identity::of(pid.cast_signed())).collect();
+        let processes: Vec<ProcessIdentity> =
+            pids.iter().map(|pid| ProcessIdentity::of(pid.cast_signed())).collect();
         drop(program);
         for process in processes {
             ended(process).await;

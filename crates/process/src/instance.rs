@@ -46,7 +46,10 @@ impl Instance {
     pub fn terminate(&self) {
         if self.host == host() && self.is_of_this_boot() {
             let pid = i32::try_from(self.pid).unwrap_or_default();
-            table::signal(table::Identity { pid, start_time: self.started }, rustix::process::Signal::TERM);
+            table::signal(
+                table::ProcessIdentity { pid, start_time: self.started },
+                rustix::process::Signal::TERM,
+            );
         }
     }
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::table::{self, Identity, Process};
+use crate::table::{self, Process, ProcessIdentity};
 use crate::tree::TAG_VARIABLE;
 
 /// Killing is repeated because a process may be starting a child at that moment.
@@ -37,18 +37,18 @@ const LOADING_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Leftover {
     /// First process; its pid is also the id of the group and of the session.
-    pub(crate) leader: Identity,
+    pub(crate) leader: ProcessIdentity,
     /// When the leader was last seen, in clock ticks since the boot.
     pub(crate) seen: u64,
     /// Processes of the group that were still running when its leader had ended.
-    pub(crate) members: Vec<Identity>,
+    pub(crate) members: Vec<ProcessIdentity>,
 }
 
 /// A server that may have started a program without recording it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unrecorded {
     /// The server itself.
-    pub(crate) server: Identity,
+    pub(crate) server: ProcessIdentity,
     /// Earliest time of the start.
     pub(crate) since: u64,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Unrecorded {
 /// The records must be of this boot: pids and start times are reused after a reboot.
 pub(crate) fn end_leftovers(tags: &[String], groups: &[Leftover], unrecorded: Option<Unrecorded>) -> usize {
     let tags: HashSet<&str> = tags.iter().map(String::as_str).collect();
-    let mut found: HashSet<Identity> = HashSet::new();
+    let mut found: HashSet<ProcessIdentity> = HashSet::new();
     let mut quiet = if unrecorded.is_some() { LOADING_ROUNDS } else { 0 };
     for _ in 0..ROUNDS + LOADING_ROUNDS {
         let now = find(&tags, groups, unrecorded, &found);
@@ -88,8 +88,8 @@ fn find(
     tags: &HashSet<&str>,
     groups: &[Leftover],
     unrecorded: Option<Unrecorded>,
-    known: &HashSet<Identity>,
-) -> Vec<Identity> {
+    known: &HashSet<ProcessIdentity>,
+) -> Vec<ProcessIdentity> {
     let all: Vec<Process> = table::all().collect();
     let mut groups = groups.to_vec();
     groups.extend(unrecorded.iter().flat_map(|unrecorded| children(&all, *unrecorded)));
@@ -123,12 +123,13 @@ fn is_tagged(value: &str, tags: &HashSet<&str>) -> bool {
 fn certain(
     all: &[Process],
     groups: &[Leftover],
-    known: &HashSet<Identity>,
+    known: &HashSet<ProcessIdentity>,
     is_marked: impl Fn(&Process) -> bool,
-) -> HashSet<Identity> {
+) -> HashSet<ProcessIdentity> {
     let by_number: HashMap<i32, &Leftover> = groups.iter().map(|group| (group.leader.pid, group)).collect();
-    let present: HashSet<Identity> = all.iter().map(|process| process.id).collect();
-    let members: HashSet<Identity> = groups.iter().flat_map(|group| group.members.iter().copied()).collect();
+    let present: HashSet<ProcessIdentity> = all.iter().map(|process| process.id).collect();
+    let members: HashSet<ProcessIdentity> =
+        groups.iter().flat_map(|group| group.members.iter().copied()).collect();
     let is_certain = |process: &&Process| {
         let id = process.id;
         let from_birth = |number: i32| {
@@ -141,7 +142,7 @@ fn certain(
         known.contains(&id) || members.contains(&id) || from_birth(process.session) || is_marked(process)
     };
     let alive: Vec<&Process> = all.iter().filter(|process| process.alive).collect();
-    let mut found: HashSet<Identity> = HashSet::new();
+    let mut found: HashSet<ProcessIdentity> = HashSet::new();
     let mut todo: Vec<&Process> = alive.iter().copied().filter(is_certain).collect();
     while let Some(process) = todo.pop() {
         if !found.insert(process.id) {
@@ -159,17 +160,17 @@ fn certain(
 mod tests {
     use super::*;
 
-    const LEADER: Identity = Identity { pid: 100, start_time: 1000 };
+    const LEADER: ProcessIdentity = ProcessIdentity { pid: 100, start_time: 1000 };
 
-    fn group(members: &[Identity]) -> Vec<Leftover> {
+    fn group(members: &[ProcessIdentity]) -> Vec<Leftover> {
         vec![Leftover { leader: LEADER, seen: 2000, members: members.to_vec() }]
     }
 
-    fn id(pid: i32, start_time: u64) -> Identity {
-        Identity { pid, start_time }
+    fn id(pid: i32, start_time: u64) -> ProcessIdentity {
+        ProcessIdentity { pid, start_time }
     }
 
-    fn process(id: Identity, parent: i32, session: i32) -> Process {
+    fn process(id: ProcessIdentity, parent: i32, session: i32) -> Process {
         Process::for_test(id, parent, session)
     }
 

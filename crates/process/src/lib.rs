@@ -26,7 +26,7 @@ pub use ledger::Ledger;
 pub use reaper::{reap, reap_server};
 pub use start::{Pipes, Start};
 pub use supervised::{Supervised, TreeHandle};
-pub use table::Identity;
+pub use table::ProcessIdentity;
 pub use tree::{TAG_VARIABLE, end_tagged};
 
 /// Locks a mutex, poisoned or not: the data behind the mutexes of this crate is consistent between any two statements.

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use crate::ledger::{self, Entries};
 use crate::leftovers::{Unrecorded, end_leftovers};
-use crate::{Identity, Instance};
+use crate::{Instance, ProcessIdentity};
 
 /// Ends the processes of killed servers on this home. Blocks. Returns how many processes there were.
 pub fn reap(home: &Path) -> usize {
@@ -56,7 +56,8 @@ fn reap_ledger(path: &Path) -> usize {
 
 fn end_all(owner: &Instance, entries: &Entries) -> usize {
     let tags: Vec<String> = entries.tags.iter().cloned().collect();
-    let server = Identity { pid: i32::try_from(owner.pid).unwrap_or_default(), start_time: owner.started };
+    let server =
+        ProcessIdentity { pid: i32::try_from(owner.pid).unwrap_or_default(), start_time: owner.started };
     let unrecorded = entries.starting_since().map(|since| Unrecorded { server, since });
     end_leftovers(&tags, &entries.leftovers(), unrecorded)
 }
@@ -130,7 +131,7 @@ mod tests {
         let earlier = pid();
         let owner = Instance {
             pid: server.id(),
-            started: Identity::of(server.id().cast_signed()).start_time,
+            started: ProcessIdentity::of(server.id().cast_signed()).start_time,
             ..Instance::current()
         };
         // Start times are counted in hundredths of a second.
@@ -150,7 +151,7 @@ mod tests {
         drop(starting);
         assert_eq!(reap_server(home.path(), &owner.server), 0);
         for pid in [earlier, server.id().cast_signed()] {
-            crate::table::signal(Identity::of(pid), rustix::process::Signal::KILL);
+            crate::table::signal(ProcessIdentity::of(pid), rustix::process::Signal::KILL);
         }
         server.wait().unwrap();
     }
@@ -172,13 +173,13 @@ mod tests {
 
     /// Runs a program in its own session that exits at once and leaves a process without environment. Returns the
     /// program, not yet waited for, and the pid of that process.
-    fn left_without_environment() -> (Child, Identity, i32) {
+    fn left_without_environment() -> (Child, ProcessIdentity, i32) {
         let mut leader = Command::new("setsid")
             .args(["bash", "-c", "(env -i sleep 600 >/dev/null & echo $!)"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let identity = Identity::of(leader.id().cast_signed());
+        let identity = ProcessIdentity::of(leader.id().cast_signed());
         let mut output = String::new();
         leader.stdout.take().unwrap().read_to_string(&mut output).unwrap();
         (leader, identity, output.trim().parse().unwrap())
@@ -198,7 +199,7 @@ mod tests {
             ledger.started(identity);
             if !leader_exists {
                 leader.wait().unwrap();
-                ledger.left(identity, &[Identity::of(left)]);
+                ledger.left(identity, &[ProcessIdentity::of(left)]);
             }
             assert!(is_alive(left));
             assert!(reap(home.path()) > 0);

@@ -12,7 +12,7 @@ use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessSession};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use crate::end::end;
-use crate::table::Identity;
+use crate::table::ProcessIdentity;
 use crate::tree::{TAG_VARIABLE, Tree};
 use crate::{Ledger, lock};
 
@@ -58,14 +58,14 @@ impl Supervised {
         let starting = ledger.starting();
         let child = command.spawn()?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).ok_or(io::ErrorKind::NotFound)?;
-        let leader = Identity::of(pid);
+        let leader = ProcessIdentity::of(pid);
         starting.started(leader);
         Ok(Self { child, tree: Arc::new(Mutex::new(Tree::new(leader, tag))), ledger, gone: false })
     }
 
     /// Returns the program's process.
     #[must_use]
-    pub fn leader(&self) -> Identity {
+    pub fn leader(&self) -> ProcessIdentity {
         lock(&self.tree).leader
     }
 

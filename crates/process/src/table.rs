@@ -16,14 +16,14 @@ const ENVIRONMENT_PAUSE: Duration = Duration::from_micros(100);
 
 /// A process, distinguished from earlier and later ones with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct ProcessIdentity {
     /// Process id.
     pub pid: i32,
     /// Start time, in clock ticks since the boot; 0 if unknown.
     pub start_time: u64,
 }
 
-impl Identity {
+impl ProcessIdentity {
     /// Returns the identity of the process that has this pid now.
     #[must_use]
     pub fn of(pid: i32) -> Self {
@@ -39,7 +39,7 @@ impl Identity {
 /// One row of the process table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Process {
-    pub(crate) id: Identity,
+    pub(crate) id: ProcessIdentity,
     /// Neither a zombie nor dead.
     pub(crate) alive: bool,
     pub(crate) parent: i32,
@@ -78,7 +78,7 @@ fn parse(pid: i32, stat: &str) -> Option<Process> {
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse().ok();
     Some(Process {
-        id: Identity { pid, start_time: fields.get(19)?.parse().ok()? },
+        id: ProcessIdentity { pid, start_time: fields.get(19)?.parse().ok()? },
         alive: !matches!(*fields.first()?, "Z" | "X" | "x"),
         parent: number(1)?,
         group: number(2)?,
@@ -134,7 +134,7 @@ impl Process {
     }
 
     #[cfg(test)]
-    pub(crate) fn for_test(id: Identity, parent: i32, session: i32) -> Self {
+    pub(crate) fn for_test(id: ProcessIdentity, parent: i32, session: i32) -> Self {
         Self { id, alive: true, parent, group: session, session, environment: None }
     }
 }
@@ -159,21 +159,21 @@ fn environment_sizes_are_reported() -> bool {
 
 /// Sends a signal to a process, and to no later one with the same pid.
 #[cfg(target_os = "linux")]
-pub(crate) fn signal(process: Identity, signal: Signal) {
+pub(crate) fn signal(process: ProcessIdentity, signal: Signal) {
     if let Ok(Some(descriptor)) = descriptor(process) {
         let _ = rustix::process::pidfd_send_signal(&descriptor, signal);
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn signal(_: Identity, _: Signal) {}
+pub(crate) fn signal(_: ProcessIdentity, _: Signal) {}
 
 /// Opens a descriptor of a process; none if it does not exist any more.
 ///
 /// # Errors
 /// When descriptors of processes are not available.
 #[cfg(target_os = "linux")]
-pub(crate) fn descriptor(process: Identity) -> std::io::Result<Option<std::os::fd::OwnedFd>> {
+pub(crate) fn descriptor(process: ProcessIdentity) -> std::io::Result<Option<std::os::fd::OwnedFd>> {
     use rustix::io::Errno;
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     let Some(pid) = Pid::from_raw(process.pid) else { return Ok(None) };
@@ -194,7 +194,7 @@ mod tests {
         let line = "7 (a) R (b) S 3 5 6 0 -1 4 1 2 3 4 5 6 7 8 9 10 1 0 4242 99 0\n";
         let stat = parse(7, line).unwrap();
         assert_eq!((stat.parent, stat.group, stat.session, stat.alive), (3, 5, 6, true));
-        assert_eq!(stat.id, Identity { pid: 7, start_time: 4242 });
+        assert_eq!(stat.id, ProcessIdentity { pid: 7, start_time: 4242 });
         assert!(!parse(7, &line.replace(" S ", " Z ")).unwrap().alive);
         assert_eq!(parse(7, "7 (a"), None);
         assert_eq!(parse(7, "7 (a) S 1"), None);
@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn signal_spares_a_later_process_with_the_same_pid() {
         let mut stranger = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let id = Identity::of(i32::try_from(stranger.id()).unwrap());
-        signal(Identity { start_time: id.start_time + 1, ..id }, Signal::KILL);
+        let id = ProcessIdentity::of(i32::try_from(stranger.id()).unwrap());
+        signal(ProcessIdentity { start_time: id.start_time + 1, ..id }, Signal::KILL);
         assert_eq!(stranger.try_wait().unwrap(), None, "same pid, other start time: another process");
         signal(id, Signal::KILL);
         assert!(!stranger.wait().unwrap().success());

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::table::{self, Identity, Process};
+use crate::table::{self, Process, ProcessIdentity};
 
 /// Environment variable with the tag of the tree that a process belongs to.
 pub const TAG_VARIABLE: &str = "BATON_SHELL";
@@ -33,17 +33,17 @@ const FREEZE_ROUNDS: usize = 10;
 /// A process tree.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    pub(crate) leader: Identity,
+    pub(crate) leader: ProcessIdentity,
     /// Value of [`TAG_VARIABLE`]. It finds processes that left the group, and is a better proof of identity than any pid:
     /// no other process has it.
     tag: String,
     leader_reaped: bool,
     /// Processes found earlier: they stay members when they change group or lose their parent.
-    known: HashSet<Identity>,
+    known: HashSet<ProcessIdentity>,
 }
 
 impl Tree {
-    pub(crate) fn new(leader: Identity, tag: String) -> Self {
+    pub(crate) fn new(leader: ProcessIdentity, tag: String) -> Self {
         Self { leader, tag, leader_reaped: false, known: HashSet::new() }
     }
 
@@ -58,7 +58,7 @@ impl Tree {
     }
 
     /// Returns the members found by the last scan.
-    pub(crate) fn known(&self) -> Vec<Identity> {
+    pub(crate) fn known(&self) -> Vec<ProcessIdentity> {
         self.known.iter().copied().collect()
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::github::Identity;
+use crate::github::GithubIdentity;
 
 /// Logged-in accounts, the current one last.
 #[derive(Default)]
@@ -16,7 +16,7 @@ pub struct Accounts {
 #[derive(Clone)]
 pub struct Account {
     /// Account at GitHub.
-    pub identity: Identity,
+    pub identity: GithubIdentity,
     /// Its token.
     pub token: String,
 }
@@ -31,7 +31,7 @@ impl Account {
     /// Returns the account in the form for SDKs, without its token.
     #[must_use]
     pub fn described(&self) -> Value {
-        let Identity { kind, host, login, account } = &self.identity;
+        let GithubIdentity { kind, host, login, account } = &self.identity;
         let mut description =
             json!({ "type": kind, "host": host, "login": login.as_deref().unwrap_or_default() });
         if !account.is_null() {

@@ -16,7 +16,7 @@ const MAX_RESPONSE: usize = 1 << 20;
 
 /// Account of a user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct GithubIdentity {
     /// How the user authenticated: `token`, `user`, `env` and the like.
     pub kind: String,
     /// URL of the GitHub host.
@@ -27,7 +27,7 @@ pub struct Identity {
     pub account: Value,
 }
 
-impl Identity {
+impl GithubIdentity {
     /// Default host.
     pub const GITHUB: &str = "https://github.com";
 
@@ -48,11 +48,11 @@ impl Identity {
 ///
 /// # Errors
 /// When the API cannot be reached, or does not accept the token; the message says which.
-pub async fn identify(client: &HttpClient, api: &str, token: &str) -> Result<Identity, String> {
+pub async fn identify(client: &HttpClient, api: &str, token: &str) -> Result<GithubIdentity, String> {
     let looked_up = tokio::time::timeout(TIME_LIMIT, look_up(client, api, token)).await;
     let account = looked_up.unwrap_or_else(|_| Err(format!("{api} did not respond in time")))?;
     let login = account.get("login").and_then(Value::as_str).map(str::to_owned);
-    Ok(Identity { login, account, ..Identity::unnamed() })
+    Ok(GithubIdentity { login, account, ..GithubIdentity::unnamed() })
 }
 
 async fn look_up(client: &HttpClient, api: &str, token: &str) -> Result<Value, String> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use baton_protocol::agent::CustomAgent;
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
-use baton_providers::github::Identity;
+use baton_providers::github::GithubIdentity;
 use serde::{Deserialize, Serialize};
 
 use super::Settings;
@@ -46,11 +46,11 @@ pub enum SettingsEdit {
         disabled: Vec<String>,
     },
     /// Sets the user that the session acts for, and the user's token; none removes both.
-    Credentials(Option<(Identity, Option<String>)>),
+    Credentials(Option<(GithubIdentity, Option<String>)>),
     /// Sets the user of a client that has just attached. Without a token, the session's token stays.
     Introduce {
         /// The user that the session acts for, and the user's token.
-        identity: Option<(Identity, Option<String>)>,
+        identity: Option<(GithubIdentity, Option<String>)>,
         /// Whether the model may not ask the user questions.
         no_questions: bool,
     },

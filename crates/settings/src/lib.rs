@@ -15,7 +15,7 @@ use baton_protocol::params::{
 use baton_protocol::provider::{ProviderConfig, ProviderModel};
 use baton_protocol::{ClientId, Json};
 use baton_providers::SessionProviders;
-use baton_providers::github::Identity;
+use baton_providers::github::GithubIdentity;
 use serde::{Deserialize, Serialize};
 
 pub use self::edit::{OptionsEdit, SettingsEdit};
@@ -116,7 +116,7 @@ pub struct Settings {
     #[serde(skip)]
     pub github_token: Option<String>,
     /// The user that the session acts for, if known.
-    pub identity: Option<Identity>,
+    pub identity: Option<GithubIdentity>,
     /// Whether the model may not ask the user questions, even if a client could show them.
     pub ask_user_disabled: bool,
     /// Whether the model may ask questions, or for approval of a plan, although no client can show them: the requests wait

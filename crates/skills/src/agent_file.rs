@@ -6,7 +6,7 @@ use baton_agent::front_matter::split;
 use baton_agent::untrusted::{Directory, Excerpt};
 use baton_protocol::agent::CustomAgent;
 
-use crate::scan::{Found, Problem, list};
+use crate::scan::{Problem, SkillScan, list};
 
 /// Largest file of an agent, in bytes.
 const MAX_BYTES: usize = 128 * 1024;
@@ -35,7 +35,7 @@ pub(crate) fn scan_agents_below(
     inside: &Path,
     prefix: Option<&str>,
 ) -> (Vec<AgentFile>, Vec<Problem>) {
-    let (mut agents, mut found) = (Vec::new(), Found::default());
+    let (mut agents, mut found) = (Vec::new(), SkillScan::default());
     let Some((directory, names)) = list(root, inside, &mut found) else {
         return (agents, found.problems);
     };

@@ -10,7 +10,7 @@ use baton_agent::untrusted::{Directory, Unreadable};
 use ring::digest::{Context, SHA256};
 
 use crate::copy::hex;
-use crate::scan::{Found, Problem, list};
+use crate::scan::{Problem, SkillScan, list};
 
 /// The program of an extension.
 const ENTRY: &str = "extension.mjs";
@@ -41,7 +41,7 @@ pub struct Extension {
 /// Finds the extensions in a directory, by name. Blocks.
 #[must_use]
 pub fn scan_extensions(root: &Path) -> (Vec<Extension>, Vec<Problem>) {
-    let (mut extensions, mut found) = (Vec::new(), Found::default());
+    let (mut extensions, mut found) = (Vec::new(), SkillScan::default());
     let Some((directory, mut names)) = list(root, Path::new(""), &mut found) else {
         return (extensions, found.problems);
     };

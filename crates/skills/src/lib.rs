@@ -25,5 +25,5 @@ pub use self::hooks_file::HookCommand;
 pub use self::marketplace::{Listing, Marketplace};
 pub use self::places::{AgentPlace, SearchedDirectory, SkillPlaces, agent_places, skill_places};
 pub use self::plugin::{Parts, Plugin};
-pub use self::scan::{Found, Problem, Severity, scan, scan_single};
+pub use self::scan::{Problem, Severity, SkillScan, scan, scan_single};
 pub use self::skill::{Content, Origin, PluginRef, Skill, SkillSource, check_name};

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::agent_file::{AgentFile, scan_agents_below};
 use crate::copy::hex;
 use crate::hooks_file::{HookCommand, parse_hooks};
-use crate::scan::{Found, Problem, Severity, scan_below, scan_commands, scan_single};
+use crate::scan::{Problem, Severity, SkillScan, scan_below, scan_commands, scan_single};
 use crate::skill::{FILE, Origin, PluginRef, SkillSource, check_name};
 
 /// Where a plugin describes itself.
@@ -85,7 +85,7 @@ impl Plugin {
 
     /// Finds the skills and commands of the plugin. Links must not leave its directory. Blocks.
     #[must_use]
-    pub fn skills(&self) -> Found {
+    pub fn skills(&self) -> SkillScan {
         let plugin = PluginRef { name: self.name.clone(), version: self.version.clone() };
         let origin = Origin { source: SkillSource::Plugin, project: None, plugin: Some(plugin) };
         let mut found = scan_single(&self.root, &origin);

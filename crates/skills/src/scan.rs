@@ -38,14 +38,14 @@ impl std::fmt::Display for Problem {
 
 /// What a scan has found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct SkillScan {
     /// Skills, by directory name.
     pub skills: Vec<Skill>,
     /// Files with problems.
     pub problems: Vec<Problem>,
 }
 
-impl Found {
+impl SkillScan {
     /// Adds what another scan has found. A skill whose command is known already is left out, with a warning: the first
     /// place has precedence.
     pub fn add(&mut self, other: Self) {
@@ -69,13 +69,13 @@ impl Found {
 
 /// Finds the skills in the immediate subdirectories of a directory. A directory that does not exist has none. Blocks.
 #[must_use]
-pub fn scan(root: &Path, origin: &Origin) -> Found {
+pub fn scan(root: &Path, origin: &Origin) -> SkillScan {
     scan_below(root, Path::new(""), origin)
 }
 
 /// Finds the skills in the immediate subdirectories of a directory below a root, which no link may leave. Blocks.
-pub(crate) fn scan_below(root: &Path, inside: &Path, origin: &Origin) -> Found {
-    let mut found = Found::default();
+pub(crate) fn scan_below(root: &Path, inside: &Path, origin: &Origin) -> SkillScan {
+    let mut found = SkillScan::default();
     let Some((directory, names)) = list(root, inside, &mut found) else { return found };
     for name in names {
         read(root, &directory, &inside.join(&name).join(FILE), &name, origin, &mut found);
@@ -84,8 +84,8 @@ pub(crate) fn scan_below(root: &Path, inside: &Path, origin: &Origin) -> Found {
 }
 
 /// Finds the commands in a directory below a root: Markdown files, each a skill that only users invoke. Blocks.
-pub(crate) fn scan_commands(root: &Path, inside: &Path, origin: &Origin) -> Found {
-    let mut found = Found::default();
+pub(crate) fn scan_commands(root: &Path, inside: &Path, origin: &Origin) -> SkillScan {
+    let mut found = SkillScan::default();
     let Some((directory, names)) = list(root, inside, &mut found) else { return found };
     for name in names {
         let path = Path::new(&name);
@@ -100,7 +100,7 @@ pub(crate) fn scan_commands(root: &Path, inside: &Path, origin: &Origin) -> Foun
 }
 
 /// Opens a root, and lists a directory below it in order. None if the directory does not exist, or cannot be read.
-pub(crate) fn list(root: &Path, inside: &Path, found: &mut Found) -> Option<(Directory, Vec<OsString>)> {
+pub(crate) fn list(root: &Path, inside: &Path, found: &mut SkillScan) -> Option<(Directory, Vec<OsString>)> {
     let listed = Directory::open(root).and_then(|directory| {
         let mut names = directory.subdirectory(inside)?.names(MAX_ENTRIES)?;
         names.sort();
@@ -118,8 +118,8 @@ pub(crate) fn list(root: &Path, inside: &Path, found: &mut Found) -> Option<(Dir
 
 /// Reads the skill in a directory itself, if there is one. Blocks.
 #[must_use]
-pub fn scan_single(root: &Path, origin: &Origin) -> Found {
-    let mut found = Found::default();
+pub fn scan_single(root: &Path, origin: &Origin) -> SkillScan {
+    let mut found = SkillScan::default();
     if let Ok(directory) = Directory::open(root) {
         let name = root.file_name().unwrap_or_default().to_owned();
         read(root, &directory, Path::new(FILE), &name, origin, &mut found);
@@ -127,7 +127,14 @@ pub fn scan_single(root: &Path, origin: &Origin) -> Found {
     found
 }
 
-fn read(root: &Path, directory: &Directory, inside: &Path, name: &OsStr, origin: &Origin, found: &mut Found) {
+fn read(
+    root: &Path,
+    directory: &Directory,
+    inside: &Path,
+    name: &OsStr,
+    origin: &Origin,
+    found: &mut SkillScan,
+) {
     let path = root.join(inside);
     let text = match directory.read(inside, MAX_BYTES) {
         Ok(Excerpt { is_cut: true, .. }) => {
@@ -146,7 +153,7 @@ fn read(root: &Path, directory: &Directory, inside: &Path, name: &OsStr, origin:
         Ok((skill, warnings)) => {
             let warning = |why| Problem { path: path.clone(), why, severity: Severity::Warning };
             found.problems.extend(warnings.into_iter().map(warning));
-            found.add(Found { skills: vec![skill], problems: Vec::new() });
+            found.add(SkillScan { skills: vec![skill], problems: Vec::new() });
         }
     }
 }
@@ -187,7 +194,7 @@ mod tests {
         );
         assert!(skill.path.ends_with("reader/SKILL.md") && skill.user_invocable && skill.model_invocable);
         assert_eq!(skill.read().unwrap().unwrap(), "Do it.\n");
-        assert_eq!(scan(&dir.path().join("none"), &custom()), Found::default());
+        assert_eq!(scan(&dir.path().join("none"), &custom()), SkillScan::default());
         assert_eq!(scan_single(&dir.path().join("reader"), &custom()).skills.len(), 1);
     }
 

@@ -11,8 +11,8 @@ use bytes::Bytes;
 
 use crate::texts::{Hit, TextIndex, Texts, Unindexed, Words};
 use crate::{
-    Append, Document, Lease, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError, Summary,
-    Take,
+    Append, Document, Lease, NewSession, Opened, Owner, Record, Seq, Span, Store, StoreError, StoreFuture,
+    Summary, Take,
 };
 
 /// The planned fault. Calls are numbered from 1 across all methods, in the order in which they are first
@@ -69,7 +69,7 @@ impl FaultyStore {
         self.lock().calls
     }
 
-    async fn pass<T>(&self, doing: &'static str, call: Reply<'_, T>) -> Result<T, StoreError> {
+    async fn pass<T>(&self, doing: &'static str, call: StoreFuture<'_, T>) -> Result<T, StoreError> {
         let (number, fault) = {
             let mut plan = self.lock();
             plan.calls += 1;
@@ -103,15 +103,15 @@ impl FaultyStore {
 }
 
 impl TextIndex for FaultyStore {
-    fn unindexed(&self, limit: usize) -> Reply<'_, Vec<Unindexed>> {
+    fn unindexed(&self, limit: usize) -> StoreFuture<'_, Vec<Unindexed>> {
         Box::pin(async move { self.pass(READING, self.index_of_inner()?.unindexed(limit)).await })
     }
 
-    fn index(&self, texts: Texts) -> Reply<'_, bool> {
+    fn index(&self, texts: Texts) -> StoreFuture<'_, bool> {
         Box::pin(async move { self.pass(WRITING, self.index_of_inner()?.index(texts)).await })
     }
 
-    fn find(&self, query: Words, limit: usize) -> Reply<'_, Vec<Hit>> {
+    fn find(&self, query: Words, limit: usize) -> StoreFuture<'_, Vec<Hit>> {
         Box::pin(async move { self.pass(READING, self.index_of_inner()?.find(query, limit)).await })
     }
 }
@@ -121,51 +121,51 @@ impl Store for FaultyStore {
         self.inner.texts().map(|_| self as &dyn TextIndex)
     }
 
-    fn create(&self, new: NewSession) -> Reply<'_, Lease> {
+    fn create(&self, new: NewSession) -> StoreFuture<'_, Lease> {
         Box::pin(self.pass(WRITING, self.inner.create(new)))
     }
 
-    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened> {
+    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> StoreFuture<'_, Opened> {
         Box::pin(self.pass(WRITING, self.inner.acquire(session, owner, take)))
     }
 
-    fn append_shared(&self, append: Arc<Append>) -> Reply<'_, Seq> {
+    fn append_shared(&self, append: Arc<Append>) -> StoreFuture<'_, Seq> {
         Box::pin(self.pass(WRITING, self.inner.append_shared(append)))
     }
 
-    fn release(&self, lease: Lease) -> Reply<'_, ()> {
+    fn release(&self, lease: Lease) -> StoreFuture<'_, ()> {
         Box::pin(self.pass(WRITING, self.inner.release(lease)))
     }
 
-    fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>> {
+    fn read(&self, session: &SessionId, span: Span) -> StoreFuture<'_, Vec<Record>> {
         Box::pin(self.pass(READING, self.inner.read(session, span)))
     }
 
-    fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>> {
+    fn summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Summary>> {
         Box::pin(self.pass(READING, self.inner.summary(session)))
     }
 
-    fn list(&self) -> Reply<'_, Vec<Summary>> {
+    fn list(&self) -> StoreFuture<'_, Vec<Summary>> {
         Box::pin(self.pass(READING, self.inner.list()))
     }
 
-    fn delete(&self, session: &SessionId) -> Reply<'_, bool> {
+    fn delete(&self, session: &SessionId) -> StoreFuture<'_, bool> {
         Box::pin(self.pass(WRITING, self.inner.delete(session)))
     }
 
-    fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool> {
+    fn delete_if(&self, session: &SessionId, take: Take) -> StoreFuture<'_, bool> {
         Box::pin(self.pass(WRITING, self.inner.delete_if(session, take)))
     }
 
-    fn probe(&self) -> Reply<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(self.pass(WRITING, self.inner.probe()))
     }
 
-    fn document(&self, name: &str) -> Reply<'_, Option<Document>> {
+    fn document(&self, name: &str) -> StoreFuture<'_, Option<Document>> {
         Box::pin(self.pass(READING, self.inner.document(name)))
     }
 
-    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> Reply<'_, bool> {
+    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> StoreFuture<'_, bool> {
         Box::pin(self.pass(WRITING, self.inner.write_document(name, expected, body)))
     }
 }

@@ -306,7 +306,7 @@ pub enum StoreError {
 }
 
 /// The result of a store operation. The operation starts when the future is first polled.
-pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Durable storage for sessions.
 ///
@@ -340,51 +340,51 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Creates a session and acquires it.
-    fn create(&self, new: NewSession) -> Reply<'_, Lease>;
+    fn create(&self, new: NewSession) -> StoreFuture<'_, Lease>;
 
     /// Acquires a session under a new epoch and reads the state needed to continue it. The new holder counts as
     /// idle until its first write.
-    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened>;
+    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> StoreFuture<'_, Opened>;
 
     /// Appends records to a session.
-    fn append(&self, append: Append) -> Reply<'_, Seq> {
+    fn append(&self, append: Append) -> StoreFuture<'_, Seq> {
         self.append_shared(Arc::new(append))
     }
 
     /// Appends records to a session, from a value that the caller keeps: a retry costs no copy of it.
-    fn append_shared(&self, append: Arc<Append>) -> Reply<'_, Seq>;
+    fn append_shared(&self, append: Arc<Append>) -> StoreFuture<'_, Seq>;
 
     /// Releases a session. Does nothing if the lease is no longer valid.
-    fn release(&self, lease: Lease) -> Reply<'_, ()>;
+    fn release(&self, lease: Lease) -> StoreFuture<'_, ()>;
 
     /// Reads records; needs no lease. A span beyond either end of the history yields no records and no error.
-    fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>>;
+    fn read(&self, session: &SessionId, span: Span) -> StoreFuture<'_, Vec<Record>>;
 
     /// Returns the summary of one session, or `None` if it does not exist.
-    fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>>;
+    fn summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Summary>>;
 
     /// Returns the summaries of all sessions, most recently written first, then by id. A damaged session does
     /// not hide the others; it is marked with [`Summary::damage`].
-    fn list(&self) -> Reply<'_, Vec<Summary>>;
+    fn list(&self) -> StoreFuture<'_, Vec<Summary>>;
 
     /// Deletes a session and all its records, whether held or not; a holder is fenced. Returns `false` if the
     /// session does not exist.
-    fn delete(&self, session: &SessionId) -> Reply<'_, bool>;
+    fn delete(&self, session: &SessionId) -> StoreFuture<'_, bool>;
 
     /// Deletes a session if `take` allows acquiring it; fails with [`StoreError::Held`] otherwise.
-    fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool>;
+    fn delete_if(&self, session: &SessionId, take: Take) -> StoreFuture<'_, bool>;
 
     /// Performs a write without effect, to check that the store is writable.
-    fn probe(&self) -> Reply<'_, ()>;
+    fn probe(&self) -> StoreFuture<'_, ()>;
 
     /// Reads a document, or returns `None` if it was never written.
-    fn document(&self, _name: &str) -> Reply<'_, Option<Document>> {
+    fn document(&self, _name: &str) -> StoreFuture<'_, Option<Document>> {
         Box::pin(async { Err(no_documents()) })
     }
 
     /// Writes a document if its version is still `expected`; 0 stands for a document that does not exist. Returns `false`,
     /// and changes nothing, if another writer was faster.
-    fn write_document(&self, _name: &str, _expected: u64, _body: Bytes) -> Reply<'_, bool> {
+    fn write_document(&self, _name: &str, _expected: u64, _body: Bytes) -> StoreFuture<'_, bool> {
         Box::pin(async { Err(no_documents()) })
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use baton_protocol::SessionId;
 
-use crate::{Holder, Owner, Reply};
+use crate::{Holder, Owner, StoreFuture};
 
 /// Time between two heartbeats.
 pub const BEAT: Duration = Duration::from_secs(1);
@@ -90,30 +90,30 @@ pub trait Members: Send + Sync {
     fn place(&self) -> &str;
 
     /// Enters. Returns the server's number.
-    fn enter(&self, member: NewMember) -> Reply<'_, u64>;
+    fn enter(&self, member: NewMember) -> StoreFuture<'_, u64>;
 
     /// Records a heartbeat. Returns whether the server is to drain; none if it is not known, and has to enter again.
-    fn beat(&self, server: &str, draining: bool) -> Reply<'_, Option<bool>>;
+    fn beat(&self, server: &str, draining: bool) -> StoreFuture<'_, Option<bool>>;
 
     /// Asks a server to drain. Returns whether it is known.
-    fn ask_to_drain(&self, server: &str) -> Reply<'_, bool>;
+    fn ask_to_drain(&self, server: &str) -> StoreFuture<'_, bool>;
 
     /// Leaves. Sessions that the server still holds can be acquired at once.
-    fn leave(&self, server: &str) -> Reply<'_, ()>;
+    fn leave(&self, server: &str) -> StoreFuture<'_, ()>;
 
     /// Lists all servers, dead ones too, by their numbers.
-    fn list(&self) -> Reply<'_, Vec<Member>>;
+    fn list(&self) -> StoreFuture<'_, Vec<Member>>;
 
     /// Returns one server, with no count of its sessions; none if it has left or never entered.
-    fn member(&self, server: &str) -> Reply<'_, Option<Member>>;
+    fn member(&self, server: &str) -> StoreFuture<'_, Option<Member>>;
 
     /// Returns some busy sessions of a place whose holders are dead. The cost does not depend on the number of idle ones.
-    fn orphans(&self, place: &str, limit: usize) -> Reply<'_, Vec<(SessionId, Holder)>>;
+    fn orphans(&self, place: &str, limit: usize) -> StoreFuture<'_, Vec<(SessionId, Holder)>>;
 
     /// Returns the recent changes of other servers whose number is above `after`, in the order of their numbers. Old ones are
     /// forgotten: they are news, not truth.
-    fn changes(&self, after: u64) -> Reply<'_, Vec<Change>>;
+    fn changes(&self, after: u64) -> StoreFuture<'_, Vec<Change>>;
 
     /// Returns the place of a session; none if it does not exist.
-    fn place_of(&self, session: &SessionId) -> Reply<'_, Option<String>>;
+    fn place_of(&self, session: &SessionId) -> StoreFuture<'_, Option<String>>;
 }

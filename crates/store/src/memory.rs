@@ -12,8 +12,8 @@ use bytes::Bytes;
 use crate::shared_files::{FileChange, SharedFile, SharedFiles};
 use crate::texts::{Hit, TextIndex, Texts, Unindexed, Words};
 use crate::{
-    Append, Document, Epoch, Holder, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span,
-    Store, StoreError, Summary, Take,
+    Append, Document, Epoch, Holder, Lease, NewRecord, NewSession, Opened, Owner, Record, Seq, Span, Store,
+    StoreError, StoreFuture, Summary, Take,
 };
 
 /// A [`Store`] whose content is lost when it is dropped.
@@ -174,7 +174,7 @@ impl Sessions {
 }
 
 impl TextIndex for MemoryStore {
-    fn unindexed(&self, limit: usize) -> Reply<'_, Vec<Unindexed>> {
+    fn unindexed(&self, limit: usize) -> StoreFuture<'_, Vec<Unindexed>> {
         Box::pin(async move {
             let sessions = self.sessions();
             let all = sessions.list().into_iter().filter_map(|summary| {
@@ -186,7 +186,7 @@ impl TextIndex for MemoryStore {
         })
     }
 
-    fn index(&self, texts: Texts) -> Reply<'_, bool> {
+    fn index(&self, texts: Texts) -> StoreFuture<'_, bool> {
         Box::pin(async move {
             let mut sessions = self.sessions();
             let Some(session) = sessions.by_id.get_mut(&texts.session) else { return Ok(false) };
@@ -199,7 +199,7 @@ impl TextIndex for MemoryStore {
         })
     }
 
-    fn find(&self, query: Words, limit: usize) -> Reply<'_, Vec<Hit>> {
+    fn find(&self, query: Words, limit: usize) -> StoreFuture<'_, Vec<Hit>> {
         Box::pin(async move {
             let sessions = self.sessions();
             let hit = |session: SessionId| {
@@ -221,7 +221,7 @@ impl MemoryStore {
 }
 
 impl SharedFiles for MemoryStore {
-    fn list_files(&self, session: &SessionId) -> Reply<'_, Vec<SharedFile>> {
+    fn list_files(&self, session: &SessionId) -> StoreFuture<'_, Vec<SharedFile>> {
         let session = session.clone();
         Box::pin(async move {
             let sessions = self.sessions();
@@ -230,7 +230,7 @@ impl SharedFiles for MemoryStore {
         })
     }
 
-    fn read_file(&self, session: &SessionId, path: &str) -> Reply<'_, Option<Bytes>> {
+    fn read_file(&self, session: &SessionId, path: &str) -> StoreFuture<'_, Option<Bytes>> {
         let (session, path) = (session.clone(), path.to_owned());
         Box::pin(async move {
             let sessions = self.sessions();
@@ -239,7 +239,7 @@ impl SharedFiles for MemoryStore {
         })
     }
 
-    fn change_files(&self, lease: &Lease, changes: Vec<FileChange>) -> Reply<'_, ()> {
+    fn change_files(&self, lease: &Lease, changes: Vec<FileChange>) -> StoreFuture<'_, ()> {
         let lease = lease.clone();
         Box::pin(async move {
             let mut sessions = self.sessions();
@@ -270,20 +270,20 @@ impl Store for MemoryStore {
         Some(self)
     }
 
-    fn create(&self, new: NewSession) -> Reply<'_, Lease> {
+    fn create(&self, new: NewSession) -> StoreFuture<'_, Lease> {
         Box::pin(async move { self.sessions().create(new) })
     }
 
-    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened> {
+    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> StoreFuture<'_, Opened> {
         let session = session.clone();
         Box::pin(async move { self.sessions().acquire(&session, owner, take) })
     }
 
-    fn append_shared(&self, append: Arc<Append>) -> Reply<'_, Seq> {
+    fn append_shared(&self, append: Arc<Append>) -> StoreFuture<'_, Seq> {
         Box::pin(async move { self.sessions().append(Arc::unwrap_or_clone(append)) })
     }
 
-    fn release(&self, lease: Lease) -> Reply<'_, ()> {
+    fn release(&self, lease: Lease) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             if let Ok(session) = self.sessions().leased(&lease) {
                 session.holder = None;
@@ -292,26 +292,26 @@ impl Store for MemoryStore {
         })
     }
 
-    fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>> {
+    fn read(&self, session: &SessionId, span: Span) -> StoreFuture<'_, Vec<Record>> {
         let session = session.clone();
         Box::pin(async move { self.sessions().read(&session, span) })
     }
 
-    fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>> {
+    fn summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Summary>> {
         let session = session.clone();
         Box::pin(async move { Ok(self.sessions().get(&session).ok().map(|found| found.summary(&session))) })
     }
 
-    fn list(&self) -> Reply<'_, Vec<Summary>> {
+    fn list(&self) -> StoreFuture<'_, Vec<Summary>> {
         Box::pin(async move { Ok(self.sessions().list()) })
     }
 
-    fn delete(&self, session: &SessionId) -> Reply<'_, bool> {
+    fn delete(&self, session: &SessionId) -> StoreFuture<'_, bool> {
         let session = session.clone();
         Box::pin(async move { Ok(self.sessions().by_id.remove(&session).is_some()) })
     }
 
-    fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool> {
+    fn delete_if(&self, session: &SessionId, take: Take) -> StoreFuture<'_, bool> {
         let session = session.clone();
         Box::pin(async move {
             let mut sessions = self.sessions();
@@ -325,16 +325,16 @@ impl Store for MemoryStore {
         })
     }
 
-    fn probe(&self) -> Reply<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    fn document(&self, name: &str) -> Reply<'_, Option<Document>> {
+    fn document(&self, name: &str) -> StoreFuture<'_, Option<Document>> {
         let name = name.to_owned();
         Box::pin(async move { Ok(self.sessions().documents.get(&name).cloned()) })
     }
 
-    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> Reply<'_, bool> {
+    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> StoreFuture<'_, bool> {
         let name = name.to_owned();
         Box::pin(async move {
             let mut sessions = self.sessions();

@@ -6,7 +6,7 @@
 use baton_protocol::SessionId;
 use bytes::Bytes;
 
-use crate::{Lease, Reply};
+use crate::{Lease, StoreFuture};
 
 /// A shared file, without its content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,12 +37,12 @@ pub enum FileChange {
 /// Files of sessions. They are deleted with their session.
 pub trait SharedFiles: Send + Sync {
     /// Lists the files of a session, by path.
-    fn list_files(&self, session: &SessionId) -> Reply<'_, Vec<SharedFile>>;
+    fn list_files(&self, session: &SessionId) -> StoreFuture<'_, Vec<SharedFile>>;
 
     /// Reads a file; none if there is none.
-    fn read_file(&self, session: &SessionId, path: &str) -> Reply<'_, Option<Bytes>>;
+    fn read_file(&self, session: &SessionId, path: &str) -> StoreFuture<'_, Option<Bytes>>;
 
     /// Changes files, all or none. Fails with [`StoreError::Fenced`](crate::StoreError::Fenced) if another server has
     /// acquired the session since: a server that was paused must not replace the files of the one that continued.
-    fn change_files(&self, lease: &Lease, changes: Vec<FileChange>) -> Reply<'_, ()>;
+    fn change_files(&self, lease: &Lease, changes: Vec<FileChange>) -> StoreFuture<'_, ()>;
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use baton_protocol::SessionId;
 
-use crate::{Reply, Seq};
+use crate::{Seq, StoreFuture};
 
 /// Maximum number of characters of a word; the rest is cut off, in texts and in queries.
 const MAX_WORD: usize = 64;
@@ -134,15 +134,15 @@ fn is_word_of_its_own(c: char) -> bool {
 /// An index of texts beside the records of a store.
 pub trait TextIndex: Send + Sync {
     /// Returns up to `limit` sessions with records after their index cursor, most recently written first.
-    fn unindexed(&self, limit: usize) -> Reply<'_, Vec<Unindexed>>;
+    fn unindexed(&self, limit: usize) -> StoreFuture<'_, Vec<Unindexed>>;
 
     /// Adds texts and moves the cursor. Returns `false`, and changes nothing, if another indexer was faster or the session
     /// is gone.
-    fn index(&self, texts: Texts) -> Reply<'_, bool>;
+    fn index(&self, texts: Texts) -> StoreFuture<'_, bool>;
 
     /// Finds up to `limit` sessions with a record that contains each word, at least as the beginning of one; most recently
     /// written first.
-    fn find(&self, query: Words, limit: usize) -> Reply<'_, Vec<Hit>>;
+    fn find(&self, query: Words, limit: usize) -> StoreFuture<'_, Vec<Hit>>;
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use baton_core::policy::address::is_public;
 use baton_files::tokens::{StoredTokens, TokenVault};
-use baton_mcp::oauth::{self, ClientIdentity, Found, Grant, Login, OAuthError, Returned, Source, Tokens};
+use baton_mcp::oauth::{
+    self, ClientIdentity, Grant, Login, LoginTarget, OAuthError, Returned, Source, Tokens,
+};
 use baton_mcp::{AuthReason, Challenge, Http, Method, Protected, Request};
 use baton_model::http::HttpClient;
 use baton_protocol::{SessionId, Timestamp};
@@ -221,7 +223,7 @@ impl Logins {
             all.remove(&oldest);
         }
         if all.len() >= MOST_LINKS {
-            return Err("too many logins are pending".into());
+            return Err("too many logins are pending; finish or cancel one first".into());
         }
         all.insert(state, waiting);
         Ok(())
@@ -232,7 +234,7 @@ impl Logins {
         &self,
         http: &dyn Http,
         server: &Protected,
-        found: &Found,
+        found: &LoginTarget,
         redirect: &str,
     ) -> Result<(ClientIdentity, bool), OAuthError> {
         if let Some(client) = &server.oauth.client {
@@ -253,7 +255,12 @@ impl Logins {
     }
 
     /// Returns the scopes to ask for. A server that wants more gets more in addition: those that were granted stay.
-    async fn scopes(&self, server: &Protected, found: &Found, challenge: Option<&Challenge>) -> Vec<String> {
+    async fn scopes(
+        &self,
+        server: &Protected,
+        found: &LoginTarget,
+        challenge: Option<&Challenge>,
+    ) -> Vec<String> {
         let mut scopes = found.scopes.clone();
         if challenge.is_some_and(|challenge| challenge.status == 403)
             && let Some(stored) = self.vault.find(server.url.as_str(), &server.oauth).await

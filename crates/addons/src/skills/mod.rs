@@ -21,7 +21,7 @@ use baton_protocol::agent::CustomAgent;
 use baton_protocol::event::{SkillInvoked, SkillTrigger, WorkContext};
 use baton_protocol::{Body, ClientId, Json, SessionId};
 use baton_skills::{
-    AgentFile, Content, Found, Problem, Severity, Skill, SkillPlaces, agent_places, scan, scan_agents,
+    AgentFile, Content, Problem, Severity, Skill, SkillPlaces, SkillScan, agent_places, scan, scan_agents,
     skill_places,
 };
 use serde_json::{Value, json};
@@ -197,7 +197,7 @@ impl SessionSkills {
         let Scanned { mut found, plugins, agents } = scanned.unwrap_or_else(|error| {
             let path = PathBuf::from("skills");
             let problem = Problem { path, why: error.to_string(), severity: Severity::Error };
-            let found = Found { skills: Vec::new(), problems: vec![problem] };
+            let found = SkillScan { skills: Vec::new(), problems: vec![problem] };
             Scanned { found, ..Scanned::default() }
         });
         if let Some(client) = wanted.provider {
@@ -273,7 +273,7 @@ impl SessionSkills {
 /// What was found on disk.
 #[derive(Default)]
 struct Scanned {
-    found: Found,
+    found: SkillScan,
     plugins: Vec<UsedPlugin>,
     agents: Vec<CustomAgent>,
 }
@@ -300,7 +300,7 @@ fn scan_wanted(wanted: &Wanted) -> Scanned {
 
 /// Adds agents. The first of a name is used, and none takes the place of a built-in one: a file of a project must not
 /// decide what the model's own helpers are.
-fn add_agents(agents: &mut Vec<CustomAgent>, scanned: &[AgentFile], found: &mut Found) {
+fn add_agents(agents: &mut Vec<CustomAgent>, scanned: &[AgentFile], found: &mut SkillScan) {
     let built_in = baton_agent::agents::built_in();
     for AgentFile { agent, path, .. } in scanned {
         let is_built_in = built_in.iter().any(|kind| kind.name == agent.name);
@@ -314,8 +314,8 @@ fn add_agents(agents: &mut Vec<CustomAgent>, scanned: &[AgentFile], found: &mut 
 }
 
 /// Scans all places. Blocks.
-fn scan_all(places: &SkillPlaces) -> Found {
-    let mut found = Found::default();
+fn scan_all(places: &SkillPlaces) -> SkillScan {
+    let mut found = SkillScan::default();
     for place in skill_places(places) {
         found.add(scan(&place.path, &place.origin));
     }

@@ -5,7 +5,7 @@
 
 use baton_protocol::{ClientId, SessionId};
 use baton_providers::{CallFailed, Clients};
-use baton_skills::{Found, Problem, Severity, Skill, split};
+use baton_skills::{Problem, Severity, Skill, SkillScan, split};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -31,8 +31,8 @@ struct ListedSkill {
 }
 
 /// Lists the skills of a client.
-pub(super) async fn list(clients: &dyn Clients, client: ClientId, session: &SessionId) -> Found {
-    let mut found = Found::default();
+pub(super) async fn list(clients: &dyn Clients, client: ClientId, session: &SessionId) -> SkillScan {
+    let mut found = SkillScan::default();
     let listed = match clients.call(client, "skillProvider.list", json!({ "sessionId": session })).await {
         Err(CallFailed::Gone) => return found,
         Ok(reply) => reply.parse::<Listed>().map_err(|error| error.to_string()),

@@ -21,7 +21,7 @@ impl Serve<RequestLogin> for Step<'_> {
             }
             Some(known) if known.server_url == url => known.request_id.clone(),
             None if logins.len() >= MOST_LOGINS => {
-                return self.refuse(to, "too many logins are pending");
+                return self.refuse(to, "too many logins are pending; finish or cancel one first");
             }
             other => {
                 // An address that changed is another server: who opens the old request would log in there.

@@ -19,7 +19,7 @@ use crate::state::{CallStage, Stage};
 
 /// What happens to pending work when a client resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pending {
+pub(super) enum PendingWork {
     /// It stays as it is: another client is attached, or this one can answer.
     Unchanged,
     /// There is none.
@@ -30,7 +30,7 @@ pub(super) enum Pending {
     Interrupted,
 }
 
-impl Pending {
+impl PendingWork {
     /// Whether the session counts as active, in the event that records the resume.
     pub(super) fn was_active(self) -> bool {
         self == Self::Unchanged
@@ -44,19 +44,19 @@ impl Step<'_> {
         others: bool,
         continue_pending_work: Option<bool>,
         resuming: &Profile,
-    ) -> Pending {
+    ) -> PendingWork {
         let recovered = self.session.live.is_recovered;
         if others && !recovered {
-            return Pending::Unchanged;
+            return PendingWork::Unchanged;
         }
         if !self.session.is_busy() {
-            return Pending::Nothing;
+            return PendingWork::Nothing;
         }
         match continue_pending_work {
-            Some(true) => Pending::Continued,
-            _ if recovered => Pending::Interrupted,
-            _ if self.offers_pending_tool(resuming) => Pending::Interrupted,
-            _ => Pending::Unchanged,
+            Some(true) => PendingWork::Continued,
+            _ if recovered => PendingWork::Interrupted,
+            _ if self.offers_pending_tool(resuming) => PendingWork::Interrupted,
+            _ => PendingWork::Unchanged,
         }
     }
 
@@ -67,11 +67,11 @@ impl Step<'_> {
     }
 
     /// Continues or closes pending work.
-    pub(super) fn resolve_pending_work(&mut self, pending: Pending) {
+    pub(super) fn resolve_pending_work(&mut self, pending: PendingWork) {
         match pending {
-            Pending::Unchanged | Pending::Nothing => {}
-            Pending::Continued => self.continue_work(),
-            Pending::Interrupted => {
+            PendingWork::Unchanged | PendingWork::Nothing => {}
+            PendingWork::Continued => self.continue_work(),
+            PendingWork::Interrupted => {
                 self.end_all_work(Outcome::Interrupted, "the resuming client did not continue it");
                 self.show_idle(true);
             }

@@ -11,14 +11,14 @@ use super::schema::{self, PermissionOption, PermissionOptionKind};
 use super::tool_call::{ToolCall, ToolCallContent, ToolKind};
 use crate::adapter::Steps;
 use crate::json::text;
-use crate::pending::Pending;
+use crate::pending::OpenRequests;
 use crate::permission::{self, Decision};
 
 /// The open permission requests. References are the agent's request ids as text.
 #[derive(Debug, Default)]
 pub(super) struct Permissions {
     pub(super) cwd: PathBuf,
-    pending: Pending<OpenRequest>,
+    pending: OpenRequests<OpenRequest>,
 }
 
 /// A request that waits for a decision.

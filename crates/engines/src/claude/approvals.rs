@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::messages::tool;
 use crate::adapter::Steps;
 use crate::json::{list, text};
-use crate::pending::{Pending, labelled_question};
+use crate::pending::{OpenRequests, labelled_question};
 use crate::permission::{self, Decision};
 
 /// The open requests of claude, by its ids.
@@ -16,7 +16,7 @@ use crate::permission::{self, Decision};
 pub(super) struct Approvals {
     pub(super) cwd: PathBuf,
     /// The data of questions is the input of the tool.
-    pending: Pending<ToolUse, Value>,
+    pending: OpenRequests<ToolUse, Value>,
 }
 
 /// A use of a tool that waits for a decision.

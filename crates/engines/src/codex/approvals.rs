@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::items::script;
 use crate::adapter::Steps;
 use crate::json::{list, text};
-use crate::pending::{Pending, labelled_question};
+use crate::pending::{OpenRequests, labelled_question};
 use crate::permission::{self, Decision};
 
 /// The open requests of codex. References are its request ids as text.
@@ -19,7 +19,7 @@ pub(super) struct Approvals {
     /// File changes that have started, by item: a request for approval names only the item.
     changes: HashMap<String, Value>,
     /// The data of questions is the id of the request.
-    pending: Pending<Approval, Value>,
+    pending: OpenRequests<Approval, Value>,
 }
 
 /// An action that waits for a decision, with the id of its request.

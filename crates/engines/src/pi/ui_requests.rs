@@ -10,7 +10,7 @@ use super::events::tool;
 use crate::Report;
 use crate::adapter::Steps;
 use crate::json::{list, text};
-use crate::pending::{Pending, user_question};
+use crate::pending::{OpenRequests, user_question};
 use crate::permission::{self, Decision};
 
 /// The extension that asks before a tool is used.
@@ -25,7 +25,7 @@ const ALLOWED: &str = "yes";
 pub(super) struct UiRequests {
     pub(super) cwd: PathBuf,
     /// The data of a permission request is the call.
-    pending: Pending<String, ResponseKind>,
+    pending: OpenRequests<String, ResponseKind>,
 }
 
 /// How the answer to a question is sent to pi.

@@ -12,7 +12,7 @@ use super::sessions::find;
 use super::types::{Cursor, EventPage, EventsQuery, Limit, NumberedEvent};
 use crate::Shared;
 use crate::error::{ApiError, ErrorBody};
-use crate::sse::{Subscription, Wanted};
+use crate::sse::{StreamRequest, Wanted};
 use baton_people::Identity;
 
 /// Read events of a session.
@@ -73,7 +73,7 @@ fn subscribe(door: &Shared, wanted: Wanted, reader: Identity) -> Result<Response
     let opened = door.streams.open(reader.person().as_ref()).map_err(|error| {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_streams", error.to_string())
     })?;
-    Ok(Subscription { wanted, reader, opened }.into_response())
+    Ok(StreamRequest { wanted, reader, opened }.into_response())
 }
 
 /// Error for a cursor after the last event. The reader has seen an earlier session with this id, or events that a power cut

@@ -14,7 +14,7 @@ const MOST_SERVERS: usize = 3;
 
 /// An authorization server, and what a login there is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct LoginTarget {
     /// The MCP server, as tokens name it (RFC 8707).
     pub resource: String,
     /// The authorization server.
@@ -41,7 +41,7 @@ pub async fn discover(
     http: &dyn Http,
     server: &Url,
     challenge: Option<&Challenge>,
-) -> Result<Found, OAuthError> {
+) -> Result<LoginTarget, OAuthError> {
     let fetch = Fetch::new(http, server);
     let resource = resource(&fetch, server, challenge).await?;
     let mut problem = OAuthError::Unusable("the MCP server names no authorization server".into());
@@ -124,7 +124,11 @@ fn covers(resource: &Url, server: &Url) -> bool {
 
 /// Reads the metadata of an authorization server (RFC 8414), under any of the addresses that are in use. One that was
 /// guessed may name another issuer, whose own metadata is then used.
-async fn authorization_server(fetch: &Fetch<'_>, issuer: &str, is_guess: bool) -> Result<Found, OAuthError> {
+async fn authorization_server(
+    fetch: &Fetch<'_>,
+    issuer: &str,
+    is_guess: bool,
+) -> Result<LoginTarget, OAuthError> {
     let url = fetch.address("the authorization server", issuer)?;
     let path = url.path().trim_end_matches('/');
     let mut places = vec![
@@ -151,7 +155,7 @@ fn is_same_issuer(a: &str, b: &str) -> bool {
     a.trim_end_matches('/') == b.trim_end_matches('/')
 }
 
-fn server_metadata(fetch: &Fetch<'_>, issuer: &str, body: &Value) -> Result<Found, OAuthError> {
+fn server_metadata(fetch: &Fetch<'_>, issuer: &str, body: &Value) -> Result<LoginTarget, OAuthError> {
     let unusable = |why: &str| OAuthError::Unusable(format!("the authorization server {why}"));
     let named = text(body, "issuer").ok_or_else(|| unusable("does not name itself"))?;
     // Mix-up: metadata of one server that speaks for another would send codes and secrets of that one elsewhere.
@@ -168,7 +172,7 @@ fn server_metadata(fetch: &Fetch<'_>, issuer: &str, body: &Value) -> Result<Foun
     let required = |name: &'static str| {
         endpoint(name)?.ok_or_else(|| OAuthError::Unusable(format!("the authorization server has no {name}")))
     };
-    Ok(Found {
+    Ok(LoginTarget {
         resource: String::new(),
         issuer: named,
         authorization_endpoint: required("authorization_endpoint")?,
@@ -222,7 +226,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::{Found, OAuthError, discover};
+    use super::{LoginTarget, OAuthError, discover};
     use crate::http::{Http, Request, Response};
     use crate::{HttpError, Working};
 
@@ -249,7 +253,7 @@ mod tests {
     }
 
     /// Discovers the authorization server of `https://mcp.example/mcp`, which publishes no metadata of its resource.
-    async fn guessed(pages: &[(&str, Value)]) -> Result<Found, OAuthError> {
+    async fn guessed(pages: &[(&str, Value)]) -> Result<LoginTarget, OAuthError> {
         let pages = pages.iter().map(|(host, page)| {
             (format!("https://{host}/.well-known/oauth-authorization-server"), page.clone())
         });

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::fetch::Fetch;
-use super::{Found, OAuthError};
+use super::{LoginTarget, OAuthError};
 use crate::http::Http;
 use crate::text::clean;
 
@@ -48,7 +48,7 @@ impl std::fmt::Debug for ClientIdentity {
 impl ClientIdentity {
     /// Returns the client of a configuration.
     #[must_use]
-    pub fn configured(id: String, secret: Option<String>, found: &Found) -> Self {
+    pub fn configured(id: String, secret: Option<String>, found: &LoginTarget) -> Self {
         let supports = |method: &str| found.authentication.iter().any(|known| known == method);
         let authentication = match &secret {
             None => Authentication::None,
@@ -86,7 +86,7 @@ impl ClientIdentity {
 pub async fn register(
     http: &dyn Http,
     server: &Url,
-    found: &Found,
+    found: &LoginTarget,
     redirect: &str,
 ) -> Result<ClientIdentity, OAuthError> {
     let endpoint = found.registration_endpoint.clone().ok_or(OAuthError::NoRegistration)?;

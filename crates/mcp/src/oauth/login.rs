@@ -6,7 +6,7 @@ use ring::digest;
 use ring::rand::{SecureRandom, SystemRandom};
 use url::Url;
 
-use super::{ClientIdentity, Found, OAuthError};
+use super::{ClientIdentity, LoginTarget, OAuthError};
 use crate::text::clean;
 
 /// The longest code.
@@ -22,7 +22,7 @@ pub struct Login {
     /// Where the browser returns to.
     pub redirect: String,
     /// The authorization server.
-    pub found: Found,
+    pub found: LoginTarget,
     /// The client.
     pub identity: ClientIdentity,
     /// The scopes that are asked for.
@@ -44,7 +44,7 @@ impl Login {
     /// # Errors
     /// When the system has no random numbers.
     pub fn new(
-        found: Found,
+        found: LoginTarget,
         identity: ClientIdentity,
         redirect: &str,
         scopes: &[String],
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn login(names_issuer: bool) -> Login {
-        let found = Found {
+        let found = LoginTarget {
             resource: "https://mcp.example/mcp".into(),
             issuer: "https://login.example".into(),
             authorization_endpoint: "https://login.example/authorize?tenant=1".parse().unwrap(),

@@ -16,7 +16,7 @@ mod login;
 mod token;
 
 pub use self::config::{Grant, OAuthConfig};
-pub use self::discovery::{Found, discover};
+pub use self::discovery::{LoginTarget, discover};
 pub use self::fetch::is_on_this_machine;
 pub use self::identity::{Authentication, ClientIdentity, register};
 pub use self::login::{Login, Returned, parse_returned};

@@ -6,7 +6,7 @@ use url::Url;
 
 use super::fetch::Fetch;
 use super::identity::refused;
-use super::{ClientIdentity, Found, Login, OAuthError, discovery};
+use super::{ClientIdentity, Login, LoginTarget, OAuthError, discovery};
 use crate::http::Http;
 
 /// The longest token.
@@ -48,7 +48,7 @@ pub struct Source {
 impl Source {
     /// Returns the source of tokens of an authorization server.
     #[must_use]
-    pub fn of(found: &Found) -> Self {
+    pub fn of(found: &LoginTarget) -> Self {
         Self {
             issuer: found.issuer.clone(),
             token_endpoint: found.token_endpoint.to_string(),
@@ -104,7 +104,7 @@ pub async fn refresh(
 pub async fn client_credentials(
     http: &dyn Http,
     server: &Url,
-    found: &Found,
+    found: &LoginTarget,
     identity: &ClientIdentity,
     scopes: &[String],
 ) -> Result<Tokens, OAuthError> {

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use baton_protocol::{SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::read::{Found, Reader, Sums};
+pub(crate) use self::read::{OpenMember, Reader, Sums};
 pub(crate) use self::write::Writer;
 
 /// Version of the archive's layout.

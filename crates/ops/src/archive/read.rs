@@ -24,7 +24,7 @@ pub(crate) struct Reader<'a, R: Read> {
 }
 
 /// A member that is being read.
-pub(crate) struct Found<'a, R: Read> {
+pub(crate) struct OpenMember<'a, R: Read> {
     pub(crate) member: Member,
     pub(crate) name: String,
     entry: Entry<'a, R>,
@@ -41,14 +41,14 @@ impl<'a, R: Read> Reader<'a, R> {
     }
 
     /// Returns the next member; none at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Found<'a, R>>, String> {
+    pub(crate) fn next(&mut self) -> Result<Option<OpenMember<'a, R>>, String> {
         let mut long = None;
         loop {
             let Some(entry) = self.entries.next() else { return Ok(None) };
             let mut entry = entry.map_err(|error| error.to_string())?;
             match entry.header().entry_type() {
                 EntryType::GNULongName if long.is_none() => long = Some(long_name(&mut entry)?),
-                EntryType::Regular => return Found::new(entry, long).map(Some),
+                EntryType::Regular => return OpenMember::new(entry, long).map(Some),
                 other => return Err(format!("it contains more than plain files (type {other:?})")),
             }
         }
@@ -67,7 +67,7 @@ fn long_name(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, String> {
     Ok(name)
 }
 
-impl<'a, R: Read> Found<'a, R> {
+impl<'a, R: Read> OpenMember<'a, R> {
     fn new(entry: Entry<'a, R>, long: Option<Vec<u8>>) -> Result<Self, String> {
         let name = long.unwrap_or_else(|| entry.path_bytes().into_owned());
         let name = String::from_utf8_lossy(&name).into_owned();
@@ -100,7 +100,7 @@ impl<'a, R: Read> Found<'a, R> {
     }
 }
 
-impl<R: Read> Read for Found<'_, R> {
+impl<R: Read> Read for OpenMember<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.entry.read(buffer)?;
         self.digest.update(&buffer[..count]);

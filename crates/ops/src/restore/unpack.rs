@@ -104,7 +104,7 @@ impl Unpacking<'_> {
     }
 
     /// Writes a member to its place in the target, and returns its size.
-    fn write(&self, found: &mut crate::archive::Found<'_, impl Read>) -> Result<u64, String> {
+    fn write(&self, found: &mut crate::archive::OpenMember<'_, impl Read>) -> Result<u64, String> {
         let Some(path) = found.member.path() else {
             return Err(format!("{:?} is in a wrong place", found.name));
         };

@@ -40,6 +40,12 @@ pub enum UnitError {
     /// A value would continue on the next line of the unit file.
     #[error("{0:?} cannot be part of a service: it ends in a backslash")]
     Continued(String),
+    /// A path of a service of the system is in a home directory.
+    #[error(
+        "{0:?} is in a home directory, which a service of the system cannot see; use a path such as /usr/local/bin/baton, \
+         /srv/projects or /var/lib/baton, or install the service without --system"
+    )]
+    InHome(PathBuf),
     /// A path is relative.
     #[error("{0:?} must be an absolute path: a service has no current directory")]
     Relative(PathBuf),
@@ -73,12 +79,16 @@ SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landl
 SystemCallErrorNumber=EPERM
 ";
 
+/// Directories that `ProtectHome=yes` hides.
+const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
+
 impl Unit {
     /// Renders the unit file.
     ///
     /// # Errors
     /// When a value cannot be written in one.
     pub fn render(&self) -> Result<String, UnitError> {
+        self.check_reach()?;
         let mut text = String::new();
         let mut line = |line: &str| {
             // Writing to a string cannot fail.
@@ -137,6 +147,19 @@ impl Unit {
         Ok(text)
     }
 
+    /// Refuses paths that the hardening hides: systemd would start the service, and fail with a number.
+    fn check_reach(&self) -> Result<(), UnitError> {
+        if self.scope == Scope::User {
+            return Ok(());
+        }
+        let paths = [Some(&self.program), self.home.as_ref(), self.config.as_ref(), self.directory.as_ref()];
+        let is_hidden = |path: &&PathBuf| HIDDEN.iter().any(|home| path.starts_with(home));
+        match paths.into_iter().flatten().find(is_hidden) {
+            Some(path) => Err(UnitError::InHome(path.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the command line, quoted for systemd.
     fn command(&self) -> Result<String, UnitError> {
         let mut words = vec![absolute(&self.program)?, "serve".to_owned()];
@@ -146,9 +169,12 @@ impl Unit {
             }
         }
         words.extend(self.arguments.iter().cloned());
-        // A dollar sign is a variable on command lines only.
-        let words: Result<Vec<String>, UnitError> =
-            words.iter().map(|word| Ok(quoted(word)?.replace('$', "$$"))).collect();
+        // A dollar sign is a variable in arguments, and itself in the path of the program.
+        let word = |(index, word): (usize, &String)| {
+            let dollar = if index == 0 { "$" } else { "$$" };
+            Ok(quoted(word)?.replace('$', dollar))
+        };
+        let words: Result<Vec<String>, UnitError> = words.iter().enumerate().map(word).collect();
         Ok(words?.join(" "))
     }
 }
@@ -240,6 +266,29 @@ mod tests {
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() && !said.contains("baton.service"), "{said}");
         }
+    }
+
+    #[test]
+    fn service_of_the_system_needs_paths_outside_of_homes() {
+        let system = unit(Scope::System);
+        let hidden = || Some(PathBuf::from("/home/ada/x"));
+        for unit in [
+            Unit { program: "/root/.cargo/bin/baton".into(), ..system.clone() },
+            Unit { directory: hidden(), ..system.clone() },
+            Unit { home: hidden(), ..system.clone() },
+            Unit { config: hidden(), ..system.clone() },
+        ] {
+            let error = unit.render().unwrap_err();
+            assert!(matches!(&error, UnitError::InHome(_)), "{error}");
+            assert!(Unit { scope: Scope::User, ..unit }.render().is_ok());
+        }
+        assert!(Unit { directory: Some("/homes/x".into()), ..system }.render().is_ok());
+    }
+
+    #[test]
+    fn dollar_in_the_programs_path_is_itself() {
+        let unit = Unit { program: "/opt/a $x/baton".into(), ..unit(Scope::User) };
+        assert!(unit.render().unwrap().contains("ExecStart=\"/opt/a $x/baton\" serve"));
     }
 
     #[test]

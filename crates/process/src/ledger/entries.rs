@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Instance;
 use crate::leftovers::Leftover;
-use crate::table::Identity;
+use crate::table::ProcessIdentity;
 
 /// The content of a ledger.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -47,12 +47,12 @@ pub(super) enum Line {
     },
 }
 
-pub(super) fn pair(process: Identity) -> (i32, u64) {
+pub(super) fn pair(process: ProcessIdentity) -> (i32, u64) {
     (process.pid, process.start_time)
 }
 
-pub(super) fn identity((pid, start_time): (i32, u64)) -> Identity {
-    Identity { pid, start_time }
+pub(super) fn identity((pid, start_time): (i32, u64)) -> ProcessIdentity {
+    ProcessIdentity { pid, start_time }
 }
 
 impl Entries {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::table::{Identity, now_in_ticks};
+use crate::table::{ProcessIdentity, now_in_ticks};
 use crate::{Instance, lock};
 pub(crate) use entries::Entries;
 use entries::{Line, identity, pair};
@@ -56,7 +56,7 @@ pub(crate) struct Starting<'a> {
 
 impl Starting<'_> {
     /// Records the process group of the program, which has started.
-    pub(crate) fn started(self, leader: Identity) {
+    pub(crate) fn started(self, leader: ProcessIdentity) {
         self.ledger.started(leader);
     }
 }
@@ -119,7 +119,7 @@ impl Ledger {
 
     /// Returns the leaders of the process groups that run now, or were not seen to end.
     #[must_use]
-    pub fn running(&self) -> Vec<Identity> {
+    pub fn running(&self) -> Vec<ProcessIdentity> {
         lock(&self.0.state).entries.groups.keys().copied().map(identity).collect()
     }
 
@@ -131,7 +131,7 @@ impl Ledger {
     }
 
     /// Records a process group that was started.
-    pub(crate) fn started(&self, leader: Identity) {
+    pub(crate) fn started(&self, leader: ProcessIdentity) {
         // The time is taken before the check, so that the leader certainly existed then.
         let now = now_in_ticks();
         let seen = if leader.exists() { now } else { 0 };
@@ -140,7 +140,7 @@ impl Ledger {
     }
 
     /// Records the processes of a group that are still running after its leader has ended.
-    pub(crate) fn left(&self, leader: Identity, members: &[Identity]) {
+    pub(crate) fn left(&self, leader: ProcessIdentity, members: &[ProcessIdentity]) {
         let leader = pair(leader);
         let seen = lock(&self.0.state).entries.groups.get(&leader).map_or(0, |group| group.seen);
         let members = members.iter().copied().map(pair).collect();
@@ -148,7 +148,7 @@ impl Ledger {
     }
 
     /// Removes a process group of which no process is left.
-    pub(crate) fn ended(&self, leader: Identity) {
+    pub(crate) fn ended(&self, leader: ProcessIdentity) {
         self.0.write(&Line::EndedGroup { leader: pair(leader) });
     }
 
@@ -264,8 +264,8 @@ mod tests {
 
     use super::*;
 
-    fn process(pid: i32) -> Identity {
-        Identity { pid, start_time: 7 }
+    fn process(pid: i32) -> ProcessIdentity {
+        ProcessIdentity { pid, start_time: 7 }
     }
 
     fn read(home: &Path) -> Entries {
@@ -297,7 +297,7 @@ mod tests {
     fn leaders_and_members_are_read_back() {
         let home = tempfile::tempdir().unwrap();
         let ledger = Ledger::new(home.path(), Instance::current());
-        let us = Identity::of(std::process::id().cast_signed());
+        let us = ProcessIdentity::of(std::process::id().cast_signed());
         let missing = process(i32::MAX);
         ledger.started(us);
         ledger.started(missing);

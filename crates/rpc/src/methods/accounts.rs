@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Call, Handled};
 use crate::errors::CallError;
 use baton_runtime::providers::accounts::Account;
-use baton_runtime::providers::github::{self, Identity};
+use baton_runtime::providers::github::{self, GithubIdentity};
 
 #[derive(Deserialize)]
 struct Login {
@@ -21,13 +21,13 @@ pub(super) fn login(call: &Call<'_>) -> Handled {
     let runtime = call.runtime().clone();
     call.later(async move {
         let found = match &runtime.options.github_api {
-            None => Identity::unnamed(),
+            None => GithubIdentity::unnamed(),
             Some(api) => {
                 github::identify(&runtime.models.network(), api, &token).await.map_err(CallError::failed)?
             }
         };
         let login = found.login.clone().or(login);
-        let identity = Identity { kind: "user".into(), host, login, ..found };
+        let identity = GithubIdentity { kind: "user".into(), host, login, ..found };
         runtime.accounts.with(|accounts| {
             accounts.retain(|account| !account.is(&identity.host, identity.login.as_deref()));
             accounts.push(Account { identity, token });
@@ -65,7 +65,7 @@ pub(super) fn logout(call: &Call<'_>) -> Handled {
         match auth_info {
             None => drop(accounts.pop()),
             Some(AccountName { host, login }) => {
-                let host = host.unwrap_or_else(|| Identity::GITHUB.into());
+                let host = host.unwrap_or_else(|| GithubIdentity::GITHUB.into());
                 accounts.retain(|account| !account.is(&host, login.as_deref()));
             }
         }

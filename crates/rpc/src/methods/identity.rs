@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Call, Handled};
 use crate::errors::CallError;
 use baton_runtime::Runtime;
-use baton_runtime::providers::github::{self, Identity};
+use baton_runtime::providers::github::{self, GithubIdentity};
 use baton_runtime::session::SettingsEdit;
 use baton_runtime::session::ask::Configure;
 
@@ -17,10 +17,10 @@ use baton_runtime::session::ask::Configure;
 pub(super) async fn identify(
     runtime: &Arc<Runtime>,
     params: &SessionParams,
-) -> Result<Option<Identity>, String> {
+) -> Result<Option<GithubIdentity>, String> {
     let Some(token) = &params.git_hub_token else { return Ok(None) };
     match &runtime.options.github_api {
-        None => Ok(Some(Identity::unnamed())),
+        None => Ok(Some(GithubIdentity::unnamed())),
         Some(api) => github::identify(&runtime.models.network(), api, token).await.map(Some),
     }
 }
@@ -38,7 +38,7 @@ pub(super) fn status(call: &Call<'_>) -> Handled {
     })
 }
 
-fn described(identity: &Identity) -> Value {
+fn described(identity: &GithubIdentity) -> Value {
     let via = || format!("{} (via {})", identity.host, identity.kind);
     let message = identity.login.clone().filter(|_| identity.kind == "user").unwrap_or_else(via);
     let mut status = json!({
@@ -77,9 +77,9 @@ pub(super) fn set_credentials(call: &Call<'_>) -> Handled {
     let (handle, SetCredentials { credentials }) = call.parse_for_session()?;
     let resolved = credentials.as_ref().is_some_and(|credentials| credentials.copilot_user.is_some());
     let credentials = credentials.map(|credentials| {
-        let identity = Identity {
+        let identity = GithubIdentity {
             kind: credentials.kind,
-            host: credentials.host.unwrap_or_else(|| Identity::GITHUB.into()),
+            host: credentials.host.unwrap_or_else(|| GithubIdentity::GITHUB.into()),
             login: credentials.login,
             account: credentials.copilot_user.unwrap_or_default(),
         };

@@ -19,7 +19,7 @@ use crate::extensions::Extensions;
 use baton_runtime::Runtime;
 use baton_runtime::fork::{self, Fork};
 use baton_runtime::preferences::SessionDefaults;
-use baton_runtime::providers::github::Identity;
+use baton_runtime::providers::github::GithubIdentity;
 use baton_runtime::session::ask::{self, Close, Configure};
 use baton_runtime::session::{Failure, Handle, JoinKind, JoinReply, JoinRequest, SettingsEdit};
 
@@ -57,7 +57,7 @@ pub(super) fn create_session(
 /// Settings of a session that come from the client's account and the user's preferences, not from its parameters.
 struct ClientDefaults {
     /// The account that the session acts for, and its token, if the client did not send it.
-    identity: Option<(Identity, Option<String>)>,
+    identity: Option<(GithubIdentity, Option<String>)>,
     preferences: SessionDefaults,
 }
 

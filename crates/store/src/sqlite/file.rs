@@ -19,16 +19,16 @@ pub(super) struct Database {
     /// Marks in the file which sessions are held through this store. A random number instead of the owner,
     /// because two stores in one process may have the same owner.
     instance: i64,
-    opened: Mutex<Option<Identity>>,
+    opened: Mutex<Option<FileIdentity>>,
     commits: AtomicU64,
 }
 
 /// Identifies the file at a path. The inode number of an open file is not reused, so a new file has a different
 /// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity(u64, u64);
+pub(super) struct FileIdentity(u64, u64);
 
-impl Identity {
+impl FileIdentity {
     #[cfg(unix)]
     fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
@@ -75,16 +75,16 @@ impl Database {
     }
 
     /// Returns the identity of the file at the path. Blocks for one system call.
-    pub(super) fn identity(&self) -> Option<Identity> {
-        fs::metadata(&self.path).ok().map(|metadata| Identity::of(&metadata))
+    pub(super) fn identity(&self) -> Option<FileIdentity> {
+        fs::metadata(&self.path).ok().map(|metadata| FileIdentity::of(&metadata))
     }
 
     /// Returns the identity of the file that the writer has open. Readers open no other.
-    pub(super) fn opened(&self) -> Option<Identity> {
+    pub(super) fn opened(&self) -> Option<FileIdentity> {
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set_opened(&self, identity: Identity) {
+    pub(super) fn set_opened(&self, identity: FileIdentity) {
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(identity);
     }
 
@@ -114,7 +114,7 @@ impl Database {
     }
 
     /// Returns the identity of the file at the path; creates the file if needed. Needs [`Self::lock`].
-    pub(super) fn find_or_create(&self) -> io::Result<Identity> {
+    pub(super) fn find_or_create(&self) -> io::Result<FileIdentity> {
         if let Some(identity) = self.identity() {
             return Ok(identity);
         }
@@ -128,7 +128,7 @@ impl Database {
         // SQLite gives the log files the same mode.
         let file = baton_private::append(&self.path)?;
         sync(parent_of(&self.path))?;
-        Ok(Identity::of(&file.metadata()?))
+        Ok(FileIdentity::of(&file.metadata()?))
     }
 }
 

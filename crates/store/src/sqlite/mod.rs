@@ -31,8 +31,8 @@ use rusqlite::Connection;
 
 use crate::texts::TextIndex;
 use crate::{
-    Append, Document, Lease, NewRecord, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store,
-    StoreError, Summary, Take,
+    Append, Document, Lease, NewRecord, NewSession, Opened, Owner, Record, Seq, Span, Store, StoreError,
+    StoreFuture, Summary, Take,
 };
 use error::Fault;
 use file::Database;
@@ -177,12 +177,12 @@ impl Store for SqliteStore {
         Some(self)
     }
 
-    fn create(&self, new: NewSession) -> Reply<'_, Lease> {
+    fn create(&self, new: NewSession) -> StoreFuture<'_, Lease> {
         let instance = self.database.instance();
         Box::pin(self.write(weight(&new.records), move |file| write::create(file, &new, instance)))
     }
 
-    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened> {
+    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> StoreFuture<'_, Opened> {
         let session = session.clone();
         Box::pin(async move {
             if !self.has_file().await? {
@@ -198,16 +198,16 @@ impl Store for SqliteStore {
         })
     }
 
-    fn append_shared(&self, append: Arc<Append>) -> Reply<'_, Seq> {
+    fn append_shared(&self, append: Arc<Append>) -> StoreFuture<'_, Seq> {
         let weight = weight(&append.records) + append.snapshot.as_ref().map_or(0, |snapshot| snapshot.len());
         Box::pin(self.write(weight, move |file| write::append(file, &append)))
     }
 
-    fn release(&self, lease: Lease) -> Reply<'_, ()> {
+    fn release(&self, lease: Lease) -> StoreFuture<'_, ()> {
         Box::pin(self.write(0, move |file| write::release(file, &lease)))
     }
 
-    fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>> {
+    fn read(&self, session: &SessionId, span: Span) -> StoreFuture<'_, Vec<Record>> {
         let session = session.clone();
         Box::pin(async move {
             let wanted = session.clone();
@@ -216,16 +216,16 @@ impl Store for SqliteStore {
         })
     }
 
-    fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>> {
+    fn summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Summary>> {
         let session = session.clone();
         Box::pin(async move { Ok(self.query(move |file| read::summary(file, &session)).await?.flatten()) })
     }
 
-    fn list(&self) -> Reply<'_, Vec<Summary>> {
+    fn list(&self) -> StoreFuture<'_, Vec<Summary>> {
         Box::pin(async move { Ok(self.query(read::list).await?.unwrap_or_default()) })
     }
 
-    fn delete(&self, session: &SessionId) -> Reply<'_, bool> {
+    fn delete(&self, session: &SessionId) -> StoreFuture<'_, bool> {
         let session = session.clone();
         Box::pin(async move {
             if !self.has_file().await? {
@@ -235,7 +235,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool> {
+    fn delete_if(&self, session: &SessionId, take: Take) -> StoreFuture<'_, bool> {
         let session = session.clone();
         Box::pin(async move {
             if !self.has_file().await? {
@@ -245,16 +245,16 @@ impl Store for SqliteStore {
         })
     }
 
-    fn probe(&self) -> Reply<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(self.write(0, write::probe))
     }
 
-    fn document(&self, name: &str) -> Reply<'_, Option<Document>> {
+    fn document(&self, name: &str) -> StoreFuture<'_, Option<Document>> {
         let name = name.to_owned();
         Box::pin(async move { Ok(self.query(move |file| read::document(file, &name)).await?.flatten()) })
     }
 
-    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> Reply<'_, bool> {
+    fn write_document(&self, name: &str, expected: u64, body: Bytes) -> StoreFuture<'_, bool> {
         let name = name.to_owned();
         Box::pin(self.write(body.len(), move |file| write::document(file, &name, expected, &body)))
     }

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::error::Fault;
-use super::file::{Database, Identity};
+use super::file::{Database, FileIdentity};
 use super::schema;
 use crate::StoreError;
 
@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 4;
 pub(super) struct Readers {
     database: Arc<Database>,
     permits: Semaphore,
-    idle: Mutex<Vec<(Identity, Connection)>>,
+    idle: Mutex<Vec<(FileIdentity, Connection)>>,
 }
 
 /// The outcome of an attempted query.
@@ -88,7 +88,7 @@ impl Readers {
     }
 
     /// Returns a connection to the file that the writer has open; drops connections to a removed file.
-    fn take(&self) -> Result<(Identity, Connection), Fault> {
+    fn take(&self) -> Result<(FileIdentity, Connection), Fault> {
         let current = self.database.opened();
         let found = {
             let mut idle = self.idle();
@@ -102,7 +102,7 @@ impl Readers {
         }
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(Identity, Connection)>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(FileIdentity, Connection)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

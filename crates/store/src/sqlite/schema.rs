@@ -6,7 +6,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::error::Fault;
-use super::file::{Database, Identity};
+use super::file::{Database, FileIdentity};
 use super::{Durability, Migration, backup};
 
 /// All migrations; `user_version` in the file is the number of those applied. Released migrations have been
@@ -35,7 +35,7 @@ fn connect(database: &Database) -> Result<Connection, Fault> {
 }
 
 /// Opens the file for the writer; creates and migrates it if needed.
-pub(super) fn open_writer(database: &Database) -> Result<(Connection, Identity), Fault> {
+pub(super) fn open_writer(database: &Database) -> Result<(Connection, FileIdentity), Fault> {
     let _guard = database.lock().map_err(Fault::Create)?;
     // Read before the file is opened: if the file is replaced in between, the identity is outdated and the
     // writer opens the new file on its next write.

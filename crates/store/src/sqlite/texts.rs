@@ -10,20 +10,20 @@ use super::error::Fault;
 use super::read::damaged;
 use super::values::integer;
 use super::{SqliteStore, natural};
-use crate::Reply;
+use crate::StoreFuture;
 use crate::texts::{Hit, TextIndex, Texts, Unindexed, Words};
 
 impl TextIndex for SqliteStore {
-    fn unindexed(&self, limit: usize) -> Reply<'_, Vec<Unindexed>> {
+    fn unindexed(&self, limit: usize) -> StoreFuture<'_, Vec<Unindexed>> {
         Box::pin(async move { Ok(self.query(move |file| unindexed(file, limit)).await?.unwrap_or_default()) })
     }
 
-    fn index(&self, texts: Texts) -> Reply<'_, bool> {
+    fn index(&self, texts: Texts) -> StoreFuture<'_, bool> {
         let weight = texts.words.iter().map(|(_, words)| words.size()).sum();
         Box::pin(self.write(weight, move |file| index(file, &texts)))
     }
 
-    fn find(&self, query: Words, limit: usize) -> Reply<'_, Vec<Hit>> {
+    fn find(&self, query: Words, limit: usize) -> StoreFuture<'_, Vec<Hit>> {
         Box::pin(
             async move { Ok(self.query(move |file| find(file, &query, limit)).await?.unwrap_or_default()) },
         )

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::Fault;
-use super::file::{Database, Identity};
+use super::file::{Database, FileIdentity};
 use super::{rescue, schema, write};
 use crate::StoreError;
 
@@ -158,7 +158,7 @@ enum BatchOutcome {
 /// State of the writer thread.
 struct Worker {
     database: Arc<Database>,
-    open: Option<(Connection, Identity)>,
+    open: Option<(Connection, FileIdentity)>,
 }
 
 impl Worker {
@@ -233,7 +233,7 @@ impl Worker {
         Ok(connection)
     }
 
-    fn reopen(&mut self) -> Result<(Connection, Identity), Fault> {
+    fn reopen(&mut self) -> Result<(Connection, FileIdentity), Fault> {
         let (mut new, identity) = schema::open_writer(&self.database)?;
         if let Some((old, _)) = &self.open {
             schema::leave_log_alone(old)?;

@@ -16,7 +16,7 @@ pub(super) struct Inline {
 }
 
 /// What stands at a special character.
-enum Found {
+enum InlineMatch {
     /// A span or an escape, rendered, and its length in the source.
     Span(String, usize),
     /// Plain characters, and how many bytes.
@@ -55,16 +55,16 @@ impl Inline {
                 '`' => code(rest, self.base, is_end),
                 '*' | '_' => emphasis(rest, c, self.last, self.base, is_end),
                 '\\' => escape(rest, is_end),
-                _ => Found::Plain(c.len_utf8()),
+                _ => InlineMatch::Plain(c.len_utf8()),
             };
             match found {
-                Found::Unknown => break,
-                Found::Span(shown, length) => {
+                InlineMatch::Unknown => break,
+                InlineMatch::Span(shown, length) => {
                     out.push_str(&shown);
                     self.last = text[..at + length].chars().next_back().unwrap_or(' ');
                     at += length;
                 }
-                Found::Plain(length) => {
+                InlineMatch::Plain(length) => {
                     out.push_str(&rest[..length]);
                     self.last = rest[..length].chars().next_back().unwrap_or(' ');
                     at += length;
@@ -84,11 +84,11 @@ pub(super) fn whole(text: &str, base: &'static str) -> String {
 }
 
 /// A backslash before punctuation is not shown.
-fn escape(rest: &str, is_end: bool) -> Found {
+fn escape(rest: &str, is_end: bool) -> InlineMatch {
     match rest[1..].chars().next() {
-        None if !is_end => Found::Unknown,
-        Some(c) if c.is_ascii_punctuation() => Found::Span(c.to_string(), 2),
-        _ => Found::Plain(1),
+        None if !is_end => InlineMatch::Unknown,
+        Some(c) if c.is_ascii_punctuation() => InlineMatch::Span(c.to_string(), 2),
+        _ => InlineMatch::Plain(1),
     }
 }
 
@@ -97,45 +97,45 @@ fn run_length(text: &str, c: char) -> usize {
 }
 
 /// A span of code: from a run of backticks to the next run of the same length.
-fn code(rest: &str, base: &str, is_end: bool) -> Found {
+fn code(rest: &str, base: &str, is_end: bool) -> InlineMatch {
     let length = run_length(rest, '`');
     let mut at = length;
     while let Some(next) = rest[at..].find('`') {
         if at + next > MAX_SPAN {
-            return Found::Plain(length);
+            return InlineMatch::Plain(length);
         }
         let closing = run_length(&rest[at + next..], '`');
         let end = at + next + closing;
         if end == rest.len() && !is_end {
-            return Found::Unknown;
+            return InlineMatch::Unknown;
         }
         if closing == length {
             let text = &rest[length..at + next];
             let inner = text.strip_prefix(' ').and_then(|text| text.strip_suffix(' ')).unwrap_or(text);
-            return Found::Span(format!("{CODE}{inner}{RESET}{base}"), end);
+            return InlineMatch::Span(format!("{CODE}{inner}{RESET}{base}"), end);
         }
         at = end;
     }
-    if is_end || rest.len() > MAX_SPAN { Found::Plain(length) } else { Found::Unknown }
+    if is_end || rest.len() > MAX_SPAN { InlineMatch::Plain(length) } else { InlineMatch::Unknown }
 }
 
 /// Emphasis: from a run of one to three marks to the next run of the same length that can close it.
-fn emphasis(rest: &str, mark: char, last: char, base: &str, is_end: bool) -> Found {
+fn emphasis(rest: &str, mark: char, last: char, base: &str, is_end: bool) -> InlineMatch {
     let length = run_length(rest, mark);
     let Some(next) = rest[length..].chars().next() else {
-        return if is_end { Found::Plain(length) } else { Found::Unknown };
+        return if is_end { InlineMatch::Plain(length) } else { InlineMatch::Unknown };
     };
     let opens = !next.is_whitespace() && (mark == '*' || !last.is_alphanumeric());
-    let Some(style) = style(length).filter(|_| opens) else { return Found::Plain(length) };
+    let Some(style) = style(length).filter(|_| opens) else { return InlineMatch::Plain(length) };
     let mut at = length;
     while let Some(found) = rest[at..].find(mark) {
         let (begin, run) = (at + found, run_length(&rest[at + found..], mark));
         if begin > MAX_SPAN {
-            return Found::Plain(length);
+            return InlineMatch::Plain(length);
         }
         let end = begin + run;
         if end == rest.len() && !is_end {
-            return Found::Unknown;
+            return InlineMatch::Unknown;
         }
         let follows_text = !rest[..begin].ends_with(char::is_whitespace);
         let before_word = rest[end..].chars().next().is_some_and(char::is_alphanumeric);
@@ -144,11 +144,11 @@ fn emphasis(rest: &str, mark: char, last: char, base: &str, is_end: bool) -> Fou
             let mut inline = Inline { base: "", last: ' ' };
             inline.render(&rest[length..begin], &mut inner, true);
             let inner = inner.replace(RESET, &format!("{RESET}{base}{style}"));
-            return Found::Span(format!("{style}{inner}{RESET}{base}"), end);
+            return InlineMatch::Span(format!("{style}{inner}{RESET}{base}"), end);
         }
         at = end;
     }
-    if is_end || rest.len() > MAX_SPAN { Found::Plain(length) } else { Found::Unknown }
+    if is_end || rest.len() > MAX_SPAN { InlineMatch::Plain(length) } else { InlineMatch::Unknown }
 }
 
 fn style(length: usize) -> Option<&'static str> {

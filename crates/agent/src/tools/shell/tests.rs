@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use baton_process::{Identity, Ledger, end_tagged};
+use baton_process::{Ledger, ProcessIdentity, end_tagged};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult};
 use serde_json::{Value, json};
@@ -407,7 +407,7 @@ async fn running_command_is_in_the_ledger() {
     let bench = Bench::new();
     bench.run(&Bash, json!({"command": "sleep 1000", "mode": "async"})).await;
     let [leader] = bench.ledger.running()[..] else { panic!("{:?}", bench.ledger.running()) };
-    assert!(leader.start_time > 0 && leader == Identity::of(leader.pid));
+    assert!(leader.start_time > 0 && leader == ProcessIdentity::of(leader.pid));
     bench.run(&StopBash, json!({"shellId": "0"})).await;
     assert_eq!(bench.ledger.running(), []);
 }

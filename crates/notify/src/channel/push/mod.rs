@@ -20,7 +20,7 @@ use super::Attempt;
 use crate::exchange::{TIME_LIMIT, post};
 use crate::notification::{Notification, Subject};
 use crate::outbox::Action;
-use crate::subscriptions::Subscription;
+use crate::subscriptions::BrowserSubscription;
 
 /// How long a push service keeps a message for a browser that is not reachable.
 const TTL_SECONDS: u32 = 24 * 3600;
@@ -83,7 +83,7 @@ impl Push {
     pub(crate) async fn send(
         &self,
         key: &VapidKey,
-        subscription: &Subscription,
+        subscription: &BrowserSubscription,
         notification: &Notification,
         action: &Action,
         now: Timestamp,
@@ -216,7 +216,8 @@ mod tests {
     async fn name_of_a_private_address_is_not_reached() {
         let push = Push::new(PushOptions { contact: String::new(), allow_private: false });
         let receiver = encrypt::Receiver::new();
-        let subscription = Subscription::for_tests("https://localhost:9/x", &receiver.public, &receiver.auth);
+        let subscription =
+            BrowserSubscription::for_tests("https://localhost:9/x", &receiver.public, &receiver.auth);
         assert_eq!(push.check(&subscription.endpoint), Ok(()), "a name");
         let now = Timestamp(0);
         let notification = Notification {

@@ -33,7 +33,7 @@ use uuid::Uuid;
 pub(crate) use self::open::{Attached, Loading, Mailbox, Survivors, rejoining};
 use self::spans::TurnSpan;
 use self::transcript::Conversation;
-use self::write::Pending;
+use self::write::UnwrittenSteps;
 use super::ask::{ActorAsk, AskMessage, BesideAsk, FamilyAsk};
 use crate::Runtime;
 use crate::crash::CrashPoint;
@@ -151,11 +151,11 @@ impl Actor {
     async fn take_message(&mut self, first: ActorMessage) -> ControlFlow<()> {
         let mut next = Some(first);
         let mut taken = 0;
-        let mut pending: Option<Pending> = None;
+        let mut pending: Option<UnwrittenSteps> = None;
         while let Some(message) = next.take() {
             match self.as_input(message) {
                 Ok((input, from_work)) => {
-                    let pending = pending.get_or_insert_with(|| Pending {
+                    let pending = pending.get_or_insert_with(|| UnwrittenSteps {
                         before: Box::new(self.session.clone()),
                         outputs: Vec::new(),
                         from_work: false,

@@ -29,7 +29,7 @@ const RETRIES: [Duration; 5] = [
 ];
 
 /// Steps that were taken and are not written yet.
-pub(super) struct Pending {
+pub(super) struct UnwrittenSteps {
     /// The session before the steps, to restore if the write fails.
     pub(super) before: Box<Session>,
     pub(super) outputs: Vec<Output>,
@@ -42,12 +42,12 @@ impl Actor {
     pub(super) async fn step(&mut self, input: Input) -> ControlFlow<()> {
         let before = Box::new(self.session.clone());
         let outputs = self.session.step(input, stamp());
-        self.settle(Pending { before, outputs, from_work: true }).await
+        self.settle(UnwrittenSteps { before, outputs, from_work: true }).await
     }
 
     /// Makes steps durable and acts on them. Undoes them if they cannot be written.
-    pub(super) async fn settle(&mut self, pending: Pending) -> ControlFlow<()> {
-        let Pending { before, outputs, from_work } = pending;
+    pub(super) async fn settle(&mut self, pending: UnwrittenSteps) -> ControlFlow<()> {
+        let UnwrittenSteps { before, outputs, from_work } = pending;
         if from_work {
             // Before the events that tell of them: who reads those finds the files, too.
             self.tools.share().try_push().await;

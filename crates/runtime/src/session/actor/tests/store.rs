@@ -8,7 +8,8 @@ use baton_protocol::SessionId;
 use baton_store::faults::FaultyStore;
 use baton_store::memory::MemoryStore;
 use baton_store::{
-    Append, Lease, NewSession, Opened, Owner, Record, Reply, Seq, Span, Store, StoreError, Summary, Take,
+    Append, Lease, NewSession, Opened, Owner, Record, Seq, Span, Store, StoreError, StoreFuture, Summary,
+    Take,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -128,47 +129,47 @@ fn lost_acknowledgement() -> StoreError {
 }
 
 impl Store for ScriptedStore {
-    fn create(&self, new: NewSession) -> Reply<'_, Lease> {
+    fn create(&self, new: NewSession) -> StoreFuture<'_, Lease> {
         self.faults.create(new)
     }
 
-    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> Reply<'_, Opened> {
+    fn acquire(&self, session: &SessionId, owner: Owner, take: Take) -> StoreFuture<'_, Opened> {
         self.faults.acquire(session, owner, take)
     }
 
-    fn append_shared(&self, append: Arc<Append>) -> Reply<'_, Seq> {
+    fn append_shared(&self, append: Arc<Append>) -> StoreFuture<'_, Seq> {
         Box::pin(self.attempt(append))
     }
 
-    fn release(&self, lease: Lease) -> Reply<'_, ()> {
+    fn release(&self, lease: Lease) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.releasing.pass().await;
             self.faults.release(lease).await
         })
     }
 
-    fn read(&self, session: &SessionId, span: Span) -> Reply<'_, Vec<Record>> {
+    fn read(&self, session: &SessionId, span: Span) -> StoreFuture<'_, Vec<Record>> {
         self.faults.read(session, span)
     }
 
-    fn summary(&self, session: &SessionId) -> Reply<'_, Option<Summary>> {
+    fn summary(&self, session: &SessionId) -> StoreFuture<'_, Option<Summary>> {
         self.lease_checks.lock().unwrap().push(self.created.elapsed());
         self.faults.summary(session)
     }
 
-    fn list(&self) -> Reply<'_, Vec<Summary>> {
+    fn list(&self) -> StoreFuture<'_, Vec<Summary>> {
         self.faults.list()
     }
 
-    fn delete(&self, session: &SessionId) -> Reply<'_, bool> {
+    fn delete(&self, session: &SessionId) -> StoreFuture<'_, bool> {
         self.faults.delete(session)
     }
 
-    fn delete_if(&self, session: &SessionId, take: Take) -> Reply<'_, bool> {
+    fn delete_if(&self, session: &SessionId, take: Take) -> StoreFuture<'_, bool> {
         self.faults.delete_if(session, take)
     }
 
-    fn probe(&self) -> Reply<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         self.faults.probe()
     }
 }
