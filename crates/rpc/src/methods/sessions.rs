@@ -133,6 +133,7 @@ pub(super) fn joining(call: &Call<'_>, params: SessionParams, kind: JoinKind) ->
         plan_approval: params.request_exit_plan_mode.unwrap_or(false),
         model_switch: params.request_auto_mode_switch.unwrap_or(false),
         hooks: params.hooks.unwrap_or(false),
+        is_extension: call.connection.extension.is_some(),
     };
     JoinRequest {
         client: call.connection.client,
