@@ -271,7 +271,6 @@ fn route(call: &Call<'_>) -> Handled {
         "session.ui.handlePendingSampling" => mcp::answer_sampling(call),
         "mcp.discover" => mcp::user(call),
         method if method.starts_with("mcp.config.") => mcp::user(call),
-        "session.mcp.headers.handlePendingHeadersRefreshRequest" => unsupported::route(call),
         method if method.starts_with("session.mcp.") => mcp::session(call),
 
         method if method.starts_with("session.extensions.") => extensions::session(call),
