@@ -256,7 +256,7 @@ impl Logins {
         &self,
         client: String,
         server: &Protected,
-        found: &Found,
+        found: &LoginTarget,
     ) -> Result<ClientIdentity, OAuthError> {
         if server.oauth.secret.is_some()
             && let Some(known) = self.vault.find(server.url.as_str(), &server.oauth).await
@@ -444,7 +444,7 @@ async fn probe(http: &dyn Http, server: &Protected) -> Option<Challenge> {
 
 /// Checks that a login is at the authorization server of the last one: an MCP server that names another could collect the
 /// secret of its client.
-fn check_endpoint(known: &Source, found: &Found) -> Result<(), OAuthError> {
+fn check_endpoint(known: &Source, found: &LoginTarget) -> Result<(), OAuthError> {
     if known.token_endpoint == found.token_endpoint.as_str() {
         return Ok(());
     }
@@ -457,11 +457,11 @@ fn check_endpoint(known: &Source, found: &Found) -> Result<(), OAuthError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, Source, check_endpoint, is_inside};
+    use super::{LoginTarget, Source, check_endpoint, is_inside};
 
     #[test]
     fn configured_secret_goes_to_the_authorization_server_of_the_last_login_only() {
-        let found = |host: &str| Found {
+        let found = |host: &str| LoginTarget {
             resource: "https://mcp.example".into(),
             issuer: format!("https://{host}"),
             authorization_endpoint: format!("https://{host}/authorize").parse().unwrap(),
