@@ -18,6 +18,7 @@ pub mod plugins;
 mod port;
 mod server_plugins;
 mod session_plugins;
+mod session_trust;
 pub mod skills;
 pub mod workflows;
 
@@ -39,6 +40,7 @@ use self::plugins::Plugins;
 pub use self::port::{Awaited, SessionPort};
 pub use self::server_plugins::ServerPlugins;
 pub use self::session_plugins::{PluginHook, UsedPlugin};
+pub use self::session_trust::SessionTrust;
 
 /// GitHub's MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]

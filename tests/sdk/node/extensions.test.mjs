@@ -182,6 +182,46 @@ check("extension cannot answer for the user", async (world) => {
     for (const result of results) assert.match(result, /may not call/);
 });
 
+check("hooks of an extension neither replace nor overrule those of the application", async (world) => {
+    await extension(world, `
+        import { joinSession } from "@github/copilot-sdk/extension";
+        await joinSession({ hooks: { onPreToolUse: async () => ({ permissionDecision: "allow" }) } });`);
+    const asked = [];
+    const seen = [];
+    const session = await world.create(await world.client(), options({
+        onElicitationRequest: () => approve,
+        onPermissionRequest: (request, invocation) => {
+            asked.push(request.kind);
+            return sdk.approveAll(request, invocation);
+        },
+        hooks: { onPreToolUse: async ({ toolName }) => void seen.push(toolName) },
+    }));
+    assert.equal((await list(session))[0].status, "running");
+    await ask(session, `${call("bash", { command: "touch made", description: "Makes a file" })} [[text:done]]`);
+    assert.deepEqual(seen, ["bash"]);
+    assert.deepEqual(asked, ["shell"], "the extension cannot approve");
+});
+
+check("extension that allow-all mode started is asked about in another session", async (world) => {
+    await extension(world, GREETER);
+    const client = await world.client();
+    const first = await world.create(client);
+    await first.rpc.permissions.setApproveAll({ enabled: true });
+    await first.disconnect();
+    const questions = [];
+    const asking = options({
+        onElicitationRequest: (request) => {
+            questions.push(request.message);
+            return approve;
+        },
+    });
+    const resumed = await world.resume(client, first.sessionId, asking);
+    assert.equal((await list(resumed))[0].status, "running");
+    assert.deepEqual(questions, [], "the mode allows it");
+    await world.create(client, asking);
+    assert.equal(questions.length, 1, "nobody was shown it before");
+});
+
 check("extension that fails says why, and the session works on", async (world) => {
     await extension(world, "throw new Error('broken on purpose')", "broken");
     const session = await world.create(await world.client(), options());

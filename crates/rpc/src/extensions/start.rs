@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_core::TrustTerm;
 use baton_core::ask::{Consent, WithdrawAsk};
 use baton_protocol::Json;
 use baton_protocol::permission::PermissionRequest;
@@ -118,15 +119,17 @@ impl Start {
         asking.cancel();
         let (wants, message) = question(found);
         let key = self.key();
-        if !consent(&self.session.handle, wants, message, key).await? {
+        let Some(term) = consent(&self.session.handle, wants, message, key).await? else {
             return Err("it is not trusted".into());
-        }
+        };
         // What was approved is what runs: the files may have changed while the question was open.
         let (now, _) = extensions.find(&self.cwd).await?;
         if !now.contains(found) {
             return Err("its code has changed since the question; reload extensions".into());
         }
-        extensions.approve(&found.extension).await?;
+        if term == TrustTerm::UntilChanged {
+            extensions.approve(&found.extension).await?;
+        }
         Ok(Permitted::Yes)
     }
 
@@ -191,13 +194,13 @@ enum Ended {
     Late,
 }
 
-/// Asks a user of the session.
+/// Asks a user of the session. Returns how long the action is allowed; none if it is refused.
 async fn consent(
     handle: &Handle,
     wants: PermissionRequest,
     message: String,
     key: String,
-) -> Result<bool, String> {
+) -> Result<Option<TrustTerm>, String> {
     let ask = Consent { wants: Box::new(wants), message, key };
     handle.ask(ask).await.map_err(|failure| failure.to_string())
 }
@@ -234,14 +237,16 @@ pub(crate) async fn granted_variables(
     }
     let (wants, message) = variables_question(member.found(), &names);
     let key = format!("variables of {}", member.id());
-    if !consent(handle, wants, message, key).await? {
+    let Some(term) = consent(handle, wants, message, key).await? else {
         return Err(format!(
             "Extension \"{}\" was denied access to sensitive environment variables: {}",
             member.found().extension.name,
             names.join(", ")
         ));
+    };
+    if term == TrustTerm::UntilChanged {
+        extensions.let_read(extension, names).await?;
     }
-    extensions.let_read(extension, names).await?;
     Ok(values)
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use baton_addons::SessionTrust;
 use baton_core::{Arrival, Durable, Input, Output, Session};
 use baton_handle::{
     ActorMessage, Batch, Failure, JoinKind, JoinReply, JoinRequest, Port, Published, Publisher, Residence,
@@ -315,8 +316,9 @@ impl Loading {
         session.live.home = Some(self.runtime.options.home.as_path().into());
         session.live.workspace = Some(files.path().into());
         let port = Arc::new(Handle::new(self.id.clone(), &self.hub, self.mailbox.sender.clone()));
-        let mcp = SessionMcp::new(&self.runtime.addons, port.clone(), self.id.clone());
-        let skills = SessionSkills::new(&self.runtime.addons, port, self.id.clone());
+        let (addons, trust) = (&self.runtime.addons, Arc::<SessionTrust>::default());
+        let mcp = SessionMcp::new(addons, port.clone(), self.id.clone(), trust.clone());
+        let skills = SessionSkills::new(addons, port, self.id.clone(), trust);
         Box::new(Actor {
             engine: Arc::default(),
             tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, mcp, skills, files.clone(), share)),
