@@ -112,4 +112,10 @@ impl Addons {
             options,
         })
     }
+
+    /// Whether there are plugins that all sessions use.
+    #[must_use]
+    pub fn has_server_plugins(&self) -> bool {
+        !self.options.plugin_directories.is_empty() || !self.server_plugins.directories().is_empty()
+    }
 }

@@ -40,6 +40,8 @@ pub struct UsedPlugin {
     pub parts: Parts,
     /// Whether its hooks and servers may start programs.
     pub is_trusted: bool,
+    /// Whether somebody named its directory, so that all of its programs may start.
+    pub is_named: bool,
 }
 
 /// A command of a plugin that runs for a hook.
@@ -103,7 +105,7 @@ pub(crate) fn load(directories: &[PluginDirectory]) -> Loaded {
         let parts = plugin.parts();
         loaded.problems.extend(parts.problems.iter().cloned());
         let is_trusted = parts.digest.is_none() || trust.covers(parts.digest.as_deref());
-        loaded.plugins.push(UsedPlugin { plugin, parts, is_trusted });
+        loaded.plugins.push(UsedPlugin { plugin, parts, is_trusted, is_named: *trust == Trust::Named });
     }
     loaded
 }

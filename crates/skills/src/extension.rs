@@ -42,14 +42,21 @@ pub struct Extension {
 /// Finds the extensions in a directory, by name. Blocks.
 #[must_use]
 pub fn scan_extensions(root: &Path) -> (Vec<Extension>, Vec<Problem>) {
+    scan_extensions_below(root, Path::new(""))
+}
+
+/// Finds the extensions in a directory below a root that links must not leave, by name. Blocks.
+#[must_use]
+pub fn scan_extensions_below(root: &Path, below: &Path) -> (Vec<Extension>, Vec<Problem>) {
     let (mut extensions, mut found) = (Vec::new(), SkillScan::default());
-    let Some((directory, mut names)) = list(root, Path::new(""), &mut found) else {
+    let Some((directory, mut names)) = list(root, below, &mut found) else {
         return (extensions, found.problems);
     };
     names.sort();
     for name in names {
-        let path = root.join(&name);
-        match directory.subdirectory(&name).and_then(|inside| inside.read(ENTRY, 1).map(|_| inside)) {
+        let path = root.join(below).join(&name);
+        let opened = directory.subdirectory(below.join(&name));
+        match opened.and_then(|inside| inside.read(ENTRY, 1).map(|_| inside)) {
             Ok(inside) => match name.to_str().ok_or_else(invalid_name).and_then(|name| read(name, &inside)) {
                 Ok(extension) => extensions.push(extension),
                 Err(why) => found.refuse(path, why),
@@ -164,6 +171,18 @@ mod tests {
         assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert!(problems.is_empty(), "{problems:?}");
         assert!(scan_extensions(&dir.path().join("absent")).0.is_empty());
+    }
+
+    #[test]
+    fn links_out_of_the_root_are_not_followed() {
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        write(&outside.path().join("a/extension.mjs"), "");
+        symlink(outside.path(), dir.path().join("extensions")).unwrap();
+        let (found, problems) = scan_extensions_below(dir.path(), Path::new("extensions"));
+        assert_eq!((found.len(), problems.len()), (0, 1), "{problems:?}");
+        std::fs::remove_file(dir.path().join("extensions")).unwrap();
+        write(&dir.path().join("extensions/a/extension.mjs"), "");
+        assert_eq!(scan_extensions_below(dir.path(), Path::new("extensions")).0.len(), 1);
     }
 
     #[test]
