@@ -52,7 +52,7 @@ use std::sync::Arc;
 use baton_protocol::Json;
 use baton_protocol::rpc::CallId;
 
-use self::call::{Call, Handled, amend, blocking, panicked, success, void};
+use self::call::{Call, Handled, amend, panicked, success, void};
 pub(crate) use self::call::{CallFuture, Reply, run};
 use super::connection::Connection;
 use super::dialect::Dialect;

@@ -171,12 +171,13 @@ impl Wanted {
 
 fn described(runtime: &Arc<Runtime>, handle: &Handle, joined: &JoinReply, wanted: &Wanted) -> Value {
     let files = runtime.session_files(&handle.id, wanted.config_dir.as_deref().map(AsRef::as_ref));
+    let directory = if handle.hub.is_elsewhere() { &joined.files } else { files.path() };
     let ui = json!({ "elicitation": joined.elicitation, "mcpApps": wanted.mcp_apps, "canvases": false });
     let mut capabilities = json!({ "ui": ui });
     if wanted.extensions {
         capabilities["extensions"] = json!(true);
     }
-    json!({ "sessionId": handle.id, "workspacePath": files.path(), "capabilities": capabilities })
+    json!({ "sessionId": handle.id, "workspacePath": directory, "capabilities": capabilities })
 }
 
 /// Sends a prompt. Replies when its acceptance is durable.

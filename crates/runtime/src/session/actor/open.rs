@@ -15,6 +15,7 @@ use baton_history::repairs::Damage;
 use baton_protocol::event::SessionIdle;
 use baton_protocol::params::SessionParams;
 use baton_protocol::{ClientId, SessionId, Timestamp};
+use baton_settings::ModelSender;
 use baton_store::{Lease, NewRecord, NewSession, Opened, Seq, Span, StoreError};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -120,6 +121,7 @@ impl Loading {
         let mut session = Session::new(self.id.clone());
         let mut settings = Settings::default();
         settings.merge(joining.client, &joining.params, joining.legacy);
+        self.runtime.note_carrier(&self.id, &mut settings);
         self.runtime.secrets.add_client_credentials(&joining.params);
         let mut outputs = session.step(create_input(&self.runtime, &joining.params).await, stamp());
         let attach = Input::Attach {
@@ -218,6 +220,9 @@ impl Loading {
             && let Some(provider) = self.runtime.provider_cache.get(&self.id)
         {
             (settings.provider, settings.provider_lost) = (Some(provider), false);
+        }
+        if self.runtime.cluster.is_some() && meta.carried && session.is_busy() {
+            settings.sender = ModelSender::LostClient;
         }
         let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
         let share = match FileShare::fetch(&self.runtime.store, &opened.lease, &files).await {
