@@ -23,8 +23,8 @@ use self::approvals::Approvals;
 pub use self::environment::Environment;
 use self::launch::Launch;
 pub use self::launch::{Diagnostics, Process};
-use crate::AddonOptions;
 use crate::session_plugins::{self, PluginDirectory};
+use crate::{AddonOptions, SessionTrust};
 
 /// Directory of extensions in a workspace.
 const WORKSPACE: &str = ".github/extensions";
@@ -179,7 +179,9 @@ impl crate::Addons {
         let without_session = Settings::default();
         let installed = settings.is_none_or(Settings::discovers);
         let settings = settings.unwrap_or(&without_session);
-        let plugins = session_plugins::directories(self, settings, cwd, installed).await;
+        // Trust in a plugin's declarations is not trust in its extensions: each is asked about by itself.
+        let trust = SessionTrust::default();
+        let plugins = session_plugins::directories(self, settings, cwd, installed, &trust).await;
         let (root, start, home) = (PathBuf::from(key), cwd.to_owned(), self.extensions.home.join(HOME));
         let find = move || scan(&start, &root, &home, &plugins);
         blocking::run(find).await.map_err(|error| error.to_string())
@@ -269,7 +271,7 @@ mod tests {
         }
         let plugin = |name: &str, trust: Trust| PluginDirectory { path: root.join(name), trust };
         let plugins =
-            [plugin("named", Trust::Named), plugin("installed", Trust::Installed(Some("digest".into())))];
+            [plugin("named", Trust::Named), plugin("installed", Trust::Installed(vec!["digest".into()]))];
         let (found, problems) = scan(&root, &root, &root.join("home"), &plugins);
         assert!(problems.is_empty(), "{problems:?}");
         let [named, installed] = &*found else { panic!("{found:?}") };
