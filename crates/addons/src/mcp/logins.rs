@@ -73,9 +73,9 @@ pub struct LoggedIn {
 
 impl Logins {
     /// Creates them. Opens nothing.
-    pub fn new(home: &std::path::Path, network: Arc<HttpClient>) -> Self {
+    pub fn new(home: &std::path::Path, network: Arc<HttpClient>, keyring: bool) -> Self {
         Self {
-            vault: TokenVault::new(home),
+            vault: TokenVault::new(home, keyring),
             network,
             public: Arc::new(HttpClient::reaching(is_public)),
             waiting: Mutex::default(),
@@ -112,7 +112,7 @@ impl Logins {
         match oauth::refresh(&http, &server.url, &stored.source, &stored.identity, &stored.tokens).await {
             Ok(tokens) => {
                 let access = tokens.access.clone();
-                self.store(server, stored.source, stored.identity, stored.was_registered, tokens).await;
+                note(self.store(server, stored.source, stored.identity, stored.was_registered, tokens).await);
                 Some(access)
             }
             Err(OAuthError::Refused { code, .. }) if code == "invalid_grant" => {
@@ -161,7 +161,7 @@ impl Logins {
         match attempt.await {
             Ok((source, identity, tokens)) => {
                 let access = tokens.access.clone();
-                self.store(server, source, identity, false, tokens).await;
+                note(self.store(server, source, identity, false, tokens).await);
                 Some(access)
             }
             Err(error) => {
@@ -288,7 +288,8 @@ impl Logins {
             }
         };
         let Login { found, identity, .. } = login;
-        self.store(&server, Source::of(&found), identity, was_registered, tokens).await;
+        let stored = self.store(&server, Source::of(&found), identity, was_registered, tokens).await;
+        stored.map_err(|why| format!("the login succeeded and cannot be stored: {why}"))?;
         Ok(LoggedIn { session, server: server.name })
     }
 
@@ -360,7 +361,7 @@ impl Logins {
         identity: ClientIdentity,
         was_registered: bool,
         tokens: Tokens,
-    ) {
+    ) -> Result<(), String> {
         let stored = StoredTokens {
             server: server.url.to_string(),
             source,
@@ -369,9 +370,7 @@ impl Logins {
             tokens,
             issued: Timestamp::now().as_millis(),
         };
-        if let Err(error) = self.vault.put(stored).await {
-            tracing::error!(%error, "failed to store a token; the next connection needs another login");
-        }
+        self.vault.put(stored).await
     }
 
     async fn land(&self) -> Option<String> {
@@ -421,6 +420,13 @@ async fn probe(http: &dyn Http, server: &Protected) -> Option<Challenge> {
         headers: response.headers,
         body: String::new(),
     })
+}
+
+/// Logs that a token could not be stored, which is used all the same.
+fn note(stored: Result<(), String>) {
+    if let Err(error) = stored {
+        tracing::error!(error, "failed to store a token; the next connection needs another login");
+    }
 }
 
 #[cfg(test)]
