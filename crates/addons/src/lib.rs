@@ -65,6 +65,8 @@ pub struct AddonOptions {
     pub plugin_directories: Vec<PathBuf>,
     /// GitHub's MCP server, if the server calls GitHub.
     pub github: Option<GithubServer>,
+    /// Whether the key of stored logins is in the user's keyring.
+    pub keyring: bool,
     /// The server's HTTP client.
     pub network: Arc<HttpClient>,
     /// Ledger of processes.
@@ -104,7 +106,7 @@ impl Addons {
         Arc::new(Self {
             user_servers: UserServers::new(home),
             catalogue,
-            logins: Logins::new(home, options.network.clone()),
+            logins: Logins::new(home, options.network.clone(), options.keyring),
             plugins: Plugins::new(home),
             server_plugins: ServerPlugins::default(),
             extensions: Extensions::new(&options),

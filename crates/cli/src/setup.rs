@@ -173,6 +173,7 @@ pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Res
         engines: config.engines.clone().into_iter().map(|(name, table)| (name, table.into())).collect(),
         prices: config.prices.clone(),
         mcp_servers: config.mcp_servers.clone(),
+        keyring: config.keyring.unwrap_or(false),
         record: environment.get(crate::record::RECORD).map(Into::into),
         reveal_endpoint: environment.get("COPILOT_ALLOW_GET_PROVIDER_ENDPOINT") == Some("true"),
         account,

@@ -33,6 +33,7 @@ pub mod rewind;
 pub mod server_catalogue;
 mod session;
 pub mod shared;
+mod token_key;
 pub mod tokens;
 pub mod tool_digests;
 pub mod user_servers;

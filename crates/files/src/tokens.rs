@@ -1,7 +1,7 @@
 //! Tokens of MCP servers: `mcp-tokens` in the home, apart from sessions, for its owner only, and encrypted.
 //!
-//! The key is in a file beside it (`mcp-tokens.key`). That protects tokens in a copy of the one file, and not from a
-//! reader of the whole home, who is its owner. `docs/security.md` says so.
+//! The key is in a file beside it (`mcp-tokens.key`), which protects tokens in a copy of the one file, and not from a
+//! reader of the whole home; or it is in the user's keyring ([`token_key`](crate::token_key)). `docs/security.md` says so.
 //!
 //! A token belongs to an address of a server, an authorization server and a client. A server whose configuration names
 //! another address or client never gets it.
@@ -15,15 +15,14 @@ use baton_mcp::oauth::{ClientIdentity, LoginTarget, OAuthConfig, Source, Tokens}
 use baton_private as private;
 use baton_protocol::Timestamp;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
 use crate::json_file::on_file;
+use crate::token_key::{Key, KeyPlace, random};
 
 /// Seconds before its end that a token counts as expired.
 const MARGIN: u64 = 30;
 const FILE: &str = "mcp-tokens";
-const KEY_BYTES: usize = 32;
 /// Binds the ciphertext to its purpose.
 const PURPOSE: &[u8] = b"baton mcp-tokens 1";
 /// Registrations that are kept.
@@ -87,6 +86,30 @@ struct Content {
 #[derive(Debug, Clone)]
 pub struct TokenVault {
     path: PathBuf,
+    key: KeyPlace,
+}
+
+/// Why the file cannot be read.
+enum Unreadable {
+    /// Its tokens are lost: a new login is needed.
+    Lost(&'static str),
+    /// Something failed that may work later.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Unreadable> for io::Error {
+    fn from(why: Unreadable) -> Self {
+        match why {
+            Unreadable::Lost(why) => Self::other(why),
+            Unreadable::Failed(error) => error,
+        }
+    }
 }
 
 /// Keeps other servers on the home from refreshing tokens, until it is dropped.
@@ -94,10 +117,10 @@ pub struct TokenVault {
 pub struct RefreshLock(#[allow(dead_code, reason = "dropping it releases the lock")] File);
 
 impl TokenVault {
-    /// Names the file in a home; nothing is read yet.
+    /// Names the file in a home, whose key is in a file or in the user's keyring. Nothing is read yet.
     #[must_use]
-    pub fn new(home: &Path) -> Self {
-        Self { path: home.join(FILE) }
+    pub fn new(home: &Path, keyring: bool) -> Self {
+        Self { path: home.join(FILE), key: KeyPlace::new(keyring) }
     }
 
     /// Returns the tokens of a server, for the client of its configuration.
@@ -193,78 +216,80 @@ impl TokenVault {
         &self,
         look: impl FnOnce(Content) -> R + Send + 'static,
     ) -> Result<R, String> {
-        on_file(&self.path, |path| open(path).map(look)).await
+        let key = self.key.clone();
+        on_file(&self.path, move |path| Ok(look(open(path, &key)?))).await
     }
 
     async fn edit<R: Send + 'static>(
         &self,
         change: impl FnOnce(&mut Content) -> R + Send + 'static,
     ) -> Result<R, String> {
-        on_file(&self.path, |path| {
+        let key = self.key.clone();
+        on_file(&self.path, move |path| {
             if let Some(parent) = path.parent() {
                 private::create_dir_all(parent)?;
             }
             let lock = private::create(path.with_extension("lock"))?;
             lock.lock()?;
-            // Tokens that cannot be read are worth a new login, and no failure.
-            let mut content = open(path).unwrap_or_default();
+            let mut content = match open(path, &key) {
+                Ok(content) => content,
+                Err(Unreadable::Lost(why)) => {
+                    tracing::warn!(why, "the stored logins at MCP servers are lost; log in again");
+                    Content::default()
+                }
+                Err(Unreadable::Failed(error)) => return Err(error),
+            };
             let result = change(&mut content);
-            private::replace_synced(path, seal(path, &content)?)?;
+            private::replace_synced(path, seal(&key.obtain(path)?, &content)?)?;
+            key.forget_file(path)?;
             Ok(result)
         })
         .await
     }
 }
 
-fn open(path: &Path) -> io::Result<Content> {
-    let mut bytes = match std::fs::read(path) {
+fn open(path: &Path, place: &KeyPlace) -> Result<Content, Unreadable> {
+    let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::default()),
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
-    let damaged = || io::Error::other("the file or its key is damaged");
-    let key = std::fs::read(key_path(path))?;
-    let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN).ok_or_else(damaged)?;
-    let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| damaged())?;
-    let plain = cipher(&key)?.open_in_place(nonce, Aad::from(PURPOSE), sealed).map_err(|_| damaged())?;
-    serde_json::from_slice(plain).map_err(io::Error::other)
+    let keys = place.candidates(path)?;
+    if keys.is_empty() {
+        return Err(Unreadable::Lost(
+            "their key is missing, or in the keyring while keyring = false in [mcp]",
+        ));
+    }
+    let opened = keys.iter().find_map(|key| unseal(key, bytes.clone()));
+    opened.ok_or(Unreadable::Lost("the file or its key is damaged"))
 }
 
-fn seal(path: &Path, content: &Content) -> io::Result<Vec<u8>> {
-    let key = match std::fs::read(key_path(path)) {
-        Ok(key) if key.len() == KEY_BYTES => key,
-        _ => {
-            let key = random::<KEY_BYTES>()?;
-            private::replace_synced(key_path(path), key)?;
-            key.to_vec()
-        }
-    };
+fn unseal(key: &Key, mut bytes: Vec<u8>) -> Option<Content> {
+    let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
+    let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+    let plain = cipher(key).ok()?.open_in_place(nonce, Aad::from(PURPOSE), sealed).ok()?;
+    serde_json::from_slice(plain).ok()
+}
+
+fn seal(key: &Key, content: &Content) -> io::Result<Vec<u8>> {
     let nonce = random::<NONCE_LEN>()?;
     let mut sealed = serde_json::to_vec(content)?;
-    cipher(&key)?
+    cipher(key)?
         .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(PURPOSE), &mut sealed)
         .map_err(|_| io::Error::other("cannot encrypt"))?;
     Ok([&nonce[..], &sealed].concat())
 }
 
-fn cipher(key: &[u8]) -> io::Result<LessSafeKey> {
+fn cipher(key: &Key) -> io::Result<LessSafeKey> {
     let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| io::Error::other("the key is damaged"))?;
     Ok(LessSafeKey::new(key))
 }
 
-fn random<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("no random numbers"))?;
-    Ok(bytes)
-}
-
-fn key_path(path: &Path) -> PathBuf {
-    path.with_extension("key")
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
 
     use baton_mcp::oauth::Authentication;
 
@@ -297,7 +322,7 @@ mod tests {
     #[tokio::test]
     async fn tokens_are_found_by_server_and_client_only() {
         let dir = tempfile::tempdir().unwrap();
-        let vault = TokenVault::new(&dir.path().join("home"));
+        let vault = TokenVault::new(&dir.path().join("home"), false);
         let any = OAuthConfig::default();
         assert_eq!(vault.find("https://a.example/", &any).await, None);
         vault.put(stored("https://a.example/", "registered", true)).await.unwrap();
@@ -314,7 +339,7 @@ mod tests {
     #[tokio::test]
     async fn registration_belongs_to_issuer_token_endpoint_and_redirect() {
         let dir = tempfile::tempdir().unwrap();
-        let vault = TokenVault::new(dir.path());
+        let vault = TokenVault::new(dir.path(), false);
         let found = |issuer: &str, tokens: &str| LoginTarget {
             resource: "https://mcp.example".into(),
             issuer: issuer.into(),
@@ -345,7 +370,7 @@ mod tests {
     #[tokio::test]
     async fn files_are_private_and_encrypted() {
         let dir = tempfile::tempdir().unwrap();
-        let vault = TokenVault::new(dir.path());
+        let vault = TokenVault::new(dir.path(), false);
         vault.put(stored("https://a.example/", "me", true)).await.unwrap();
         for name in ["mcp-tokens", "mcp-tokens.key"] {
             let path = dir.path().join(name);
@@ -359,15 +384,63 @@ mod tests {
     #[tokio::test]
     async fn damaged_file_costs_a_login_only() {
         let dir = tempfile::tempdir().unwrap();
-        let vault = TokenVault::new(dir.path());
+        let vault = TokenVault::new(dir.path(), false);
         vault.put(stored("https://a.example/", "me", true)).await.unwrap();
         std::fs::write(dir.path().join("mcp-tokens"), "nonsense").unwrap();
         assert_eq!(vault.find("https://a.example/", &OAuthConfig::default()).await, None);
         vault.put(stored("https://a.example/", "me", true)).await.unwrap();
-        std::fs::write(dir.path().join("mcp-tokens.key"), [7; KEY_BYTES]).unwrap();
+        std::fs::write(dir.path().join("mcp-tokens.key"), [7; 32]).unwrap();
         assert_eq!(vault.find("https://a.example/", &OAuthConfig::default()).await, None);
         vault.put(stored("https://b.example/", "me", true)).await.unwrap();
         assert!(vault.find("https://b.example/", &OAuthConfig::default()).await.is_some());
+    }
+
+    /// Writes a program that keeps entries in a file, as `secret-tool` does in the keyring.
+    fn keyring(dir: &Path) -> KeyPlace {
+        let program = dir.join("secret-tool");
+        let script = format!(
+            "#!/bin/sh\ncd '{}'\n[ ! -e locked ] || {{ echo 'it is locked' >&2; exit 1; }}\n\
+             case $1 in store) cat > entry;; *) [ -e entry ] && cat entry;; esac\n",
+            dir.display()
+        );
+        // By another process: a program that this one has open for writing, for its children too, cannot be started.
+        let made = format!("cat > '{0}' && chmod 700 '{0}'", program.display());
+        let mut shell = Command::new("sh").args(["-c", &made]).stdin(Stdio::piped()).spawn().unwrap();
+        shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        assert!(shell.wait().unwrap().success());
+        KeyPlace::Keyring(program)
+    }
+
+    #[tokio::test]
+    async fn keyring_takes_the_key_over_and_a_locked_one_loses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, any) = (dir.path().join("home"), OAuthConfig::default());
+        TokenVault::new(&home, false).put(stored("https://a.example/", "me", true)).await.unwrap();
+        let vault = TokenVault { path: home.join(FILE), key: keyring(dir.path()) };
+        assert!(vault.find("https://a.example/", &any).await.is_some(), "the key file counts until then");
+        vault.put(stored("https://b.example/", "me", true)).await.unwrap();
+        assert!(!home.join("mcp-tokens.key").exists());
+        assert_eq!(std::fs::read(dir.path().join("entry")).unwrap().len(), 64);
+        for server in ["https://a.example/", "https://b.example/"] {
+            assert!(vault.find(server, &any).await.is_some(), "{server}");
+        }
+
+        std::fs::write(dir.path().join("locked"), "").unwrap();
+        assert_eq!(vault.find("https://a.example/", &any).await, None);
+        let refused = vault.put(stored("https://c.example/", "me", true)).await.unwrap_err();
+        assert!(refused.contains("it is locked"), "{refused}");
+        assert!(!home.join("mcp-tokens.key").exists(), "no key file in its place");
+        std::fs::remove_file(dir.path().join("locked")).unwrap();
+        assert!(vault.find("https://a.example/", &any).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn missing_program_of_the_keyring_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = KeyPlace::Keyring("/does/not/exist".into());
+        let vault = TokenVault { path: dir.path().join(FILE), key };
+        let refused = vault.put(stored("https://a.example/", "me", true)).await.unwrap_err();
+        assert!(refused.contains("/does/not/exist cannot be started"), "{refused}");
     }
 
     #[test]

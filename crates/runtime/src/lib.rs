@@ -174,6 +174,7 @@ impl Runtime {
                 environment: options.environment.clone(),
                 extension_environment: options.engine_environment.clone(),
                 plugin_directories: options.plugin_directories.clone(),
+                keyring: options.keyring,
                 github: match &options.endpoint {
                     ServerEndpoint::Copilot { url, token } => {
                         let url = format!("{}/mcp", url.trim_end_matches('/'));

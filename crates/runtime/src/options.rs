@@ -29,6 +29,8 @@ pub struct Options {
     pub prices: Prices,
     /// MCP servers of the configuration file.
     pub mcp_servers: Vec<Declared>,
+    /// Whether the key of stored logins at MCP servers is in the user's keyring.
+    pub keyring: bool,
     /// File to record model requests and responses in.
     pub record: Option<PathBuf>,
     /// Whether clients may read the model endpoint of their session, with its credentials.
@@ -65,6 +67,7 @@ impl Options {
             engines: BTreeMap::new(),
             prices: Prices::default(),
             mcp_servers: Vec::new(),
+            keyring: false,
             record: None,
             reveal_endpoint: false,
             github_api: None,

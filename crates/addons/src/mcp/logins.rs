@@ -75,9 +75,9 @@ pub struct LoggedIn {
 
 impl Logins {
     /// Creates them. Opens nothing.
-    pub fn new(home: &std::path::Path, network: Arc<HttpClient>) -> Self {
+    pub fn new(home: &std::path::Path, network: Arc<HttpClient>, keyring: bool) -> Self {
         Self {
-            vault: TokenVault::new(home),
+            vault: TokenVault::new(home, keyring),
             network,
             public: Arc::new(HttpClient::reaching(is_public)),
             waiting: Mutex::default(),
@@ -114,7 +114,7 @@ impl Logins {
         match oauth::refresh(&http, &server.url, &stored.source, &stored.identity, &stored.tokens).await {
             Ok(tokens) => {
                 let access = tokens.access.clone();
-                self.store(server, stored.source, stored.identity, stored.was_registered, tokens).await;
+                note(self.store(server, stored.source, stored.identity, stored.was_registered, tokens).await);
                 Some(access)
             }
             Err(OAuthError::Refused { code, .. }) if code == "invalid_grant" => {
@@ -163,7 +163,7 @@ impl Logins {
         match attempt.await {
             Ok((source, identity, tokens)) => {
                 let access = tokens.access.clone();
-                self.store(server, source, identity, false, tokens).await;
+                note(self.store(server, source, identity, false, tokens).await);
                 Some(access)
             }
             Err(error) => {
@@ -307,7 +307,8 @@ impl Logins {
             }
         };
         let Login { found, identity, .. } = login;
-        self.store(&server, Source::of(&found), identity, was_registered, tokens).await;
+        let stored = self.store(&server, Source::of(&found), identity, was_registered, tokens).await;
+        stored.map_err(|why| format!("the login succeeded and cannot be stored: {why}"))?;
         Ok(LoggedIn { session, server: server.name })
     }
 
@@ -379,7 +380,7 @@ impl Logins {
         identity: ClientIdentity,
         was_registered: bool,
         tokens: Tokens,
-    ) {
+    ) -> Result<(), String> {
         let stored = StoredTokens {
             server: server.url.to_string(),
             source,
@@ -388,9 +389,7 @@ impl Logins {
             tokens,
             issued: Timestamp::now().as_millis(),
         };
-        if let Err(error) = self.vault.put(stored).await {
-            tracing::error!(%error, "failed to store a token; the next connection needs another login");
-        }
+        self.vault.put(stored).await
     }
 
     async fn land(&self) -> Option<String> {
@@ -453,6 +452,13 @@ fn check_endpoint(known: &Source, found: &LoginTarget) -> Result<(), OAuthError>
          right, run `baton mcp logout` first"
             .into(),
     ))
+}
+
+/// Logs that a token could not be stored, which is used all the same.
+fn note(stored: Result<(), String>) {
+    if let Err(error) = stored {
+        tracing::error!(error, "failed to store a token; the next connection needs another login");
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `[mcp.servers.NAME]` of the configuration file: MCP servers for all sessions.
+//! `[mcp]` of the configuration file: MCP servers for all sessions, and where the key of logins is.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,8 @@ use serde_json::Value;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct McpTable {
+    /// Whether the key of stored logins is in the user's keyring.
+    pub(crate) keyring: Option<bool>,
     servers: BTreeMap<String, Value>,
 }
 

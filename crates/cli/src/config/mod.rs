@@ -82,6 +82,8 @@ pub(crate) struct Config {
     pub(crate) prices: Prices,
     /// MCP servers for all sessions.
     pub(crate) mcp_servers: Vec<Declared>,
+    /// Whether the key of stored logins at MCP servers is in the user's keyring.
+    pub(crate) keyring: Option<bool>,
     pub(crate) rpc: RpcTable,
     pub(crate) http: HttpTable,
     pub(crate) notifications: NotificationsTable,
@@ -171,6 +173,7 @@ pub(crate) fn load(
         engines: file.engines,
         prices: check_prices(file.prices)?,
         mcp_servers: file.mcp.declared(),
+        keyring: file.mcp.keyring,
         rpc: file.rpc,
         http: file.http,
         notifications: file.notifications,

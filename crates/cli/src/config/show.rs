@@ -93,6 +93,7 @@ fn in_force(config: Config) -> Rows {
         engines: _,
         prices: _,
         mcp_servers: _,
+        keyring,
         as_written,
         // Names of variables, which the rows of their tables show.
         key_variables: _,
@@ -132,6 +133,7 @@ fn in_force(config: Config) -> Rows {
     http.show(TableRows { name: "http", file: &file, rows: &mut rows });
     notifications.show(TableRows { name: "notifications", file: &file, rows: &mut rows });
     workspaces.show(TableRows { name: "workspaces", file: &file, rows: &mut rows });
+    TableRows { name: "mcp", file: &file, rows: &mut rows }.add("keyring", keyring, &false);
     rows
 }
 
@@ -194,6 +196,8 @@ mod tests {
         [prices.big]
         input = 1.0
         output = 2.0
+        [mcp]
+        keyring = true
         [mcp.servers.docs]
         url = "https://me:SECRET@docs.example/mcp?key=SECRET"
         headers = { Authorization = "SECRET" }
