@@ -50,6 +50,7 @@ mod rewind;
 mod rpc_limits;
 mod rpc_token;
 mod run;
+mod scripting;
 mod secrets;
 mod sessions;
 mod shutdown;
