@@ -261,5 +261,5 @@ async fn server_is_found_by_home_url_or_socket() {
     let (code, ..) = piped(&token, &["--url", &url], "hello\n").await;
     assert_eq!(code, Some(0));
     let (code, _, err) = piped(&program, &["nobody"], "").await;
-    assert!(code == Some(1) && err.contains("no session \"nobody\""), "{err}");
+    assert!(code == Some(3) && err.contains("no session \"nobody\""), "{err}");
 }
