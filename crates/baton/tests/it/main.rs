@@ -55,6 +55,7 @@ mod secrets;
 mod sessions;
 mod shutdown;
 mod skills;
+mod upgrade;
 mod walls;
 
 use std::time::Duration;
