@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 use crate::args::{Cli, ModelArgs, PeerArgs, ServersArgs};
 use crate::config::{self, Config, Environment};
-use crate::{logging, setup, terminal};
+use crate::{logging, operate, setup, terminal};
 
 /// Name of the file with the secret, in the user's directory for state.
 const SECRET_FILE: &str = "peer-secret";
@@ -102,7 +102,11 @@ pub(crate) fn servers(cli: &Cli, args: &ServersArgs) -> anyhow::Result<ExitCode>
         let all = members.list().await?;
         if let Some(wanted) = &args.drain {
             let found = all.iter().find(|member| [&member.owner.server, &member.address].contains(&wanted));
-            let found = found.with_context(|| format!("no server {wanted:?}; `baton servers` lists them"))?;
+            let Some(found) = found else {
+                store.close().await?;
+                terminal::error(&format!("no server {wanted:?}; `baton servers` lists them"));
+                return Ok(ExitCode::from(operate::NOTHING_TO_DO));
+            };
             anyhow::ensure!(members.ask_to_drain(&found.owner.server).await?, "server {wanted:?} has left");
         }
         let all = if args.drain.is_some() { members.list().await? } else { all };

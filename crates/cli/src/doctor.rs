@@ -166,7 +166,7 @@ async fn model(config: &Config, environment: &Environment) -> Finding {
             what,
             state: State::Note,
             detail: "built-in demo model: no AI, no network".into(),
-            advice: Some("set OPENAI_API_KEY, or OPENAI_BASE_URL for a local model".into()),
+            advice: Some("for a real model, set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server".into()),
         };
     }
     let detail = config::describe(&config.endpoint.value);

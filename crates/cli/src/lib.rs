@@ -3,6 +3,7 @@
 
 mod args;
 mod attach;
+mod changes;
 mod client;
 mod cluster;
 mod config;

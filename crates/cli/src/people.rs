@@ -4,14 +4,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use baton_people::{Directory, People, PeopleError, Secret};
 use serde_json::json;
 
 use crate::args::{Cli, LinkArgs, PeopleCommand};
 use crate::config::Config;
 use crate::discovery::{Role as ServerRole, RunningServer};
-use crate::{operate, setup, share, terminal};
+use crate::{changes, operate, setup, share, terminal};
 
 pub(crate) fn people(cli: &Cli, command: &PeopleCommand) -> anyhow::Result<ExitCode> {
     let config = operate::load(cli)?;
@@ -29,10 +28,7 @@ pub(crate) fn people(cli: &Cli, command: &PeopleCommand) -> anyhow::Result<ExitC
         }
         PeopleCommand::Remove { name, json } => {
             people.remove(name).await?;
-            match json {
-                true => terminal::json(&json!({ "removed": name }).to_string()),
-                false => terminal::note(&format!("removed {name}")),
-            }
+            changes::report(*json, &format!("removed {name}"), &json!({ "removed": name }));
             Ok(())
         }
         PeopleCommand::List { json } => list(&*people.directory().await?, *json),
@@ -46,7 +42,7 @@ fn lasts(days: Option<u32>) -> Option<Duration> {
 /// Prints the token alone, for scripts; or with its person, as JSON.
 fn show_token(name: &str, role: &str, token: &Secret, json: bool) -> anyhow::Result<()> {
     if json {
-        terminal::json(&json!({ "name": name, "role": role, "token": token.reveal() }).to_string());
+        terminal::json_line(&json!({ "name": name, "role": role, "token": token.reveal() }).to_string());
     } else {
         terminal::line(token.reveal());
         terminal::note(&format!("token of {name} ({role}); it is not shown again"));
@@ -79,14 +75,17 @@ pub(crate) fn link(cli: &Cli, args: &LinkArgs) -> anyhow::Result<ExitCode> {
     let servers = RunningServer::all(&config.home.value).into_iter();
     let mut pages =
         servers.filter(|server| server.role == ServerRole::Server).filter_map(|server| server.page);
-    let base = pages.next().context(
-        "no server of this home serves the page; start one with `baton serve --share` or `baton serve --http ADDR:PORT`",
-    )?;
+    let Some(base) = pages.next() else {
+        terminal::error(
+            "no server of this home serves the page; start one with `baton serve --share` or `baton serve --http ADDR:PORT`",
+        );
+        return Ok(ExitCode::from(operate::NOTHING_TO_DO));
+    };
     with_people(&config, async |people| {
         let code = people.link(args.person.as_ref()).await?;
         let link = share::link(&base, &code);
         match args.json {
-            true => terminal::json(&json!({ "link": link }).to_string()),
+            true => terminal::json_line(&json!({ "link": link }).to_string()),
             false => terminal::line(&link),
         }
         if terminal::output_is_terminal() && !args.json {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use baton_runtime::Runtime;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::args::{Cli, MarketplaceCommand, PluginsCommand};
-use crate::{setup, terminal};
+use crate::{changes, setup, terminal};
 
 /// Exit code for a plugin that is not installed.
 const NO_SUCH_PLUGIN: u8 = 3;
@@ -28,9 +28,9 @@ pub(crate) fn plugins(cli: &Cli, command: &PluginsCommand) -> anyhow::Result<Exi
             PluginsCommand::List { json } => plugins.list(*json).await,
             PluginsCommand::Install { source, json } => plugins.install(source, *json).await,
             PluginsCommand::Update { names, json } => plugins.update(names, *json).await,
-            PluginsCommand::Enable { names } => plugins.turn(names, true).await,
-            PluginsCommand::Disable { names } => plugins.turn(names, false).await,
-            PluginsCommand::Uninstall { names } => plugins.uninstall(names).await,
+            PluginsCommand::Enable { names, json } => plugins.turn(names, true, *json).await,
+            PluginsCommand::Disable { names, json } => plugins.turn(names, false, *json).await,
+            PluginsCommand::Uninstall { names, json } => plugins.uninstall(names, *json).await,
             PluginsCommand::Marketplace(command) => plugins.marketplace(command).await,
         }
     })
@@ -96,9 +96,6 @@ impl Plugins {
         }
         let skills = reply["skillsInstalled"].as_u64().unwrap_or_default();
         terminal::note(&format!("installed {}: {skills} skills", text(&reply["plugin"], "name")));
-        if let Some(warning) = reply["deprecationWarning"].as_str() {
-            terminal::note(warning);
-        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -117,7 +114,7 @@ impl Plugins {
         for name in names {
             let mut result = match plugins.update(name).await {
                 Ok(result) => result,
-                Err(error) => serde_json::json!({ "error": error }),
+                Err(error) => json!({ "error": error }),
             };
             result["success"] = result["error"].is_null().into();
             result["name"] = name.as_str().into();
@@ -125,14 +122,14 @@ impl Plugins {
         }
         let failed = results.iter().any(|result| result["success"] != true);
         if as_json {
-            print_json(&serde_json::json!({ "results": results }))?;
+            print_json(&json!({ "results": results }))?;
         } else {
             results.iter().for_each(print_update);
         }
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    async fn turn(&self, names: &[String], enabled: bool) -> anyhow::Result<ExitCode> {
+    async fn turn(&self, names: &[String], enabled: bool, as_json: bool) -> anyhow::Result<ExitCode> {
         for name in names {
             if self.is_missing(name).await? {
                 return Ok(ExitCode::from(NO_SUCH_PLUGIN));
@@ -141,18 +138,22 @@ impl Plugins {
         let changed = self.runtime.addons.plugins.set_enabled(names.to_vec(), enabled).await;
         changed.map_err(anyhow::Error::msg)?;
         let done = if enabled { "enabled" } else { "disabled" };
-        terminal::note(&format!("{done} {} for new sessions", names.join(", ")));
+        let note = format!("{done} {} for new sessions", names.join(", "));
+        changes::report(as_json, &note, &json!({ done: names }));
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn uninstall(&self, names: &[String]) -> anyhow::Result<ExitCode> {
+    async fn uninstall(&self, names: &[String], as_json: bool) -> anyhow::Result<ExitCode> {
         for name in names {
             if self.is_missing(name).await? {
                 return Ok(ExitCode::from(NO_SUCH_PLUGIN));
             }
-            self.runtime.addons.plugins.uninstall(name.clone(), None).await.map_err(anyhow::Error::msg)?;
-            terminal::note(&format!("uninstalled {name}"));
         }
+        for name in names {
+            self.runtime.addons.plugins.uninstall(name.clone(), None).await.map_err(anyhow::Error::msg)?;
+        }
+        let note = format!("uninstalled {}", names.join(", "));
+        changes::report(as_json, &note, &json!({ "uninstalled": names }));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -194,11 +195,11 @@ impl Plugins {
                 terminal::table(&["NAME", "VERSION", "DESCRIPTION"], &rows);
                 Ok(ExitCode::SUCCESS)
             }
-            MarketplaceCommand::Remove { name, force } => {
+            MarketplaceCommand::Remove { name, force, json } => {
                 let removed = plugins.remove_marketplace(name.clone(), *force).await;
                 let removed = removed.map_err(anyhow::Error::msg)?;
                 if removed["removed"] == true {
-                    terminal::note(&format!("removed {name}"));
+                    changes::report(*json, &format!("removed {name}"), &json!({ "removed": name }));
                     return Ok(ExitCode::SUCCESS);
                 }
                 let all = list_of(&removed, "dependentPlugins").iter().filter_map(Value::as_str);

@@ -18,7 +18,9 @@ use baton_protocol::params::SessionMetadata;
 use baton_protocol::{Body, Event, SessionId};
 use baton_runtime::{CrashPlan, CrashPoint, metadata_of, repairs, transfer};
 use baton_store::{Seq, Span, Store};
+use serde_json::json;
 
+pub(crate) use self::local_time::LocalTime;
 use crate::args::{Cli, ModelArgs, SessionsCommand};
 use crate::config::{self, Environment};
 use crate::{logging, operate, setup, show, terminal};
@@ -35,16 +37,18 @@ pub(crate) fn sessions(cli: &Cli, command: &SessionsCommand) -> anyhow::Result<E
             SessionsCommand::List { here, limit, json } => list::list(&*store, *here, *limit, *json).await,
             SessionsCommand::Search { text, limit, json } => search::run(&*store, text, *limit, *json).await,
             SessionsCommand::Show { id, json } => show_session(&*store, id, *json).await,
-            SessionsCommand::Rename { id, name } => {
-                rename::rename(&opened, &config, &environment, id, name).await
+            SessionsCommand::Rename { id, name, json } => {
+                rename::rename(&opened, &config, &environment, (id, name), *json).await
             }
             SessionsCommand::Export { id, output, html } => {
                 export(&*store, id, output.as_deref(), *html).await
             }
-            SessionsCommand::Import { file, id } => {
-                import(&store, file, id.as_deref(), crash.as_deref()).await
+            SessionsCommand::Import { file, id, json } => {
+                import(&store, file, id.as_deref(), crash.as_deref(), *json).await
             }
-            SessionsCommand::Delete { ids, yes } => delete(&*store, &config.home.value, ids, *yes).await,
+            SessionsCommand::Delete { ids, yes, json } => {
+                delete(&*store, &config.home.value, ids, *yes, *json).await
+            }
         };
         opened.close().await?;
         operate::or_not_found(done, |error| error.is::<NoSuchSession>())
@@ -159,6 +163,7 @@ async fn import(
     file: &Path,
     id: Option<&str>,
     crash: Option<&CrashPlan>,
+    as_json: bool,
 ) -> anyhow::Result<ExitCode> {
     let id = id.map(str::parse::<SessionId>).transpose()?;
     let before_page = || crash.iter().for_each(|plan| plan.pass(CrashPoint::DuringImport));
@@ -168,6 +173,12 @@ async fn import(
         let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
         transfer::import(&**store, &mut BufReader::new(opened), id, before_page).await?
     };
+    if as_json {
+        let (session, events, repairs) = (&imported.session, imported.events, &imported.repairs);
+        let change = json!({ "imported": session, "events": events, "repairs": repairs });
+        terminal::json_line(&change.to_string());
+        return Ok(ExitCode::SUCCESS);
+    }
     for repair in &imported.repairs {
         terminal::note(repair);
     }
@@ -176,7 +187,13 @@ async fn import(
     Ok(ExitCode::SUCCESS)
 }
 
-async fn delete(store: &dyn Store, home: &Path, ids: &[String], yes: bool) -> anyhow::Result<ExitCode> {
+async fn delete(
+    store: &dyn Store,
+    home: &Path,
+    ids: &[String],
+    yes: bool,
+    as_json: bool,
+) -> anyhow::Result<ExitCode> {
     let mut sessions = Vec::new();
     for id in ids {
         sessions.push(find(store, id).await?);
@@ -189,11 +206,16 @@ async fn delete(store: &dyn Store, home: &Path, ids: &[String], yes: bool) -> an
             return Ok(ExitCode::FAILURE);
         }
     }
-    for session in sessions {
-        baton_runtime::owner::delete_session(store, &session, None).await?;
+    for session in &sessions {
+        baton_runtime::owner::delete_session(store, session, None).await?;
         // A copy of what was in the store; it may be missing.
         let _ = std::fs::remove_dir_all(home.join("session-state").join(session.as_str()));
-        terminal::note(&format!("deleted {session}"));
+        if !as_json {
+            terminal::note(&format!("deleted {session}"));
+        }
+    }
+    if as_json {
+        terminal::json_line(&json!({ "deleted": sessions }).to_string());
     }
     Ok(ExitCode::SUCCESS)
 }

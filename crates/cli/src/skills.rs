@@ -11,7 +11,7 @@ use baton_runtime::skills::set_skill_disabled;
 use serde_json::json;
 
 use crate::args::{Cli, SkillsCommand};
-use crate::{setup, terminal};
+use crate::{changes, setup, terminal};
 
 /// Exit code for a skill that does not exist.
 const NO_SUCH_SKILL: u8 = 3;
@@ -29,8 +29,8 @@ pub(crate) fn skills(cli: &Cli, command: &SkillsCommand) -> anyhow::Result<ExitC
         match command {
             SkillsCommand::List { json } => skills.list(*json).await,
             SkillsCommand::Show { name, json } => skills.show(name, *json).await,
-            SkillsCommand::Enable { names } => skills.turn(names, true).await,
-            SkillsCommand::Disable { names } => skills.turn(names, false).await,
+            SkillsCommand::Enable { names, json } => skills.turn(names, true, *json).await,
+            SkillsCommand::Disable { names, json } => skills.turn(names, false, *json).await,
             SkillsCommand::Path { preferred, json } => skills.path(*preferred, *json).await,
         }
     })
@@ -74,7 +74,7 @@ impl Skills {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn turn(&self, names: &[String], enabled: bool) -> anyhow::Result<ExitCode> {
+    async fn turn(&self, names: &[String], enabled: bool, as_json: bool) -> anyhow::Result<ExitCode> {
         let found =
             overview::overview(&self.runtime.addons, Some(&self.cwd)).await.map_err(anyhow::Error::msg)?;
         for name in names {
@@ -87,7 +87,8 @@ impl Skills {
             changed.map_err(anyhow::Error::msg)?;
         }
         let done = if enabled { "enabled" } else { "disabled" };
-        terminal::note(&format!("{done} {} for new sessions", names.join(", ")));
+        let note = format!("{done} {} for new sessions", names.join(", "));
+        changes::report(as_json, &note, &json!({ done: names }));
         Ok(ExitCode::SUCCESS)
     }
 

@@ -230,7 +230,7 @@ async fn piped_prompt_is_followed_to_its_outcome() {
 async fn server_is_found_by_home_url_or_socket() {
     let program = baton();
     let (code, _, err) = piped(&program, &[], "").await;
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(3));
     assert!(err.contains("no running server") && err.contains("baton serve"), "{err}");
 
     // A server for SDKs has a socket file for commands of its home.
@@ -261,5 +261,5 @@ async fn server_is_found_by_home_url_or_socket() {
     let (code, ..) = piped(&token, &["--url", &url], "hello\n").await;
     assert_eq!(code, Some(0));
     let (code, _, err) = piped(&program, &["nobody"], "").await;
-    assert!(code == Some(1) && err.contains("no session \"nobody\""), "{err}");
+    assert!(code == Some(3) && err.contains("no session \"nobody\""), "{err}");
 }

@@ -50,10 +50,12 @@ mod rewind;
 mod rpc_limits;
 mod rpc_token;
 mod run;
+mod scripting;
 mod secrets;
 mod sessions;
 mod shutdown;
 mod skills;
+mod upgrade;
 mod walls;
 
 use std::time::Duration;

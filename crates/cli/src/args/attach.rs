@@ -6,14 +6,14 @@ use clap::Args;
 
 pub(super) const NOTES: &str = "\
 Examples:
-  baton attach                                  the session that changed last, on the server of this home
-  baton attach 3f2a                             the session whose id starts with 3f2a
-  baton attach --new                            a new session in this directory
-  baton attach --read-only                      watch only
-  echo 'run the tests' | baton attach 3f2a      send a prompt, and wait for its outcome
+  baton attach                              the session that changed last
+  baton attach 3f2a                         the session that starts with 3f2a
+  baton attach --new                        a new session in this directory
+  baton attach --read-only                  watch only
+  echo 'run the tests' | baton attach 3f2a  send a prompt, wait for its outcome
   BATON_TOKEN=... baton attach --url https://baton.example:8443
 
-A line that you type is a prompt, or the answer if you are asked something; during a turn it steers the turn. Ctrl-C
+A line that you type is a prompt, or the answer if you are asked something; during a turn it steers the turn. Ctrl-C \
 cancels the running turn; a second Ctrl-C leaves. When the server restarts, the client reconnects without missing events.
 
 Name a self-signed certificate of the server with --ca; SSL_CERT_FILE replaces the certificates of the system.";

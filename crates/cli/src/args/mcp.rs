@@ -7,18 +7,26 @@ use clap::{Args, Subcommand, ValueEnum};
 pub(super) const EXAMPLES: &str = "\
 Examples:
   baton mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
-  baton mcp add docs --url https://docs.example/mcp --header 'X-Key: ${DOCS_KEY}'
-  baton mcp add memory --scope project -- npx -y @modelcontextprotocol/server-memory
+  baton mcp add docs --url https://docs.example/mcp -H 'X-Key: ${DOCS_KEY}'
+  baton mcp add notes --scope project -- npx -y notes-server
   baton mcp test files                           connect, and list its tools
   baton mcp login docs                           log in with a browser
-  baton run \"which files are here?\"              sessions use all servers that are enabled
+  baton run \"which files are here?\"              sessions use enabled servers
 
 Sessions ask before they call a tool of a server.";
+
+/// Help of a command that needs a server: an example, and the exit codes.
+macro_rules! no_server {
+    ($example:literal) => {
+        concat!("Example:\n  ", $example, "\n\nExit codes: 0 done, 1 failed, 3 there is no such server.")
+    };
+}
 
 /// Subcommands of `baton mcp`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// List the servers that sessions in this directory use
+    #[command(after_help = no_server!("baton mcp list --session 3f2a"))]
     List {
         /// Show the servers of a running session instead, with their status: its id or a unique prefix of it
         #[arg(long, value_name = "ID")]
@@ -31,27 +39,36 @@ pub(crate) enum McpCommand {
     #[command(after_help = ADD_NOTES)]
     Add(Box<AddArgs>),
     /// Remove a server
-    #[command(after_help = NOT_FOUND)]
+    #[command(after_help = no_server!("baton mcp remove files"))]
     Remove {
         /// Server to remove
         name: String,
         /// Where to remove it [default: where it is declared]
         #[arg(long)]
         scope: Option<Scope>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Use servers again that were disabled
-    #[command(after_help = NOT_FOUND)]
+    #[command(after_help = no_server!("baton mcp enable files docs"))]
     Enable {
         /// Servers to enable
         #[arg(required = true)]
         names: Vec<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Keep servers, but do not use them in new sessions
-    #[command(after_help = NOT_FOUND)]
+    #[command(after_help = no_server!("baton mcp disable files docs"))]
     Disable {
         /// Servers to disable
         #[arg(required = true)]
         names: Vec<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Connect to a server and list its tools
     #[command(after_help = TEST_NOTES)]
@@ -101,6 +118,9 @@ pub(crate) enum McpCommand {
         /// Trust without asking
         #[arg(long, short)]
         yes: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Join standard input and output to a socket file; engines start it to reach the tools of their session
     #[command(hide = true)]
@@ -126,38 +146,51 @@ const ADD_NOTES: &str = "\
 Examples:
   baton mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
   baton mcp add docs --url https://docs.example/mcp
-  baton mcp add old --transport sse --url https://old.example/sse --header \"Authorization: Bearer ${TOKEN}\"
+  baton mcp add old --transport sse --url https://old.example/sse
 
 ${NAME} in values is replaced when the server is started, by a variable that commands of sessions see.
 
 Exit codes: 0 added, 1 failed, 2 wrong usage.";
 
-const NOT_FOUND: &str = "Exit codes: 0 done, 1 failed, 3 there is no such server.";
-
 const TEST_NOTES: &str = "\
+Example:
+  baton mcp test files --timeout 10
+
 The server is started as for a session in this directory, and ended afterwards. A running Baton server is not needed.
 
 Exit codes: 0 connected, 1 failed, 3 there is no such server.";
 
 const LOGIN_NOTES: &str = "\
-Open the link in any browser. If that browser cannot reach this machine, it ends at an address that does not load: paste
+Example:
+  baton mcp login docs --no-browser
+
+Open the link in any browser. If that browser cannot reach this machine, it ends at an address that does not load: paste \
 that address here, or the code in it. Sessions use the login with their next prompt.
 
 Exit codes: 0 logged in, 1 failed, 3 there is no such server, 130 interrupted.";
 
 const LOGOUT_NOTES: &str = "\
+Example:
+  baton mcp logout docs
+
 The tokens are deleted from this machine. Sessions that are connected stay connected until they end.
 
 Exit codes: 0 logged out, 1 failed, 3 there is no such server, or no login at it.";
 
 const TRUST_NOTES: &str = "\
-Files: .mcp.json, .github/mcp.json and .vscode/mcp.json of this directory and its parents up to the root of the
+Example:
+  baton mcp trust
+
+Files: .mcp.json, .github/mcp.json and .vscode/mcp.json of this directory and its parents up to the root of the \
 repository. A file that changes afterwards has to be trusted again.
 
 Exit codes: 0 trusted, 1 failed or refused, 3 there is nothing to trust.";
 
 const LOG_NOTES: &str = "\
-The log has the server's standard error, its log messages and what happened to its connection. It is kept while the
+Example:
+  baton mcp logs files --session 3f2a
+
+The log has the server's standard error, its log messages and what happened to its connection. It is kept while the \
 session is open in a running server or in `baton run`.
 
 Exit codes: 0 printed, 1 failed, 3 there is no such server.";
@@ -220,6 +253,9 @@ pub(crate) struct AddArgs {
     /// Replace a server of the same name
     #[arg(long, short)]
     pub(crate) force: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Program and its arguments, after `--`; or an address
     #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<String>,

@@ -34,20 +34,23 @@ pub(crate) use self::serve::{PeerArgs, ServeArgs};
 pub(crate) use self::sessions::SessionsCommand;
 pub(crate) use self::usage::print_usage;
 
+/// Widest line of help, where the terminal has room for it.
+const MAX_WIDTH: usize = 100;
+
 const EXAMPLES: &str = "\
 Examples:
-  baton run \"what does this repository do?\"      send one prompt, stream the answer to the terminal
-  baton run --continue \"and its tests?\"          continue the last session of this directory
-  baton serve --port 8421                        serve SDK clients on 127.0.0.1:8421
-  baton attach                                   watch and steer a session of that server
-  baton sessions list                            list stored sessions
-  baton doctor                                   check the setup
+  baton run \"what does this repository do?\"   send one prompt, stream the answer
+  baton run --continue \"and its tests?\"       continue the last session here
+  baton serve --port 8421                     serve SDK clients on that port
+  baton attach                                watch and steer a session
+  baton sessions list                         list stored sessions
+  baton doctor                                check the setup
 
 SDKs start the server themselves: set COPILOT_CLI_PATH to this program.";
 
 /// Runs AI agent sessions, and lets any number of programs and people watch, steer, approve and take over.
 #[derive(Debug, Parser)]
-#[command(name = "baton", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "baton", version, after_help = EXAMPLES, max_term_width = MAX_WIDTH)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -150,6 +153,7 @@ pub(crate) enum Command {
     #[command(after_help = record::EXAMPLES)]
     Record(RecordArgs),
     /// Serve a recording as an OpenAI-compatible API, offline and deterministic
+    #[command(after_help = record::REPLAY_EXAMPLE)]
     Replay(ReplayArgs),
     /// Add, list and remove people who may use the server
     #[command(subcommand, after_help = people::NOTES)]
@@ -161,6 +165,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Grants(GrantsCommand),
     /// List who prompted, approved, denied, cancelled and changed what, in all sessions
+    #[command(after_help = operate::AUDIT_NOTES)]
     Audit(AuditArgs),
     /// Stop the running server of this home, and wait until it has stopped
     #[command(after_help = operate::STOP_NOTES)]
@@ -175,13 +180,16 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Service(ServiceCommand),
     /// List the servers that share a database, or drain one
+    #[command(after_help = operate::SERVERS_NOTES)]
     Servers(ServersArgs),
     /// Copy sessions between stores
     #[command(subcommand)]
     Store(StoreCommand),
     /// Check the setup, and suggest how to fix problems
+    #[command(after_help = "Example:\n  baton doctor --json")]
     Doctor(DoctorArgs),
     /// Show the configuration in force, and where each value comes from
+    #[command(after_help = "Example:\n  baton config --json")]
     Config(ConfigArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  baton completions bash > /etc/bash_completion.d/baton")]
@@ -190,6 +198,7 @@ pub(crate) enum Command {
         shell: Shell,
     },
     /// Print the manual page, or write all manual pages to a directory
+    #[command(after_help = "Examples:\n  baton man | man -l -\n  baton man ~/.local/share/man/man1")]
     Man {
         /// Directory to write the manual pages to
         directory: Option<PathBuf>,
@@ -213,70 +222,4 @@ pub(crate) struct ConfigArgs {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn flags_are_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn page_of_the_command_line_names_every_command() {
-        let page = include_str!("../../../../docs/cli.md");
-        let names = |command: &clap::Command| -> Vec<String> {
-            let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
-            let names = shown.map(|command| command.get_name().to_owned());
-            names.filter(|name| name != "help").collect()
-        };
-        let command = Cli::command();
-        for name in names(&command) {
-            let mentions = |line: &&str| line.starts_with(&format!("| `baton {name}"));
-            let row = page.lines().find(mentions).unwrap_or_else(|| panic!("no row for baton {name}"));
-            for below in command.find_subcommand(&name).map(names).unwrap_or_default() {
-                let words = row.split(['`', ' ']).collect::<Vec<_>>();
-                assert!(words.contains(&&*below), "baton {name} {below} is not in: {row}");
-            }
-        }
-    }
-
-    #[test]
-    fn flags_of_every_sdk_are_accepted() {
-        for line in [
-            "--headless --no-auto-update --log-level info --auth-token-env COPILOT_SDK_AUTH_TOKEN --no-auto-login --stdio",
-            "--headless --no-auto-update --log-level info --stdio",
-            "--headless --no-auto-update --log-level debug --session-idle-timeout 30 --remote --port 4321",
-            "--server --no-auto-update --log-level info --port 0",
-            "--yolo --headless --no-auto-update --log-level all --stdio",
-            "--headless --no-auto-update --log-level info --stdio --plugin-dir a --plugin-dir ./b",
-        ] {
-            let cli = Cli::try_parse_from(std::iter::once("baton").chain(line.split(' '))).unwrap();
-            assert!(cli.sdk.are_used(), "{line}");
-        }
-    }
-
-    #[test]
-    fn global_options_are_the_last_group_of_every_help() {
-        fn check(command: &mut clap::Command) {
-            let help = command.render_long_help().to_string();
-            let headings = help.lines().filter(|line| line.ends_with(':') && !line.starts_with(' '));
-            let options: Vec<&str> =
-                headings.filter(|line| line.to_lowercase().contains("options")).collect();
-            assert_eq!(options.last(), Some(&"Global options:"), "{help}");
-            let known = help.find("Global options:").unwrap_or(0);
-            assert!(help.find("\nOptions:").is_none_or(|own| own < known), "{help}");
-            command.get_subcommands_mut().filter(|command| command.get_name() != "help").for_each(check);
-        }
-        let mut command = Cli::command();
-        command.build();
-        check(&mut command);
-    }
-
-    #[test]
-    fn unknown_flag_is_named_in_the_error() {
-        let error =
-            Cli::try_parse_from(["baton", "--headless", "--nonexistent-flag-for-testing"]).unwrap_err();
-        assert!(error.to_string().contains("--nonexistent-flag-for-testing"));
-    }
-}
+mod tests;

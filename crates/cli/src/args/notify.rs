@@ -3,16 +3,17 @@
 use clap::{Args, Subcommand};
 
 pub(super) const NOTES: &str = "\
-Notifications are configured in the file, in the table [notifications]. Browsers subscribe on the page. A running server
+Notifications are configured in the file, in the table [notifications]. Browsers subscribe on the page. A running server \
 sends them; docs/notifications.md describes all channels.
 
 Example:
-  baton notify test                              send one to every receiver, and say what became of it";
+  baton notify test                send one to every receiver";
 
 /// Subcommands of `baton notify`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NotifyCommand {
     /// Send a test to the webhook, to Telegram and to subscribed browsers
+    #[command(after_help = "Example:\n  baton notify test")]
     Test(NotifyTestArgs),
 }
 

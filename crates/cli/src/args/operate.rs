@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 pub(super) const STOP_NOTES: &str = "\
+Example:
+  baton stop --timeout 60
+
 Servers that an SDK or `baton run` started belong to it and are not stopped.
 
 Exit codes: 0 stopped, 1 still running after the time limit, 3 no server was running.";
@@ -19,6 +22,13 @@ pub(crate) struct StopArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+pub(super) const SERVERS_NOTES: &str = "\
+Examples:
+  baton servers --store postgres://baton@db.example/baton
+  baton servers --drain 10.0.0.7:9000
+
+Exit codes: 0 done, 1 failed, 3 there is no such server.";
 
 /// Flags of `baton servers`.
 #[derive(Debug, Args)]
@@ -43,10 +53,10 @@ pub(crate) enum StoreCommand {
 pub(super) const COPY_NOTES: &str = "\
 Examples:
   baton store copy ~/.local/state/baton postgres://baton@db.example/baton
-  baton store copy postgres://baton@db.example/baton /srv/baton      the other way round
+  baton store copy postgres://baton@db.example/baton /srv/baton
 
-Servers may run meanwhile; copy again for what they have added. A session that has continued in the target is not
-overwritten. Files beside the histories (plans, snapshots of files, grants of locations) are not copied.
+Servers may run meanwhile; copy again for what they have added. A session that has continued in the target is not \
+overwritten. Plans, snapshots and other files of a session are copied with it; grants of locations and settings are not.
 
 Exit codes: 0 everything is copied, 1 some sessions were left out, and each is named.";
 
@@ -68,7 +78,7 @@ Examples:
   baton backup --json backup.tar | jq .bytes    for scripts
   tar tf backup.tar                             list what is in it
 
-A backup contains every session with its files, the grants of locations and the settings. Every prompt that was
+A backup contains every session with its files, the grants of locations and the settings. Every prompt that was \
 acknowledged before the backup began is in it. It contains no keys; sessions can contain anything that was said in them.
 
 Exit codes: 0 written, 1 failed, and then there is no file.";
@@ -91,10 +101,10 @@ pub(crate) struct BackupArgs {
 
 pub(super) const RESTORE_NOTES: &str = "\
 Examples:
-  baton stop; baton restore --force backup.tar  go back to a backup, and keep the replaced state aside
+  baton stop; baton restore --force backup.tar  go back to a backup
   baton restore --home /srv/baton backup.tar    restore to a new home
 
-The backup is unpacked and checked as a whole before anything is replaced. Restore only backups that you trust: grants in
+The backup is unpacked and checked as a whole before anything is replaced. Restore only backups that you trust: grants in \
 them let tools run without asking.
 
 Exit codes: 0 restored, 1 failed, and then nothing was changed.";
@@ -116,6 +126,9 @@ pub(crate) struct RestoreArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum GrantsCommand {
     /// List what may run without asking, in all sessions and locations
+    #[command(
+        after_help = "Example:\n  baton grants list --session 3f2a\n\nExit codes: 0 done, 1 failed, 3 there is no such session."
+    )]
     List {
         /// List only grants of this session, given by its id or a unique prefix of it
         #[arg(long, value_name = "ID")]
@@ -131,15 +144,15 @@ pub(crate) enum GrantsCommand {
 
 const REVOKE_NOTES: &str = "\
 Examples:
-  baton grants revoke 0190c2f0                  one grant of a session, by its id in the list
-  baton grants revoke --session 3f2a            all grants and allow rules of a session; its deny rules stay
+  baton grants revoke 0190c2f0                  one grant of the list
+  baton grants revoke --session 3f2a            all of a session but deny rules
   baton grants revoke --location /srv/project   all grants of a location
 
 Exit codes: 0 revoked, 1 failed, 3 there was no such grant.";
 
 /// Arguments of `baton grants revoke`.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["grant", "session", "location"])))]
 pub(crate) struct RevokeArgs {
     /// Grant to revoke, by its id or a unique prefix of it
     pub(crate) grant: Option<String>,
@@ -149,7 +162,15 @@ pub(crate) struct RevokeArgs {
     /// Revoke all grants of this location
     #[arg(long, value_name = "DIR")]
     pub(crate) location: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
+
+pub(super) const AUDIT_NOTES: &str = "\
+Examples:
+  baton audit --since 7d
+  baton audit --since 2026-11-01 --json > audit.jsonl";
 
 /// Flags of `baton audit`.
 #[derive(Debug, Args)]
@@ -169,12 +190,21 @@ pub(crate) enum ServiceCommand {
     #[command(after_help = SERVICE_NOTES)]
     Install(InstallArgs),
     /// Stop the service and remove it; sessions stay
+    #[command(
+        after_help = "Example:\n  baton service uninstall\n\nExit codes: 0 removed, 1 failed, 3 not installed, or systemd has to be told by hand."
+    )]
     Uninstall {
         /// Remove the service of the system
         #[arg(long)]
         system: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Show whether the service is installed and running
+    #[command(
+        after_help = "Example:\n  baton service status\n\nExit codes: 0 running, 1 failed, 3 not installed, or not running."
+    )]
     Status {
         /// Show the service of the system
         #[arg(long)]
@@ -189,7 +219,7 @@ const SERVICE_NOTES: &str = "\
 Examples:
   baton service install -- --http 127.0.0.1:8080
   baton service install --print                 show the unit, install nothing
-  sudo baton service install --system --directory /srv/projects -- --http 127.0.0.1:8080
+  sudo baton service install --system --directory /srv/projects
 
 Keys of models go into ~/.config/baton/environment, or /etc/baton/environment for the system; see docs/operations.md.
 
@@ -204,6 +234,9 @@ pub(crate) struct InstallArgs {
     /// Print the unit, and install nothing
     #[arg(long)]
     pub(crate) print: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "print")]
+    pub(crate) json: bool,
     /// User that the service of the system runs as
     #[arg(long, value_name = "NAME", default_value = "baton", requires = "system")]
     pub(crate) user: String,

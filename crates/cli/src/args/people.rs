@@ -11,21 +11,28 @@ Roles, each with the rights of those before it:
   admin      manage people
 
 Examples:
-  baton people add ada --role approver           add a person, print the token
-  baton link --person ada                        print a login link for the person's browser
-  baton people remove ada                        end all access at once, open streams included
+  baton people add ada --role approver     add a person, print the token
+  baton link --person ada                  print a login link for a browser
+  baton people remove ada                  end all access at once
 
-A token works like the owner's: `Authorization: Bearer TOKEN`. Only its digest is stored. Removing a person, or making a
+A token works like the owner's: `Authorization: Bearer TOKEN`. Only its digest is stored. Removing a person, or making a \
 new token, also ends the logins of browsers.";
 
 pub(super) const LINK_NOTES: &str = "\
-The link works once, within 15 minutes, and leads to the page of the running server. The browser stays logged in for 30
-days.";
+Examples:
+  baton link                                     log your own browser in
+  baton link --person ada --json                 for scripts
+
+The link works once, within 15 minutes, and leads to the page of the running server. The browser stays logged in for 30 \
+days.
+
+Exit codes: 0 done, 1 failed, 3 there is no such person, or no server runs that serves the page.";
 
 /// Subcommands of `baton people`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PeopleCommand {
     /// Add a person, and print the person's token
+    #[command(after_help = "Example:\n  baton people add ada --role approver --expires 90")]
     Add {
         /// Name: letters, digits and any of . - _ @ +
         name: PersonName,
@@ -40,12 +47,16 @@ pub(crate) enum PeopleCommand {
         json: bool,
     },
     /// List all people
+    #[command(after_help = "Example:\n  baton people list")]
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Remove a person; open connections end at once
+    #[command(
+        after_help = "Example:\n  baton people remove ada\n\nExit codes: 0 done, 1 failed, 3 there is no such person."
+    )]
     Remove {
         /// Name of the person
         name: PersonName,
@@ -54,6 +65,9 @@ pub(crate) enum PeopleCommand {
         json: bool,
     },
     /// Replace a person's token, and print the new one
+    #[command(
+        after_help = "Example:\n  baton people token ada --expires 90\n\nExit codes: 0 done, 1 failed, 3 there is no such person."
+    )]
     Token {
         /// Name of the person
         name: PersonName,

@@ -6,9 +6,14 @@ use clap::Args;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  baton record hello.jsonl -- run \"Say hello\"   record one prompt
-  BATON_RECORD=hello.jsonl baton serve           record every session of a server
-  BATON_REPLAY=hello.jsonl baton run \"Say hello\"  answer from the recording, without a model";
+  baton record hello.jsonl -- run \"Say hello\"      record one prompt
+  BATON_RECORD=hello.jsonl baton serve              record all sessions
+  BATON_REPLAY=hello.jsonl baton run \"Say hello\"    answer without a model";
+
+pub(super) const REPLAY_EXAMPLE: &str = "\
+Example:
+  baton replay hello.jsonl --port 8090
+  OPENAI_BASE_URL=http://127.0.0.1:8090/v1 baton run \"Say hello\"";
 
 /// Arguments of `baton record`.
 #[derive(Debug, Args)]

@@ -22,9 +22,9 @@ Examples:
   baton run --yes \"run the tests and fix what fails\"
   git diff | baton run \"review this change\"
   baton run --engine codex \"why does this test fail?\"
-  baton run --json \"hello\" | jq -r 'select(.type == \"assistant.message\").data.content'
+  baton run --json \"hello\" | jq -r .type
 
-A running server of the same home (`baton serve`) runs the session, so that others can watch and steer it with
+A running server of the same home (`baton serve`) runs the session, so that others can watch and steer it with \
 `baton attach`; without one, this command does, and `baton attach` finds it too.
 
 Exit codes:

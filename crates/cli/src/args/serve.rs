@@ -9,18 +9,19 @@ use super::ModelArgs;
 
 const NOTES: &str = "\
 Examples:
-  baton serve --port 8421                       SDK clients (JSON-RPC) on 127.0.0.1:8421
-  baton serve --share                           phones and browsers in your network; prints a QR code to log in
-  baton serve --http 127.0.0.1:8080             browsers and scripts, with a token
-  baton serve --socket /run/user/1000/baton.sock  HTTP on a socket file that only you can open
-  baton serve --http 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem --allow-host baton.example
-                                                other machines, with a token and TLS
+  baton serve --port 8421                    SDK clients, on 127.0.0.1:8421
+  baton serve --share                        phones and browsers, with a QR code
+  baton serve --http 127.0.0.1:8080          browsers and scripts, with a token
+  baton serve --socket /run/baton/http.sock  HTTP, on a file of yours only
+  baton serve --http 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem \\
+    --allow-host baton.example               other machines, with token and TLS
 
-Without an address, the server opens a free port for SDKs. Commands of the same home, such as `baton run` and `baton attach`,
+Without an address, the server opens a free port for SDKs. Commands of the same home, such as `baton run` and `baton attach`, \
 use a socket file in it that only you can open.
+
 Set limits for HTTP clients in the table [http] of the configuration file; see docs/http.md.
 
-When the server is ready, it prints `listening on URL` to stdout for each address. Ctrl-C stops it; nothing that was
+When the server is ready, it prints `listening on URL` to stdout for each address. Ctrl-C stops it; nothing that was \
 acknowledged is lost.";
 
 /// Flags of `baton serve`.

@@ -11,9 +11,9 @@ use serde_json::json;
 
 use self::session::AttachedSession;
 use crate::args::{AttachArgs, Cli, ModelArgs};
-use crate::client::{Client, ServerLocator, SessionInfo};
+use crate::client::{Client, NotFound, ServerLocator, SessionInfo};
 use crate::config::{self, Environment};
-use crate::{logging, setup, terminal};
+use crate::{logging, operate, setup, terminal};
 
 pub(crate) fn attach(cli: &Cli, args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
@@ -27,15 +27,20 @@ pub(crate) fn attach(cli: &Cli, args: &AttachArgs) -> anyhow::Result<ExitCode> {
         home: &config.home.value,
         token: environment.get("BATON_TOKEN"),
     };
-    setup::run(async {
+    let done = setup::run(async {
         let mut client = locator.connect()?;
-        let session = choose(&client, locator, args).await?;
+        let session = choose(&client, locator, args).await;
+        let session = match &args.url {
+            Some(url) => session.with_context(|| format!("cannot attach at {url}"))?,
+            None => session?,
+        };
         if let Some(holder) = locator.connect_to_holder(&session)? {
             client = holder;
         }
         introduce(&session, args);
         AttachedSession::new(args, locator, client, &session)?.run().await
-    })
+    });
+    operate::or_not_found(done, |error| error.is::<NotFound>())
 }
 
 /// Finds or creates the session that the arguments ask for.
@@ -46,7 +51,9 @@ async fn choose(
 ) -> anyhow::Result<SessionInfo> {
     let of_run = locator.session_of_run();
     if args.new {
-        anyhow::ensure!(of_run.is_none(), "no server runs; start one with `baton serve`");
+        if of_run.is_some() {
+            return Err(NotFound::Server { home: locator.home.to_owned() }.into());
+        }
         let cwd = std::env::current_dir().context("cannot read the current directory")?;
         return Ok(client.post("/api/sessions", &json!({ "cwd": cwd, "questions": true }), None).await?);
     }
@@ -54,7 +61,7 @@ async fn choose(
         Some(wanted) => client.find(wanted).await,
         None => {
             let newest = client.sessions().await?.into_iter().next();
-            newest.context("no sessions yet; create one with `baton attach --new`")
+            newest.ok_or_else(|| NotFound::AnySession.into())
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::{Address, Client, SessionInfo};
+use super::{Address, Client, NotFound, SessionInfo};
 use crate::discovery::{Role, RunningServer};
 
 /// Finds servers. Used again after a lost connection: a restarted server may listen at another address.
@@ -38,10 +38,7 @@ impl ServerLocator<'_> {
                 "the server of {} has no HTTP address; start it with --socket or --http",
                 self.home.display()
             ),
-            (None, None) => anyhow::bail!(
-                "no running server for {}; start one with `baton serve`, or set --url or --socket",
-                self.home.display()
-            ),
+            (None, None) => Err(NotFound::Server { home: self.home.to_owned() }.into()),
         }
     }
 

@@ -7,6 +7,8 @@ mod requests;
 mod screen;
 mod server_requests;
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
 pub(crate) use self::http::{Address, Client, Failure, Stream, StreamedEvent, user_of_terminal};
@@ -62,11 +64,22 @@ impl Client {
         }
         all.retain(|session| session.id.starts_with(wanted));
         match all.len() {
-            0 => anyhow::bail!("no session {wanted:?} on the server; `baton sessions list` shows all"),
+            0 => Err(NotFound::Session(wanted.to_owned()).into()),
             1 => Ok(all.swap_remove(0)),
             _ => anyhow::bail!("{wanted:?} matches several sessions; give more of the id"),
         }
     }
+}
+
+/// Error for a server or session that does not exist.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotFound {
+    #[error("no running server for {}; start one with `baton serve`, or set --url or --socket", .home.display())]
+    Server { home: PathBuf },
+    #[error("no session {0:?} on the server; `baton sessions list` shows all")]
+    Session(String),
+    #[error("no sessions yet; create one with `baton attach --new`")]
+    AnySession,
 }
 
 /// The exit code of a prompt with this outcome.

@@ -51,9 +51,8 @@ pub(crate) fn show(cli: &Cli, args: &ConfigArgs) -> anyhow::Result<ExitCode> {
         terminal::json(&serde_json::to_string_pretty(&values)?);
     } else {
         terminal::line(&heading);
-        for (key, value, source) in rows {
-            terminal::line_with_aside(&format!("{key:<32} {value:<47}"), &source);
-        }
+        let rows: Vec<_> = rows.into_iter().map(|(key, value, source)| vec![key, value, source]).collect();
+        terminal::table(&["SETTING", "VALUE", "SOURCE"], &rows);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::project::ProjectFile;
 use super::{Surroundings, described, no_such_server};
 use crate::args::{AddArgs, McpScope, McpTransport};
-use crate::terminal;
+use crate::{changes, terminal};
 
 pub(super) async fn add(around: &Surroundings, args: &AddArgs) -> anyhow::Result<ExitCode> {
     let config = match configuration(args) {
@@ -29,7 +29,7 @@ pub(super) async fn add(around: &Surroundings, args: &AddArgs) -> anyhow::Result
         );
         anyhow::Ok(known)
     };
-    let place = match args.scope {
+    let file = match args.scope {
         McpScope::User => {
             let known = user.list().await.map_err(anyhow::Error::msg)?.contains_key(&args.name);
             let done = match exists(known)? {
@@ -37,7 +37,7 @@ pub(super) async fn add(around: &Surroundings, args: &AddArgs) -> anyhow::Result
                 false => user.add(args.name.clone(), config).await,
             };
             done.map_err(anyhow::Error::msg)?;
-            "for all your sessions".to_owned()
+            None
         }
         McpScope::Project => {
             let mut file = ProjectFile::open(around).await?;
@@ -48,11 +48,15 @@ pub(super) async fn add(around: &Surroundings, args: &AddArgs) -> anyhow::Result
                     "values of --env and --header are in the file; do not commit secrets, use ${NAME}",
                 );
             }
-            format!("to {}", file.path().display())
+            Some(file.path().display().to_string())
         }
     };
-    terminal::note(&format!("added {} {place}: {}", args.name, described(&parsed)));
-    terminal::note(&format!("check it with `baton mcp test {}`", args.name));
+    let scope = file.as_ref().map_or_else(|| "for all your sessions".to_owned(), |file| format!("to {file}"));
+    let note = format!("added {} {scope}: {}", args.name, described(&parsed));
+    changes::report(args.json, &note, &json!({ "added": args.name, "file": file }));
+    if !args.json {
+        terminal::note(&format!("check it with `baton mcp test {}`", args.name));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -131,6 +135,7 @@ pub(super) async fn remove(
     around: &Surroundings,
     name: &str,
     scope: Option<McpScope>,
+    as_json: bool,
 ) -> anyhow::Result<ExitCode> {
     let user = around.catalogue.user();
     let of_user = user.list().await.is_ok_and(|servers| servers.contains_key(name));
@@ -151,7 +156,8 @@ pub(super) async fn remove(
         (McpScope::Project, Some(file)) => file.remove(name)?,
         (McpScope::Project, None) => {}
     }
-    terminal::note(&format!("removed {name}; sessions that use it keep it until their next prompt"));
+    let note = format!("removed {name}; sessions that use it keep it until their next prompt");
+    changes::report(as_json, &note, &json!({ "removed": name }));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -173,6 +179,7 @@ pub(super) async fn enable(
     around: &Surroundings,
     names: &[String],
     enabled: bool,
+    as_json: bool,
 ) -> anyhow::Result<ExitCode> {
     let entries = around.catalogue.entries(Some(&around.cwd)).await;
     let disabled = around.catalogue.disabled().await;
@@ -183,7 +190,8 @@ pub(super) async fn enable(
     }
     around.catalogue.enable(names.to_vec(), enabled).await.map_err(anyhow::Error::msg)?;
     let done = if enabled { "enabled" } else { "disabled" };
-    terminal::note(&format!("{done} {} for new sessions", names.join(", ")));
+    let note = format!("{done} {} for new sessions", names.join(", "));
+    changes::report(as_json, &note, &json!({ done: names }));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -20,8 +20,9 @@ use anyhow::Context;
 use baton_runtime::mcp::{Reach, ServerCatalogue, ServerConfig};
 
 use crate::args::{Cli, McpCommand, ModelArgs};
+use crate::client::NotFound;
 use crate::config::{self, Config, Environment};
-use crate::{logging, setup, terminal};
+use crate::{logging, operate, setup, terminal};
 
 pub(crate) use self::list::unusable_programs;
 
@@ -46,14 +47,14 @@ pub(crate) fn mcp(cli: &Cli, command: &McpCommand) -> anyhow::Result<ExitCode> {
     let catalogue = ServerCatalogue::new(&config.home.value, config.mcp_servers.clone());
     let cwd = std::env::current_dir().context("cannot read the current directory")?;
     let around = Surroundings { config, environment, catalogue, cwd };
-    setup::run(async {
+    let done = setup::run(async {
         match command {
             McpCommand::List { session: None, json } => list::list(&around, *json).await,
             McpCommand::List { session: Some(session), json } => live::list(&around, session, *json).await,
             McpCommand::Add(args) => edit::add(&around, args).await,
-            McpCommand::Remove { name, scope } => edit::remove(&around, name, *scope).await,
-            McpCommand::Enable { names } => edit::enable(&around, names, true).await,
-            McpCommand::Disable { names } => edit::enable(&around, names, false).await,
+            McpCommand::Remove { name, scope, json } => edit::remove(&around, name, *scope, *json).await,
+            McpCommand::Enable { names, json } => edit::enable(&around, names, true, *json).await,
+            McpCommand::Disable { names, json } => edit::enable(&around, names, false, *json).await,
             McpCommand::Test { name, timeout, json } => test::test(&around, name, *timeout, *json).await,
             McpCommand::Login { name, no_browser, port, timeout, force, json } => {
                 let how = login::How {
@@ -67,12 +68,13 @@ pub(crate) fn mcp(cli: &Cli, command: &McpCommand) -> anyhow::Result<ExitCode> {
             }
             McpCommand::Logout { name, json } => login::logout(&around, name, *json).await,
             McpCommand::Proxy { socket } => proxy::proxy(socket),
-            McpCommand::Trust { yes } => trust::trust(&around, *yes).await,
+            McpCommand::Trust { yes, json } => trust::trust(&around, *yes, *json).await,
             McpCommand::Logs { name, session, json } => {
                 live::logs(&around, name, session.as_deref(), *json).await
             }
         }
-    })
+    });
+    operate::or_not_found(done, |error| error.is::<NotFound>())
 }
 
 /// Says that there is no such server, and which ones there are.

@@ -4,20 +4,23 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use baton_runtime::mcp::{Declared, describe};
+use serde_json::json;
 
 use super::{NO_SUCH_SERVER, Surroundings};
-use crate::terminal;
+use crate::{changes, terminal};
 
-pub(super) async fn trust(around: &Surroundings, yes: bool) -> anyhow::Result<ExitCode> {
+pub(super) async fn trust(around: &Surroundings, yes: bool, as_json: bool) -> anyhow::Result<ExitCode> {
     let pending = around.catalogue.workspace(&around.cwd, &BTreeSet::new()).await.pending;
     if pending.is_empty() {
         terminal::note("no file of this workspace declares MCP servers that are not trusted");
         return Ok(ExitCode::from(NO_SUCH_SERVER));
     }
+    // With --json, standard output is for the result only.
+    let show = if as_json { terminal::note } else { terminal::line };
     for file in &pending {
-        terminal::line(&file.path.display().to_string());
+        show(&file.path.display().to_string());
         for line in file.servers.iter().map(shown).collect::<Vec<_>>().join("\n").lines() {
-            terminal::line(&format!("  {line}"));
+            show(&format!("  {line}"));
         }
     }
     if !yes {
@@ -28,9 +31,10 @@ pub(super) async fn trust(around: &Surroundings, yes: bool) -> anyhow::Result<Ex
             return Ok(ExitCode::FAILURE);
         }
     }
+    let files: Vec<_> = pending.iter().map(|file| file.path.clone()).collect();
     let approved = pending.into_iter().map(|file| (file.path, file.digest)).collect();
     around.catalogue.approve(approved).await.map_err(anyhow::Error::msg)?;
-    terminal::note("trusted, until a file changes");
+    changes::report(as_json, "trusted, until a file changes", &json!({ "trusted": files }));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -44,10 +48,8 @@ fn shown(server: &Declared) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton_runtime::mcp::Origin;
-    use serde_json::json;
-
     use super::*;
+    use baton_runtime::mcp::Origin;
 
     #[test]
     fn variables_are_shown_with_their_values() {

@@ -4,11 +4,15 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use baton_protocol::Timestamp;
-use baton_runtime::audit;
+use baton_runtime::audit::{self, Entry};
 
 use super::load;
 use crate::args::{AuditArgs, Cli};
+use crate::sessions::LocalTime;
 use crate::{setup, terminal};
+
+/// Characters of a session's id that are shown on a terminal.
+const SHORT_ID: usize = 8;
 
 pub(crate) fn audit(cli: &Cli, args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;
@@ -17,18 +21,28 @@ pub(crate) fn audit(cli: &Cli, args: &AuditArgs) -> anyhow::Result<ExitCode> {
         let store = setup::store(&config, None)?;
         let entries = audit::audit(&*store, since).await;
         store.close().await?;
-        for entry in entries? {
-            if args.json {
-                terminal::json_line(&serde_json::to_string(&entry)?);
-                continue;
+        let entries = entries?;
+        if args.json {
+            for entry in &entries {
+                terminal::json_line(&serde_json::to_string(entry)?);
             }
-            let by = entry.by.as_ref().map_or("-", |by| by.0.as_str());
-            let (at, action, session) = (entry.at, entry.action.name(), &entry.session);
-            // Line breaks become visible escapes: an entry stays one line.
-            terminal::line(&format!("{at}  {session}  {action:<11}  {by:<16}  {}", entry.detail));
+        } else {
+            let time = terminal::output_is_terminal().then(LocalTime::of_system);
+            let rows: Vec<Vec<String>> = entries.iter().map(|entry| row(entry, time.as_ref())).collect();
+            terminal::table(&["TIME", "SESSION", "ACTION", "BY", "DETAIL"], &rows);
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Returns the cells of an entry: short for people at a terminal, which has a time zone, and exact otherwise.
+fn row(entry: &Entry, terminal: Option<&LocalTime>) -> Vec<String> {
+    let (time, id) = match terminal {
+        Some(local) => (local.format(entry.at), entry.session.as_str().chars().take(SHORT_ID).collect()),
+        None => (entry.at.to_string(), entry.session.to_string()),
+    };
+    let by = entry.by.as_ref().map_or("-", |by| by.0.as_str()).to_owned();
+    vec![time, id, entry.action.name().to_owned(), by, entry.detail.clone()]
 }
 
 /// Parses a date, a time or a span before now.

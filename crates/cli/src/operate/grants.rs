@@ -17,7 +17,7 @@ use super::{NOTHING_TO_DO, load};
 use crate::args::{Cli, GrantsCommand, RevokeArgs};
 use crate::client::{Failure, ServerLocator};
 use crate::discovery::RunningServer;
-use crate::{sessions, setup, terminal};
+use crate::{changes, sessions, setup, terminal};
 
 pub(crate) fn grants(cli: &Cli, command: &GrantsCommand) -> anyhow::Result<ExitCode> {
     let config = load(cli)?;
@@ -81,7 +81,7 @@ async fn list(
         }
     }
     if of_sessions.is_empty() && of_locations.is_empty() {
-        terminal::note("no grants: every request is asked for, or allowed by a mode");
+        terminal::note("no grants: every request needs approval, unless a rule or a mode allows it");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -98,23 +98,26 @@ async fn revoke(
     home: &Path,
     args: &RevokeArgs,
 ) -> anyhow::Result<ExitCode> {
-    let revoked = match (&args.grant, &args.session, &args.location) {
-        (_, _, Some(location)) => revoke_at(locations, location).await?,
+    let (revoked, what) = match (&args.grant, &args.session, &args.location) {
+        (_, _, Some(location)) => (revoke_at(locations, location).await?, json!({ "location": location })),
         (_, Some(session), _) => {
             let session = sessions::find(store, session).await?;
-            revoke_in(store, home, &session, None).await?
+            (revoke_in(store, home, &session, None).await?, json!({ "session": session }))
         }
         (Some(prefix), ..) => match find(&grants::list(store, None).await?, prefix)? {
-            Some((session, grant)) => revoke_in(store, home, &session, Some(grant)).await?,
-            None => false,
+            Some((session, grant)) => {
+                let what = json!({ "session": session, "grant": grant });
+                (revoke_in(store, home, &session, Some(grant)).await?, what)
+            }
+            None => (false, Value::Null),
         },
-        (None, None, None) => false,
+        (None, None, None) => (false, Value::Null),
     };
     if revoked {
-        terminal::note("revoked");
+        changes::report(args.json, "revoked", &json!({ "revoked": what }));
         return Ok(ExitCode::SUCCESS);
     }
-    terminal::note("no such grant; `baton grants list` shows all");
+    changes::report(args.json, "no such grant; `baton grants list` shows all", &json!({ "revoked": null }));
     Ok(ExitCode::from(NOTHING_TO_DO))
 }
 

@@ -24,7 +24,7 @@ pub(crate) use self::grants::grants;
 pub(crate) use self::service::service;
 
 /// Exit code of a command that found nothing to do, or for which there is no such thing.
-const NOTHING_TO_DO: u8 = 3;
+pub(crate) const NOTHING_TO_DO: u8 = 3;
 /// Pause between two notes of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// Priority of a backup: the server comes first.
@@ -170,6 +170,7 @@ pub(crate) fn restore(cli: &Cli, args: &RestoreArgs) -> anyhow::Result<ExitCode>
     }
     Ok(ExitCode::SUCCESS)
 }
+
 /// Says who has access to a restored home.
 fn note_access(report: &RestoreReport) {
     if report.token {

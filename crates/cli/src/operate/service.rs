@@ -4,24 +4,27 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use baton_ops::service::{Scope, Service, Systemd, Unit};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::NOTHING_TO_DO;
 use crate::args::{Cli, InstallArgs, ServiceCommand};
 use crate::config::Environment;
-use crate::terminal;
+use crate::{changes, terminal};
 
 pub(crate) fn service(cli: &Cli, command: &ServiceCommand) -> anyhow::Result<ExitCode> {
     match command {
         ServiceCommand::Install(args) => install(cli, args),
-        ServiceCommand::Uninstall { system } => {
+        ServiceCommand::Uninstall { system, json } => {
             let service = of_scope(*system);
+            let path = service.path();
             let Some(done) = service.uninstall()? else {
-                terminal::note(&format!("not installed: {} does not exist", service.path().display()));
+                let note = format!("not installed: {} does not exist", path.display());
+                changes::report(*json, &note, &json!({ "removed": null }));
                 return Ok(ExitCode::from(NOTHING_TO_DO));
             };
-            terminal::note(&format!("removed {}; sessions stay", service.path().display()));
-            Ok(report(&done))
+            let note = format!("removed {}; sessions stay", path.display());
+            changes::report(*json, &note, &with_commands(json!({ "removed": path }), &done));
+            Ok(report(&done, *json))
         }
         ServiceCommand::Status { system, json } => {
             let status = of_scope(*system).status();
@@ -64,13 +67,26 @@ fn install(cli: &Cli, args: &InstallArgs) -> anyhow::Result<ExitCode> {
     }
     let service = of_scope(args.system);
     let done = service.install(&text)?;
-    terminal::note(&format!("wrote {}", service.path().display()));
-    Ok(report(&done))
+    let path = service.path();
+    let change = with_commands(json!({ "installed": path }), &done);
+    changes::report(args.json, &format!("wrote {}", path.display()), &change);
+    Ok(report(&done, args.json))
 }
 
-fn report(done: &Systemd) -> ExitCode {
+/// Adds what systemd did not do, for programs.
+fn with_commands(mut change: Value, done: &Systemd) -> Value {
+    if let Systemd::Left { why, commands } = done {
+        change["problem"] = json!(why);
+        change["commands"] = json!(commands);
+    }
+    change
+}
+
+/// Says what systemd did not do, unless it was said as JSON.
+fn report(done: &Systemd, as_json: bool) -> ExitCode {
     match done {
         Systemd::Done => ExitCode::SUCCESS,
+        Systemd::Left { .. } if as_json => ExitCode::from(NOTHING_TO_DO),
         Systemd::Left { why, commands } => {
             terminal::note(&format!("systemd did not take it: {why}"));
             terminal::note("where systemd runs, use:");

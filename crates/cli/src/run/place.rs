@@ -202,7 +202,7 @@ pub(super) fn describe(model: Option<&str>, engines: &[&str], endpoint: &str) ->
     match (model, engine) {
         (Some(model), Some(engine)) if engines.contains(&engine) => model.to_owned(),
         _ if endpoint == config::describe(&ServerEndpoint::Demo) => {
-            "demo model, no AI: set OPENAI_API_KEY or OPENAI_BASE_URL for a real one".to_owned()
+            "demo model, no AI; see `baton doctor`".to_owned()
         }
         (Some(model), _) => format!("{model} · {endpoint}"),
         (None, _) => endpoint.to_owned(),

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use baton_protocol::params::SessionMetadata;
 use baton_runtime::{metadata, metadata_of, owner};
 use baton_store::{Store, Summary};
@@ -99,7 +100,7 @@ pub(super) async fn list(
     limit: usize,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let cwd = std::env::current_dir()?.display().to_string();
+    let cwd = std::env::current_dir().context("cannot read the current directory")?.display().to_string();
     let all = store.list().await?;
     let shown: Vec<ListedSession> = all
         .iter()

@@ -9,15 +9,15 @@ use jiff::tz::TimeZone;
 const ZONES: &str = "/usr/share/zoneinfo";
 
 /// The time zone of the system, or of the variable `TZ`.
-pub(super) struct LocalTime(TimeZone);
+pub(crate) struct LocalTime(TimeZone);
 
 impl LocalTime {
-    pub(super) fn of_system() -> Self {
+    pub(crate) fn of_system() -> Self {
         Self(zone(std::env::var("TZ").ok().as_deref()).unwrap_or(TimeZone::UTC))
     }
 
     /// Formats a time to the minute.
-    pub(super) fn format(&self, time: Timestamp) -> String {
+    pub(crate) fn format(&self, time: Timestamp) -> String {
         let time = jiff::Timestamp::from_millisecond(time.as_millis()).unwrap_or_default();
         time.to_zoned(self.0.clone()).strftime("%Y-%m-%d %H:%M").to_string()
     }

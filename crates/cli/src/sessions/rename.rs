@@ -8,7 +8,7 @@ use super::find;
 use crate::client::{Client, ServerLocator};
 use crate::config::{Config, Environment};
 use crate::discovery::{Role, RunningServer};
-use crate::{setup, terminal};
+use crate::{changes, setup};
 
 /// Longest name, in characters.
 const MAX_NAME: usize = 200;
@@ -17,8 +17,8 @@ pub(super) async fn rename(
     store: &setup::SessionStore,
     config: &Config,
     environment: &Environment,
-    id: &str,
-    words: &[String],
+    (id, words): (&str, &[String]),
+    as_json: bool,
 ) -> anyhow::Result<ExitCode> {
     let name = name(words)?;
     let session = find(&**store, id).await?;
@@ -34,7 +34,7 @@ pub(super) async fn rename(
             renamed?;
         }
     }
-    terminal::note(&format!("renamed {session}"));
+    changes::report(as_json, &format!("renamed {session}"), &json!({ "renamed": session, "name": name }));
     Ok(ExitCode::SUCCESS)
 }
 

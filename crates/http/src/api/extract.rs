@@ -55,7 +55,18 @@ fn refusal(rejection: &JsonRejection) -> ApiError {
         return ApiError::new(StatusCode::REQUEST_TIMEOUT, "too_slow", error.to_string());
     }
     let code = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
-    ApiError::new(rejection.status(), code, rejection.body_text())
+    ApiError::new(rejection.status(), code, message(rejection))
+}
+
+/// Says what is wrong with a body, and where.
+fn message(rejection: &JsonRejection) -> String {
+    let problem = |error: &dyn std::error::Error| error.source().unwrap_or(error).to_string();
+    match rejection {
+        JsonRejection::JsonDataError(error) => format!("malformed request body: {}", problem(error)),
+        JsonRejection::JsonSyntaxError(error) => format!("the request body is not JSON: {}", problem(error)),
+        JsonRejection::MissingJsonContentType(_) => "send the header `Content-Type: application/json`".into(),
+        other => other.body_text(),
+    }
 }
 
 /// Extracts who sends a request, as the guard has found out.
@@ -130,4 +141,35 @@ impl<S: Send + Sync, T: serde::de::DeserializeOwned + Send> FromRequestParts<S> 
 /// Parses a session id. An invalid one is reported as not found.
 pub(super) fn session_id(text: &str) -> Result<SessionId, ApiError> {
     text.parse().map_err(|_| ApiError::session_not_found(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Thing {
+        #[serde(rename = "size")]
+        _size: u32,
+    }
+
+    async fn refused(kind: &str, body: &str) -> String {
+        let request = axum::extract::Request::post("/").header("content-type", kind);
+        let request = request.body(Body::from(body.to_owned())).unwrap();
+        let rejection = axum::Json::<Thing>::from_request(request, &()).await.unwrap_err();
+        message(&rejection)
+    }
+
+    #[tokio::test]
+    async fn malformed_body_is_explained_without_words_of_the_program() {
+        let unknown = refused("application/json", r#"{"size": 1, "colour": 2}"#).await;
+        assert!(unknown.starts_with("malformed request body: colour: unknown field"), "{unknown}");
+        let broken = refused("application/json", r#"{"size""#).await;
+        assert!(broken.starts_with("the request body is not JSON: "), "{broken}");
+        assert!(refused("text/plain", "{}").await.contains("Content-Type: application/json"));
+    }
 }
