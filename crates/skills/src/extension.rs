@@ -203,16 +203,20 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_to_each_other_end_the_search() {
+    fn links_that_multiply_directories_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         write(&dir.path().join("a/extension.mjs"), "");
-        write(&dir.path().join("a/maze/data"), "");
-        for n in 0..20 {
-            symlink(".", dir.path().join(format!("a/maze/{n}"))).unwrap();
+        // Each level leads to the next one twenty times: ten directories look like 20^9.
+        for level in 0..10 {
+            write(&dir.path().join(format!("a/{level}/data")), "");
+            for n in 0..20 {
+                symlink(format!("../{}", level + 1), dir.path().join(format!("a/{level}/{n}"))).unwrap();
+            }
         }
+        write(&dir.path().join("a/10/data"), "");
         let (found, problems) = scan_extensions(dir.path());
         assert_eq!(found, []);
-        assert!(problems[0].why.contains("directories"), "{problems:?}");
+        assert!(problems[0].why.contains("more than 2000 directories"), "{problems:?}");
     }
 
     #[test]
