@@ -16,8 +16,8 @@ use baton_agent::blocking;
 use baton_files::locations::Location;
 use baton_protocol::SessionId;
 use baton_settings::Settings;
-pub use baton_skills::Problem;
-use baton_skills::{Extension, scan_extensions, scan_extensions_below};
+pub use baton_skills::{Extension, Problem};
+use baton_skills::{scan_extensions, scan_extensions_below};
 
 use self::approvals::Approvals;
 pub use self::environment::Environment;

@@ -179,3 +179,40 @@ impl Membership {
         shown
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use baton_runtime::extensions::{Extension, Source};
+    use tokio::time::{Instant, sleep, timeout};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn answered_question_is_not_undecided() {
+        let grace = Duration::from_secs(1);
+        let (root, entry) = (PathBuf::from("/e"), PathBuf::from("/e/extension.mjs"));
+        let extension = Extension { name: "e".into(), root, entry, digest: String::new() };
+        let found = Available { source: Source::User, extension };
+        let member = Membership::new(found, &SessionId::random());
+        let asking = async {
+            drop(member.question());
+            let question = member.question();
+            sleep(grace / 2).await;
+            drop(question);
+            sleep(10 * grace).await;
+            let _open = member.question();
+            assert!(member.is_undecided());
+            sleep(2 * grace).await;
+        };
+        let begun = Instant::now();
+        let undecided = async {
+            member.undecided(grace).await;
+            begun.elapsed()
+        };
+        let (elapsed, ()) = tokio::join!(undecided, asking);
+        assert_eq!(elapsed, grace / 2 + 10 * grace + grace);
+        assert!(timeout(grace, member.decided()).await.is_ok());
+    }
+}
