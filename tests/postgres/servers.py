@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import adapters
+from carrier import Carrier
 from copilot.tools import Tool
 from support import Model, processes_of, program
 from witness import ClientSession, Witness
@@ -107,6 +109,84 @@ class Stream(threading.Thread):
             pass
 
 
+class Feed(threading.Thread):
+    """A reader of the changes of all sessions, as a page is."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(daemon=True)
+        self.server = server
+        self.ready = 0
+        #: What was read last of each session, and its pending requests.
+        self.sessions: dict[str, dict[str, Any]] = {}
+        self.requests: dict[str, list[dict[str, Any]]] = {}
+        self.start()
+
+    def run(self) -> None:
+        headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "text/event-stream"}
+        request = urllib.request.Request(f"{self.server.url}/api/events", headers=headers)
+        kind = ""
+        try:
+            with urllib.request.urlopen(request, timeout=120) as response:
+                for line in response:
+                    if line.startswith(b"event: "):
+                        kind = line[7:].strip().decode()
+                        self.ready += kind == "ready"
+                    if line.startswith(b"data: ") and kind == "session":
+                        self.take(json.loads(line[6:]))
+        except OSError:
+            pass
+
+    def take(self, session: dict[str, Any]) -> None:
+        self.sessions[session["id"]] = session
+        if "requests" in session:
+            self.requests[session["id"]] = session["requests"]
+
+
+class Balancer:
+    """A plain TCP balancer: connections go to the living servers in turn."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self.ports, self.turn = ports, 0
+        self.copying: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Balancer:
+        self.listener = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        self.port = self.listener.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.listener.close()
+        copying = list(self.copying)
+        for task in copying:
+            task.cancel()
+        await asyncio.gather(*copying, return_exceptions=True)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in self.ports:
+            self.turn += 1
+            try:
+                upstream = await asyncio.open_connection("127.0.0.1", self.ports[self.turn % len(self.ports)])
+                break
+            except OSError:
+                continue
+        else:
+            return writer.close()
+        for source, target in ((reader, upstream[1]), (upstream[0], writer)):
+            task = asyncio.create_task(self.copy(source, target))
+            self.copying.add(task)
+            task.add_done_callback(self.copying.discard)
+
+    async def copy(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(1 << 16):
+                target.write(data)
+                await target.drain()
+        except OSError:
+            pass
+        finally:
+            target.close()
+
+
 class World:
     """A database, a model, servers and clients."""
 
@@ -130,28 +210,45 @@ class World:
             "BATON_PEER_SECRET": "secret-of-the-test-cluster",
         }
 
+    def carrier(self) -> Carrier:
+        """Returns the only way to the model: servers that are started later do not reach it."""
+        self.env["COPILOT_API_URL"] = "http://127.0.0.1:9"
+        return Carrier(self.model.url)
+
     def server(self, *arguments: str) -> Server:
         server = Server(self, len(self.servers) + 1, *arguments)
         self.servers.append(server)
         return server
 
-    async def client(self, server: Server) -> Any:
-        client = self.sdk.at(server.port, TOKEN)
+    def api(self, server: Server, path: str, body: Any = None) -> Any:
+        """Calls the HTTP API of a server."""
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{server.url}/api/{path}", data=data, headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)
+
+    async def client(self, server: Server, carrier: Carrier | None = None) -> Any:
+        client = carrier.client(server.port, TOKEN) if carrier else self.sdk.at(server.port, TOKEN)
         self.clients.append(client)
         await client.start()
         return client
 
-    async def create(self, server: Server, session: str, **options: Any) -> ClientSession:
+    async def create(
+        self, server: Server, session: str, *, carrier: Carrier | None = None, **options: Any
+    ) -> ClientSession:
         chat = ClientSession(self.sdk, self.witness)
-        chat.session = await (await self.client(server)).create_session(
-            session_id=session, **self.options(chat, options)
-        )
+        client = await self.client(server, carrier)
+        chat.session = await client.create_session(session_id=session, **self.options(chat, options))
         return chat
 
-    async def resume(self, server: Server, session: str, **options: Any) -> ClientSession:
+    async def resume(
+        self, server: Server, session: str, *, carrier: Carrier | None = None, **options: Any
+    ) -> ClientSession:
         chat = ClientSession(self.sdk, self.witness)
         options = {"continue_pending_work": True} | options
-        chat.session = await (await self.client(server)).resume_session(session, **self.options(chat, options))
+        client = await self.client(server, carrier)
+        chat.session = await client.resume_session(session, **self.options(chat, options))
         return chat
 
     def options(self, chat: ClientSession, options: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from copilot.generated.rpc import PlanUpdateRequest, WorkspacesReadFileRequest
-from servers import Server, Stream, World, report, soon, sql
+from servers import Balancer, Feed, Server, Stream, World, report, soon, sql
 from support import call
 
 Test = Callable[[World], Awaitable[None]]
@@ -209,6 +209,19 @@ async def files_move_with_their_session(world: World) -> None:
 
 
 @test
+async def client_of_another_server_sees_the_files_of_the_owner(world: World) -> None:
+    one, two = world.server(), world.server()
+    for server, text in ((one, "of the owner"), (two, "of the other server")):
+        (server.home / "copilot-instructions.md").write_text(text)
+    a = await world.create(one, "seen", enable_config_discovery=True)
+    b = await world.resume(two, "seen", enable_config_discovery=True)
+    assert a.session.workspace_path == b.session.workspace_path == one.home / "session-state" / "seen"
+    for chat in (a, b):
+        found = (await chat.session.rpc.instructions.get_sources()).sources
+        assert [source.content for source in found] == ["of the owner"], found
+
+
+@test
 async def stopped_server_finishes_its_turn(world: World) -> None:
     one, two = world.server(), world.server()
     permit = lambda *_: world.sdk.decision("approve")  # noqa: E731
@@ -259,6 +272,136 @@ async def turn_waits_for_the_provider_of_its_client(world: World) -> None:
     c = await world.resume(two, "provided", provider=provider, model="scripted")
     await c.event("session.idle")
     assert sql(world.url, "SELECT count(*) FROM baton_events WHERE encode(body, 'escape') LIKE '%key-of-the-client%'") == ["0"]
+
+
+@test
+async def client_carries_model_requests_of_a_session_at_another_server(world: World) -> None:
+    carrier = world.carrier()
+    one, two = world.server(), world.server()
+    a = await world.create(one, "carried", streaming=True)
+    b = await world.resume(two, "carried", carrier=carrier, streaming=True)
+    await a.send("[[text:through the client]]")
+    for chat in (a, b):
+        await chat.event("session.idle")
+        answers = [event["data"]["content"] for event in chat.events if event["type"] == "assistant.message"]
+        assert answers == ["through the client"], answers
+        assert "assistant.message_delta" in types(chat), types(chat)
+    assert [request.session_id for request in carrier.carried] == ["carried"]
+    # A cancelled turn cancels its request at the client.
+    carrier.gate.clear()
+    await a.send("[[text:cancelled]]")
+    await soon(lambda: len(carrier.carried) == 2, "the request")
+    await a.session.abort()
+    await asyncio.wait_for(carrier.carried[1].cancel_event.wait(), 15)
+    await b.event("session.idle", 2)
+    carrier.gate.set()
+    # A failure of the client is one of the turn.
+    carrier.failure = RuntimeError("the proxy is closed")
+    await a.send("[[text:failed]]")
+    failed = await b.event("model.call_failure")
+    assert failed["data"]["statusCode"] == 502, failed
+    await a.session.abort()
+    await b.event("session.idle", 3)
+    assert sql(world.url, "SELECT count(DISTINCT epoch) FROM baton_sessions") == ["1"], "the session has not moved"
+
+
+@test
+async def client_is_asked_again_when_the_server_that_asked_it_dies(world: World) -> None:
+    carrier = world.carrier()
+    # The client's server has other directories, so another one continues the session.
+    one, two = world.server("--place", "here"), world.server("--place", "here")
+    three = world.server("--place", "there")
+    await world.create(one, "again")
+    b = await world.resume(two, "again")
+    c = await world.resume(three, "again", carrier=carrier)
+    carrier.gate.clear()
+    await c.send("[[text:asked twice]]")
+    await soon(lambda: len(carrier.carried) == 1, "the request")
+    one.kill()
+    await asyncio.wait_for(carrier.carried[0].cancel_event.wait(), 15)
+    await soon(lambda: len(carrier.carried) == 2, "the request of the next server", 30)
+    carrier.gate.set()
+    for chat in (b, c):
+        await chat.event("session.idle")
+        assert types(chat).count("assistant.message") == 1, types(chat)
+    held = sql(world.url, "SELECT m.home FROM baton_sessions s JOIN baton_servers m ON m.id = s.server")
+    assert held == [str(two.home)], held
+
+
+@test
+async def turn_waits_for_a_client_that_carries_its_requests(world: World) -> None:
+    carrier = world.carrier()
+    one, two = world.server(), world.server()
+    await world.create(one, "lost", carrier=carrier)
+    b = await world.resume(two, "lost")
+    carrier.gate.clear()
+    await b.send("[[text:in the end]]")
+    await soon(lambda: len(carrier.carried) == 1, "the request")
+    one.kill()
+    warning = await b.event("session.warning")
+    assert "carries the model requests" in warning["data"]["message"], warning
+    assert "session.idle" not in types(b), types(b)
+    carrier.gate.set()
+    await world.resume(two, "lost", carrier=carrier)
+    await b.event("session.idle")
+    assert types(b).count("assistant.message") == 1, types(b)
+
+
+@test
+async def page_of_any_server_shows_the_sessions_of_all(world: World) -> None:
+    one, two = world.server(), world.server()
+    feed = Feed(two)
+    await soon(lambda: feed.ready == 1, "the feed")
+    a = await world.create(one, "listed")
+    await a.send(call("bash", command=world.counting_command("listed"), description="x"))
+    await soon(lambda: feed.requests.get("listed"), "the request on the other server's feed")
+    assert feed.sessions["listed"]["busy"], feed.sessions
+    (listed,) = (await asyncio.to_thread(world.api, two, "requests"))["requests"]
+    shown = feed.requests["listed"][0]["requestId"]
+    assert (listed["sessionId"], listed["requestId"]) == ("listed", shown), listed
+    answer = {"kind": "permission", "decision": "approve"}
+    counted = await asyncio.to_thread(world.api, two, f"sessions/listed/requests/{shown}", answer)
+    assert counted["counted"], counted
+    await a.event("session.idle")
+    await soon(lambda: not feed.sessions["listed"]["busy"], "the end on the other server's feed")
+    assert feed.requests["listed"] == [], feed.requests
+    assert world.run_count("listed") == 1
+    # A server that comes later is watched, too. The page reads its lists again.
+    three = world.server()
+    await soon(lambda: feed.ready == 2, "the server that came later")
+    late = await world.create(three, "late")
+    await late.send(call("bash", command=world.counting_command("late"), description="x"))
+    await soon(lambda: feed.requests.get("late"), "the request of the server that came later")
+
+
+@test
+async def clients_behind_a_balancer_outlive_their_server(world: World) -> None:
+    """`docs/scale.md`, with a balancer in front of the ports of SDKs."""
+    servers = [world.server(), world.server(), world.server()]
+    async with Balancer([server.port for server in servers]) as balancer:
+        chats = [await world.create(balancer, "balanced")]
+        chats += [await world.resume(balancer, "balanced") for _ in range(2)]
+        held = sql(world.url, "SELECT m.home FROM baton_sessions s JOIN baton_servers m ON m.id = s.server")
+        owner = next(server for server in servers if str(server.home) == held[0])
+        reader = next(server for server in servers if server is not owner)
+        stream = Stream(reader, "balanced")
+        await chats[1].send(call("bash", command=world.counting_command("balanced"), description="x"))
+        for chat in chats:
+            requested = await chat.event("permission.requested")
+        owner.kill()
+        killed = time.monotonic()
+        # Whoever was connected to the dead server connects again, to whichever the balancer chooses.
+        again = await world.resume(balancer, "balanced")
+        assert await asyncio.wait_for(again.answer(requested), 20), "the request is pending under its id"
+        await again.event("session.idle")
+        ended = time.monotonic() - killed
+        await soon(lambda: "session.idle" in stream.kinds, "the end on the stream")
+        # Two of the three clients were connected to living servers.
+        finished = lambda: sum("session.idle" in types(chat) for chat in chats)  # noqa: E731
+        await soon(lambda: finished() == 2, "the end on the connections that have stayed")
+        assert stream.ids == list(range(1, len(stream.ids) + 1)), "no gap"
+        assert world.run_count("balanced") == 1
+        print(f"    ended {ended:.1f} s after the kill")
 
 
 async def run(wanted: list[str]) -> int:

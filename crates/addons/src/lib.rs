@@ -18,6 +18,7 @@ pub mod plugins;
 mod port;
 mod server_plugins;
 mod session_plugins;
+mod session_trust;
 pub mod skills;
 pub mod workflows;
 
@@ -39,6 +40,7 @@ use self::plugins::Plugins;
 pub use self::port::{Awaited, SessionPort};
 pub use self::server_plugins::ServerPlugins;
 pub use self::session_plugins::{PluginHook, UsedPlugin};
+pub use self::session_trust::SessionTrust;
 
 /// GitHub's MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,5 +111,11 @@ impl Addons {
             shared_servers: Arc::default(),
             options,
         })
+    }
+
+    /// Whether there are plugins that all sessions use.
+    #[must_use]
+    pub fn has_server_plugins(&self) -> bool {
+        !self.options.plugin_directories.is_empty() || !self.server_plugins.directories().is_empty()
     }
 }

@@ -12,7 +12,7 @@ use baton_mcp::{Declared, Origin, files};
 use baton_settings::Settings;
 use baton_skills::{HookCommand, Parts, Plugin, Problem, Severity};
 
-use crate::Addons;
+use crate::{Addons, SessionTrust};
 
 /// Directory of a plugin that a session uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub(crate) struct PluginDirectory {
 pub(crate) enum Trust {
     /// All: a client of the session, or the user who started the server, named the directory.
     Named,
-    /// Those that were installed, by their digest.
-    Installed(Option<String>),
+    /// Those that were installed, or are trusted by the session, by their digests.
+    Installed(Vec<String>),
 }
 
 /// A plugin that a session uses.
@@ -40,6 +40,8 @@ pub struct UsedPlugin {
     pub parts: Parts,
     /// Whether its hooks and servers may start programs.
     pub is_trusted: bool,
+    /// Whether somebody named its directory, so that all of its programs may start.
+    pub is_named: bool,
 }
 
 /// A command of a plugin that runs for a hook.
@@ -66,6 +68,7 @@ pub(crate) async fn directories(
     settings: &Settings,
     cwd: &Path,
     installed: bool,
+    trust: &SessionTrust,
 ) -> Vec<PluginDirectory> {
     let of_server = addons.server_plugins.directories();
     let named =
@@ -75,7 +78,8 @@ pub(crate) async fn directories(
     if installed {
         for (path, digest) in addons.plugins.enabled().await {
             if directories.iter().all(|known| known.path != path) {
-                directories.push(PluginDirectory { path, trust: Trust::Installed(digest) });
+                let digests = digest.into_iter().chain(trust.of(&path)).collect();
+                directories.push(PluginDirectory { path, trust: Trust::Installed(digests) });
             }
         }
     }
@@ -101,7 +105,7 @@ pub(crate) fn load(directories: &[PluginDirectory]) -> Loaded {
         let parts = plugin.parts();
         loaded.problems.extend(parts.problems.iter().cloned());
         let is_trusted = parts.digest.is_none() || trust.covers(parts.digest.as_deref());
-        loaded.plugins.push(UsedPlugin { plugin, parts, is_trusted });
+        loaded.plugins.push(UsedPlugin { plugin, parts, is_trusted, is_named: *trust == Trust::Named });
     }
     loaded
 }
@@ -110,7 +114,9 @@ impl Trust {
     fn covers(&self, digest: Option<&str>) -> bool {
         match self {
             Self::Named => true,
-            Self::Installed(approved) => approved.is_some() && approved.as_deref() == digest,
+            Self::Installed(approved) => {
+                digest.is_some_and(|digest| approved.iter().any(|known| known == digest))
+            }
         }
     }
 }
@@ -171,20 +177,30 @@ fn describe_hook(hook: &HookCommand) -> String {
 }
 
 /// Reads the declarations of MCP servers of a session's plugins.
-pub(crate) async fn servers(addons: &Addons, settings: &Settings, cwd: &Path) -> Vec<Declared> {
-    let loaded = used(addons, settings, cwd).await;
+pub(crate) async fn servers(
+    addons: &Addons,
+    settings: &Settings,
+    cwd: &Path,
+    trust: &SessionTrust,
+) -> Vec<Declared> {
+    let loaded = used(addons, settings, cwd, trust).await;
     loaded.iter().flat_map(UsedPlugin::servers).collect()
 }
 
 /// Reads the plugins whose declarations start programs, and that are not trusted.
-pub(crate) async fn untrusted(addons: &Addons, settings: &Settings, cwd: &Path) -> Vec<UsedPlugin> {
-    let mut loaded = used(addons, settings, cwd).await;
+pub(crate) async fn untrusted(
+    addons: &Addons,
+    settings: &Settings,
+    cwd: &Path,
+    trust: &SessionTrust,
+) -> Vec<UsedPlugin> {
+    let mut loaded = used(addons, settings, cwd, trust).await;
     loaded.retain(|plugin| !plugin.is_trusted);
     loaded
 }
 
-async fn used(addons: &Addons, settings: &Settings, cwd: &Path) -> Vec<UsedPlugin> {
-    let directories = directories(addons, settings, cwd, true).await;
+async fn used(addons: &Addons, settings: &Settings, cwd: &Path, trust: &SessionTrust) -> Vec<UsedPlugin> {
+    let directories = directories(addons, settings, cwd, true, trust).await;
     if directories.is_empty() {
         return Vec::new();
     }
@@ -222,6 +238,7 @@ mod tests {
         let named = loaded(dir.path(), Trust::Named);
         assert!(named.is_trusted && named.hooks().count() == 1);
         let digest = named.parts.digest;
+        let digest: Vec<String> = digest.into_iter().collect();
         assert!(loaded(dir.path(), Trust::Installed(digest.clone())).is_trusted);
         plugin(dir.path(), "./evil");
         let changed = loaded(dir.path(), Trust::Installed(digest));
@@ -231,7 +248,7 @@ mod tests {
         assert!(servers[0].config.as_ref().unwrap_err().problem.contains("not trusted"));
         assert_eq!(changed.starts(), ["a: x", "hook \"preToolUse\": \"./evil\""]);
         assert!(
-            !loaded(dir.path(), Trust::Installed(None)).is_trusted,
+            !loaded(dir.path(), Trust::Installed(Vec::new())).is_trusted,
             "installed before there was a digest"
         );
     }
@@ -242,7 +259,7 @@ mod tests {
         std::fs::write(dir.path().join("plugin.json"), r#"{"name":"kit"}"#).unwrap();
         let hooks = r#"{"hooks":{"preToolUse":[{"bash":"true","env":{"BASH_ENV":"./evil"},"cwd":"sub"}]}}"#;
         std::fs::write(dir.path().join("hooks.json"), hooks).unwrap();
-        let starts = loaded(dir.path(), Trust::Installed(None)).starts();
+        let starts = loaded(dir.path(), Trust::Installed(Vec::new())).starts();
         assert_eq!(starts, [r#"hook "preToolUse": "true", with "BASH_ENV"="./evil", in "sub""#]);
     }
 

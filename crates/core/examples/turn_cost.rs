@@ -53,6 +53,8 @@ struct Shell {
     session: Session,
     steps: u64,
     bytes: usize,
+    /// Used for all events: how a growing buffer is moved depends on everything else in the heap.
+    buffer: Vec<u8>,
     work: Option<(WorkId, Work)>,
     request: Option<RequestId>,
 }
@@ -60,7 +62,7 @@ struct Shell {
 impl Shell {
     fn new() -> Self {
         let session = Session::new("s".parse().expect("a session id"));
-        let mut shell = Self { session, steps: 0, bytes: 0, work: None, request: None };
+        let mut shell = Self { session, steps: 0, bytes: 0, buffer: Vec::new(), work: None, request: None };
         let context = WorkContext { cwd: "/work".into(), ..WorkContext::default() };
         shell.take(Input::Create { context, model: None, reasoning_effort: None, version: "test".into() });
         let (client, profile) = (ClientId(1), Profile::default());
@@ -77,7 +79,9 @@ impl Shell {
                     if let Body::PermissionRequested(requested) = &event.body {
                         self.request = Some(requested.request_id.clone());
                     }
-                    self.bytes += black_box(serde_json::to_string(&event)).expect("an event").len();
+                    self.buffer.clear();
+                    serde_json::to_writer(&mut self.buffer, &event).expect("an event");
+                    self.bytes += black_box(&self.buffer).len();
                 }
                 Output::Start(id, work) => self.work = Some((id, work)),
                 _ => {}

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::values::{AgentReport, AnswerOutcome, Change, Elicited, LogLevel, RequestAnswer, Withdrawn};
-use crate::results::Handoff;
+use crate::results::{Handoff, TrustTerm};
 
 /// An ask, with the type of its reply.
 pub trait Asking: Into<Ask> + Serialize + DeserializeOwned + Send + 'static {
@@ -311,7 +311,7 @@ asks! {
 
     /// Asks a user to consent to something that is no part of a turn, such as starting a program of the workspace. The
     /// policy decides first. Clients see a form if one of them can show forms, and a permission request otherwise. Replies
-    /// whether it is allowed; not if the ask is withdrawn.
+    /// how long it is allowed; none if it is refused, or the ask is withdrawn.
     Consent {
         /// The action, as shown.
         wants: Box<PermissionRequest>,
@@ -319,7 +319,7 @@ asks! {
         message: String,
         /// Name by which [`WithdrawAsk`] finds it.
         key: String,
-    } -> bool;
+    } -> Option<TrustTerm>;
 
     /// Withdraws a form or a request of an MCP server, because its call has ended, or stops an awaited sub-agent. Replies whether it was pending.
     WithdrawAsk {

@@ -94,6 +94,9 @@ pub struct Profile {
     pub model_switch: bool,
     /// Whether it has hooks.
     pub hooks: bool,
+    /// Whether it is an extension: its hooks come on top of those of another client, and approve nothing.
+    #[serde(default)]
+    pub is_extension: bool,
 }
 
 /// How a client attaches to a session.

@@ -56,7 +56,7 @@ pub use output::{INTERRUPTED, Output, Work, WorkId};
 pub use removed::Removed;
 pub use results::{
     EngineReport, FailedModelCall, FallbackModel, Handoff, ModelReply, Prepared, PreparedPrompt, Route,
-    TRUST_TOOL, TrustQuestion, WorkResult,
+    TRUST_TOOL, TrustQuestion, TrustTerm, WorkResult,
 };
 pub use stamp::Stamp;
 pub use state::{

@@ -7,6 +7,7 @@ use baton_protocol::{AgentId, Author, ClientId, Event, PromptId, RequestId};
 use serde::{Deserialize, Serialize};
 
 use crate::ask::{AskId, Refusal, Reply};
+use crate::results::TrustTerm;
 use crate::state::CallKey;
 
 /// One effect of a step. The shell first makes all recorded events of a step durable, in one write; then it acts on all
@@ -66,6 +67,13 @@ pub enum Work {
         /// now, the result is [`WorkResult::Changed`](crate::WorkResult::Changed).
         binding: Option<String>,
     },
+    /// Trusts what a [`TrustQuestion`](crate::TrustQuestion) was about.
+    Trust {
+        /// The call, whose arguments say what is trusted.
+        call: CallKey,
+        /// How long.
+        term: TrustTerm,
+    },
     /// Passes the result of a client or sub-agent through hooks and limits before it counts.
     FinishCall {
         /// The call.
@@ -114,9 +122,10 @@ impl Work {
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
             Self::CallModel { agent } => agent.as_ref(),
-            Self::PrepareCall { call } | Self::RunTool { call, .. } | Self::FinishCall { call, .. } => {
-                call.agent.as_ref()
-            }
+            Self::PrepareCall { call }
+            | Self::RunTool { call, .. }
+            | Self::Trust { call, .. }
+            | Self::FinishCall { call, .. } => call.agent.as_ref(),
             Self::PreparePrompt { .. }
             | Self::RunCommand { .. }
             | Self::DeliverQuestion { .. }

@@ -73,7 +73,17 @@ pub struct TrustQuestion {
     pub wants: PermissionRequest,
 }
 
-/// Name of the tool whose call is a [`TrustQuestion`]. It runs if the answer is yes.
+/// How long something that acts, such as a program of a workspace, is trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TrustTerm {
+    /// While the session is open. Its mode allows everything, or a client does: nobody was shown what is trusted.
+    Session,
+    /// Until what is trusted changes: it was shown, and approved.
+    UntilChanged,
+}
+
+/// Name of the tool whose call is a [`TrustQuestion`]. If the answer is yes, it is executed as
+/// [`Work::Trust`](crate::Work::Trust).
 pub const TRUST_TOOL: &str = "trust_workspace";
 
 /// Progress of an engine.

@@ -89,11 +89,12 @@ impl ServerCatalogue {
         &self.user
     }
 
-    /// Reads the files of a workspace. An unreadable workspace has none.
-    pub async fn workspace(&self, cwd: &Path) -> WorkspaceServers {
+    /// Reads the files of a workspace. `also` are files that count besides those that the user has approved, with their
+    /// digests. An unreadable workspace has none.
+    pub async fn workspace(&self, cwd: &Path, also: &BTreeSet<(PathBuf, String)>) -> WorkspaceServers {
         match workspace_servers::read(cwd).await {
             Ok(files) => {
-                let (trusted, pending) = self.approvals.sort(files, &self.locations).await;
+                let (trusted, pending) = self.approvals.sort(files, &self.locations, also).await;
                 WorkspaceServers { trusted, pending }
             }
             Err(error) => {
@@ -103,10 +104,10 @@ impl ServerCatalogue {
         }
     }
 
-    /// Returns all declarations, with those of a workspace if one is given.
-    pub async fn declared(&self, cwd: Option<&Path>) -> Vec<Declared> {
+    /// Returns all declarations, with those of a workspace if one is given; see [`workspace`](Self::workspace).
+    pub async fn declared(&self, cwd: Option<&Path>, also: &BTreeSet<(PathBuf, String)>) -> Vec<Declared> {
         let mut declared = match cwd {
-            Some(cwd) => self.workspace(cwd).await.declared(),
+            Some(cwd) => self.workspace(cwd, also).await.declared(),
             None => Vec::new(),
         };
         declared.extend(self.user.declared().await);
@@ -121,7 +122,7 @@ impl ServerCatalogue {
             let enabled = !disabled.contains(&name);
             (name, CatalogueEntry { chosen, enabled })
         };
-        merge(self.declared(cwd).await).into_iter().map(entry).collect()
+        merge(self.declared(cwd, &BTreeSet::new()).await).into_iter().map(entry).collect()
     }
 
     /// Returns the names that the user has turned off.
@@ -172,7 +173,7 @@ mod tests {
         let inside = catalogue.entries(Some(dir.path())).await;
         assert!(inside["theirs"].is_pending() && inside["theirs"].chosen.declared.config.is_err());
         assert_eq!(inside["mine"].chosen.declared.origin, Origin::User, "an untrusted file replaces nothing");
-        let pending = catalogue.workspace(dir.path()).await.pending;
+        let pending = catalogue.workspace(dir.path(), &BTreeSet::new()).await.pending;
         let approved = pending.into_iter().map(|file| (file.path, file.digest)).collect();
         catalogue.approve(approved).await.unwrap();
         let inside = catalogue.entries(Some(dir.path())).await;

@@ -4,7 +4,7 @@
 //! folder, or has approved the file with exactly these declarations: an approval is for a digest, so a file that changes
 //! afterwards is asked about again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use baton_agent::blocking;
@@ -108,11 +108,12 @@ impl WorkspaceApprovals {
     }
 
     /// Splits files into those that count and those that the user has to be asked about. A file without a usable server
-    /// runs nothing, and needs no approval.
+    /// runs nothing, and needs no approval. Contents in `also` count without one.
     pub async fn sort(
         &self,
         files: Vec<WorkspaceFile>,
         locations: &Locations,
+        also: &BTreeSet<(PathBuf, String)>,
     ) -> (Vec<WorkspaceFile>, Vec<WorkspaceFile>) {
         if files.is_empty() {
             return (Vec::new(), Vec::new());
@@ -124,6 +125,7 @@ impl WorkspaceApprovals {
             let folder = file.path.parent().unwrap_or(&file.path).to_owned();
             let counts = is_inert
                 || approved.get(&file.path) == Some(&file.digest)
+                || also.contains(&(file.path.clone(), file.digest.clone()))
                 || locations.is_trusted(folder).await == Ok(true);
             if counts { trusted.push(file) } else { pending.push(file) }
         }
@@ -154,6 +156,10 @@ mod tests {
     fn write(path: &Path, text: &str) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
+    }
+
+    fn none() -> BTreeSet<(PathBuf, String)> {
+        BTreeSet::new()
     }
 
     fn names(files: &[WorkspaceFile]) -> Vec<&str> {
@@ -194,18 +200,32 @@ mod tests {
         let (approvals, locations) = (WorkspaceApprovals::new(home.path()), Locations::new(home.path()));
         let path = dir.path().canonicalize().unwrap().join(".mcp.json");
         write(&path, r#"{"mcpServers":{"a":{"command":"x"}}}"#);
-        let (trusted, pending) = approvals.sort(read(dir.path()).await.unwrap(), &locations).await;
+        let (trusted, pending) = approvals.sort(read(dir.path()).await.unwrap(), &locations, &none()).await;
         assert_eq!((trusted.len(), pending.len()), (0, 1));
         approvals.approve(vec![(path.clone(), pending[0].digest.clone())]).await.unwrap();
-        let (trusted, pending) = approvals.sort(read(dir.path()).await.unwrap(), &locations).await;
+        let (trusted, pending) = approvals.sort(read(dir.path()).await.unwrap(), &locations, &none()).await;
         assert_eq!((trusted.len(), pending.len()), (1, 0));
 
         write(&path, r#"{"mcpServers":{"a":{"command":"evil"}}}"#);
-        let (trusted, pending) = approvals.sort(read(dir.path()).await.unwrap(), &locations).await;
+        let (trusted, pending) = approvals.sort(read(dir.path()).await.unwrap(), &locations, &none()).await;
         assert_eq!((trusted.len(), pending.len()), (0, 1), "the file has changed");
         locations.trust(path.parent().unwrap().to_owned()).await.unwrap();
-        let (trusted, _) = approvals.sort(read(dir.path()).await.unwrap(), &locations).await;
+        let (trusted, _) = approvals.sort(read(dir.path()).await.unwrap(), &locations, &none()).await;
         assert_eq!(trusted.len(), 1, "the folder is trusted");
+    }
+
+    #[tokio::test]
+    async fn content_that_is_trusted_elsewhere_counts_until_it_changes() {
+        let (home, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (approvals, locations) = (WorkspaceApprovals::new(home.path()), Locations::new(home.path()));
+        let path = dir.path().canonicalize().unwrap().join(".mcp.json");
+        write(&path, r#"{"mcpServers":{"a":{"command":"x"}}}"#);
+        let files = read(dir.path()).await.unwrap();
+        let also = BTreeSet::from([(path.clone(), files[0].digest.clone())]);
+        assert_eq!(approvals.sort(files.clone(), &locations, &also).await.0.len(), 1);
+        assert_eq!(approvals.sort(files, &locations, &none()).await.0.len(), 0, "nothing is stored");
+        write(&path, r#"{"mcpServers":{"a":{"command":"evil"}}}"#);
+        assert_eq!(approvals.sort(read(dir.path()).await.unwrap(), &locations, &also).await.0.len(), 0);
     }
 
     #[tokio::test]
@@ -214,7 +234,7 @@ mod tests {
         write(&dir.path().join(".mcp.json"), "{");
         let approvals = WorkspaceApprovals::new(home.path());
         let (trusted, pending) =
-            approvals.sort(read(dir.path()).await.unwrap(), &Locations::new(home.path())).await;
+            approvals.sort(read(dir.path()).await.unwrap(), &Locations::new(home.path()), &none()).await;
         assert_eq!((trusted.len(), pending.len()), (1, 0));
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use baton_addons::mcp::McpRequest;
 use baton_addons::skills::SkillsRequest;
+use baton_agent::prompt::instructions::Instruction;
 use baton_agent::tools::shell::Background;
 use baton_agent::tools::sql::{Dependency, Todo};
 use baton_core::Asking;
@@ -279,6 +280,18 @@ family! {
         /// The request.
         request: Box<FileRequest>,
     } -> Result<FileReply, String>;
+
+    /// Compares the working directory with git's index, or with the commit where the branch forked. Replies the name of the
+    /// branch that it forked from, if there is one, and git's text.
+    GitDiff {
+        /// Whether to compare with the commit where the branch forked.
+        from_fork: bool,
+        /// Whether changes of white space are ignored.
+        ignore_whitespace: bool,
+    } -> (Option<String>, String);
+
+    /// Lists the instruction files that are part of the system prompt.
+    ListInstructions {} -> Vec<Instruction>;
 
     /// Measures the context that the model would be given now. Replies `None` if an engine manages its own context.
     MeasureContext {} -> Option<Window>;

@@ -11,6 +11,8 @@ use baton_files::rewind::{self, TouchedFile, Undone};
 use baton_protocol::event::FileOperation;
 use serde::{Deserialize, Serialize};
 
+pub use crate::comparison::{ComparedFile, FileChangeKind};
+
 /// A request about the files of a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,6 +64,13 @@ pub enum FileRequest {
         /// The files, from the history.
         touched: BTreeMap<PathBuf, TouchedFile>,
     },
+    /// Lists the files that the session changed, with their differences, on the machine that has them.
+    Compare {
+        /// The files, from the history.
+        touched: BTreeMap<PathBuf, TouchedFile>,
+        /// The working directory.
+        cwd: String,
+    },
 }
 
 /// Reply to a [`FileRequest`].
@@ -90,6 +99,8 @@ pub enum FileReply {
     Added(Checkpoint, PathBuf),
     /// Changes that a rewind would undo.
     Undone(Vec<Undone>),
+    /// Files that the session changed.
+    Compared(Vec<ComparedFile>),
 }
 
 impl FileRequest {
@@ -107,7 +118,8 @@ impl FileRequest {
             | Self::Read { .. }
             | Self::ListCheckpoints {}
             | Self::ReadCheckpoint { .. }
-            | Self::PreviewRewind { .. } => false,
+            | Self::PreviewRewind { .. }
+            | Self::Compare { .. } => false,
         }
     }
 
@@ -158,6 +170,14 @@ impl FileRequest {
             }
             Self::PreviewRewind { touched } => {
                 Ok(FileReply::Undone(rewind::preview(&files.snapshots(), touched)))
+            }
+            Self::Compare { touched, cwd } => {
+                let snapshots = files.snapshots();
+                let changed = touched.iter().filter(|(_, file)| file.last.is_some());
+                let compare = |(path, file): (&PathBuf, &TouchedFile)| {
+                    ComparedFile::compare(&snapshots, &cwd, path, &file.before)
+                };
+                Ok(FileReply::Compared(changed.filter_map(compare).collect()))
             }
             Self::KeepCheckpoints { count } => {
                 checkpoints.keep(count).map_err(checkpoints_failed)?;

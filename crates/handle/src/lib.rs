@@ -10,6 +10,7 @@
 //! Both read [`ActorMessage`]s. Nothing here decides what a session does, writes history, or speaks a wire's protocol.
 
 pub mod ask;
+mod comparison;
 mod failure;
 pub mod file_requests;
 mod handle;

@@ -1,5 +1,6 @@
 //! Messages to the actor of a session.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_core::{EngineReport, Profile, WorkId, WorkResult};
@@ -45,6 +46,9 @@ pub enum JoinKind {
 pub struct JoinReply {
     /// Whether an attached client can show forms.
     pub elicitation: bool,
+    /// Directory of the session's files, at the server that holds it.
+    #[serde(default)]
+    pub files: PathBuf,
 }
 
 /// Serialises parameters with [`SessionParams::keep`], which is not part of the clients' protocol.

@@ -34,6 +34,9 @@ pub struct Metadata {
     /// Whether a client has brought a provider of its own. Its credentials are never stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub own_provider: bool,
+    /// Whether a client carries the session's model requests.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub carried: bool,
     /// Whether this is an incomplete import.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub importing: bool,

@@ -1,7 +1,8 @@
 //! The feed: one stream of the changes of all sessions, for lists of sessions and of pending requests.
 //!
-//! It carries no cursor. A reader waits for `ready`, reads the lists once, and applies the changes that follow; each names the complete
-//! state of its session, so that a change which the list contained already does no harm.
+//! It carries no cursor. A reader waits for `ready`, reads the lists, and applies the changes that follow; each names the complete
+//! state of its session, so that a change which the list contained already does no harm. Another `ready` says that changes may
+//! have been missed: the link to another server was lost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,6 +18,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::api::RequestView;
+use crate::sse::READY;
 
 /// All readers, and what they know.
 #[derive(Default)]
@@ -101,6 +103,17 @@ impl Observer for Feed {
 
     fn asked(&self, session: &Session) {
         self.announce(session);
+    }
+
+    fn heard(&self, session: &Session) {
+        self.announce(session);
+    }
+
+    fn missed(&self) {
+        for outbox in self.lock().readers.values() {
+            // A reader that has disconnected needs no lists.
+            let _ = outbox.push(READY);
+        }
     }
 
     fn found(&self, session: &Summary) {

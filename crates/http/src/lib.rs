@@ -18,6 +18,7 @@ mod login;
 mod metrics;
 mod oauth;
 mod readiness;
+mod remote_logins;
 mod replay;
 mod slots;
 mod sse;
@@ -39,6 +40,7 @@ use self::guard::RateLimit;
 pub use self::listen::HttpListener;
 use self::metrics::Metrics;
 use self::readiness::Readiness;
+use self::remote_logins::RemoteLogins;
 pub use self::replay::serve_recording;
 pub use self::tls::{TlsError, TlsIdentity};
 use baton_notify::Notifier;
@@ -101,6 +103,7 @@ pub(crate) struct Door {
     pub(crate) people: Option<Arc<People>>,
     pub(crate) page: Option<Page>,
     pub(crate) feed: Arc<Feed>,
+    pub(crate) remote_logins: RemoteLogins,
     /// Notifications, if the server sends any.
     pub(crate) notifier: OnceLock<Arc<Notifier>>,
     readiness: Readiness,
@@ -152,6 +155,7 @@ impl HttpDoor {
             people,
             page,
             feed: Feed::of(runtime),
+            remote_logins: RemoteLogins::default(),
             notifier: OnceLock::new(),
             runtime: runtime.clone(),
             metrics: Metrics::default(),

@@ -5,17 +5,25 @@
 
 use axum::extract::{RawQuery, State};
 use axum::response::{Html, IntoResponse, Response};
+use baton_runtime::mcp::McpRequest;
+use baton_runtime::mcp::logins::LoggedIn;
+use baton_runtime::session::ask::Mcp;
 use http::{HeaderMap, StatusCode, header};
 
 use crate::Shared;
 use crate::guard::is_allowed_authority;
+use crate::remote_logins::RemoteLogin;
 
 /// The path of the page.
 pub(crate) const CALLBACK: &str = "/oauth/callback";
 
 /// Finishes a login.
 pub(crate) async fn callback(State(door): State<Shared>, RawQuery(query): RawQuery) -> Response {
-    let done = door.runtime.finish_login(query.as_deref().unwrap_or_default()).await;
+    let query = query.unwrap_or_default();
+    let done = match door.remote_logins.take(&query) {
+        Some(login) => finish_elsewhere(&door, login, &query).await,
+        None => door.runtime.finish_login(&query).await,
+    };
     match done {
         Ok(done) => {
             tracing::info!(session = ?done.session, server = done.server, "logged in to an MCP server");
@@ -34,6 +42,16 @@ pub(crate) async fn callback(State(door): State<Shared>, RawQuery(query): RawQue
             )
         }
     }
+}
+
+/// Finishes a login for a session that another server holds.
+async fn finish_elsewhere(door: &Shared, login: RemoteLogin, query: &str) -> Result<LoggedIn, String> {
+    let RemoteLogin { session, server, .. } = login;
+    let handle = door.runtime.registry.open(&door.runtime, &session);
+    let pasted = format!("http://localhost{CALLBACK}?{query}");
+    let request = Box::new(McpRequest::FinishLogin { server: server.clone(), pasted });
+    handle.ask(Mcp { request }).await.map_err(|failure| failure.to_string())?;
+    Ok(LoggedIn { session: Some(session), server })
 }
 
 fn page(status: StatusCode, title: &'static str, text: &'static str) -> Response {

@@ -117,6 +117,7 @@ async fn send(door: &Shared, wanted: &Wanted, outbox: &Arc<Outbox>) -> Result<()
     match wanted {
         Wanted::Session { session, after } => follow(door, session, *after, outbox).await,
         Wanted::Feed => {
+            let _elsewhere = door.runtime.add_list_reader().await;
             let _reader = door.feed.attach(outbox);
             // From here on no change is missed: the reader reads the lists now.
             outbox.push(READY)?;
@@ -202,7 +203,8 @@ async fn finished(opening: Option<Handle>) {
     }
 }
 
-const READY: Bytes = Bytes::from_static(b"event: ready\ndata: {}\n\n");
+/// Tells a reader of the feed to read the lists.
+pub(crate) const READY: Bytes = Bytes::from_static(b"event: ready\ndata: {}\n\n");
 
 const HEARTBEAT_COMMENT: Bytes = Bytes::from_static(b": still here\n\n");
 

@@ -21,6 +21,8 @@ pub enum Notice {
     ToolsChanged,
     /// Its resources changed.
     ResourcesChanged,
+    /// A resource that a client subscribed to changed; with its URI.
+    ResourceUpdated(String),
     /// Its prompts changed.
     PromptsChanged,
 }
@@ -61,6 +63,29 @@ impl AuthReason {
             Self::Refresh => "refresh",
             Self::Reauth => "reauth",
             Self::Upscope => "upscope",
+        }
+    }
+}
+
+/// Why a client is asked for headers of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadersReason {
+    /// The server is connected for the first time.
+    Startup,
+    /// The earlier headers have expired.
+    Expired,
+    /// The server rejected the earlier headers.
+    Rejected,
+}
+
+impl HeadersReason {
+    /// Returns the name that SDKs use.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Startup => "startup",
+            Self::Expired => "ttl-expired",
+            Self::Rejected => "auth-failed",
         }
     }
 }
@@ -129,6 +154,16 @@ pub trait Client: Send + Sync {
         _challenge: Challenge,
         _reason: AuthReason,
     ) -> Working<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
+    /// Asks for the headers of a remote server; `None` if there are no new ones. The address has no credentials.
+    fn headers(
+        &self,
+        _server: &str,
+        _url: &str,
+        _reason: HeadersReason,
+    ) -> Working<'_, Option<Vec<(String, String)>>> {
         Box::pin(async { None })
     }
 

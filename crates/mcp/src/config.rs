@@ -62,6 +62,8 @@ pub struct Remote {
     pub url: Url,
     /// Headers of every request.
     pub headers: BTreeMap<String, String>,
+    /// How long headers are valid that a client supplies; none if no client is asked.
+    pub supplied_headers: Option<Duration>,
 }
 
 /// The transport of a remote server.
@@ -193,7 +195,8 @@ fn remote(kind: RemoteKind, fields: &Fields<'_>) -> Result<Remote, String> {
             return Err(format!("headers: \"{name}\" is not a valid header"));
         }
     }
-    Ok(Remote { kind, url, headers })
+    let supplied_headers = fields.milliseconds("headersRefreshTtlMs")?;
+    Ok(Remote { kind, url, headers, supplied_headers })
 }
 
 /// Typed access to the fields of a configuration.
@@ -310,6 +313,7 @@ mod tests {
             (json!({ "type": "ws", "url": "http://x/" }), "type"),
             (json!({ "type": "http" }), "url"),
             (json!({ "url": "file:///etc/passwd" }), "url"),
+            (json!({ "url": "http://x/", "headersRefreshTtlMs": "soon" }), "headersRefreshTtlMs"),
             (json!({ "url": "http://x/", "headers": { "A\nB": "c" } }), "headers"),
             (json!({ "url": "http://x/", "headers": { "A": "c\r\nX: y" } }), "headers"),
         ] {

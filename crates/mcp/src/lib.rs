@@ -35,7 +35,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use client::{AuthReason, Client, Notice, Protected, Question};
+pub use client::{AuthReason, Client, HeadersReason, Notice, Protected, Question};
 pub use config::{ConfigError, Local, Reach, Remote, RemoteKind, ServerConfig, ToolFilter};
 pub use credentials::without_credentials;
 pub use describe::describe;

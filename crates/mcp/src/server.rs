@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::status::Status;
 use crate::client::{Notice, Protected};
-use crate::config::{Local, Reach, ServerConfig};
+use crate::config::{Local, Reach, Remote, ServerConfig};
 use crate::expand::Variables;
 use crate::host::HostOptions;
 use crate::log::ServerLog;
@@ -27,7 +27,7 @@ use crate::origin::Origin;
 use crate::outcome::CallError;
 use crate::shared::{Lease, SharedConnection};
 use crate::tool::RemoteTool;
-use crate::wire::{Access, Call, Context, Start, Target};
+use crate::wire::{Access, Call, Context, Start, SuppliedHeaders, Target};
 use crate::{credentials, lock};
 
 /// How long a call may be silent, unless the configuration says otherwise.
@@ -83,13 +83,15 @@ impl Server {
         status: Status,
     ) -> Arc<Self> {
         let shared = config.as_ref().ok().and_then(|config| shared_connection(config, &options));
+        let access =
+            config.as_ref().map_or_else(|_| Access::default(), |config| access(&name, config, &options));
         Arc::new(Self {
             name,
             config,
             options,
             log: shared.as_ref().map_or_else(ServerLog::default, |shared| shared.log.clone()),
             shared,
-            access: Arc::default(),
+            access: Arc::new(access),
             settled: watch::Sender::new(status != Status::Pending),
             status: watch::Sender::new(status),
             tools: Mutex::default(),
@@ -368,6 +370,17 @@ impl Server {
 }
 
 /// Returns the connection of a shared server. Two sessions share it if they would start the same program in the same directory.
+/// Creates the authorization of a server.
+fn access(name: &str, config: &ServerConfig, options: &HostOptions) -> Access {
+    match &config.reach {
+        Reach::Remote(Remote { url, supplied_headers: Some(ttl), .. }) => {
+            let client = options.client.clone();
+            Access::with_headers(SuppliedHeaders::new(client, name.to_owned(), url, *ttl))
+        }
+        _ => Access::default(),
+    }
+}
+
 fn shared_connection(config: &ServerConfig, options: &HostOptions) -> Option<Arc<SharedConnection>> {
     let Reach::Local(local) = &config.reach else { return None };
     let key = format!("{local:?} {:?} {:?}", options.cwd, options.environment);

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_runtime::session::remote::{FromOwner, ToOwner};
+use baton_runtime::session::remote::{FromOwner, SessionNews, ToOwner};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
-use tokio::time::{interval, timeout};
+use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::frame::{self, Frame, MAX_FRAME};
@@ -25,6 +25,12 @@ const STUCK: Duration = Duration::from_secs(5);
 
 /// Limit of bytes that are queued for the other end.
 const MAX_QUEUE: usize = 64 << 20;
+
+/// Number of queued bytes below which messages that can wait are sent.
+const RELIEVED: usize = 1 << 20;
+
+/// Time between two looks at the queue.
+const RELIEF: Duration = Duration::from_millis(20);
 
 /// Frames that are queued are written together, up to this many bytes.
 const GATHER: usize = 64 << 10;
@@ -43,6 +49,8 @@ pub(crate) struct Connection {
 pub(crate) struct Channels {
     /// Channels that this end opened.
     pub(crate) edges: HashMap<u64, mpsc::UnboundedSender<FromOwner>>,
+    /// Channels for states of sessions, which this end opened.
+    pub(crate) news: HashMap<u64, mpsc::UnboundedSender<Vec<SessionNews>>>,
     /// Channels that the other end opened.
     pub(crate) owners: HashMap<u64, mpsc::UnboundedSender<ToOwner>>,
 }
@@ -84,6 +92,17 @@ impl Connection {
         }
     }
 
+    /// Waits until little is queued for the other end, for messages that can wait. Returns `false` if the connection ends.
+    pub(crate) async fn relieved(&self) -> bool {
+        while self.queued.load(Ordering::Acquire) > RELIEVED {
+            tokio::select! {
+                () = sleep(RELIEF) => {}
+                () = self.ended.cancelled() => return false,
+            }
+        }
+        !self.ended.is_cancelled()
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, Channels> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,9 +133,18 @@ impl Connection {
                         drop(edge.send(message));
                     }
                 }
+                Frame::News { channel, sessions } => {
+                    if let Some(news) = self.lock().news.get(&channel) {
+                        drop(news.send(sessions));
+                    }
+                }
                 Frame::CloseUp { channel } => drop(self.lock().owners.remove(&channel)),
-                Frame::CloseDown { channel } => drop(self.lock().edges.remove(&channel)),
-                frame @ Frame::Open { .. } => open(self, frame),
+                Frame::CloseDown { channel } => {
+                    let mut channels = self.lock();
+                    channels.edges.remove(&channel);
+                    channels.news.remove(&channel);
+                }
+                frame @ (Frame::Open { .. } | Frame::Watch { .. }) => open(self, frame),
             }
         }
     }
@@ -126,6 +154,7 @@ impl Connection {
         self.ended.cancel();
         let mut channels = self.lock();
         channels.edges.clear();
+        channels.news.clear();
         channels.owners.clear();
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_runtime::Runtime;
-use baton_runtime::session::remote::{EdgeLink, FromOwner, serve};
+use baton_runtime::session::remote::{EdgeLink, FromOwner, Service, serve};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -107,14 +107,45 @@ impl PeerDoor {
         connection.end();
     }
 
+    /// Sends the states of this server's sessions, until the other end closes the channel.
+    fn report(&self, connection: &Arc<Connection>, channel: u64) {
+        let Some(watcher) = self.runtime.watcher() else { return };
+        let (closing, mut closed) = mpsc::unbounded_channel();
+        connection.lock().owners.insert(channel, closing);
+        let connection = connection.clone();
+        self.runtime.tasks.spawn(async move {
+            let reporting = async {
+                loop {
+                    for session in watcher.next().await {
+                        // What changes meanwhile is sent once, as it is then.
+                        if !connection.relieved().await {
+                            return;
+                        }
+                        connection.send(&Frame::News { channel, sessions: vec![session] });
+                    }
+                }
+            };
+            tokio::select! {
+                () = reporting => {}
+                _ = closed.recv() => {}
+                () = connection.ended.cancelled() => {}
+            }
+        });
+    }
+
     fn open(&self, connection: &Arc<Connection>, frame: Frame) {
-        let Frame::Open { channel, session, tap } = frame else { return };
+        let (channel, session, tap) = match frame {
+            Frame::Open { channel, session, tap } => (channel, session, tap),
+            Frame::Watch { channel } => return self.report(connection, channel),
+            _ => return,
+        };
         let (from_edge_sender, from_edge) = mpsc::unbounded_channel();
         let (to_edge, mut messages) = mpsc::unbounded_channel::<FromOwner>();
         connection.lock().owners.insert(channel, from_edge_sender);
         let handle = self.runtime.registry.open(&self.runtime, &session);
-        let serving = serve(handle, self.runtime.tasks.clone(), tap, EdgeLink { to_edge, from_edge });
-        self.runtime.tasks.spawn(serving);
+        let (tasks, tunnel) = (self.runtime.tasks.clone(), self.runtime.models.tunnel.clone());
+        let service = Service { handle, tasks, tunnel };
+        self.runtime.tasks.spawn(serve(service, tap, EdgeLink { to_edge, from_edge }));
         let connection = connection.clone();
         self.runtime.tasks.spawn(async move {
             while let Some(message) = messages.recv().await {

@@ -6,7 +6,7 @@
 use std::io;
 
 use baton_protocol::{ClientId, SessionId};
-use baton_runtime::session::remote::{FromOwner, ToOwner};
+use baton_runtime::session::remote::{FromOwner, SessionNews, ToOwner};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -40,6 +40,18 @@ pub enum Frame {
         channel: u64,
         /// The message.
         message: FromOwner,
+    },
+    /// Opens a channel for the states of all sessions that the other end holds.
+    Watch {
+        /// Number of the channel.
+        channel: u64,
+    },
+    /// States of sessions that have changed.
+    News {
+        /// Number of the channel.
+        channel: u64,
+        /// The sessions.
+        sessions: Vec<SessionNews>,
     },
     /// The edge closes a channel.
     CloseUp {

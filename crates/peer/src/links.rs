@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_protocol::{ClientId, SessionId};
 use baton_runtime::Runtime;
-use baton_runtime::session::remote::{Link, Opening, Peers, ToOwner};
+use baton_runtime::session::remote::{Link, Opening, Peers, SessionNews, ToOwner, Watching};
 use baton_store::members::Member;
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, mpsc};
@@ -92,6 +92,24 @@ impl PeerLinks {
         Ok(connection)
     }
 
+    /// Opens a channel for the states of the other server's sessions.
+    fn news(&self, connection: &Arc<Connection>) -> mpsc::UnboundedReceiver<Vec<SessionNews>> {
+        let channel = connection.next_channel();
+        let (sender, news) = mpsc::unbounded_channel();
+        connection.lock().news.insert(channel, sender.clone());
+        connection.send(&Frame::Watch { channel });
+        let connection = connection.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = sender.closed() => {}
+                () = connection.ended.cancelled() => {}
+            }
+            connection.lock().news.remove(&channel);
+            connection.send(&Frame::CloseUp { channel });
+        });
+        news
+    }
+
     fn channel(&self, connection: &Arc<Connection>, session: &SessionId) -> Link {
         let tap = self.runtime.upgrade().map_or(ClientId(0), |runtime| runtime.tap());
         let channel = connection.next_channel();
@@ -122,6 +140,13 @@ impl Peers for PeerLinks {
         Box::pin(async move {
             let connection = self.connection(owner).await.map_err(|error| error.to_string())?;
             Ok(self.channel(&connection, session))
+        })
+    }
+
+    fn watch<'a>(&'a self, server: &'a Member) -> Watching<'a> {
+        Box::pin(async move {
+            let connection = self.connection(server).await.map_err(|error| error.to_string())?;
+            Ok(self.news(&connection))
         })
     }
 }

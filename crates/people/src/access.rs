@@ -29,6 +29,8 @@ pub fn json_rpc(method: &str) -> Role {
         "runtime.shutdown" | "account.login" | "account.logout" | "sessions.setAdditionalPlugins" => {
             Role::Admin
         }
+        // The client sees the requests of all sessions, with the keys of the server.
+        "llmInference.setProvider" => Role::Admin,
         // Also for one session: what is switched off is off for all.
         "extensions.enable"
         | "extensions.disable"

@@ -1,5 +1,6 @@
 //! JSON that is passed through without interpretation: tool arguments, schemas, foreign fields.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,8 +33,7 @@ impl Json {
     /// # Errors
     /// When the text is not one JSON value.
     pub fn from_text(text: &str) -> serde_json::Result<Self> {
-        let raw: &RawValue = serde_json::from_str(text)?;
-        Self::from_raw(raw)
+        Self::from_raw(serde_json::from_str(text)?)
     }
 
     /// Wraps JSON that we serialised ourselves, without validating it again.
@@ -64,11 +64,16 @@ impl Json {
         self.0.get()
     }
 
-    fn from_raw<E: serde::de::Error>(raw: &RawValue) -> Result<Self, E> {
-        let text = compact(raw.get()).ok_or_else(|| {
-            E::custom(format_args!("JSON that is nested more than {MAX_DEPTH} levels deep"))
-        })?;
-        RawValue::from_string(text).map(|raw| Self(Arc::from(raw))).map_err(E::custom)
+    fn from_raw<E: serde::de::Error>(raw: Box<RawValue>) -> Result<Self, E> {
+        match compact(raw.get()) {
+            Ok(Cow::Borrowed(_)) => Ok(Self(Arc::from(raw))),
+            Ok(Cow::Owned(text)) => {
+                RawValue::from_string(text).map(|raw| Self(Arc::from(raw))).map_err(E::custom)
+            }
+            Err(TooDeep) => {
+                Err(E::custom(format_args!("JSON that is nested more than {MAX_DEPTH} levels deep")))
+            }
+        }
     }
 }
 
@@ -76,33 +81,48 @@ impl Json {
 /// would overflow the stack of the first parser that reads it.
 const MAX_DEPTH: usize = 128;
 
-/// Drops white space outside strings. Returns `None` if the value is nested too deep.
-fn compact(text: &str) -> Option<String> {
-    let mut out = String::with_capacity(text.len());
-    let (mut in_string, mut escaped, mut depth) = (false, false, 0usize);
-    for c in text.chars() {
-        if in_string {
-            out.push(c);
-            (in_string, escaped) = match c {
-                _ if escaped => (true, false),
-                '\\' => (true, true),
-                '"' => (false, false),
-                _ => (true, false),
-            };
-        } else if !c.is_ascii_whitespace() {
-            in_string = c == '"';
-            match c {
-                '{' | '[' => depth += 1,
-                '}' | ']' => depth = depth.saturating_sub(1),
-                _ => {}
+/// Error for a value that is nested too deep.
+struct TooDeep;
+
+/// Drops white space outside strings from a valid text. Most texts have none, and are not copied.
+fn compact(text: &str) -> Result<Cow<'_, str>, TooDeep> {
+    let bytes = text.as_bytes();
+    let mut out = String::new();
+    // `copied`: how much of the text is in `out`, or was left out.
+    let (mut at, mut copied, mut depth) = (0, 0, 0usize);
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'"' => at += string_length(&bytes[at..]),
+            b'{' | b'[' if depth == MAX_DEPTH => return Err(TooDeep),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            byte if byte.is_ascii_whitespace() => {
+                out.push_str(&text[copied..at - 1]);
+                copied = at;
             }
-            if depth > MAX_DEPTH {
-                return None;
-            }
-            out.push(c);
+            _ => {}
         }
     }
-    Some(out)
+    if copied == 0 {
+        return Ok(Cow::Borrowed(text));
+    }
+    out.push_str(&text[copied..]);
+    Ok(Cow::Owned(out))
+}
+
+/// Returns the length of the rest of a string, with its closing quote.
+fn string_length(rest: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(next) = rest[at..].iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+        at += next + 1;
+        if rest[at - 1] == b'"' {
+            return at;
+        }
+        // The escaped character does not end the string.
+        at = (at + 1).min(rest.len());
+    }
+    rest.len()
 }
 
 impl fmt::Debug for Json {
@@ -127,7 +147,7 @@ impl Serialize for Json {
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::from_raw(&Box::<RawValue>::deserialize(deserializer)?)
+        Self::from_raw(Box::<RawValue>::deserialize(deserializer)?)
     }
 }
 
@@ -176,6 +196,21 @@ mod tests {
         let json = Json::from_text("{ \"b\": 1.10,\n \"a\": \"x \\\" y\\n\" }").unwrap();
         assert_eq!(json.as_str(), r#"{"b":1.10,"a":"x \" y\n"}"#);
         assert_eq!(serde_json::to_string(&json).unwrap(), json.as_str());
+    }
+
+    #[test]
+    fn white_space_is_dropped_outside_of_strings_only() {
+        for (text, expected) in [
+            (" [ ] ", "[]"),
+            ("{\"a\":1}\n", "{\"a\":1}"),
+            (r#"["\\", " \\\" { ", "\u0020 x"]"#, r#"["\\"," \\\" { ","\u0020 x"]"#),
+            ("[\"ü \u{2028} [[\",\t\"日 本\"]", "[\"ü \u{2028} [[\",\"日 本\"]"),
+            ("\"a b\"", "\"a b\""),
+            (" 1.50 ", "1.50"),
+        ] {
+            assert_eq!(Json::from_text(text).unwrap().as_str(), expected);
+            assert_eq!(Json::from_text(expected).unwrap().as_str(), expected);
+        }
     }
 
     #[test]

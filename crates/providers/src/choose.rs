@@ -15,8 +15,8 @@ use baton_model::messages::MessagesModel;
 use baton_model::responses::ResponsesModel;
 use baton_model::retry::Retries;
 use baton_model::{Carrier, ErrorKind, Model, ModelError};
-use baton_protocol::Json;
 use baton_protocol::provider::{ProviderConfig, ProviderKind, ProviderModel};
+use baton_protocol::{Json, SessionId};
 use serde_json::Value;
 
 use crate::recordings::Recordings;
@@ -35,7 +35,7 @@ const API_VERSION: &str = "2026-08-01";
 /// Models of the server: endpoints, catalogue, recordings and transport.
 pub struct Models {
     network: Arc<HttpClient>,
-    pub(super) catalog: Catalog,
+    catalog: Catalog,
     default: ServerEndpoint,
     version: String,
     pub(super) recordings: Recordings,
@@ -83,19 +83,40 @@ impl Models {
         self.network.clone()
     }
 
-    /// Returns the transport to models: the tunnel, if a client offers one, otherwise the network.
-    pub(super) fn transport(&self, caller: Option<&ModelCaller<'_>>) -> Arc<dyn Transport> {
+    /// Returns the transport of a conversation to its model: the tunnel, if a client offers one, otherwise the network.
+    pub(super) fn transport(&self, caller: &ModelCaller<'_>) -> Arc<dyn Transport> {
         match self.tunnel.transport(caller) {
             Some(tunnel) => tunnel,
             None => self.network.clone(),
         }
     }
 
-    /// Returns the endpoint of sessions without a provider.
-    pub(super) fn default(&self) -> ServerEndpoint {
+    /// Lists the models of an endpoint, for a session if one is given. The list is shared by all sessions, so its request
+    /// names none; a list that came through another server is for the sessions that it carries. An outdated list is fetched
+    /// again with `renew`.
+    pub(super) async fn listed(
+        &self,
+        session: Option<&SessionId>,
+        endpoint: &Endpoint,
+        renew: bool,
+    ) -> Result<Arc<[ModelInfo]>, ModelError> {
+        let transport = match self.tunnel.anonymous_transport(session) {
+            Some(tunnel) => tunnel,
+            None => self.network.clone(),
+        };
+        let carried = session.and_then(|session| self.tunnel.catalog(session));
+        let catalog = carried.as_deref().unwrap_or(&self.catalog);
+        match renew {
+            true => catalog.renewed(&*transport, endpoint).await,
+            false => catalog.models(&*transport, endpoint).await,
+        }
+    }
+
+    /// Returns the endpoint of sessions without a provider, or of one of them.
+    pub(super) fn default(&self, session: Option<&SessionId>) -> ServerEndpoint {
         match &self.default {
             // A client that opens a tunnel expects model requests; the demo model sends none.
-            ServerEndpoint::Demo if self.tunnel.is_open() => {
+            ServerEndpoint::Demo if self.tunnel.is_open(session) => {
                 ServerEndpoint::Copilot { url: COPILOT.to_owned(), token: None }
             }
             other => other.clone(),
@@ -113,6 +134,11 @@ impl Models {
     }
 
     async fn find(&self, caller: &ModelCaller<'_>) -> Result<ChosenModel, ModelError> {
+        if caller.settings.carried && !self.tunnel.is_open(Some(caller.session)) {
+            let why = "The client that carries the model requests of this session has disconnected; \
+                       resume the session with a client that carries them.";
+            return Err(ModelError::new(ErrorKind::BadRequest, "", why.to_owned()));
+        }
         if let Some((provider, model)) = registered(&caller.settings, caller.model)? {
             return self.provider_model(caller, provider, Some(model)).await;
         }
@@ -127,7 +153,7 @@ impl Models {
             );
             return Err(ModelError::new(ErrorKind::BadRequest, "", why));
         }
-        match self.default() {
+        match self.default(Some(caller.session)) {
             ServerEndpoint::Demo => Ok(ChosenModel {
                 model: Arc::new(DemoModel::default()),
                 wire_name: caller.model.unwrap_or(DEMO).to_owned(),
@@ -160,9 +186,8 @@ impl Models {
         caller: &ModelCaller<'_>,
         configured: Option<&str>,
     ) -> Result<ChosenModel, ModelError> {
-        let transport = self.transport(Some(caller));
-        // The list is shared by all sessions, so its request names no session.
-        let known = match self.catalog.models(&*self.transport(None), &endpoint).await {
+        let transport = self.transport(caller);
+        let known = match self.listed(Some(caller.session), &endpoint, false).await {
             Ok(models) => models,
             Err(error) => {
                 tracing::debug!(%error, "the endpoint does not list its models");

@@ -20,7 +20,7 @@ impl Models {
         if settings.provider.is_some() {
             return None;
         }
-        let (endpoint, configured) = match self.default() {
+        let (endpoint, configured) = match self.default(Some(caller.session)) {
             ServerEndpoint::Demo => return None,
             ServerEndpoint::Copilot { url, token } => {
                 (self.copilot(&url, token.as_deref(), caller).ok()?, None)
@@ -29,12 +29,12 @@ impl Models {
                 (self.endpoint_of(&provider, settings, model.as_deref()).ok()?.0, model)
             }
         };
-        let (transport, current) = (self.transport(None), caller.model.or(configured.as_deref()));
-        let cached = self.catalog.models(&*transport, &endpoint).await.ok()?;
+        let (session, current) = (Some(caller.session), caller.model.or(configured.as_deref()));
+        let cached = self.listed(session, &endpoint, false).await.ok()?;
         match from_list(&ids(&cached), current) {
             Some(other) => Some(other),
             // The cached list may be outdated, and without a fallback the turn fails.
-            None => from_list(&ids(&self.catalog.renewed(&*transport, &endpoint).await.ok()?), current),
+            None => from_list(&ids(&self.listed(session, &endpoint, true).await.ok()?), current),
         }
     }
 }

@@ -50,7 +50,7 @@ pub use self::clients::{CallFailed, Calling, Clients};
 pub use self::endpoint::ServerEndpoint;
 pub use self::list::{client_model_entry, with_client_models};
 pub use self::secrets::Secrets;
-pub use self::tunnel::{Call, ResponsePart, Tunnel};
+pub use self::tunnel::{Call, EdgeOffer, RelayedPart, Relays, ResponsePart, Tunnel};
 
 /// Context window of models for which neither client nor provider states one.
 const DEFAULT_WINDOW: u64 = 128_000;
@@ -68,6 +68,8 @@ pub struct SessionProviders<'a> {
     pub provider: Option<&'a ProviderConfig>,
     /// Whether the session had a provider whose credentials a restart of the server lost.
     pub provider_lost: bool,
+    /// Whether the model requests of the session go through a client, and nowhere else.
+    pub carried: bool,
     /// The client's providers, by name.
     pub providers: &'a [ProviderConfig],
     /// Models of the client's providers.

@@ -16,7 +16,7 @@ impl Models {
     /// When the endpoint cannot be reached, or has no list.
     pub async fn list(&self) -> Result<Vec<Value>, ModelError> {
         let settings = SessionProviders::default();
-        let endpoint = match self.default() {
+        let endpoint = match self.default(None) {
             ServerEndpoint::Demo => return Ok(vec![demo_entry()]),
             ServerEndpoint::Copilot { url, token } => {
                 self.endpoint(&url, token.as_deref().map_or(Auth::None, Auth::bearer), &settings)?
@@ -31,13 +31,13 @@ impl Models {
                 self.endpoint_of(&provider, &settings, model.as_deref())?.0
             }
         };
-        let models = self.catalog.models(&*self.transport(None), &endpoint).await?;
+        let models = self.listed(None, &endpoint, false).await?;
         Ok(models.iter().map(entry).collect())
     }
 
     /// Returns the id of the server's default model.
     pub async fn usual(&self) -> String {
-        if let ServerEndpoint::Provider { model: Some(model), .. } = self.default() {
+        if let ServerEndpoint::Provider { model: Some(model), .. } = self.default(None) {
             return model;
         }
         let first =

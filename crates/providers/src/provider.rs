@@ -25,7 +25,7 @@ impl Models {
         }
         let name = wire_name(provider, entry, caller.model)?;
         let (endpoint, wire) = self.endpoint_of(provider, &caller.settings, Some(name))?;
-        let transport = self.transport(Some(caller));
+        let transport = self.transport(caller);
         let model = if provider.has_bearer_token_provider == Some(true) {
             let tokens = TokenSource::new(caller, provider.name.as_deref());
             Arc::new(TokenModel::new(tokens, endpoint, wire, transport))

@@ -17,7 +17,7 @@ impl Models {
         if let Some(provider) = registered.or(caller.settings.provider) {
             return Ok(Some(endpoint_of(provider)));
         }
-        match self.default() {
+        match self.default(Some(caller.session)) {
             ServerEndpoint::Demo => Ok(None),
             ServerEndpoint::Provider { provider, .. } => Ok(Some(endpoint_of(&provider))),
             ServerEndpoint::Copilot { url, token } => {

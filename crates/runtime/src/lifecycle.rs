@@ -49,6 +49,12 @@ pub trait Observer: Send + Sync {
     /// Called when another server created a session. Must not block.
     fn found(&self, _session: &Summary) {}
 
+    /// Called when a session of another server has changed. Must not block.
+    fn heard(&self, _session: &Session) {}
+
+    /// Called when changes of sessions of other servers may have been missed. Must not block.
+    fn missed(&self) {}
+
     /// Called when a session was deleted.
     fn deleted(&self, session: &SessionId);
 }
@@ -98,6 +104,16 @@ impl Lifecycle {
     /// Notifies witnesses of a session that another server created.
     pub(crate) fn announce_found(&self, session: &Summary) {
         self.each_witness(|witness| witness.found(session));
+    }
+
+    /// Notifies witnesses of the state of a session of another server.
+    pub(crate) fn announce_state(&self, session: &Session) {
+        self.each_witness(|witness| witness.heard(session));
+    }
+
+    /// Notifies witnesses that changes of sessions of other servers may have been missed.
+    pub(crate) fn announce_gap(&self) {
+        self.each_witness(|witness| witness.missed());
     }
 
     /// Notifies all listeners of a change.

@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_agent::prompt::instructions::{Instruction, InstructionScope};
 use baton_agent::tools::shell::{Background, CommandProgress};
 use baton_agent::tools::sql::{Dependency, Todo};
 use baton_core::ask::{AgentReport, HoldQueue, SendPrompt};
@@ -24,7 +25,7 @@ use serde_json::json;
 use baton_runtime::mcp::McpRequest;
 use baton_runtime::rewind::Skip;
 use baton_runtime::session::ask::*;
-use baton_runtime::session::file_requests::{FileReply, FileRequest};
+use baton_runtime::session::file_requests::{ComparedFile, FileChangeKind, FileReply, FileRequest};
 use baton_runtime::session::{
     Failure, JoinKind, JoinReply, JoinRequest, OptionsEdit, RewindOutcome, Rewound, Settings, SettingsEdit,
     View,
@@ -124,6 +125,8 @@ fn beside_asks() -> Vec<AskMessage> {
         UseFiles { request: Box::new(FileRequest::Write { path: "a".into(), content: "b".into() }) }
             .into_message(),
         ListTodos {}.into_message(),
+        GitDiff { from_fork: true, ignore_whitespace: false }.into_message(),
+        ListInstructions {}.into_message(),
         MeasureContext {}.into_message(),
         AskAside { question: "q".into() }.into_message(),
         SummariseForHandoff {}.into_message(),
@@ -197,6 +200,13 @@ fn beside_replies() -> Vec<ReplyMessage> {
         tools: vec![("t".into(), 5)],
         messages: Vec::new(),
     };
+    let instruction = Instruction {
+        path: "/w/AGENTS.md".into(),
+        text: "be brief".into(),
+        scope: InstructionScope::Root,
+        apply_to: vec!["*.rs".into()],
+        description: None,
+    };
     let complete =
         CompactionComplete { success: true, token_limit: Some(7), ..CompactionComplete::default() };
     vec![
@@ -209,6 +219,8 @@ fn beside_replies() -> Vec<ReplyMessage> {
         EndBackground::wrap(false),
         ForgetBackground::wrap(true),
         ListTodos::wrap((vec![todo], vec![dependency])),
+        GitDiff::wrap((Some("main".into()), "diff --git".into())),
+        ListInstructions::wrap(vec![instruction]),
         MeasureContext::wrap(Some(window)),
         AskAside::wrap("a".into()),
         SummariseForHandoff::wrap(String::new()),
@@ -220,6 +232,11 @@ fn beside_replies() -> Vec<ReplyMessage> {
         Mcp::wrap(json!({ "servers": [] })),
         Skills::wrap(json!({ "skills": [] })),
         UseFiles::wrap(Ok(FileReply::Text { content: Some("p".into()), path: Some("/plan.md".into()) })),
+        UseFiles::wrap(Ok(FileReply::Compared(vec![ComparedFile {
+            path: "a".into(),
+            change: FileChangeKind::Added,
+            diff: None,
+        }]))),
         UseFiles::wrap(Err("why".into())),
     ]
 }
@@ -261,6 +278,7 @@ fn every_ask_survives_serialisation() {
     );
     assert_eq!(names(&beside), names!(BesideAsk:
         ListTools, StartCommand, RunCommand, EndCommand, ListBackground, EndBackground, ForgetBackground, ListTodos,
+        GitDiff, ListInstructions,
         MeasureContext, AskAside, SummariseForHandoff, CompactNow, StartTask, RunTask, RevealEndpoint, Mcp, Skills,
         UseFiles,
     ).into());
@@ -302,5 +320,5 @@ fn joins_survive_serialisation() {
             kind,
         });
     }
-    assert_survives(&JoinReply { elicitation: true });
+    assert_survives(&JoinReply { elicitation: true, files: "/state/s".into() });
 }

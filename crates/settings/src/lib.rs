@@ -39,7 +39,6 @@ pub struct Settings {
     /// Agents that the client defined.
     pub custom_agents: Vec<CustomAgent>,
     /// Agents of plugins, the project and the user. Found again when the session is opened.
-    #[serde(skip)]
     pub found_agents: Vec<CustomAgent>,
     /// MCP servers of the clients, by name. Not stored: they contain credentials.
     #[serde(skip)]
@@ -50,12 +49,10 @@ pub struct Settings {
     /// default.
     pub config_discovery: Option<bool>,
     /// Whether a client of the session shows forms.
-    #[serde(skip)]
     pub elicitation: bool,
     /// Tools of GitHub's MCP server; none if the session does not use it.
     pub github_mcp: Option<GithubMcpToolConfig>,
     /// Whether a client of the session shows MCP apps.
-    #[serde(skip)]
     pub mcp_apps: bool,
     /// Directories whose subdirectories are skills.
     pub skill_directories: Vec<PathBuf>,
@@ -87,6 +84,9 @@ pub struct Settings {
     /// client sets a provider again: the server's own endpoint is not a substitute.
     #[serde(skip)]
     pub provider_lost: bool,
+    /// Who sends the model requests of the session.
+    #[serde(skip)]
+    pub sender: ModelSender,
     /// The client's model providers, by name.
     #[serde(skip)]
     pub providers: Vec<ProviderConfig>,
@@ -126,6 +126,18 @@ pub struct Settings {
     pub keep: bool,
     /// Whether the client is an SDK from before the method `connect`.
     pub legacy: bool,
+}
+
+/// Who sends the model requests of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ModelSender {
+    /// The server that holds the session, unless a client carries all requests of that server.
+    #[default]
+    Server,
+    /// A client. Without one, requests fail: the server is not a substitute.
+    Client,
+    /// A client that was lost with the server that held the session. Until one carries the requests again, they wait.
+    LostClient,
 }
 
 /// Part of the model's context window from which on the conversation is compacted automatically; none means never.
@@ -227,6 +239,7 @@ impl Settings {
         SessionProviders {
             provider: self.provider.as_ref(),
             provider_lost: self.provider_lost,
+            carried: self.sender != ModelSender::Server,
             providers: &self.providers,
             models: &self.models,
             owner: self.provider_owner,

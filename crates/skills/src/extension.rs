@@ -16,7 +16,8 @@ use crate::scan::{Problem, SkillScan, list};
 const ENTRY: &str = "extension.mjs";
 /// Endings of files that Node.js loads as code.
 const CODE: [&str; 9] = ["js", "mjs", "cjs", "ts", "mts", "cts", "json", "node", "wasm"];
-/// Most files with code, and most entries of one directory.
+/// Most files with code, most directories, and most entries of one directory. Links within an extension can make a few
+/// directories look like very many.
 const MOST_FILES: usize = 2000;
 /// Most bytes of code.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
@@ -41,14 +42,21 @@ pub struct Extension {
 /// Finds the extensions in a directory, by name. Blocks.
 #[must_use]
 pub fn scan_extensions(root: &Path) -> (Vec<Extension>, Vec<Problem>) {
+    scan_extensions_below(root, Path::new(""))
+}
+
+/// Finds the extensions in a directory below a root that links must not leave, by name. Blocks.
+#[must_use]
+pub fn scan_extensions_below(root: &Path, below: &Path) -> (Vec<Extension>, Vec<Problem>) {
     let (mut extensions, mut found) = (Vec::new(), SkillScan::default());
-    let Some((directory, mut names)) = list(root, Path::new(""), &mut found) else {
+    let Some((directory, mut names)) = list(root, below, &mut found) else {
         return (extensions, found.problems);
     };
     names.sort();
     for name in names {
-        let path = root.join(&name);
-        match directory.subdirectory(&name).and_then(|inside| inside.read(ENTRY, 1).map(|_| inside)) {
+        let path = root.join(below).join(&name);
+        let opened = directory.subdirectory(below.join(&name));
+        match opened.and_then(|inside| inside.read(ENTRY, 1).map(|_| inside)) {
             Ok(inside) => match name.to_str().ok_or_else(invalid_name).and_then(|name| read(name, &inside)) {
                 Ok(extension) => extensions.push(extension),
                 Err(why) => found.refuse(path, why),
@@ -70,7 +78,7 @@ fn read(name: &str, directory: &Directory) -> Result<Extension, String> {
     if name.len() > LONGEST_NAME || !name.chars().all(is_plain) {
         return Err(invalid_name());
     }
-    let mut code = Code { digest: Context::new(&SHA256), files: 0, bytes: 0 };
+    let mut code = Code { digest: Context::new(&SHA256), files: 0, directories: 0, bytes: 0 };
     code.add(directory, Path::new(""), 0)?;
     let root = directory.path().to_owned();
     let entry = root.join(ENTRY);
@@ -81,6 +89,7 @@ fn read(name: &str, directory: &Directory) -> Result<Extension, String> {
 struct Code {
     digest: Context,
     files: usize,
+    directories: usize,
     bytes: usize,
 }
 
@@ -90,6 +99,10 @@ impl Code {
             |error: &dyn std::fmt::Display| format!("{}: {error}", root.path().join(inside).display());
         if level > MOST_LEVELS {
             return Err(shown(&"its directories are nested too deeply"));
+        }
+        self.directories += 1;
+        if self.directories > MOST_FILES {
+            return Err(format!("it has more than {MOST_FILES} directories"));
         }
         let directory = root.subdirectory(inside).map_err(|error| shown(&error))?;
         let mut names = directory.names(MOST_FILES + 1).map_err(|error| shown(&error))?;
@@ -161,6 +174,18 @@ mod tests {
     }
 
     #[test]
+    fn links_out_of_the_root_are_not_followed() {
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        write(&outside.path().join("a/extension.mjs"), "");
+        symlink(outside.path(), dir.path().join("extensions")).unwrap();
+        let (found, problems) = scan_extensions_below(dir.path(), Path::new("extensions"));
+        assert_eq!((found.len(), problems.len()), (0, 1), "{problems:?}");
+        std::fs::remove_file(dir.path().join("extensions")).unwrap();
+        write(&dir.path().join("extensions/a/extension.mjs"), "");
+        assert_eq!(scan_extensions_below(dir.path(), Path::new("extensions")).0.len(), 1);
+    }
+
+    #[test]
     fn digest_covers_all_code_and_no_data() {
         let dir = tempfile::tempdir().unwrap();
         write(&dir.path().join("a/extension.mjs"), "import './lib/x.js'");
@@ -175,6 +200,19 @@ mod tests {
         assert_eq!(digest(dir.path()), settled);
         std::fs::rename(dir.path().join("a/lib/x.js"), dir.path().join("a/lib/y.js")).unwrap();
         assert_ne!(digest(dir.path()), settled, "names count");
+    }
+
+    #[test]
+    fn links_that_lead_to_each_other_end_the_search() {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir.path().join("a/extension.mjs"), "");
+        write(&dir.path().join("a/maze/data"), "");
+        for n in 0..20 {
+            symlink(".", dir.path().join(format!("a/maze/{n}"))).unwrap();
+        }
+        let (found, problems) = scan_extensions(dir.path());
+        assert_eq!(found, []);
+        assert!(problems[0].why.contains("directories"), "{problems:?}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use baton_agent::front_matter::split;
 
 pub use self::agent_file::{AgentFile, scan_agents};
 pub use self::copy::{copy_plugin, source_id};
-pub use self::extension::{Extension, scan_extensions};
+pub use self::extension::{Extension, scan_extensions, scan_extensions_below};
 pub use self::hooks_file::HookCommand;
 pub use self::marketplace::{Listing, Marketplace};
 pub use self::places::{AgentPlace, SearchedDirectory, SkillPlaces, agent_places, skill_places};

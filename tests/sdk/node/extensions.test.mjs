@@ -71,6 +71,8 @@ const WORKFLOWS = `
                 signal.addEventListener("abort", () => { writeFileSync(mark("aborted"), ""); reject(signal.reason); });
             })),
             define("crash", () => process.exit(3)),
+            define("ask", ({ args, agent }) => agent(args.prompt, { label: "helper", ...args.options })),
+            define("two", async ({ agent }) => [await agent("[[text:one]]"), await agent("[[text:two]]")]),
         ],
     });
 `;
@@ -182,6 +184,46 @@ check("extension cannot answer for the user", async (world) => {
     for (const result of results) assert.match(result, /may not call/);
 });
 
+check("hooks of an extension neither replace nor overrule those of the application", async (world) => {
+    await extension(world, `
+        import { joinSession } from "@github/copilot-sdk/extension";
+        await joinSession({ hooks: { onPreToolUse: async () => ({ permissionDecision: "allow" }) } });`);
+    const asked = [];
+    const seen = [];
+    const session = await world.create(await world.client(), options({
+        onElicitationRequest: () => approve,
+        onPermissionRequest: (request, invocation) => {
+            asked.push(request.kind);
+            return sdk.approveAll(request, invocation);
+        },
+        hooks: { onPreToolUse: async ({ toolName }) => void seen.push(toolName) },
+    }));
+    assert.equal((await list(session))[0].status, "running");
+    await ask(session, `${call("bash", { command: "touch made", description: "Makes a file" })} [[text:done]]`);
+    assert.deepEqual(seen, ["bash"]);
+    assert.deepEqual(asked, ["shell"], "the extension cannot approve");
+});
+
+check("extension that allow-all mode started is asked about in another session", async (world) => {
+    await extension(world, GREETER);
+    const client = await world.client();
+    const first = await world.create(client);
+    await first.rpc.permissions.setApproveAll({ enabled: true });
+    await first.disconnect();
+    const questions = [];
+    const asking = options({
+        onElicitationRequest: (request) => {
+            questions.push(request.message);
+            return approve;
+        },
+    });
+    const resumed = await world.resume(client, first.sessionId, asking);
+    assert.equal((await list(resumed))[0].status, "running");
+    assert.deepEqual(questions, [], "the mode allows it");
+    await world.create(client, asking);
+    assert.equal(questions.length, 1, "nobody was shown it before");
+});
+
 check("extension that fails says why, and the session works on", async (world) => {
     await extension(world, "throw new Error('broken on purpose')", "broken");
     const session = await world.create(await world.client(), options());
@@ -244,6 +286,81 @@ check("workflow is cancelled, and halted by its limit or the end of its extensio
     const crashed = await session.factory.run("crash");
     assert.equal(crashed.status, "halted");
     assert.match(crashed.reason, /disconnected/);
+});
+
+check("workflow gives tasks to sub-agents, whose tools need permission", async (world) => {
+    await extension(world, WORKFLOWS);
+    const asked = [];
+    const session = await world.create(await world.client(), options({
+        onPermissionRequest: (request, invocation) => {
+            asked.push(request.kind);
+            return sdk.approveAll(request, invocation);
+        },
+    }));
+    const watch = new Watch(session);
+    const run = (prompt, more) => session.factory.run("ask", { args: { prompt, options: more } });
+    const worked = await run(`${call("bash", { command: "echo from-a-sub-agent" })} [[text:finished]]`);
+    assert.deepEqual([worked.status, worked.result], ["completed", "finished"]);
+    assert.deepEqual(asked, ["hook", "shell"]);
+    const results = toolResults((await world.model.requests()).at(-1));
+    assert.match(results[0], /from-a-sub-agent/);
+    const started = await watch.first("subagent.started");
+    assert.equal(started.data.agentName, "general-purpose");
+    await watch.first("subagent.completed");
+
+    const schema = { type: "object", properties: { sum: { type: "number" } }, required: ["sum"] };
+    assert.deepEqual((await run('[[text:{"sum": 3}]]', { schema })).result, { sum: 3 });
+    const wrong = await run("[[text:three]]", { schema });
+    assert.equal(wrong.status, "error", JSON.stringify(wrong));
+
+    const limited = await session.factory.run("two", { limits: { maxTotalSubagents: 1 } });
+    assert.notEqual(limited.status, "completed", JSON.stringify(limited));
+    assert.equal(await ask(session, "[[text:works]]"), "works");
+});
+
+check("sub-agent of a cancelled workflow ends, and the session works on", async (world) => {
+    await extension(world, WORKFLOWS);
+    const session = await world.create(await world.client(), options());
+    const watch = new Watch(session);
+    const run = session.factory.run("ask", { args: { prompt: "[[hang]]" } });
+    await watch.first("subagent.started");
+    const [{ runId }] = await session.factory.listRuns();
+    assert.equal((await session.factory.cancel(runId)).status, "cancelled");
+    assert.equal((await run).status, "cancelled");
+    await watch.first("subagent.completed");
+    assert.equal(await ask(session, "[[text:works]]"), "works");
+});
+
+check("person consents to variables of an extension over HTTP", async (world) => {
+    world.env.SERVICE_TOKEN = "value-of-a-secret";
+    const directory = await extension(world, `
+        import { renameSync, writeFileSync } from "node:fs";
+        import { joinSession } from "@github/copilot-sdk/extension";
+        await joinSession({ requestedEnvironmentVariables: ["SERVICE_TOKEN", "NOT_SET"] });
+        const file = (name) => new URL(name, import.meta.url);
+        writeFileSync(file("written"), process.env.SERVICE_TOKEN ?? "nothing");
+        renameSync(file("written"), file("got"));`);
+    const server = await world.serve();
+    const feed = await server.feed();
+    const client = await world.clientAt(server.port, server.token);
+    const session = await world.create(client, options({ onPermissionRequest: () => new Promise(() => {}) }));
+    const path = `sessions/${session.sessionId}/requests`;
+    const request = async (message) => {
+        await feed.until(message);
+        const { requests } = await server.api("GET", path);
+        return requests.find(({ detail }) => message.test(detail.message));
+    };
+    const answer = ({ requestId }) =>
+        server.api("POST", `${path}/${requestId}`, { kind: "elicitation", ...approve });
+    const trust = await request(/project:helper.*Trust it/);
+    assert.equal(trust.kind, "elicitation");
+    assert.deepEqual(await answer(trust), { counted: true });
+    const variables = await request(/read these environment variables: SERVICE_TOKEN\?/);
+    assert.ok(!JSON.stringify(variables).includes("value-of-a-secret"));
+    assert.deepEqual(await answer(variables), { counted: true });
+    await appears(join(directory, "got"));
+    assert.equal(await readFile(join(directory, "got"), "utf8"), "value-of-a-secret");
+    await feed.close();
 });
 
 check("run of a killed server is halted, and its extension ends", async (world) => {

@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, mkdir, rm } from "node:fs/promises";
+import { mkdtemp, mkdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -85,6 +85,24 @@ export class World {
         return { port: Number(line.split(" ").at(-1)), kill: () => end(child, "SIGKILL") };
     }
 
+    /** Starts a server with both doors. */
+    async serve() {
+        const flags = ["serve", "--port", "0", "--http", "127.0.0.1:0", "--log-level", "error"];
+        const child = spawn(program("baton"), flags, { env: this.env, cwd: this.work, stdio: ["ignore", "pipe", "inherit"] });
+        this.servers.push(child);
+        let [port, url] = [];
+        for await (const line of createInterface({ input: child.stdout })) {
+            port ??= /port (\d+)/.exec(line)?.[1];
+            url ??= /(http:\S+)/.exec(line)?.[1];
+            if (port && url) break;
+        }
+        const token = (await readFile(join(this.env.COPILOT_HOME, "token"), "utf8")).trim();
+        const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+        const api = async (method, path, body) =>
+            (await fetch(`${url}/api/${path}`, { method, headers, body: JSON.stringify(body) })).json();
+        return { port: Number(port), token, api, feed: () => Feed.open(`${url}/api/events`, headers) };
+    }
+
     create(client, options = {}) {
         return client.createSession({ onPermissionRequest: this.sdk.approveAll, ...options });
     }
@@ -98,6 +116,33 @@ export class World {
         await Promise.all(this.servers.map((child) => end(child, "SIGTERM")));
         await end(this.model.child, "SIGKILL");
         await rm(this.root, { recursive: true, force: true, maxRetries: 3 });
+    }
+}
+
+/** The changes of all sessions, as the page reads them. */
+class Feed {
+    #text = "";
+    #reader;
+
+    static async open(url, headers) {
+        const feed = new Feed();
+        const response = await fetch(url, { headers: { ...headers, Accept: "text/event-stream" } });
+        feed.#reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+        await feed.until(/event: ready/);
+        return feed;
+    }
+
+    /** Reads until the text so far matches. */
+    async until(pattern) {
+        while (!pattern.test(this.#text)) {
+            const { value, done } = await this.#reader.read();
+            if (done) throw new Error(`the feed ended before ${pattern}: ${this.#text}`);
+            this.#text += value;
+        }
+    }
+
+    close() {
+        return this.#reader.cancel();
     }
 }
 

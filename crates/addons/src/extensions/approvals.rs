@@ -21,6 +21,8 @@ struct Content {
 #[serde(default)]
 struct Approved {
     digest: String,
+    /// Whether it is approved only that the code reads the variables, and not that it is started.
+    variables_only: bool,
     /// Sets of variables that it may read.
     variables: BTreeSet<Vec<String>>,
 }
@@ -40,15 +42,15 @@ impl Approvals {
     pub(super) async fn covers(&self, extension: &Extension) -> Result<bool, String> {
         let content: Content = self.file.read().await?;
         let approved = content.approved.get(&extension.root);
-        Ok(approved.is_some_and(|approved| approved.digest == extension.digest)
-            || self.locations.is_trusted(extension.root.clone()).await?)
+        let covers = |approved: &Approved| approved.digest == extension.digest && !approved.variables_only;
+        Ok(approved.is_some_and(covers) || self.locations.is_trusted(extension.root.clone()).await?)
     }
 
     /// Approves exactly this code. What an earlier code was allowed is forgotten.
     pub(super) async fn approve(&self, extension: &Extension) -> Result<(), String> {
         let Extension { root, digest, .. } = extension.clone();
         let approve = move |content: &mut Content| {
-            content.approve(root, digest);
+            content.of(root, digest).variables_only = false;
         };
         self.file.edit(approve).await
     }
@@ -62,7 +64,7 @@ impl Approvals {
 
     pub(super) async fn let_read(&self, extension: &Extension, names: Vec<String>) -> Result<(), String> {
         let Extension { root, digest, .. } = extension.clone();
-        let approve = move |content: &mut Content| content.approve(root, digest).variables.insert(names);
+        let approve = move |content: &mut Content| content.of(root, digest).variables.insert(names);
         self.file.edit(approve).await.map(drop)
     }
 
@@ -81,10 +83,11 @@ impl Approvals {
 }
 
 impl Content {
-    fn approve(&mut self, root: PathBuf, digest: String) -> &mut Approved {
+    /// Returns the approval of a code. A new one is for variables only.
+    fn of(&mut self, root: PathBuf, digest: String) -> &mut Approved {
         let approved = self.approved.entry(root).or_default();
         if approved.digest != digest {
-            *approved = Approved { digest, variables: BTreeSet::new() };
+            *approved = Approved { digest, variables_only: true, variables: BTreeSet::new() };
         }
         approved
     }
@@ -116,6 +119,19 @@ mod tests {
         approvals.approve(&extension("2")).await.unwrap();
         assert!(!approvals.may_read(&extension("2"), &names).await.unwrap(), "another code");
         assert!(!approvals.covers(&extension("1")).await.unwrap(), "the later approval replaces it");
+    }
+
+    #[tokio::test]
+    async fn approval_of_variables_does_not_approve_the_start() {
+        let home = tempfile::tempdir().unwrap();
+        let approvals = Approvals::new(home.path());
+        let names = vec!["A_TOKEN".to_owned()];
+        approvals.let_read(&extension("1"), names.clone()).await.unwrap();
+        assert!(approvals.may_read(&extension("1"), &names).await.unwrap());
+        assert!(!approvals.covers(&extension("1")).await.unwrap());
+        approvals.approve(&extension("1")).await.unwrap();
+        assert!(approvals.covers(&extension("1")).await.unwrap());
+        assert!(approvals.may_read(&extension("1"), &names).await.unwrap());
     }
 
     #[tokio::test]

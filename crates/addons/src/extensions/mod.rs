@@ -1,8 +1,8 @@
 //! Extensions: programs in directories that join a session as one more SDK client, over their own stdin and stdout.
 //!
-//! They are `.github/extensions/<name>/extension.mjs` of the workspace, and `extensions/<name>/extension.mjs` of the home. An
-//! extension of a workspace is a program that the author of the repository chose: it is started only if the user trusts the
-//! folder, or has approved exactly this code. This module finds extensions, remembers approvals, and starts processes; the
+//! They are `.github/extensions/<name>/extension.mjs` of the workspace, and `extensions/<name>/extension.mjs` of the home and of
+//! plugins. An extension of a workspace or of an installed plugin is a program that its author chose: it is started only if
+//! the user trusts the folder, or has approved exactly this code. This module finds extensions, remembers approvals, and starts processes; the
 //! door that talks to them decides when, and which session they join.
 
 mod approvals;
@@ -15,37 +15,48 @@ use std::path::{Path, PathBuf};
 use baton_agent::blocking;
 use baton_files::locations::Location;
 use baton_protocol::SessionId;
-use baton_skills::{Extension, Problem, scan_extensions};
+use baton_settings::Settings;
+pub use baton_skills::Problem;
+use baton_skills::{Extension, scan_extensions, scan_extensions_below};
 
 use self::approvals::Approvals;
 pub use self::environment::Environment;
 use self::launch::Launch;
 pub use self::launch::{Diagnostics, Process};
-use crate::AddonOptions;
+use crate::session_plugins::{self, PluginDirectory};
+use crate::{AddonOptions, SessionTrust};
 
 /// Directory of extensions in a workspace.
 const WORKSPACE: &str = ".github/extensions";
-/// Directory of extensions in the home.
+/// Directory of extensions in the home, and in plugins.
 const HOME: &str = "extensions";
 /// Most extensions of one session.
 const MOST: usize = 50;
 
 /// Origin of an extension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A repository or working directory.
     Project,
     /// Baton's home.
     User,
+    /// A plugin.
+    Plugin {
+        /// Name of the plugin.
+        name: String,
+        /// Whether somebody named the plugin's directory for this session or server.
+        is_named: bool,
+    },
 }
 
 impl Source {
     /// Returns the name that SDKs know.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Project => "project",
             Self::User => "user",
+            Self::Plugin { .. } => "plugin",
         }
     }
 }
@@ -60,10 +71,23 @@ pub struct Available {
 }
 
 impl Available {
-    /// Returns its id: source and name.
+    /// Returns its id: source and name, with the name of its plugin between them.
     #[must_use]
     pub fn id(&self) -> String {
-        format!("{}:{}", self.source.as_str(), self.extension.name)
+        let (source, name) = (self.source.as_str(), &self.extension.name);
+        match self.plugin() {
+            Some(plugin) => format!("{source}:{plugin}:{name}"),
+            None => format!("{source}:{name}"),
+        }
+    }
+
+    /// Returns the name of the plugin that it belongs to.
+    #[must_use]
+    pub fn plugin(&self) -> Option<&str> {
+        match &self.source {
+            Source::Plugin { name, .. } => Some(name),
+            Source::Project | Source::User => None,
+        }
     }
 }
 
@@ -85,25 +109,17 @@ impl Extensions {
         }
     }
 
-    /// Finds the extensions for a working directory: those of its repository, the nearest first, and the user's. A name
-    /// that was found already is left out.
-    ///
-    /// # Errors
-    /// When the file system does not respond in time.
-    pub async fn find(&self, cwd: &Path) -> Result<(Vec<Available>, Vec<Problem>), String> {
-        let Location { key, .. } = Location::of(cwd.to_owned()).await?;
-        let (root, start, home) = (PathBuf::from(key), cwd.to_owned(), self.home.join(HOME));
-        blocking::run(move || scan(&start, &root, &home)).await.map_err(|error| error.to_string())
-    }
-
-    /// Whether an extension may be started without a question. Those in the home were put there by the user.
+    /// Whether an extension may be started without a question: the user put it into the home, somebody named the directory of
+    /// its plugin, or exactly its code was approved.
     ///
     /// # Errors
     /// When the approvals cannot be read.
     pub async fn is_trusted(&self, found: &Available) -> Result<bool, String> {
         match found.source {
-            Source::User => Ok(true),
-            Source::Project => self.approvals.covers(&found.extension).await,
+            Source::User | Source::Plugin { is_named: true, .. } => Ok(true),
+            Source::Project | Source::Plugin { is_named: false, .. } => {
+                self.approvals.covers(&found.extension).await
+            }
         }
     }
 
@@ -149,6 +165,28 @@ impl Extensions {
 }
 
 impl crate::Addons {
+    /// Finds the extensions for a working directory: those of its repository, the nearest first, the user's, and those of
+    /// plugins. A name that was found already in the same source is left out. Without a session, installed plugins count.
+    ///
+    /// # Errors
+    /// When the file system does not respond in time.
+    pub async fn find_extensions(
+        &self,
+        cwd: &Path,
+        settings: Option<&Settings>,
+    ) -> Result<(Vec<Available>, Vec<Problem>), String> {
+        let Location { key, .. } = Location::of(cwd.to_owned()).await?;
+        let without_session = Settings::default();
+        let installed = settings.is_none_or(Settings::discovers);
+        let settings = settings.unwrap_or(&without_session);
+        // Trust in a plugin's declarations is not trust in its extensions: each is asked about by itself.
+        let trust = SessionTrust::default();
+        let plugins = session_plugins::directories(self, settings, cwd, installed, &trust).await;
+        let (root, start, home) = (PathBuf::from(key), cwd.to_owned(), self.extensions.home.join(HOME));
+        let find = move || scan(&start, &root, &home, &plugins);
+        blocking::run(find).await.map_err(|error| error.to_string())
+    }
+
     /// Starts an extension for a session. Returns what it reads, and what it writes.
     ///
     /// # Errors
@@ -166,20 +204,31 @@ impl crate::Addons {
 }
 
 #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
-fn scan(start: &Path, root: &Path, home: &Path) -> (Vec<Available>, Vec<Problem>) {
+fn scan(
+    start: &Path,
+    root: &Path,
+    home: &Path,
+    plugins: &[PluginDirectory],
+) -> (Vec<Available>, Vec<Problem>) {
     let start = start.canonicalize().unwrap_or_else(|_| start.to_owned());
     let parents = start.ancestors().take_while(|parent| parent.starts_with(root));
     let places = parents.map(|parent| (Source::Project, parent.join(WORKSPACE)));
     let places = places.chain([(Source::User, home.to_owned())]);
+    let of_places = places.map(|(source, place)| (source, scan_extensions(&place)));
+    // Problems of the plugins themselves are reported with their skills.
+    let plugins = session_plugins::load(plugins).plugins.into_iter();
+    let of_plugins = plugins.map(|used| {
+        let source = Source::Plugin { name: used.plugin.name, is_named: used.is_named };
+        (source, scan_extensions_below(&used.plugin.root, Path::new(HOME)))
+    });
     let (mut all, mut problems) = (Vec::<Available>::new(), Vec::new());
-    for (source, place) in places {
-        let (found, refused) = scan_extensions(&place);
+    for (source, (found, refused)) in of_places.chain(of_plugins) {
         problems.extend(refused);
         for extension in found {
             let is_known =
                 |known: &Available| known.source == source && known.extension.name == extension.name;
             if all.len() < MOST && !all.iter().any(is_known) {
-                all.push(Available { source, extension });
+                all.push(Available { source: source.clone(), extension });
             }
         }
     }
@@ -189,6 +238,7 @@ fn scan(start: &Path, root: &Path, home: &Path) -> (Vec<Available>, Vec<Problem>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session_plugins::Trust;
 
     fn write(path: &Path) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -204,10 +254,36 @@ mod tests {
         write(&root.join(".github/extensions/a/extension.mjs"));
         write(&root.join("inner/.github/extensions/a/extension.mjs"));
         write(&home.join("a/extension.mjs"));
-        let (found, problems) = scan(&root.join("inner"), &root, &home);
+        let (found, problems) = scan(&root.join("inner"), &root, &home, &[]);
         let ids: Vec<String> = found.iter().map(Available::id).collect();
         assert_eq!(ids, ["project:a", "user:a"]);
         assert!(found[0].extension.root.starts_with(root.join("inner")), "{found:?}");
         assert!(problems.is_empty(), "{problems:?}");
+    }
+
+    #[tokio::test]
+    async fn extension_of_a_plugin_is_trusted_by_its_directory_or_its_code() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for name in ["named", "installed"] {
+            write(&root.join(name).join("extensions/a/extension.mjs"));
+            std::fs::write(root.join(name).join("plugin.json"), format!(r#"{{"name":"{name}"}}"#)).unwrap();
+        }
+        let plugin = |name: &str, trust: Trust| PluginDirectory { path: root.join(name), trust };
+        let plugins =
+            [plugin("named", Trust::Named), plugin("installed", Trust::Installed(vec!["digest".into()]))];
+        let (found, problems) = scan(&root, &root, &root.join("home"), &plugins);
+        assert!(problems.is_empty(), "{problems:?}");
+        let [named, installed] = &*found else { panic!("{found:?}") };
+        assert_eq!([named.id(), installed.id()], ["plugin:named:a", "plugin:installed:a"]);
+
+        let home = tempfile::tempdir().unwrap();
+        let approvals = Approvals::new(home.path());
+        let environment = Environment::new(Vec::new(), std::sync::Arc::default());
+        let extensions = Extensions { home: home.path().to_owned(), approvals, environment };
+        assert!(extensions.is_trusted(named).await.unwrap());
+        assert!(!extensions.is_trusted(installed).await.unwrap(), "installing approves no extension");
+        extensions.approve(&installed.extension).await.unwrap();
+        assert!(extensions.is_trusted(installed).await.unwrap());
     }
 }

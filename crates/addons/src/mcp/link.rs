@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use baton_core::ask::{CloseLogin, Elicit, RequestLogin, Sample};
 use baton_mcp::{
-    AuthReason, Challenge, Client, Method, Notice, Protected, Question, Request, Status, Working,
-    is_web_page, without_credentials,
+    AuthReason, Challenge, Client, HeadersReason, Method, Notice, Protected, Question, Request, Status,
+    Working, is_web_page, without_credentials,
 };
 use baton_protocol::{Body, Json};
 use serde_json::{Value, json};
@@ -20,6 +20,9 @@ use crate::{Addons, SessionPort};
 
 /// How long the metadata of a protected resource may take.
 const METADATA: Duration = Duration::from_secs(10);
+
+/// How long a client may take to supply headers of a server.
+const HEADERS: Duration = Duration::from_secs(30);
 
 /// The connection between servers and their session.
 pub(super) struct SessionLink {
@@ -38,6 +41,8 @@ pub(super) struct SessionLink {
     pub(super) elicits: AtomicBool,
     /// Whether a client of the session supplies tokens.
     pub(super) authorizes: AtomicBool,
+    /// Whether a client of the session supplies headers.
+    pub(super) supplies_headers: AtomicBool,
     /// Logins that clients were asked for a token, by the ids of their requests.
     pending: Mutex<HashMap<String, oneshot::Sender<Value>>>,
 }
@@ -69,6 +74,7 @@ impl SessionLink {
             requests: Mutex::default(),
             elicits: AtomicBool::new(false),
             authorizes: AtomicBool::new(false),
+            supplies_headers: AtomicBool::new(false),
             pending: Mutex::default(),
         }
     }
@@ -214,6 +220,39 @@ impl SessionLink {
         token.inspect(|token| self.give(&server.name, token))
     }
 
+    /// Asks clients of the session for the headers of a server. They must not be shown.
+    async fn supplied(
+        &self,
+        server: String,
+        url: String,
+        reason: HeadersReason,
+    ) -> Option<Vec<(String, String)>> {
+        if !self.supplies_headers.load(Ordering::Relaxed) {
+            return None;
+        }
+        let request = uuid::Uuid::new_v4().to_string();
+        let (sender, answer) = oneshot::channel();
+        self.lock().insert(request.clone(), sender);
+        let asked = json!({
+            "requestId": request,
+            "serverName": server,
+            "serverUrl": url,
+            "reason": reason.as_str(),
+        });
+        self.show("mcp.headers_refresh_required", asked);
+        let answer = tokio::time::timeout(HEADERS, answer).await;
+        self.lock().remove(&request);
+        let (headers, outcome) = match answer {
+            Err(_) => (None, "timeout"),
+            Ok(answer) => match headers_of(answer.ok().as_ref()) {
+                Some(headers) => (Some(headers), "headers"),
+                None => (None, "none"),
+            },
+        };
+        self.show("mcp.headers_refresh_completed", json!({ "requestId": request, "outcome": outcome }));
+        headers
+    }
+
     /// Requests a login, and returns the id of the request.
     pub(super) async fn request_login(
         &self,
@@ -269,6 +308,9 @@ impl Client for SessionLink {
             Notice::Removed => ("session.mcp_server_removed", json!({ "serverName": server })),
             Notice::ToolsChanged => ("mcp.tools.list_changed", json!({ "serverName": server })),
             Notice::ResourcesChanged => ("mcp.resources.list_changed", json!({ "serverName": server })),
+            Notice::ResourceUpdated(uri) => {
+                ("mcp.resources.updated", json!({ "serverName": server, "uri": uri }))
+            }
             Notice::PromptsChanged => ("mcp.prompts.list_changed", json!({ "serverName": server })),
         };
         self.show(kind, data);
@@ -309,6 +351,15 @@ impl Client for SessionLink {
         Box::pin(self.authorized(server.clone(), challenge, reason))
     }
 
+    fn headers(
+        &self,
+        server: &str,
+        url: &str,
+        reason: HeadersReason,
+    ) -> Working<'_, Option<Vec<(String, String)>>> {
+        Box::pin(self.supplied(server.to_owned(), url.to_owned(), reason))
+    }
+
     fn samples(&self) -> bool {
         true
     }
@@ -327,6 +378,13 @@ fn login_request(server: &Protected, reason: AuthReason) -> RequestLogin {
     }
 }
 
+/// Returns the headers in a client's answer; none if it has none.
+fn headers_of(answer: Option<&Value>) -> Option<Vec<(String, String)>> {
+    let headers = answer?.get("headers")?.as_object()?;
+    let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+    Some(headers.iter().filter_map(text).collect())
+}
+
 fn changed(server: &str, status: &Status) -> Value {
     let mut data = json!({ "serverName": server, "status": status.as_str() });
     if let Some(error) = status.error() {
@@ -338,6 +396,15 @@ fn changed(server: &str, status: &Status) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headers_are_texts_of_an_object() {
+        let answer = json!({ "kind": "headers", "headers": { "X-Key": "k", "odd": 7 } });
+        assert_eq!(headers_of(Some(&answer)), Some(vec![("X-Key".to_owned(), "k".to_owned())]));
+        for none in [json!({ "kind": "none" }), json!({ "headers": [] }), Value::Null] {
+            assert_eq!(headers_of(Some(&none)), None, "{none}");
+        }
+    }
 
     #[test]
     fn login_request_has_no_credentials() {

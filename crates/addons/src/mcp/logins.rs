@@ -155,7 +155,7 @@ impl Logins {
         let http = self.http_for(server).await;
         let attempt = async {
             let found = oauth::discover(&http, &server.url, Some(challenge)).await?;
-            let identity = ClientIdentity::configured(client, server.oauth.secret.clone(), &found);
+            let identity = self.configured(client, server, &found).await?;
             let tokens =
                 oauth::client_credentials(&http, &server.url, &found, &identity, &found.scopes).await?;
             Ok::<_, OAuthError>((Source::of(&found), identity, tokens))
@@ -238,10 +238,7 @@ impl Logins {
         redirect: &str,
     ) -> Result<(ClientIdentity, bool), OAuthError> {
         if let Some(client) = &server.oauth.client {
-            return Ok((
-                ClientIdentity::configured(client.clone(), server.oauth.secret.clone(), found),
-                false,
-            ));
+            return Ok((self.configured(client.clone(), server, found).await?, false));
         }
         if let Some(known) = self.vault.registration(found, redirect).await {
             return Ok((known, true));
@@ -252,6 +249,21 @@ impl Logins {
             tracing::warn!(%error, "failed to store the registration of a client");
         }
         Ok((identity, true))
+    }
+
+    /// Returns the client of the configuration, if its secret goes where it went before.
+    async fn configured(
+        &self,
+        client: String,
+        server: &Protected,
+        found: &LoginTarget,
+    ) -> Result<ClientIdentity, OAuthError> {
+        if server.oauth.secret.is_some()
+            && let Some(known) = self.vault.find(server.url.as_str(), &server.oauth).await
+        {
+            check_endpoint(&known.source, found)?;
+        }
+        Ok(ClientIdentity::configured(client, server.oauth.secret.clone(), found))
     }
 
     /// Returns the scopes to ask for. A server that wants more gets more in addition: those that were granted stay.
@@ -430,9 +442,40 @@ async fn probe(http: &dyn Http, server: &Protected) -> Option<Challenge> {
     })
 }
 
+/// Checks that a login is at the authorization server of the last one: an MCP server that names another could collect the
+/// secret of its client.
+fn check_endpoint(known: &Source, found: &LoginTarget) -> Result<(), OAuthError> {
+    if known.token_endpoint == found.token_endpoint.as_str() {
+        return Ok(());
+    }
+    Err(OAuthError::Unusable(
+        "the MCP server names another authorization server than before, and the client's secret is not sent there; if that is \
+         right, run `baton mcp logout` first"
+            .into(),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_inside;
+    use super::{LoginTarget, Source, check_endpoint, is_inside};
+
+    #[test]
+    fn configured_secret_goes_to_the_authorization_server_of_the_last_login_only() {
+        let found = |host: &str| LoginTarget {
+            resource: "https://mcp.example".into(),
+            issuer: format!("https://{host}"),
+            authorization_endpoint: format!("https://{host}/authorize").parse().unwrap(),
+            token_endpoint: format!("https://{host}/token").parse().unwrap(),
+            registration_endpoint: None,
+            names_issuer: false,
+            authentication: Vec::new(),
+            scopes: Vec::new(),
+        };
+        let known = Source::of(&found("login.example"));
+        assert_eq!(check_endpoint(&known, &found("login.example")), Ok(()));
+        let refused = check_endpoint(&known, &found("evil.example")).unwrap_err().to_string();
+        assert!(refused.contains("another authorization server"), "{refused}");
+    }
 
     #[test]
     fn server_with_any_public_address_is_not_inside() {

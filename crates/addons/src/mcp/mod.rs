@@ -32,7 +32,7 @@ pub use self::probe::{Probe, ProbedTool, probe, protected};
 pub use self::request::McpRequest;
 use self::sources::Sources;
 use crate::session_plugins;
-use crate::{Addons, SessionPort};
+use crate::{Addons, SessionPort, SessionTrust};
 pub use baton_files::server_catalogue::{CatalogueEntry, ServerCatalogue};
 pub use baton_files::user_servers::UserServers;
 pub use baton_mcp::oauth::parse_returned;
@@ -44,6 +44,8 @@ pub struct SessionMcp {
     id: SessionId,
     link: Arc<SessionLink>,
     sources: Sources,
+    /// What the session trusts while it is open.
+    trust: Arc<SessionTrust>,
     /// The turn that servers were last made ready for.
     turn: Mutex<String>,
     /// Created with the first use, if there is any server.
@@ -65,8 +67,14 @@ pub struct SessionMcp {
 impl SessionMcp {
     /// Creates them; none is started.
     #[must_use]
-    pub fn new(addons: &Arc<Addons>, session: Arc<dyn SessionPort>, id: SessionId) -> Self {
+    pub fn new(
+        addons: &Arc<Addons>,
+        session: Arc<dyn SessionPort>,
+        id: SessionId,
+        trust: Arc<SessionTrust>,
+    ) -> Self {
         Self {
+            trust,
             link: Arc::new(SessionLink::new(session, addons.clone())),
             addons: addons.clone(),
             id,
@@ -148,9 +156,10 @@ impl SessionMcp {
         // A client of any door may answer a form, where questions may wait.
         self.link.elicits.store(settings.elicitation || settings.questions, Ordering::Relaxed);
         if fresh || slot.is_none() {
-            let ambient = self.sources.ambient(&self.addons, settings, &cwd).await;
-            self.sources.set_ambient(ambient);
-            self.sources.set_plugins(session_plugins::servers(&self.addons, settings, &cwd).await);
+            let workspace = settings.discovers().then_some(cwd.as_path());
+            self.sources.set_ambient(self.addons.catalogue.declared(workspace, &self.trust.all()).await);
+            let plugins = session_plugins::servers(&self.addons, settings, &cwd, &self.trust).await;
+            self.sources.set_plugins(plugins);
         }
         let wanted = self.sources.merged(&self.addons, settings);
         if let Some(host) = &*slot {

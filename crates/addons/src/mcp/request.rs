@@ -56,7 +56,9 @@ pub enum McpRequest {
     AppContext { set: Option<Json> },
     /// Registers whether clients supply tokens for servers.
     Authorizes { enabled: bool },
-    /// Answers a pending request of a server: a token, a model's answer.
+    /// Registers that clients supply headers for servers.
+    SuppliesHeaders,
+    /// Answers a pending request of a server: a token, headers, a model's answer.
     Answer { request: String, answer: Json },
     /// Has the session's model answer a server's request, which a client approves by this. Served by the work of the
     /// session.
@@ -88,6 +90,10 @@ impl SessionMcp {
             McpRequest::AppContext { set } => return Ok(self.app_context(set.as_ref())),
             McpRequest::Authorizes { enabled } => {
                 self.link.authorizes.store(enabled, Ordering::Relaxed);
+                return Ok(Value::Null);
+            }
+            McpRequest::SuppliesHeaders => {
+                self.link.supplies_headers.store(true, Ordering::Relaxed);
                 return Ok(Value::Null);
             }
             McpRequest::Answer { request, answer } => {
@@ -196,6 +202,7 @@ impl SessionMcp {
             | McpRequest::MoveLoadingToBackground
             | McpRequest::AppContext { .. }
             | McpRequest::Authorizes { .. }
+            | McpRequest::SuppliesHeaders
             | McpRequest::Sample { .. }
             | McpRequest::ApproveSampling { .. }
             | McpRequest::Answer { .. } => Ok(Value::Null),

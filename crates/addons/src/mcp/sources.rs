@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use baton_core::TrustQuestion;
+use baton_core::{TrustQuestion, TrustTerm};
 use baton_files::workspace_servers::WorkspaceFile;
 use baton_mcp::{Chosen, Declared, Origin, describe, merge};
 use baton_protocol::Json;
@@ -34,11 +34,6 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Reads the declarations of the user, the configuration file and the workspace.
-    pub(super) async fn ambient(&self, addons: &Addons, settings: &Settings, cwd: &Path) -> Vec<Declared> {
-        addons.catalogue.declared(settings.discovers().then_some(cwd)).await
-    }
-
     pub(super) fn set_ambient(&self, declared: Vec<Declared>) {
         *lock(&self.ambient) = declared;
     }
@@ -60,22 +55,30 @@ impl SessionMcp {
     /// there are none, or they were asked about.
     pub async fn trust_question(&self, settings: &Settings, cwd: &Path) -> Option<TrustQuestion> {
         let mut pending: Vec<Untrusted> = match settings.discovers() {
-            true => self.addons.catalogue.workspace(cwd).await.pending.iter().map(Untrusted::from).collect(),
+            true => {
+                let workspace = self.addons.catalogue.workspace(cwd, &self.trust.all()).await;
+                workspace.pending.iter().map(Untrusted::from).collect()
+            }
             false => Vec::new(),
         };
-        let plugins = session_plugins::untrusted(&self.addons, settings, cwd).await;
+        let plugins = session_plugins::untrusted(&self.addons, settings, cwd, &self.trust).await;
         pending.extend(plugins.iter().map(Untrusted::from));
         let mut asked = lock(&self.sources.asked);
         pending.retain(|file| asked.insert(format!("{} {}", file.digest, file.path.display())));
         (!pending.is_empty()).then(|| question(&pending))
     }
 
-    /// Approves the files and plugins that a question was about: exactly those, with exactly these contents.
+    /// Approves the files and plugins that a question was about: exactly those, with exactly these contents. An approval
+    /// for the session is not stored.
     ///
     /// # Errors
     /// When the approval cannot be stored.
-    pub async fn approve(&self, arguments: &Json) -> Result<(), String> {
+    pub async fn approve(&self, arguments: &Json, term: TrustTerm) -> Result<(), String> {
         let Approved { files } = arguments.parse().map_err(|_| "malformed question".to_owned())?;
+        if term == TrustTerm::Session {
+            files.into_iter().for_each(|ApprovedFile { path, digest }| self.trust.add(path, digest));
+            return Ok(());
+        }
         let mut others = Vec::new();
         for ApprovedFile { path, digest } in files {
             if !self.addons.plugins.trust(path.clone(), digest.clone()).await? {

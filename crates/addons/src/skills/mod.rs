@@ -33,7 +33,7 @@ pub use self::discover::{
 };
 pub use self::request::SkillsRequest;
 use crate::session_plugins::{self, Loaded, PluginDirectory, PluginHook, UsedPlugin};
-use crate::{AddonOptions, Addons, SessionPort};
+use crate::{AddonOptions, Addons, SessionPort, SessionTrust};
 use baton_settings::Settings;
 pub use baton_skills::check_name;
 
@@ -45,6 +45,8 @@ pub struct SessionSkills {
     addons: Arc<Addons>,
     session: Arc<dyn SessionPort>,
     id: SessionId,
+    /// What the session trusts while it is open.
+    trust: Arc<SessionTrust>,
     /// Held while skills are looked for.
     loading: AsyncMutex<()>,
     current: Mutex<Arc<Catalogue>>,
@@ -108,11 +110,17 @@ impl Catalogue {
 impl SessionSkills {
     /// Creates them; nothing is looked for.
     #[must_use]
-    pub fn new(addons: &Arc<Addons>, session: Arc<dyn SessionPort>, id: SessionId) -> Self {
+    pub fn new(
+        addons: &Arc<Addons>,
+        session: Arc<dyn SessionPort>,
+        id: SessionId,
+        trust: Arc<SessionTrust>,
+    ) -> Self {
         Self {
             addons: addons.clone(),
             session,
             id,
+            trust,
             loading: AsyncMutex::default(),
             current: Mutex::default(),
         }
@@ -165,7 +173,7 @@ impl SessionSkills {
         let cwd = PathBuf::from(&context.cwd);
         let discovers = settings.discovers();
         let mut wanted = Wanted {
-            plugins: session_plugins::directories(&self.addons, settings, &cwd, discovers).await,
+            plugins: session_plugins::directories(&self.addons, settings, &cwd, discovers, &self.trust).await,
             skills_disabled: settings.skills_disabled,
             ..Wanted::default()
         };

@@ -102,7 +102,10 @@ pub async fn directories(addons: &Addons, cwd: Option<&Path>) -> Result<Vec<Skil
 
 async fn find(addons: &Addons, cwd: Option<&Path>) -> Result<(Vec<Skill>, Vec<String>), String> {
     let (places, plugins) = (places(addons, cwd).await?, addons.plugins.enabled().await.into_iter());
-    let directory = |(path, digest)| PluginDirectory { path, trust: Trust::Installed(digest) };
+    let directory = |(path, digest): (PathBuf, Option<String>)| {
+        let trust = Trust::Installed(digest.into_iter().collect());
+        PluginDirectory { path, trust }
+    };
     let plugins: Vec<PluginDirectory> = plugins.map(directory).collect();
     let scan = move || {
         let mut found = scan_all(&places);

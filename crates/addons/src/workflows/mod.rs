@@ -16,7 +16,7 @@ use baton_files::json_file::JsonFile;
 use serde::{Deserialize, Serialize};
 
 pub use self::definition::{Definition, Limits, Phase};
-pub use self::run::{LineKind, ReportedLine, Run, Settled, Status};
+pub use self::run::{LARGEST_RESULT, LineKind, ReportedLine, Run, Settled, Status};
 pub use self::shown::Page;
 
 /// Most runs that are kept of a session. The oldest that have ended are dropped.

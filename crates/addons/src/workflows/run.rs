@@ -13,8 +13,10 @@ pub(super) const MOST_LINES: usize = 1000;
 const LONGEST_LINE: usize = 4 * 1024;
 /// Largest journal of a run, in bytes of JSON.
 const LARGEST_JOURNAL: usize = 8 * 1024 * 1024;
-/// Largest result of a run, in bytes of JSON.
-const LARGEST_RESULT: usize = 4 * 1024 * 1024;
+/// Largest result of a run, and largest arguments, in bytes of JSON.
+pub const LARGEST_RESULT: usize = 4 * 1024 * 1024;
+/// Longest error of a run, in bytes; the rest is cut.
+const LONGEST_ERROR: usize = 64 * 1024;
 
 /// Status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +92,8 @@ impl Settled {
 
     /// A run whose code failed.
     #[must_use]
-    pub fn failed(error: String) -> Self {
+    pub fn failed(mut error: String) -> Self {
+        error.truncate(error.floor_char_boundary(LONGEST_ERROR));
         Self { status: Status::Error, result: None, error: Some(error), reason: None, limit: None }
     }
 
@@ -359,6 +362,8 @@ pub(super) mod tests {
         assert!(run.journal("k".into(), json!("x".repeat(LARGEST_JOURNAL)), 21).is_err());
         let large = Settled::completed(Some(json!("x".repeat(LARGEST_RESULT))));
         assert_eq!(large.status, Status::Error);
+        let error = Settled::failed("é".repeat(LONGEST_ERROR)).error.unwrap();
+        assert!(error.len() <= LONGEST_ERROR);
     }
 
     #[test]

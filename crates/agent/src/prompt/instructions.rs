@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::front_matter;
+use serde::{Deserialize, Serialize};
+
 use crate::untrusted::{Directory, Excerpt, Unreadable};
 
 /// A file of instructions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instruction {
     /// Path of the file.
     pub path: PathBuf,
@@ -21,7 +23,8 @@ pub struct Instruction {
 }
 
 /// Where a file of instructions was found, and so where it applies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum InstructionScope {
     /// The home of the server: instructions of the user for all projects.
     User,

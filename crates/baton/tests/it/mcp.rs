@@ -167,8 +167,20 @@ async fn first_use_of_a_workspace_asks_whether_to_trust_it() {
     terminal.until("with it").await;
     assert_eq!(terminal.running.ended().await.code(), Some(0));
     assert!(marker.exists(), "started after the approval");
+    std::fs::remove_file(&marker).unwrap();
+    let ran = program.run(&["run", "[[text:another session]]"]).await;
+    assert!(ran.stderr.contains("not trusted"), "nobody was shown what --yes approved: {}", ran.stderr);
+    assert!(!marker.exists());
+
+    let mut terminal = on_terminal(&program, &["[[text:with it]]"]);
+    terminal.until("[y]es, [n]o:").await;
+    terminal.press("y\r").unwrap();
+    terminal.until("with it").await;
+    terminal.running.ended().await;
+    assert!(marker.exists(), "started after the approval");
     let ran = program.run(&["run", "[[text:no question]]"]).await;
-    assert_eq!(ran.code(), Some(0), "the approval is stored: {}", ran.stderr);
+    assert_eq!(ran.code(), Some(0), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("not trusted"), "a person's approval is stored: {}", ran.stderr);
 
     declare(&program, ".mcp.json", &json!({ "ws": { "command": "touch", "args": ["evil"] } }));
     let ran = program.run(&["run", "[[text:changed]]"]).await;

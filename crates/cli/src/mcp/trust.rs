@@ -1,5 +1,6 @@
 //! `baton mcp trust`: approves the servers that files of the workspace declare, as they are now.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use baton_runtime::mcp::{Declared, describe};
@@ -9,7 +10,7 @@ use super::{NO_SUCH_SERVER, Surroundings};
 use crate::{changes, terminal};
 
 pub(super) async fn trust(around: &Surroundings, yes: bool, as_json: bool) -> anyhow::Result<ExitCode> {
-    let pending = around.catalogue.workspace(&around.cwd).await.pending;
+    let pending = around.catalogue.workspace(&around.cwd, &BTreeSet::new()).await.pending;
     if pending.is_empty() {
         terminal::note("no file of this workspace declares MCP servers that are not trusted");
         return Ok(ExitCode::from(NO_SUCH_SERVER));

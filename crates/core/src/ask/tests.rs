@@ -183,7 +183,7 @@ fn replies() -> Vec<Reply> {
         Elicit::reply(Elicited { action: "accept".into(), content: Some(json()) }),
         Elicit::reply(Elicited::cancelled()),
         Sample::reply(Some(json())),
-        Consent::reply(true),
+        Consent::reply(Some(TrustTerm::Session)),
         RunAgent::reply(AgentReport { answer: "a".into(), error: Some("e".into()) }),
         WithdrawAsk::reply(true),
         RequestLogin::reply("r".into()),

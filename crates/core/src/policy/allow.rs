@@ -64,12 +64,12 @@ fn verdict(covers: bool) -> Decision {
 struct Allowances<'a>(&'a Situation<'a>);
 
 impl<'a> Allowances<'a> {
-    fn approvals(&self) -> impl Iterator<Item = &'a Approval> {
+    fn approvals(&self) -> impl Iterator<Item = &'a Approval> + Clone {
         let cwd = self.0.cwd;
         self.0.grants.iter().filter(move |grant| grant.holds_in(cwd)).map(|grant| &grant.approval)
     }
 
-    fn rules_of(&self, kind: RuleKind) -> impl Iterator<Item = &'a Rule> {
+    fn rules_of(&self, kind: RuleKind) -> impl Iterator<Item = &'a Rule> + Clone {
         let rules = self.0.rules;
         let location = rules.location.iter().flat_map(|location| &location.rules);
         rules.approved.iter().chain(location).filter(move |rule| rule.kind == kind)
@@ -81,19 +81,16 @@ impl<'a> Allowances<'a> {
 
     /// Whether a line is covered. A rule for `shell` without an argument covers every line that is not opaque.
     fn cover_line(&self, line: &Line<'_>) -> bool {
-        let mut identifiers: Vec<&str> = Vec::new();
-        for approval in self.approvals() {
-            if let Approval::Commands { command_identifiers } = approval {
-                identifiers.extend(command_identifiers.iter().map(String::as_str));
-            }
+        let rules = self.rules_of(RuleKind::Shell);
+        if rules.clone().any(|rule| rule.argument.is_none()) {
+            return matches!(line, Line::Commands(_));
         }
-        for rule in self.rules_of(RuleKind::Shell) {
-            match &rule.argument {
-                Some(argument) => identifiers.push(argument),
-                None => return matches!(line, Line::Commands(_)),
-            }
-        }
-        line.is_covered_by(&identifiers)
+        let granted = self.approvals().flat_map(|approval| match approval {
+            Approval::Commands { command_identifiers } => command_identifiers.as_slice(),
+            _ => &[],
+        });
+        let ruled = rules.filter_map(|rule| rule.argument.as_ref());
+        line.is_covered_by_any(&granted.chain(ruled).map(String::as_str))
     }
 
     fn write(&self, file_name: &str) -> Decision {

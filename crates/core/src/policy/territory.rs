@@ -135,6 +135,8 @@ const IMPLICITLY_EXECUTED: &[(&[&str], &str)] = &[
     (&[".agents"], AGENT),
     (&[".github", "agents"], AGENT),
     (&[".github", "hooks"], AGENT),
+    (&[".github", "extensions"], AGENT),
+    (&[".github", "mcp.json"], AGENT),
     (&[".github", "skills"], AGENT),
     (&[".claude"], AGENT),
     (&[".codex"], AGENT),
@@ -191,20 +193,29 @@ impl Territory<'_> {
         )
     }
 
+    /// Whether a path needs approval each time, also for reading.
+    pub(super) fn is_guarded(&self, resolved: &Path) -> bool {
+        is_plain(resolved) && matches!(self.special_owner(resolved), Some(Owner::Baton | Owner::Kernel))
+    }
+
     fn owner<'p>(&self, path: &'p Path) -> Owner<'p> {
         if !is_plain(path) {
             return Owner::Other;
         }
+        self.special_owner(path).unwrap_or_else(|| {
+            if is_plain(self.cwd) && path.starts_with(self.cwd) { Owner::User } else { Owner::Other }
+        })
+    }
+
+    /// Returns the owner of a plain path that does not depend on the working directory.
+    fn special_owner<'p>(&self, path: &'p Path) -> Option<Owner<'p>> {
         if let Some(rest) = self.workspace.and_then(|workspace| path.strip_prefix(workspace).ok()) {
-            return Owner::Session(rest);
+            return Some(Owner::Session(rest));
         }
         if self.home.is_some_and(|home| is_below(path, home)) {
-            return Owner::Baton;
+            return Some(Owner::Baton);
         }
-        if is_in_kernel_file_system(path) {
-            return Owner::Kernel;
-        }
-        if is_plain(self.cwd) && path.starts_with(self.cwd) { Owner::User } else { Owner::Other }
+        is_in_kernel_file_system(path).then_some(Owner::Kernel)
     }
 }
 
@@ -242,9 +253,10 @@ pub fn files(file_name: &str) -> impl Iterator<Item = &Path> {
 
 /// Whether a path is absolute and normal. A path with a line break could be two.
 pub(super) fn is_plain(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_encoded_bytes();
     path.is_absolute()
-        && !path.as_os_str().as_encoded_bytes().contains(&b'\n')
-        && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+        && !bytes.contains(&b'\n')
+        && bytes.split(|byte| std::path::is_separator(char::from(*byte))).all(|name| name != b"..")
 }
 
 /// Whether a path is in a file system of the kernel: processes with their environment, devices. No grant covers those.

@@ -13,6 +13,7 @@ use super::Step;
 use super::permissions::Permitted;
 use crate::ask::{Consent, ReplyTo, RequestAnswer, Serve};
 use crate::policy::{self, Advice};
+use crate::results::TrustTerm;
 use crate::state::{ClientRequest, ShownAs};
 
 /// Answer to a form that allows the action.
@@ -33,8 +34,8 @@ impl Consent {
 impl Serve<Consent> for Step<'_> {
     fn handle(&mut self, to: ReplyTo<Consent>, ask: Consent) {
         match self.decide(&ask.wants, Advice::None, None) {
-            Ok(Permitted::Yes) => return self.reply(to, true),
-            Ok(Permitted::No) => return self.reply(to, false),
+            Ok(Permitted::Yes) => return self.reply(to, Some(TrustTerm::Session)),
+            Ok(Permitted::No) => return self.reply(to, None),
             Err(_) => {}
         }
         let request_id = RequestId(self.stamp.text_id());
@@ -116,7 +117,7 @@ impl Step<'_> {
                 self.show(PermissionCompleted { request_id, tool_call_id: None, result, by })
             }
         };
-        self.reply(to, allowed);
+        self.reply(to, allowed.then_some(TrustTerm::UntilChanged));
         self.remember_closed(request);
     }
 }

@@ -105,7 +105,9 @@ impl Step<'_> {
             (Work::PrepareCall { call }, WorkResult::PrepareCall(prepared)) => {
                 self.call_prepared(&call, prepared);
             }
-            (Work::RunTool { call, .. }, WorkResult::RunTool(result)) => self.tool_finished(&call, result),
+            (Work::RunTool { call, .. } | Work::Trust { call, .. }, WorkResult::RunTool(result)) => {
+                self.tool_finished(&call, result);
+            }
             (Work::RunTool { call, .. }, WorkResult::RunSkill(loaded)) => {
                 let (result, skill) = *loaded;
                 self.skill_loaded(&call, result, skill);

@@ -13,7 +13,7 @@ use super::Step;
 use crate::ask::{AnswerOutcome, AnswerRequest, ReplyTo};
 use crate::output::{Work, denial};
 use crate::policy::{self, Advice, Decision, Reason, Situation, Subject};
-use crate::results::{Route, TRUST_TOOL, TrustQuestion};
+use crate::results::{Route, TRUST_TOOL, TrustQuestion, TrustTerm};
 use crate::state::{Call, CallKey, CallStage, Session};
 
 impl Step<'_> {
@@ -56,7 +56,7 @@ impl Step<'_> {
         });
         let (key, wants) = (CallKey::from(id), question.wants);
         match self.decide(&wants, Advice::None, None) {
-            Ok(Permitted::Yes) => self.run_call(&key, Route::BuiltIn, None),
+            Ok(Permitted::Yes) => self.start(Work::Trust { call: key, term: TrustTerm::Session }),
             Ok(Permitted::No) => self.tool_finished(&key, distrust(&Verdict::DeniedByRules)),
             Err(asked) => {
                 self.ask_permission(None, wants.for_call(&key.id), &asked);
@@ -125,7 +125,7 @@ impl Step<'_> {
             Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. }
                 if policy::is_denied(wants, &durable.rules) =>
             {
-                self.apply_verdict(request, call, wants, Verdict::DeniedByRules, None, None);
+                self.apply_verdict(request, call, wants, Verdict::DeniedByRules, None, Decider::Rules);
                 return self.reply_after_records(to);
             }
             Verdict::ApproveForSession(named) => offered(named).map(Some),
@@ -140,9 +140,9 @@ impl Step<'_> {
                 self.start(Work::SaveGrant { request, location_key, approval, by, binding });
             }
             (Ok(given), verdict) => {
-                let decided_by = Some(by.clone());
+                let decider = Decider::Client(by.clone());
                 let given = given.map(|approval| Given { approval, location_key: None, by });
-                self.apply_verdict(request, call, wants, verdict, given, decided_by);
+                self.apply_verdict(request, call, wants, verdict, given, decider);
                 self.reply_after_records(to);
             }
         }
@@ -167,16 +167,16 @@ impl Step<'_> {
             (Ok(()), CallStage::AwaitingPermission { wants, .. })
                 if policy::is_denied(&wants, &self.session.durable.rules) =>
             {
-                self.apply_verdict(request, &call, &wants, Verdict::DeniedByRules, None, None);
+                self.apply_verdict(request, &call, &wants, Verdict::DeniedByRules, None, Decider::Rules);
                 self.reply_after_records(to);
             }
             (Ok(()), CallStage::AwaitingPermission { wants, .. }) => {
                 let named = Some(approval.clone());
                 let verdict =
                     Verdict::ApproveForLocation { approval: named, location_key: location_key.clone() };
-                let decided_by = Some(by.clone());
+                let decider = Decider::Client(by.clone());
                 let given = Given { approval, location_key: Some(location_key), by };
-                self.apply_verdict(request, &call, &wants, verdict, Some(given), decided_by);
+                self.apply_verdict(request, &call, &wants, verdict, Some(given), decider);
                 self.reply_after_records(to);
             }
             (Ok(()), _) => self.reply(to, AnswerOutcome::Mismatch),
@@ -196,9 +196,12 @@ impl Step<'_> {
     ) {
         match self.decide_in(PermissionMode::AllowAll, &Subject::of(wants), advice, None) {
             Decision::Allow(_) => {
-                self.apply_verdict(request, call, wants, Verdict::ApproveOnce, None, Some(by));
+                let decider = Decider::Unattended(by);
+                self.apply_verdict(request, call, wants, Verdict::ApproveOnce, None, decider);
             }
-            Decision::Deny(_) => self.apply_verdict(request, call, wants, Verdict::DeniedByRules, None, None),
+            Decision::Deny(_) => {
+                self.apply_verdict(request, call, wants, Verdict::DeniedByRules, None, Decider::Rules);
+            }
             Decision::Ask(reason) => return self.reply(to, AnswerOutcome::Refused(reason.to_string())),
         }
         self.reply_after_records(to);
@@ -212,13 +215,14 @@ impl Step<'_> {
         wants: &PermissionRequest,
         verdict: Verdict,
         given: Option<Given>,
-        by: Option<Author>,
+        decider: Decider,
     ) {
+        let term = decider.trust_term();
         let completed = PermissionCompleted {
             request_id: request.clone(),
             tool_call_id: Some(call.id.clone()),
             result: outcome_of(&verdict, given.as_ref()),
-            by,
+            by: decider.author(),
         };
         self.record_for(call.agent.as_ref(), completed);
         self.remember_closed(request);
@@ -231,6 +235,11 @@ impl Step<'_> {
             return self.tell_decision(request, &call.id, verdict);
         }
         match verdict {
+            Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. }
+                if is_trust_question(call, wants) =>
+            {
+                self.start(Work::Trust { call: call.key(), term });
+            }
             Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
                 self.run_call(&call.key(), route_of(wants), binding_of(wants));
             }
@@ -271,6 +280,38 @@ fn explained(wants: PermissionRequest, Asked { reason, grantable }: &Asked) -> P
         *warning = Some(reason.to_string());
     }
     wants
+}
+
+/// Who decided about a request.
+enum Decider {
+    /// A deny rule.
+    Rules,
+    /// A client that was shown the request.
+    Client(Author),
+    /// A client that approves everything.
+    Unattended(Author),
+}
+
+impl Decider {
+    fn author(self) -> Option<Author> {
+        match self {
+            Self::Rules => None,
+            Self::Client(by) | Self::Unattended(by) => Some(by),
+        }
+    }
+
+    /// Returns how long something is trusted if the decision is yes. What nobody was shown is not remembered.
+    fn trust_term(&self) -> TrustTerm {
+        match self {
+            Self::Client(_) => TrustTerm::UntilChanged,
+            Self::Rules | Self::Unattended(_) => TrustTerm::Session,
+        }
+    }
+}
+
+/// Whether a request is a [`TrustQuestion`]. Tools of clients may have any name, and have requests of another kind.
+fn is_trust_question(call: &Call, wants: &PermissionRequest) -> bool {
+    call.tool == TRUST_TOOL && matches!(wants, PermissionRequest::Hook { .. })
 }
 
 /// A grant that is part of an answer.

@@ -1,7 +1,7 @@
 //! Consent to actions outside of turns.
 
 use baton_core::ask::{Amend, Consent, Elicited, WithdrawAsk};
-use baton_core::{AnswerOutcome, AskId, Change, Output, Profile, RequestAnswer};
+use baton_core::{AnswerOutcome, AskId, Change, Output, Profile, RequestAnswer, TrustTerm};
 use baton_protocol::event::PermissionMode;
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::{Author, Json, RequestId};
@@ -45,7 +45,7 @@ fn consent_is_a_permission_request_without_clients_that_show_forms() {
     let verdict = RequestAnswer::Permission(Verdict::ApproveOnce, Author::http());
     let answered = world.answer(&request, verdict);
     assert_eq!(world.outcome_of(answered), Some(AnswerOutcome::Counted));
-    assert_eq!(world.reply::<Consent>(id), Some(Ok(true)));
+    assert_eq!(world.reply::<Consent>(id), Some(Ok(Some(TrustTerm::UntilChanged))));
 }
 
 #[test]
@@ -62,6 +62,7 @@ fn only_an_accepted_form_that_approves_is_consent() {
         let (id, request, shown) = asked(&mut world);
         assert_eq!(shown, "elicitation.requested");
         world.answer(&request, form(action, decision));
+        let expected = expected.then_some(TrustTerm::UntilChanged);
         assert_eq!(world.reply::<Consent>(id), Some(Ok(expected)), "{action} {decision}");
     }
 }
@@ -70,7 +71,7 @@ fn only_an_accepted_form_that_approves_is_consent() {
 fn policy_decides_before_a_client_is_asked() {
     let mut world = World::new();
     world.ask(Amend { change: Box::new(Change::Permissions(PermissionMode::AllowAll)) }).unwrap();
-    assert_eq!(world.ask(consent()), Ok(true));
+    assert_eq!(world.ask(consent()), Ok(Some(TrustTerm::Session)), "nobody was shown it");
 }
 
 #[test]
@@ -78,6 +79,6 @@ fn withdrawn_question_is_no_consent() {
     let mut world = World::new();
     let (id, ..) = asked(&mut world);
     assert!(world.ask(WithdrawAsk { key: "k".into() }).unwrap());
-    assert_eq!(world.reply::<Consent>(id), Some(Ok(false)));
+    assert_eq!(world.reply::<Consent>(id), Some(Ok(None)));
     assert!(world.session.live.asks.is_empty());
 }

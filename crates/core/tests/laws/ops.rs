@@ -115,7 +115,9 @@ pub(super) fn result_of(work: &Work, how: usize, round: u64, agents: &[AgentId])
                 WorkResult::PrepareCall(Prepared::AfterAgent(agent))
             }
         },
-        Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::success("ok")),
+        Work::RunTool { .. } | Work::Trust { .. } | Work::FinishCall { .. } => {
+            WorkResult::RunTool(ToolResult::success("ok"))
+        }
         Work::SaveGrant { .. } if how.is_multiple_of(2) => WorkResult::SaveGrant(Err("disk full".into())),
         Work::SaveGrant { .. } => WorkResult::SaveGrant(Ok(())),
         Work::DeliverQuestion { .. } => WorkResult::Undelivered,

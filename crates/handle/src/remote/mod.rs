@@ -12,15 +12,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use baton_core::Session;
 use baton_protocol::rpc::RpcError;
 use baton_protocol::{ClientId, EventId, Json, SessionId};
-use baton_providers::CallFailed;
+use baton_providers::{CallFailed, RelayedPart};
 use baton_store::Seq;
 use baton_store::members::Member;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-pub use self::owner::serve;
+pub use self::owner::{Service, serve};
 use super::ask::{ActorAsk, AskMessage, BesideAsk, ReplyMessage};
 use super::failure::Failure;
 use super::message::{JoinReply, JoinRequest};
@@ -55,6 +56,15 @@ pub enum ToOwner {
         id: u64,
         /// What the client answered.
         result: Result<Json, CallRefused>,
+    },
+    /// Offers to carry the session's model requests, through a client of the edge.
+    Carry {},
+    /// Part of the response to a model request that the edge carries.
+    Carried {
+        /// Id of the request.
+        request: String,
+        /// The part.
+        part: RelayedPart,
     },
     /// Stops the session, because it is about to be deleted.
     Vanish {
@@ -113,6 +123,15 @@ pub enum FromOwner {
         /// Its parameters.
         params: serde_json::Value,
     },
+    /// Calls the client of the edge that carries model requests. The result is a [`ToOwner::Called`].
+    CallCarrier {
+        /// Number of the call.
+        id: u64,
+        /// Name of the method.
+        method: String,
+        /// Its parameters.
+        params: serde_json::Value,
+    },
     /// The session has stopped, for [`ToOwner::Vanish`].
     Vanished {
         /// Number of the request.
@@ -164,10 +183,21 @@ pub struct EdgeLink {
 /// A link that is being opened.
 pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<Link, String>> + Send + 'a>>;
 
+/// State of a session that has changed, from the server that holds it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SessionNews(pub Box<Session>);
+
+/// A watch that is being started. Its channel ends when the link is lost.
+pub type Watching<'a> =
+    Pin<Box<dyn Future<Output = Result<mpsc::UnboundedReceiver<Vec<SessionNews>>, String>> + Send + 'a>>;
+
 /// Links to the other servers of the store.
 pub trait Peers: Send + Sync + 'static {
     /// Opens a link to a session of another server. Fails with a reason for the log.
     fn open<'a>(&'a self, owner: &'a Member, session: &'a SessionId) -> Opening<'a>;
+
+    /// Watches the sessions of another server, until the channel is dropped. Fails with a reason for the log.
+    fn watch<'a>(&'a self, server: &'a Member) -> Watching<'a>;
 }
 
 /// Methods that a session calls on its clients.
@@ -246,6 +276,8 @@ impl AskMessage {
                 BesideAsk::ListTools(_)
                     | BesideAsk::ListBackground(_)
                     | BesideAsk::ListTodos(_)
+                    | BesideAsk::GitDiff(_)
+                    | BesideAsk::ListInstructions(_)
                     | BesideAsk::MeasureContext(_)
             ),
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_protocol::{ClientId, Json, SessionId};
-use baton_providers::{CallFailed, Calling};
+use baton_providers::{Call, CallFailed, Calling, EdgeOffer, Tunnel};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -19,9 +19,20 @@ use crate::{ActorMessage, Batch, Failure, Handle, Port, Residence, Responder, va
 
 type ToEdge = mpsc::UnboundedSender<FromOwner>;
 
+/// What an edge is served with.
+pub struct Service {
+    /// The session.
+    pub handle: Handle,
+    /// Tracks what waits for replies.
+    pub tasks: TaskTracker,
+    /// The tunnel of this server, for edges that carry model requests.
+    pub tunnel: Arc<Tunnel>,
+}
+
 /// Serves an edge of a session until its link is lost or the session is not here any more. `tap` is an id that precedes
-/// those of all clients of the edge; `tasks` tracks what waits for replies.
-pub async fn serve(handle: Handle, tasks: TaskTracker, tap: ClientId, link: EdgeLink) {
+/// those of all clients of the edge.
+pub async fn serve(service: Service, tap: ClientId, link: EdgeLink) {
+    let Service { handle, tasks, tunnel } = service;
     let EdgeLink { to_edge, mut from_edge } = link;
     let mut residence = handle.hub.residence();
     let found = residence.wait_for(|residence| *residence != Residence::Unknown).await.map(|found| *found);
@@ -35,7 +46,8 @@ pub async fn serve(handle: Handle, tasks: TaskTracker, tap: ClientId, link: Edge
     hub.attach_tap(tap, port.clone(), |head, last_public| {
         drop(to_edge.send(FromOwner::Opened { head, last_public }));
     });
-    let mut edge = Edge { handle, to_edge, clients: BTreeMap::new(), calls: Arc::default(), tasks };
+    let mut edge =
+        Edge { handle, to_edge, clients: BTreeMap::new(), calls: Arc::default(), tasks, tunnel, offer: None };
     loop {
         tokio::select! {
             message = from_edge.recv() => match message {
@@ -63,6 +75,9 @@ struct Edge {
     to_edge: ToEdge,
     clients: BTreeMap<ClientId, Arc<dyn Port>>,
     calls: Arc<Calls>,
+    tunnel: Arc<Tunnel>,
+    /// Set while the edge carries model requests.
+    offer: Option<EdgeOffer>,
 }
 
 /// Calls to clients of an edge that have no result yet.
@@ -75,6 +90,20 @@ struct Calls {
 impl Calls {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Result<Json, CallRefused>>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a call at once, and returns its result.
+    fn send(&self, to_edge: &ToEdge, call: impl FnOnce(u64) -> FromOwner) -> Calling {
+        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let (sender, receiver) = oneshot::channel();
+        self.lock().insert(id, sender);
+        let sent = to_edge.send(call(id));
+        Box::pin(async move {
+            if sent.is_err() {
+                return Err(CallFailed::Gone);
+            }
+            receiver.await.unwrap_or(Err(CallRefused::Gone)).map_err(CallFailed::from)
+        })
     }
 }
 
@@ -115,6 +144,19 @@ impl Edge {
             ToOwner::Called { id, result } => {
                 if let Some(waiting) = self.calls.lock().remove(&id) {
                     drop(waiting.send(result));
+                }
+            }
+            ToOwner::Carry {} => {
+                let (calls, to_edge) = (self.calls.clone(), self.to_edge.clone());
+                let call: Call = Arc::new(move |method, params| {
+                    let method = method.to_owned();
+                    calls.send(&to_edge, |id| FromOwner::CallCarrier { id, method, params })
+                });
+                self.offer = Some(self.tunnel.offer_for(&self.handle.id, call));
+            }
+            ToOwner::Carried { request, part } => {
+                if let Some(offer) = &self.offer {
+                    offer.take(&request, part);
                 }
             }
             ToOwner::Vanish { id } => {
@@ -170,16 +212,7 @@ impl Port for EdgePort {
     }
 
     fn call(&self, method: &'static str, params: serde_json::Value) -> Calling {
-        let id = self.calls.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let (sender, receiver) = oneshot::channel();
-        self.calls.lock().insert(id, sender);
-        let call = FromOwner::Call { id, client: self.client, method: method.to_owned(), params };
-        let sent = self.to_edge.send(call);
-        Box::pin(async move {
-            if sent.is_err() {
-                return Err(CallFailed::Gone);
-            }
-            receiver.await.unwrap_or(Err(CallRefused::Gone)).map_err(CallFailed::from)
-        })
+        let (client, method) = (self.client, method.to_owned());
+        self.calls.send(&self.to_edge, |id| FromOwner::Call { id, client, method, params })
     }
 }

@@ -162,8 +162,13 @@ pub(super) async fn link(
     let handle = open(&door, &session_id(&id)?).await?;
     let server = login_of(&handle, &RequestId(request)).await?;
     let redirect = callback_address(&door, &headers);
-    let made = mcp(&handle, McpRequest::Login { server, redirect, again: true }).await?;
+    let made = mcp(&handle, McpRequest::Login { server: server.clone(), redirect, again: true }).await?;
     let text = |name: &str| made.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+    if handle.hub.is_elsewhere()
+        && let Some(address) = text("authorizationUrl")
+    {
+        door.remote_logins.remember(&address, &handle.id, &server);
+    }
     Ok(Json(LoginLink {
         authorization_url: text("authorizationUrl"),
         redirect_uri: text("redirectUri"),

@@ -95,7 +95,7 @@ impl Server {
                         return Err(Some(Status::Failed(format!("tools/list failed: {error}"))));
                     }
                 },
-                Err(ConnectError::Failed(problem)) => {
+                Err(ConnectError::Failed(problem) | ConnectError::NoHandshake(problem)) => {
                     self.log.add(&problem);
                     return Err(Some(Status::Failed(problem)));
                 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ErrorData, Implementation, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam, ProgressToken, ProtocolVersion, Root,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, ResourceUpdatedNotificationParam, Root,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -31,6 +31,9 @@ use crate::text::clean;
 
 /// Requests of a server that may wait for an answer at the same time.
 const QUESTIONS: usize = 8;
+
+/// Longest address of a resource that is passed on, in bytes.
+const LONGEST_URI: usize = 8000;
 
 /// How long a question waits that belongs to no call.
 const OUTSIDE: Duration = Duration::from_secs(5 * 60);
@@ -188,6 +191,14 @@ impl ClientHandler for Handler {
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         (self.tools_changed)();
         self.notice(Notice::ToolsChanged);
+    }
+
+    async fn on_resource_updated(
+        &self,
+        params: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.notice(Notice::ResourceUpdated(clean(&params.uri, LONGEST_URI)));
     }
 
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {

@@ -5,6 +5,7 @@
 //! one unusual entry does not make the others unreadable.
 
 mod handler;
+mod headers;
 pub(crate) mod lines;
 mod remote;
 mod request;
@@ -18,16 +19,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) use baton_process::Start;
-use rmcp::model::ProtocolVersion;
-use rmcp::service::{ClientInitializeError, Peer, RunningService, RunningServiceCancellationToken};
+use rmcp::RoleClient;
+use rmcp::model::{ErrorCode, ProtocolVersion};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, Peer, RunningService, RunningServiceCancellationToken,
+    serve_client_with_lifecycle,
+};
 use rmcp::transport::IntoTransport;
-use rmcp::{RoleClient, serve_client};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::handler::Handler;
+pub(crate) use self::headers::SuppliedHeaders;
 pub(crate) use self::remote::Access;
 pub(crate) use self::remote::read;
 pub use self::remote::{Challenge, fetch_text};
@@ -80,17 +85,53 @@ pub struct Call {
 pub(crate) enum ConnectError {
     #[error("{0}")]
     Failed(String),
+    #[error("{0}")]
+    NoHandshake(String),
     #[error("authorization required")]
     Unauthorized(Box<Challenge>),
 }
 
+/// How a connection begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lifecycle {
+    /// With `initialize`, which all servers know that speak a version before 2026-07-28.
+    Handshake,
+    /// With `server/discover`: every request says what it needs.
+    Stateless,
+}
+
+impl Lifecycle {
+    fn mode(self) -> ClientLifecycleMode {
+        match self {
+            Self::Handshake => ClientLifecycleMode::Initialize,
+            Self::Stateless => {
+                ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
+            }
+        }
+    }
+}
+
+/// Why a connection did not begin.
+enum Refusal {
+    /// The server does not know `initialize`, or no version with it.
+    NoHandshake(String),
+    Failed(String),
+}
+
+fn has_no_handshake(error: &ClientInitializeError) -> bool {
+    let codes = [ErrorCode::METHOD_NOT_FOUND, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION];
+    matches!(error, ClientInitializeError::JsonRpcError(error) if codes.contains(&error.code))
+}
+
 /// Where a connection goes.
+#[derive(Clone)]
 pub(crate) enum Target {
     Program(Start),
     Remote { remote: Remote, http: Arc<dyn Http>, access: Arc<Access> },
 }
 
 /// Context of a connection: its server, and resources for it.
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) server: String,
     pub(crate) client: Arc<dyn Client>,
@@ -115,8 +156,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to a server and completes the handshake.
+    /// Connects to a server and completes the handshake. A server that has none is connected once more, without.
     pub(crate) async fn open(target: Target, context: Context) -> Result<Self, ConnectError> {
+        match Self::open_with(target.clone(), context.clone(), Lifecycle::Handshake).await {
+            Err(ConnectError::NoHandshake(_)) => Self::open_with(target, context, Lifecycle::Stateless).await,
+            opened => opened,
+        }
+    }
+
+    async fn open_with(target: Target, context: Context, lifecycle: Lifecycle) -> Result<Self, ConnectError> {
         let Context { server, client, log, tasks, root, tools_changed } = context;
         let handler = Arc::new(Handler::new(server, client, log.clone(), root, tools_changed));
         match target {
@@ -124,9 +172,13 @@ impl Connection {
                 let (process, pipes) = Process::start(start, &log, &tasks).map_err(|error| {
                     ConnectError::Failed(format!("failed to spawn MCP server process: {error}"))
                 })?;
-                match Self::shake_hands(pipes, &handler).await {
+                match Self::shake_hands(pipes, &handler, lifecycle).await {
                     Ok(running) => Ok(Self::new(running, &tasks, handler, Some(process), None)),
-                    Err(problem) => {
+                    Err(Refusal::NoHandshake(problem)) => {
+                        process.end().await;
+                        Err(ConnectError::NoHandshake(problem))
+                    }
+                    Err(Refusal::Failed(problem)) => {
                         // A program whose stdin was closed exits, too; that is not why.
                         let exit = if problem == ENDED { process.exit().await } else { None };
                         process.end().await;
@@ -137,17 +189,19 @@ impl Connection {
             Target::Remote { remote, http, access } => {
                 let running = match remote.kind {
                     RemoteKind::Http => {
-                        Self::shake_hands(remote::transport(&remote, http, access.clone()), &handler).await
+                        let transport = remote::transport(&remote, http, access.clone());
+                        Self::shake_hands(transport, &handler, lifecycle).await
                     }
                     RemoteKind::Sse => match sse::Stream::open(&remote, http, access.clone(), &log).await {
-                        Ok(stream) => Self::shake_hands(stream, &handler).await,
-                        Err(problem) => Err(problem),
+                        Ok(stream) => Self::shake_hands(stream, &handler, lifecycle).await,
+                        Err(problem) => Err(Refusal::Failed(problem)),
                     },
                 };
                 match (running, access.take_challenge()) {
                     (Ok(running), _) => Ok(Self::new(running, &tasks, handler, None, Some(access))),
                     (Err(_), Some(challenge)) => Err(ConnectError::Unauthorized(Box::new(challenge))),
-                    (Err(problem), None) => Err(ConnectError::Failed(problem)),
+                    (Err(Refusal::NoHandshake(problem)), None) => Err(ConnectError::NoHandshake(problem)),
+                    (Err(Refusal::Failed(problem)), None) => Err(ConnectError::Failed(problem)),
                 }
             }
         }
@@ -156,22 +210,31 @@ impl Connection {
     async fn shake_hands<T, E, A>(
         transport: T,
         handler: &Arc<Handler>,
-    ) -> Result<RunningService<RoleClient, Arc<Handler>>, String>
+        lifecycle: Lifecycle,
+    ) -> Result<RunningService<RoleClient, Arc<Handler>>, Refusal>
     where
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let running = match timeout(HANDSHAKE, serve_client(handler.clone(), transport)).await {
+        let serving = serve_client_with_lifecycle(handler.clone(), transport, lifecycle.mode());
+        let running = match timeout(HANDSHAKE, serving).await {
             Ok(Ok(running)) => running,
-            Ok(Err(error)) => return Err(handshake_problem(&error)),
-            Err(_) => return Err(format!("no response to initialize within {} s", HANDSHAKE.as_secs())),
+            Ok(Err(error)) if lifecycle == Lifecycle::Handshake && has_no_handshake(&error) => {
+                return Err(Refusal::NoHandshake(handshake_problem(&error)));
+            }
+            Ok(Err(error)) => return Err(Refusal::Failed(handshake_problem(&error))),
+            Err(_) => {
+                let problem = format!("no response to initialize within {} s", HANDSHAKE.as_secs());
+                return Err(Refusal::Failed(problem));
+            }
         };
         let version = running.peer().peer_info().map(|info| info.protocol_version.clone());
         match version.filter(|version| !ProtocolVersion::KNOWN_VERSIONS.contains(version)) {
             None => Ok(running),
             Some(version) => {
                 let version = clean(version.as_str(), 40);
-                Err(format!("the server speaks an unknown version of the protocol: {version}"))
+                let problem = format!("the server speaks an unknown version of the protocol: {version}");
+                Err(Refusal::Failed(problem))
             }
         }
     }

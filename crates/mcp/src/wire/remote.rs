@@ -18,6 +18,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use url::Url;
 
+use super::headers::{Answer, SuppliedHeaders};
 use super::lines::LONGEST;
 use super::stdio::usable;
 use crate::config::Remote;
@@ -79,13 +80,19 @@ fn parameter(challenge: &str, name: &str) -> Option<String> {
 }
 
 /// The authorization of a connection.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Access {
     token: Mutex<Option<String>>,
     challenge: Mutex<Option<Challenge>>,
+    supplied: Option<SuppliedHeaders>,
 }
 
 impl Access {
+    /// Creates the authorization of a server whose headers a client supplies.
+    pub(crate) fn with_headers(supplied: SuppliedHeaders) -> Self {
+        Self { supplied: Some(supplied), ..Self::default() }
+    }
+
     /// Uses a token for later requests.
     pub(crate) fn set_token(&self, token: String) {
         *lock(&self.token) = Some(token);
@@ -111,12 +118,32 @@ impl Access {
         lock(&self.challenge).is_some()
     }
 
-    /// Adds the token to the headers of a request, in place of a configured one.
-    pub(super) fn authorize(&self, headers: &mut Vec<(String, String)>) {
+    /// Adds supplied headers and the token to the headers of a request, in place of configured ones.
+    pub(super) async fn authorize(&self, headers: &mut Vec<(String, String)>) -> Option<Answer> {
+        let answer = match &self.supplied {
+            Some(supplied) => Some(supplied.add_to(headers).await),
+            None => None,
+        };
         if let Some(token) = &*lock(&self.token) {
             headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
             headers.push(("authorization".into(), format!("Bearer {token}")));
         }
+        answer
+    }
+
+    /// Sends a request. One that is rejected because of supplied headers was not executed, and is sent once more with others.
+    pub(super) async fn send(&self, http: &dyn Http, request: Request) -> Result<Response, HttpError> {
+        let mut authorized = request.clone();
+        let answer = self.authorize(&mut authorized.headers).await;
+        let response = http.send(authorized).await?;
+        if let (401, Some(supplied), Some(answer)) = (response.status, &self.supplied, answer)
+            && supplied.replace(answer).await
+        {
+            let mut again = request;
+            self.authorize(&mut again.headers).await;
+            return http.send(again).await;
+        }
+        Ok(response)
     }
 
     /// Records a response that requires authorization. Returns whether it is one.
@@ -174,9 +201,8 @@ impl HttpClient {
             custom.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
         headers.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         headers.extend(session.map(|session| (SESSION.to_owned(), session.to_string())));
-        self.access.authorize(&mut headers);
         let request = Request { method, url: url.clone(), headers, body: body.into() };
-        let mut response = self.http.send(request).await.map_err(Failure::Client)?;
+        let mut response = self.access.send(&*self.http, request).await.map_err(Failure::Client)?;
         if !self.access.note(&url, &mut response).await {
             return Ok(response);
         }
@@ -341,14 +367,14 @@ mod tests {
         }
     }
 
-    #[test]
-    fn token_replaces_a_configured_one() {
+    #[tokio::test]
+    async fn token_replaces_a_configured_one() {
         let access = Access::default();
         let mut headers = vec![("Authorization".to_owned(), "Basic x".to_owned())];
-        access.authorize(&mut headers);
+        access.authorize(&mut headers).await;
         assert_eq!(headers[0].1, "Basic x");
         access.set_token("t".into());
-        access.authorize(&mut headers);
+        access.authorize(&mut headers).await;
         assert_eq!(headers, [("authorization".to_owned(), "Bearer t".to_owned())]);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rmcp::RoleClient;
 use rmcp::model::{
     CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest, CustomRequest,
-    RequestMetaObject,
+    RequestMetaObject, ServerResult,
 };
 use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
 use serde_json::{Map, Value, json};
@@ -88,7 +88,14 @@ impl Connection {
         lock(&self.handler.observers).insert(token.clone(), Arc::new(observe));
         let outcome = self.outcome(handle, patience, cancel, &active).await;
         lock(&self.handler.observers).remove(&token);
-        let result = outcome?;
+        let result = match outcome? {
+            // Only servers without a handshake reply so, instead of asking with a request of their own.
+            ServerResult::InputRequiredResult(_) => {
+                let problem = "the server asks for input in its result, which is not supported";
+                return Err(CallError::Unusable(problem.into()));
+            }
+            result => result,
+        };
         serde_json::to_value(result).map_err(|error| CallError::Unusable(error.to_string()))
     }
 
@@ -99,7 +106,7 @@ impl Connection {
         patience: Duration,
         cancel: &CancellationToken,
         active: &Notify,
-    ) -> Result<rmcp::model::ServerResult, CallError> {
+    ) -> Result<ServerResult, CallError> {
         let id = handle.id.clone();
         let mut response = pin!(handle.await_response());
         let mut waiting = self.handler.waiting.subscribe();

@@ -48,14 +48,13 @@ impl Stream {
             remote.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut with_accept = headers.clone();
         with_accept.push(("accept".into(), "text/event-stream".into()));
-        access.authorize(&mut with_accept);
         let request = Request {
             method: Method::Get,
             url: remote.url.clone(),
             headers: with_accept,
             body: bytes::Bytes::new(),
         };
-        let mut response = http.send(request).await.map_err(|error| error.to_string())?;
+        let mut response = access.send(&*http, request).await.map_err(|error| error.to_string())?;
         if access.note(&remote.url, &mut response).await {
             return Err("authorization required".into());
         }
@@ -118,10 +117,9 @@ impl Transport<RoleClient> for Stream {
             (self.http.clone(), self.access.clone(), self.endpoint.clone(), self.headers.clone());
         async move {
             headers.push(("content-type".into(), "application/json".into()));
-            access.authorize(&mut headers);
             let body = serde_json::to_vec(&item).map_err(|error| HttpError(error.to_string()))?;
             let request = Request { method: Method::Post, url: url.clone(), headers, body: body.into() };
-            let mut response = http.send(request).await?;
+            let mut response = access.send(&*http, request).await?;
             if access.note(&url, &mut response).await {
                 return Err(HttpError("authorization required".into()));
             }

@@ -49,9 +49,28 @@ async fn tools_are_offered_with_prefixed_names() {
 async fn unusable_entries_do_not_hide_the_other_tools() {
     let world = World::odd("lies");
     assert_eq!(world.started().await, Status::Connected);
-    assert_eq!(world.host.offered().len(), 16);
+    assert_eq!(world.host.offered().len(), 17);
     let log = world.server().log().lines().join("\n");
     assert!(log.contains("cannot be offered") && log.len() < 10_000, "{log}");
+}
+
+#[tokio::test]
+async fn server_without_a_handshake_is_used() {
+    let world = World::odd("stateless");
+    assert_eq!(world.started().await, Status::Connected);
+    assert_eq!(world.ledger.running().len(), 1, "the refused attempt leaves no process");
+    let result = world.call("echo", json!({ "text": "hello" })).await.unwrap();
+    assert_eq!(text(&result), "hello");
+    let asked = world.call("ask", json!({})).await.unwrap_err();
+    assert!(asked.to_string().contains("not supported"), "{asked}");
+}
+
+#[tokio::test]
+async fn updates_of_a_subscribed_resource_are_noticed() {
+    let world = World::odd("well");
+    assert_eq!(world.started().await, Status::Connected);
+    world.server().request("resources/subscribe", json!({ "uri": "file:///a" })).await.unwrap();
+    world.noticed(|notice| *notice == Notice::ResourceUpdated("file:///a".into())).await;
 }
 
 #[tokio::test]

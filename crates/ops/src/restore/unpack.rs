@@ -36,7 +36,7 @@ pub(super) fn unpack(
     let manifest = unpacking.run(&mut archive, &mut |done| progress(done, total)).map_err(refused)?;
     let checked = database::check(&target.join(HomeFile::Database.name()))?;
     unpacking.check_sessions().map_err(refused)?;
-    let people = people::end_logins(&target.join(HomeFile::Database.name()))?;
+    let people = people::end_logins(&target.join(HomeFile::Database.name()), refused)?;
     let synced = File::open(target).and_then(|target| rustix::fs::syncfs(target).map_err(io::Error::from));
     synced.map_err(OpsError::file("write", target))?;
     // Without the manifest and the database.

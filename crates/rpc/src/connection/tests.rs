@@ -21,7 +21,7 @@ struct Pair {
     client: UnixStream,
     decoder: Decoder,
     buffer: BytesMut,
-    _home: TempDir,
+    _home: Arc<TempDir>,
 }
 
 impl Pair {
@@ -30,20 +30,35 @@ impl Pair {
     }
 
     fn with_people(token: Option<&str>, people: Option<Arc<People>>) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        Self::several(1, token, people, RpcLimits::default()).remove(0)
+    }
+
+    /// Opens connections to one server.
+    fn several(
+        count: usize,
+        token: Option<&str>,
+        people: Option<Arc<People>>,
+        limits: RpcLimits,
+    ) -> Vec<Self> {
+        let home = Arc::new(tempfile::tempdir().unwrap());
         let options = Options::new("0", home.path(), home.path());
         let runtime = Runtime::new(options, Arc::new(MemoryStore::default()));
         let options = RpcOptions {
             token: token.map(str::to_owned),
             people,
-            limits: RpcLimits::default(),
+            limits,
             max_message: 1 << 20,
             max_backlog: 1 << 20,
         };
+        let door = RpcDoor::new(&runtime, options);
+        (0..count).map(|_| Self::of(&door, home.clone())).collect()
+    }
+
+    fn of(door: &RpcDoor, home: Arc<TempDir>) -> Self {
         let (server, client) = UnixStream::pair().unwrap();
         let (_, output) = server.into_split();
         let transport = Transport::Tcp(Peer::User(1000));
-        let (connection, _writer) = Connection::open(&RpcDoor::new(&runtime, options), output, transport);
+        let (connection, _writer) = Connection::open(door, output, transport);
         let decoder = Decoder::new(1 << 20);
         Self { connection, client, decoder, buffer: BytesMut::new(), _home: home }
     }
@@ -95,6 +110,36 @@ async fn driver_changes_nothing_that_all_users_of_the_server_share() {
     admin.call("connect", json!({ "token": tokens[1].reveal() })).await;
     let added = admin.call("mcp.config.add", server).await;
     assert!(added["error"].is_null(), "{added}");
+}
+
+#[tokio::test]
+async fn person_with_too_many_connections_is_refused_and_others_are_not() {
+    let people = People::new(Arc::new(MemoryStore::default()));
+    let mut tokens = Vec::new();
+    for name in ["dora", "ada"] {
+        tokens.push(people.add(&name.parse().unwrap(), Role::Driver, None).await.unwrap());
+    }
+    let (doras, adas) = (json!({ "token": tokens[0].reveal() }), json!({ "token": tokens[1].reveal() }));
+    let limits = RpcLimits { max_per_person: 2, ..RpcLimits::default() };
+    let mut pairs = Pair::several(5, Some("secret"), Some(people), limits);
+    for pair in &mut pairs[..2] {
+        assert_eq!(pair.call("connect", doras.clone()).await["result"]["ok"], true);
+        let again = pair.call("connect", doras.clone()).await;
+        assert_eq!(again["result"]["ok"], true, "one connection counts once: {again}");
+    }
+    let refused = pairs[2].call("connect", doras.clone()).await;
+    let message = refused["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("too many connections"), "{refused}");
+    let listed = pairs[2].call("session.list", json!({})).await;
+    assert_eq!(listed["error"]["code"], code::AUTHENTICATION_REQUIRED, "it is not admitted: {listed}");
+    assert_eq!(pairs[3].call("connect", adas).await["result"]["ok"], true, "another person");
+    assert_eq!(
+        pairs[4].call("connect", json!({ "token": "secret" })).await["result"]["ok"],
+        true,
+        "the owner"
+    );
+    pairs[0].connection.close();
+    assert_eq!(pairs[2].call("connect", doras).await["result"]["ok"], true, "one has ended");
 }
 
 #[tokio::test]

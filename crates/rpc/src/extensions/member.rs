@@ -1,10 +1,12 @@
 //! One extension of a session: its status, its process and its connection.
 
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use baton_protocol::SessionId;
 use baton_runtime::extensions::{Available, Process};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::lock;
@@ -18,6 +20,17 @@ pub(crate) struct Membership {
     state: Mutex<State>,
     /// Cancelled when it has joined the session.
     joined: CancellationToken,
+    /// Number of questions about it that no user has answered.
+    questions: watch::Sender<usize>,
+}
+
+/// A question about an extension. Dropping it notes that the question is closed.
+pub(super) struct Question<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open -= 1);
+    }
 }
 
 impl std::fmt::Debug for Membership {
@@ -50,6 +63,7 @@ impl Membership {
             session: session.clone(),
             state: Mutex::new(state),
             joined: CancellationToken::new(),
+            questions: watch::Sender::new(0),
         })
     }
 
@@ -82,8 +96,33 @@ impl Membership {
         self.joined.cancelled().await;
     }
 
-    pub(super) fn has_joined(&self) -> bool {
-        self.joined.is_cancelled()
+    /// Notes that a user is asked about it.
+    pub(super) fn question(&self) -> Question<'_> {
+        self.questions.send_modify(|open| *open += 1);
+        Question(&self.questions)
+    }
+
+    /// Waits until a question has been open for this long.
+    pub(super) async fn undecided(&self, grace: Duration) {
+        let mut open = self.questions.subscribe();
+        loop {
+            // The sender lives as long as this.
+            let _ = open.wait_for(|open| *open > 0).await;
+            tokio::select! {
+                () = tokio::time::sleep(grace) => return,
+                _ = open.wait_for(|open| *open == 0) => {}
+            }
+        }
+    }
+
+    /// Waits until no question is open.
+    pub(super) async fn decided(&self) {
+        let _ = self.questions.subscribe().wait_for(|open| *open == 0).await;
+    }
+
+    /// Whether a question is open.
+    pub(super) fn is_undecided(&self) -> bool {
+        *self.questions.borrow() > 0
     }
 
     pub(super) fn set_status(&self, status: Status) {

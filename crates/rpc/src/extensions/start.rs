@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_core::TrustTerm;
 use baton_core::ask::{Consent, WithdrawAsk};
 use baton_protocol::Json;
 use baton_protocol::permission::PermissionRequest;
-use baton_runtime::extensions::{Available, Process};
+use baton_runtime::extensions::{Available, Problem, Process};
 use baton_runtime::session::Handle;
 use baton_wire::stdio::{Input, Output};
 use futures_util::future::join_all;
@@ -22,15 +23,15 @@ use super::{PATIENCE, SessionExtensions};
 use crate::RpcDoor;
 use crate::connection::{Connection, Transport};
 
-/// How long a question to a user delays the client that asked for extensions. Clients that answer by themselves do it at
-/// once.
+/// How long an open question to a user delays the client that asked for extensions. Clients that answer by themselves do it
+/// at once.
 const QUESTION_GRACE: Duration = Duration::from_secs(1);
 
 /// Starts all extensions of a session. Returns when they have settled.
 pub(super) async fn all(session: &Arc<SessionExtensions>, door: &RpcDoor, ended: &CancellationToken) {
     let Ok(view) = session.handle.inspect().await else { return };
     let cwd = view.session.durable.facts.context.cwd.clone();
-    let (found, problems) = match door.runtime.addons.extensions.find(cwd.as_ref()).await {
+    let (found, problems) = match find(&session.handle, door).await {
         Ok(found) => found,
         Err(error) => return session.warn(format!("Extensions cannot be found: {error}.")),
     };
@@ -51,6 +52,12 @@ pub(super) async fn all(session: &Arc<SessionExtensions>, door: &RpcDoor, ended:
     session.announce();
 }
 
+/// Finds the extensions of a session, as its directory and settings are now.
+async fn find(handle: &Handle, door: &RpcDoor) -> Result<(Vec<Available>, Vec<Problem>), String> {
+    let view = handle.inspect().await.map_err(|failure| failure.to_string())?;
+    door.runtime.addons.find_extensions(view.cwd().as_ref(), Some(&view.settings)).await
+}
+
 /// The start of one extension.
 struct Start {
     session: Arc<SessionExtensions>,
@@ -63,15 +70,13 @@ impl Start {
     /// Starts the extension in a task of its own. Returns when it has joined or failed, or waits for a user.
     async fn settled(self, ended: CancellationToken) {
         let (member, tasks) = (self.member.clone(), self.door.runtime.tasks.clone());
-        let asking = CancellationToken::new();
-        let asked = asking.clone();
         let over = CancellationToken::new();
         let stopping = self.door.runtime.stopping.clone();
         let task = {
             let over = over.clone();
             async move {
                 tokio::select! {
-                    () = self.run(&asking) => {}
+                    () = self.run() => {}
                     () = ended.cancelled() => self.withdraw().await,
                     () = stopping.cancelled() => self.member.stop(),
                 }
@@ -79,20 +84,16 @@ impl Start {
             }
         };
         tasks.spawn(task.in_current_span());
-        let undecided = async {
-            asked.cancelled().await;
-            tokio::time::sleep(QUESTION_GRACE).await;
-        };
         tokio::select! {
             () = member.joined() => {}
             () = over.cancelled() => {}
-            () = undecided => {}
+            () = member.undecided(QUESTION_GRACE) => {}
         }
     }
 
     /// Runs the extension until it ends.
-    async fn run(&self, asking: &CancellationToken) {
-        let outcome = match self.permitted(asking).await {
+    async fn run(&self) {
+        let outcome = match self.permitted().await {
             Ok(Permitted::Yes) => self.execute().await,
             Ok(Permitted::Disabled) => return self.member.set_status(Status::Disabled),
             Err(why) => Err(why),
@@ -106,7 +107,7 @@ impl Start {
     }
 
     /// Decides whether the extension may be started.
-    async fn permitted(&self, asking: &CancellationToken) -> Result<Permitted, String> {
+    async fn permitted(&self) -> Result<Permitted, String> {
         let extensions = &self.door.runtime.addons.extensions;
         let found = self.member.found();
         if extensions.is_disabled(self.member.id()).await? {
@@ -115,18 +116,19 @@ impl Start {
         if extensions.is_trusted(found).await? {
             return Ok(Permitted::Yes);
         }
-        asking.cancel();
         let (wants, message) = question(found);
         let key = self.key();
-        if !consent(&self.session.handle, wants, message, key).await? {
+        let Some(term) = consent(&self.member, &self.session.handle, wants, message, key).await? else {
             return Err("it is not trusted".into());
-        }
+        };
         // What was approved is what runs: the files may have changed while the question was open.
-        let (now, _) = extensions.find(&self.cwd).await?;
+        let (now, _) = find(&self.session.handle, &self.door).await?;
         if !now.contains(found) {
             return Err("its code has changed since the question; reload extensions".into());
         }
-        extensions.approve(&found.extension).await?;
+        if term == TrustTerm::UntilChanged {
+            extensions.approve(&found.extension).await?;
+        }
         Ok(Permitted::Yes)
     }
 
@@ -157,10 +159,14 @@ impl Start {
 
     async fn serve(&self, connection: &Arc<Connection>, input: Input, process: &Process) -> Ended {
         let late = async {
-            tokio::time::sleep(PATIENCE).await;
-            if self.member.has_joined() {
-                std::future::pending::<()>().await;
+            // A user may take longer to let it read variables.
+            while tokio::time::timeout(PATIENCE, self.member.joined()).await.is_err() {
+                if !self.member.is_undecided() {
+                    return;
+                }
+                self.member.decided().await;
             }
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             () = crate::read_pipe(connection, input).instrument(connection.span()) => Ended::Exited,
@@ -191,13 +197,15 @@ enum Ended {
     Late,
 }
 
-/// Asks a user of the session.
+/// Asks a user of the session. Returns how long the action is allowed; none if it is refused.
 async fn consent(
+    member: &Membership,
     handle: &Handle,
     wants: PermissionRequest,
     message: String,
     key: String,
-) -> Result<bool, String> {
+) -> Result<Option<TrustTerm>, String> {
+    let _open = member.question();
     let ask = Consent { wants: Box::new(wants), message, key };
     handle.ask(ask).await.map_err(|failure| failure.to_string())
 }
@@ -206,8 +214,12 @@ async fn consent(
 fn question(found: &Available) -> (PermissionRequest, String) {
     let id = found.id();
     let entry = found.extension.entry.display();
+    let origin = match found.plugin() {
+        Some(plugin) => format!("The plugin {plugin:?}"),
+        None => "The workspace".to_owned(),
+    };
     let message = format!(
-        "The workspace has the extension {id}. Trust it, and run {entry} with Node.js? It is a program with your rights; it \
+        "{origin} has the extension {id}. Trust it, and run {entry} with Node.js? It is a program with your rights; it \
          can add tools, commands and hooks to this session."
     );
     let arguments =
@@ -234,14 +246,16 @@ pub(crate) async fn granted_variables(
     }
     let (wants, message) = variables_question(member.found(), &names);
     let key = format!("variables of {}", member.id());
-    if !consent(handle, wants, message, key).await? {
+    let Some(term) = consent(member, handle, wants, message, key).await? else {
         return Err(format!(
             "Extension \"{}\" was denied access to sensitive environment variables: {}",
             member.found().extension.name,
             names.join(", ")
         ));
+    };
+    if term == TrustTerm::UntilChanged {
+        extensions.let_read(extension, names).await?;
     }
-    extensions.let_read(extension, names).await?;
     Ok(values)
 }
 

@@ -55,7 +55,7 @@ async fn with_found_agents(
     request: SkillsRequest,
 ) -> Result<Arc<Settings>, CallError> {
     let settings = handle.inspect().await?.settings;
-    if !settings.finds_agents() && runtime.options.plugin_directories.is_empty() {
+    if !settings.finds_agents() && !runtime.addons.has_server_plugins() {
         return Ok(settings);
     }
     handle.ask(Skills { request: Box::new(request) }).await?;

@@ -182,13 +182,6 @@ pub(super) async fn amend(handle: &Handle, change: Change) -> Result<(), Failure
     handle.ask(Amend { change: Box::new(change) }).await.map(drop)
 }
 
-/// Runs blocking work on another thread.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, CallError> {
-    tokio::task::spawn_blocking(work).await.map_err(CallError::failed)
-}
-
 /// Returns the result of methods that return nothing.
 pub(super) fn void() -> Value {
     Value::Null

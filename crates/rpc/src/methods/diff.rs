@@ -1,18 +1,16 @@
 //! Differences of the working directory: by git, or by the snapshots of a session.
 
-use std::path::Path;
-
-use baton_agent::tools::unified_diff;
-use baton_protocol::event::Preimage;
 use baton_store::Seq;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::rewind::RewindState;
-use super::{Call, Handled, blocking};
+use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_git::program::{Base, LARGEST_DIFF, difference};
-use baton_runtime::rewind::{FileState, Snapshots, text_now, text_of};
+use baton_git::program::LARGEST_DIFF;
+use baton_runtime::session::Handle;
+use baton_runtime::session::ask::{GitDiff, UseFiles};
+use baton_runtime::session::file_requests::{ComparedFile, FileReply, FileRequest};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -38,67 +36,46 @@ pub(super) fn diff(call: &Call<'_>) -> Handled {
     let (handle, DiffParams { mode, ignore_whitespace }) = call.parse_for_session()?;
     let runtime = call.runtime().clone();
     call.later(async move {
-        let cwd = handle.inspect().await?.cwd().to_owned();
         let mut result = json!({ "requestedMode": mode, "mode": mode, "isFallback": false });
         if mode == DiffMode::Session {
+            let cwd = handle.inspect().await?.cwd().to_owned();
             let state = RewindState::load(&handle, &*runtime.store).await?;
             match state.files_unavailable() {
                 Some(reason) => (result["unavailableReason"], result["changes"]) = (json!(reason), json!([])),
-                None => result["changes"] = session_changes(state, cwd).await?.into(),
+                None => result["changes"] = session_changes(&handle, state, cwd).await?.into(),
             }
             return Ok(result);
         }
-        let base = if mode == DiffMode::Branch { Base::ForkPoint } else { Base::Index };
-        let environment = &runtime.options.environment;
-        let found = difference(cwd.into(), environment, base, ignore_whitespace.unwrap_or(false)).await;
-        if let Some(branch) = found.branch {
+        let (from_fork, ignore_whitespace) = (mode == DiffMode::Branch, ignore_whitespace.unwrap_or(false));
+        let (branch, text) = handle.ask(GitDiff { from_fork, ignore_whitespace }).await?;
+        if let Some(branch) = branch {
             result["baseBranch"] = json!(branch);
         } else if mode == DiffMode::Branch {
             result["mode"] = json!(DiffMode::Unstaged);
             result["isFallback"] = json!(true);
         }
-        result["changes"] = git_changes(&found.text).into();
+        result["changes"] = git_changes(&text).into();
         Ok(result)
     })
 }
 
 /// Lists the files that the session changed, with paths relative to its working directory.
-async fn session_changes(state: RewindState, cwd: String) -> Result<Vec<Value>, CallError> {
+async fn session_changes(handle: &Handle, state: RewindState, cwd: String) -> Result<Vec<Value>, CallError> {
     let touched = state.file_history.touched_since(Seq::ZERO);
-    blocking(move || {
-        let changed = touched.iter().filter(|(_, file)| file.last.is_some());
-        changed
-            .filter_map(|(path, file)| session_change(&state.snapshots, &cwd, path, &file.before))
-            .collect()
-    })
-    .await
+    let request = Box::new(FileRequest::Compare { touched, cwd });
+    match handle.ask(UseFiles { request }).await?.map_err(CallError::failed)? {
+        FileReply::Compared(changed) => Ok(changed.iter().map(session_change).collect()),
+        _ => Err(CallError::failed("the session replied to another request")),
+    }
 }
 
-/// Compares a file with its snapshot. Returns nothing if they are the same.
-fn session_change(snapshots: &Snapshots, cwd: &str, path: &Path, before: &Preimage) -> Option<Value> {
-    let now = FileState::of(path);
-    if now.is(before) {
-        return None;
-    }
-    let kind = match (before, now) {
-        (Preimage::Absent, _) => "added",
-        (_, FileState::Absent) => "deleted",
-        _ => "modified",
-    };
-    let shown = path.strip_prefix(cwd).unwrap_or(path);
-    let old = text_of(snapshots, before).filter(|_| *before != Preimage::Absent);
-    let diff = match (before, old, text_now(path)) {
-        (Preimage::Absent, _, Some(new)) => Some(unified_diff(shown, None, &new)),
-        (_, Some(old), Some(new)) => Some(unified_diff(shown, Some(&old), &new)),
-        // Not text, too large, or without a snapshot.
-        _ => None,
-    };
-    let truncated = diff.is_none();
-    let mut change = json!({ "path": shown, "changeType": kind, "diff": diff.unwrap_or_default() });
-    if truncated {
+fn session_change(file: &ComparedFile) -> Value {
+    let diff = file.diff.as_deref().unwrap_or_default();
+    let mut change = json!({ "path": file.path, "changeType": file.change, "diff": diff });
+    if file.diff.is_none() {
         change["isTruncated"] = json!(true);
     }
-    Some(change)
+    change
 }
 
 /// Splits a diff of git into files.

@@ -67,7 +67,8 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
         "extensions.discover" => {
             return call.later(async move {
                 let extensions = &runtime.addons.extensions;
-                let (found, _) = extensions.find(&runtime.options.cwd).await.map_err(CallError::failed)?;
+                let found = runtime.addons.find_extensions(&runtime.options.cwd, None).await;
+                let (found, _) = found.map_err(CallError::failed)?;
                 let mut shown = Vec::new();
                 for found in found {
                     let disabled = extensions.is_disabled(&found.id()).await.map_err(CallError::failed)?;
@@ -91,13 +92,17 @@ pub(super) fn user(call: &Call<'_>) -> Handled {
 }
 
 fn discovered(found: &Available, enabled: bool) -> Value {
-    json!({
+    let mut shown = json!({
         "id": found.id(),
         "name": found.extension.name,
         "path": found.extension.entry,
         "source": found.source.as_str(),
         "enabled": enabled,
-    })
+    });
+    if let Some(plugin) = found.plugin() {
+        shown["plugin"] = plugin.into();
+    }
+    shown
 }
 
 #[derive(Deserialize)]

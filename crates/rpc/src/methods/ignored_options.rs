@@ -8,6 +8,7 @@ use baton_protocol::Json;
 use baton_protocol::params::SessionParams;
 use baton_runtime::session::{Handle, JoinKind};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Options that this server accepts and ignores, with the consequence. Options that only switch off what this server does not
 /// have are obeyed, and are not listed.
@@ -30,16 +31,21 @@ const IGNORED: &[(&str, &str)] = &[
 
 /// Describes the options of a call that have no effect. `sessions.open` has them in its field `options`.
 pub(super) fn describe(params: &Json) -> Vec<String> {
-    let Ok(mut fields) = params.parse::<BTreeMap<String, Json>>() else { return Vec::new() };
-    if let Some(options) = fields.remove("options").and_then(|options| options.parse().ok()) {
+    // Fields are borrowed: the configurations of servers and tools among them can be large.
+    let Some(mut fields) = fields(params.as_str()) else { return Vec::new() };
+    if let Some(options) = fields.get("options").and_then(|options| self::fields(options.get())) {
         fields = options;
     }
     let asked_for = |name: &str| {
-        let value = fields.get(name).and_then(|value| value.parse::<Value>().ok());
+        let value = fields.get(name).and_then(|value| serde_json::from_str::<Value>(value.get()).ok());
         value.is_some_and(|value| is_set(&value))
     };
     let ignored = IGNORED.iter().filter(|(name, _)| asked_for(name));
     ignored.map(|(name, why)| format!("The option {name} has no effect: {why}.")).collect()
+}
+
+fn fields(object: &str) -> Option<BTreeMap<String, &RawValue>> {
+    serde_json::from_str(object).ok()
 }
 
 /// Whether an option asks for something: SDKs also send options that are off or empty.

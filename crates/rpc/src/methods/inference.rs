@@ -76,7 +76,7 @@ pub(super) fn response_chunk(call: &Call<'_>) -> Handled {
 
 /// Delivers a part of a response. Returns whether the request is still open.
 fn deliver(call: &Call<'_>, request: &str, part: ResponsePart) -> bool {
-    call.runtime().models.tunnel.take(request, part)
+    call.runtime().models.tunnel.take(call.connection.client, request, part)
 }
 
 fn decode_base64(data: &str) -> Result<Vec<u8>, CallError> {

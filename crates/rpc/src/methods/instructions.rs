@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use baton_agent::blocking;
 use baton_agent::prompt::instructions::{self, Instruction, InstructionScope};
+use baton_runtime::session::ask::ListInstructions;
 use baton_runtime::skills::Discovery;
 use serde_json::{Value, json};
 
@@ -12,22 +13,9 @@ use crate::errors::CallError;
 
 /// Lists the instruction files that are part of the system prompt.
 pub(super) fn session_sources(call: &Call<'_>) -> Handled {
-    let (handle, home) = (call.session()?, call.runtime().options.home.clone());
-    call.later(async move {
-        let view = handle.inspect().await?;
-        if view.settings.skip_custom_instructions {
-            return Ok(json!({ "sources": [] }));
-        }
-        let context = view.session.durable.facts.context;
-        let directories = view.settings.instruction_directories.clone();
-        let home = view.settings.discovers().then_some(home);
-        let find = move || {
-            let root = context.git_root.as_deref().map(AsRef::as_ref);
-            let found = instructions::find(context.cwd.as_ref(), root, &directories, home.as_deref());
-            found.instructions.iter().map(|found| source(found, None)).collect::<Vec<_>>()
-        };
-        let sources = blocking::run(find).await.map_err(CallError::failed)?;
-        Ok(json!({ "sources": sources }))
+    call.ask_later(&call.session()?, ListInstructions {}, |found| {
+        let sources: Vec<Value> = found.iter().map(|found| source(found, None)).collect();
+        json!({ "sources": sources })
     })
 }
 

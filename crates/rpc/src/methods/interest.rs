@@ -23,8 +23,13 @@ pub(super) fn register(call: &Call<'_>) -> Handled {
         let client = call.connection.client;
         session.tell(RegisterRunner { client, handle: handle.clone(), registered: true })?;
     }
-    if event_type == "mcp.oauth_required" {
-        session.tell(Mcp { request: Box::new(McpRequest::Authorizes { enabled: true }) })?;
+    let supplies = match event_type.as_str() {
+        "mcp.oauth_required" => Some(McpRequest::Authorizes { enabled: true }),
+        "mcp.headers_refresh_required" => Some(McpRequest::SuppliesHeaders),
+        _ => None,
+    };
+    if let Some(request) = supplies {
+        session.tell(Mcp { request: Box::new(request) })?;
     }
     call.now(json!({ "handle": handle }))
 }

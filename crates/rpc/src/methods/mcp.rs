@@ -52,6 +52,8 @@ pub(super) fn session(call: &Call<'_>) -> Handled {
         "session.mcp.resources.list" => send(call, "resources/list"),
         "session.mcp.resources.listTemplates" => send(call, "resources/templates/list"),
         "session.mcp.resources.read" => send(call, "resources/read"),
+        "session.mcp.resources.subscribe" => send(call, "resources/subscribe"),
+        "session.mcp.resources.unsubscribe" => send(call, "resources/unsubscribe"),
         "session.mcp.prompts.list" => send(call, "prompts/list"),
         "session.mcp.prompts.get" => send(call, "prompts/get"),
         "session.mcp.executeSampling" => execute_sampling(call),
@@ -62,6 +64,7 @@ pub(super) fn session(call: &Call<'_>) -> Handled {
         "session.mcp.oauth.login" => login(call),
         "session.mcp.oauth.handlePendingRequest" => answer_authorization(call),
         "session.mcp.oauth.respond" => answer_authorization(call),
+        "session.mcp.headers.handlePendingHeadersRefreshRequest" => answer_authorization(call),
         unknown => match mcp_apps::route(call) {
             Some(handled) => handled,
             None => Err(baton_protocol::rpc::RpcError::unknown_method(unknown).into()),
@@ -138,7 +141,7 @@ struct AuthorizationAnswer {
     result: Option<Json>,
 }
 
-/// Answers a server's request for a token.
+/// Answers a server's request for a token or headers.
 fn answer_authorization(call: &Call<'_>) -> Handled {
     let AuthorizationAnswer { request_id, result } = call.parse()?;
     ask(call, McpRequest::Answer { request: request_id, answer: result.unwrap_or_else(Json::null) })

@@ -52,7 +52,7 @@ use std::sync::Arc;
 use baton_protocol::Json;
 use baton_protocol::rpc::CallId;
 
-use self::call::{Call, Handled, amend, blocking, panicked, success, void};
+use self::call::{Call, Handled, amend, panicked, success, void};
 pub(crate) use self::call::{CallFuture, Reply, run};
 use super::connection::Connection;
 use super::dialect::Dialect;
@@ -271,7 +271,6 @@ fn route(call: &Call<'_>) -> Handled {
         "session.ui.handlePendingSampling" => mcp::answer_sampling(call),
         "mcp.discover" => mcp::user(call),
         method if method.starts_with("mcp.config.") => mcp::user(call),
-        "session.mcp.headers.handlePendingHeadersRefreshRequest" => unsupported::route(call),
         method if method.starts_with("session.mcp.") => mcp::session(call),
 
         method if method.starts_with("session.extensions.") => extensions::session(call),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Call, Handled};
 use crate::errors::CallError;
-use baton_runtime::rewind::{FileHistory, Point, Snapshots, TouchedFile};
+use baton_runtime::rewind::{FileHistory, Point, TouchedFile};
 use baton_runtime::session::ask::{Rewind, TruncateAt, UseFiles};
 use baton_runtime::session::file_requests::{FileReply, FileRequest};
 use baton_runtime::session::{Failure, Handle, RewindOutcome, Rewound};
@@ -29,10 +29,9 @@ pub(super) fn truncate(call: &Call<'_>) -> Handled {
     call.ask(&handle, TruncateAt { event: event_id }, removed)
 }
 
-/// Inputs of a rewind: the state of the session, its file snapshots, and the changes of its tools.
+/// Inputs of a rewind: the state of the session, and the changes of its tools.
 pub(super) struct RewindState {
     session: Session,
-    pub(super) snapshots: Snapshots,
     pub(super) file_history: FileHistory,
 }
 
@@ -40,7 +39,7 @@ impl RewindState {
     pub(super) async fn load(handle: &Handle, store: &dyn Store) -> Result<Self, Failure> {
         let view = handle.inspect().await?;
         let file_history = FileHistory::read(store, &handle.id, view.head).await?;
-        Ok(Self { session: view.session, snapshots: view.files.snapshots(), file_history })
+        Ok(Self { session: view.session, file_history })
     }
 
     /// Returns why files cannot be restored, if so.

@@ -133,6 +133,7 @@ pub(super) fn joining(call: &Call<'_>, params: SessionParams, kind: JoinKind) ->
         plan_approval: params.request_exit_plan_mode.unwrap_or(false),
         model_switch: params.request_auto_mode_switch.unwrap_or(false),
         hooks: params.hooks.unwrap_or(false),
+        is_extension: call.connection.extension.is_some(),
     };
     JoinRequest {
         client: call.connection.client,
@@ -170,12 +171,13 @@ impl Wanted {
 
 fn described(runtime: &Arc<Runtime>, handle: &Handle, joined: &JoinReply, wanted: &Wanted) -> Value {
     let files = runtime.session_files(&handle.id, wanted.config_dir.as_deref().map(AsRef::as_ref));
+    let directory = if handle.hub.is_elsewhere() { &joined.files } else { files.path() };
     let ui = json!({ "elicitation": joined.elicitation, "mcpApps": wanted.mcp_apps, "canvases": false });
     let mut capabilities = json!({ "ui": ui });
     if wanted.extensions {
         capabilities["extensions"] = json!(true);
     }
-    json!({ "sessionId": handle.id, "workspacePath": files.path(), "capabilities": capabilities })
+    json!({ "sessionId": handle.id, "workspacePath": directory, "capabilities": capabilities })
 }
 
 /// Sends a prompt. Replies when its acceptance is durable.

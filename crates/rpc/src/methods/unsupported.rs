@@ -56,10 +56,7 @@ pub(super) fn route(call: &Call<'_>) -> Handled {
         }
 
         // This server makes none of these requests, so none is pending.
-        "session.ui.handlePendingSessionLimitsExhausted"
-        | "session.mcp.headers.handlePendingHeadersRefreshRequest" => {
-            if_attached(call, json!({ "success": false }))
-        }
+        "session.ui.handlePendingSessionLimitsExhausted" => if_attached(call, json!({ "success": false })),
 
         unknown => Err(RpcError::unknown_method(unknown).into()),
     }

@@ -187,6 +187,7 @@ fn start(call: &Call<'_>, scope: Scope) -> Handled {
     let options = options.unwrap_or_default();
     let limits = options.limits.unwrap_or_default();
     limits.check().map_err(|why| refused("factory_limits_invalid", why))?;
+    check_room(&scope)?;
     if let Some(run) = options.resume_from_run_id {
         return call.later(async move { Ok(resumed(&scope, &run, limits).await?.envelope()) });
     }
@@ -197,7 +198,10 @@ fn start(call: &Call<'_>, scope: Scope) -> Handled {
             format!("no attached client has a workflow named {name:?}"),
         ));
     };
-    check_room(&scope)?;
+    if args.as_ref().is_some_and(|args| args.as_str().len() > stored::LARGEST_RESULT) {
+        let most = stored::LARGEST_RESULT;
+        return Err(CallError::invalid(format!("the arguments of a workflow have more than {most} bytes")));
+    }
     let args = args.and_then(|args| args.parse::<Value>().ok()).unwrap_or_else(|| json!({}));
     call.later(async move {
         let limits = definition.limits.replaced_by(limits);

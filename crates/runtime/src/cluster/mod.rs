@@ -9,6 +9,7 @@
 mod changes;
 mod counters;
 mod drain;
+mod news;
 mod takeover;
 
 use std::path::PathBuf;
@@ -25,8 +26,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::counters::ClusterSnapshot;
 use self::counters::Counters;
+pub use self::news::{ListReader, Watcher};
+use self::news::{Newsroom, Readers};
 
 use crate::Runtime;
+use crate::lifecycle::Observer;
 use crate::owner;
 use crate::session::{ActorMessage, Handle, Peers};
 
@@ -77,6 +81,8 @@ pub struct Cluster {
     pulse: Mutex<Option<Pulse>>,
     entry: OnceLock<Entry>,
     pub(crate) counters: Counters,
+    pub(crate) newsroom: Arc<Newsroom>,
+    pub(crate) readers: Readers,
     draining: AtomicBool,
     /// Cancelled when an operator has asked this server to drain.
     drain_requested: CancellationToken,
@@ -86,8 +92,19 @@ pub struct Cluster {
 
 impl Default for Cluster {
     fn default() -> Self {
-        let (pulse, entry, counters, draining, drain_requested, number) = Default::default();
-        Self { start: Instant::now(), pulse, entry, counters, draining, drain_requested, number }
+        let (pulse, entry, counters, newsroom, readers, draining, drain_requested, number) =
+            Default::default();
+        Self {
+            start: Instant::now(),
+            pulse,
+            entry,
+            counters,
+            newsroom,
+            readers,
+            draining,
+            drain_requested,
+            number,
+        }
     }
 }
 
@@ -163,6 +180,10 @@ impl Runtime {
         self.tasks.spawn(async move { reaping.reap_host().await });
         let following = self.clone();
         self.tasks.spawn(async move { following.follow_changes().await });
+        let newsroom: Arc<dyn Observer> = cluster.newsroom.clone();
+        self.lifecycle.add_witness(Arc::downgrade(&newsroom));
+        let watching = self.clone();
+        self.tasks.spawn(async move { watching.watch_servers().await });
         if recovery == Recovery::Continue {
             let taking = self.clone();
             self.tasks.spawn(async move { taking.take_over().await });

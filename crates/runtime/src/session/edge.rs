@@ -11,7 +11,7 @@ use baton_handle::remote::{FromOwner, Link, RemoteEvent, ToOwner, method};
 use baton_handle::{ActorMessage, Batch, Failure, JoinReply, JoinRequest, Port, Residence, Responder};
 use baton_protocol::event::SessionIdle;
 use baton_protocol::{ClientId, SessionId};
-use baton_providers::CallFailed;
+use baton_providers::{CallFailed, Calling, Relays};
 use baton_store::{Seq, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -38,6 +38,10 @@ struct Edge {
     asks: HashMap<u64, InFlight>,
     joins: HashMap<u64, JoinInFlight>,
     vanishing: HashMap<u64, oneshot::Sender<()>>,
+    /// Model requests of the session that a client of this server carries.
+    relays: Relays,
+    /// Whether the owner was told that this server carries them.
+    carries: bool,
     leave_at: Option<Instant>,
 }
 
@@ -65,6 +69,8 @@ pub(crate) async fn follow(loading: Loading, attached: Attached, link: Link, hea
         return Ending::Lost(Box::new(Survivors { loading, attached }));
     }
     loading.hub.reside(Residence::Elsewhere);
+    let tunnel = loading.runtime.models.tunnel.clone();
+    let mut offered = tunnel.offered();
     let mut edge = Edge {
         loading,
         to_owner,
@@ -73,6 +79,8 @@ pub(crate) async fn follow(loading: Loading, attached: Attached, link: Link, hea
         asks: HashMap::new(),
         joins: HashMap::new(),
         vanishing: HashMap::new(),
+        relays: tunnel.relays(),
+        carries: false,
         leave_at: None,
     };
     if !attached.is_empty() {
@@ -95,6 +103,7 @@ pub(crate) async fn follow(loading: Loading, attached: Attached, link: Link, hea
                 Some(FromOwner::Ended { closed: false }) | None => return edge.lost(),
                 Some(message) => edge.hear(message),
             },
+            Ok(()) = offered.changed(), if !edge.attached.is_empty() => edge.offer_to_carry(),
             () = async { sleep_until(leave_at.unwrap_or_else(Instant::now)).await }, if leave_at.is_some() => {
                 let (registry, id) = (&edge.loading.runtime.registry, &edge.loading.id);
                 let mail = registry.try_remove(id, &mut edge.loading.mailbox.receiver);
@@ -182,10 +191,20 @@ impl Edge {
         reply: Option<oneshot::Sender<Result<JoinReply, Failure>>>,
     ) {
         let id = self.next();
+        // Before the client joins: with it, the owner notes who sends the session's model requests.
+        self.offer_to_carry();
         // A client that was attached before kept its port in the hub.
         let is_attached = reply.is_none();
         drop(self.to_owner.send(ToOwner::Join { id, joining: joining.clone() }));
         self.joins.insert(id, JoinInFlight { joining, port, reply, is_attached });
+    }
+
+    /// Offers to carry the session's model requests, if a client of this server carries them.
+    fn offer_to_carry(&mut self) {
+        if !self.carries && self.loading.runtime.models.tunnel.is_open(None) {
+            self.carries = true;
+            drop(self.to_owner.send(ToOwner::Carry {}));
+        }
     }
 
     /// Acts on a message of the owner.
@@ -200,6 +219,7 @@ impl Edge {
             }
             FromOwner::Joined { id, result } => self.joined(id, result),
             FromOwner::Call { id, client, method, params } => self.call(id, client, &method, params),
+            FromOwner::CallCarrier { id, method, params } => self.call_carrier(id, &method, params),
             FromOwner::Vanished { id } => {
                 if let Some(done) = self.vanishing.remove(&id) {
                     let _ = done.send(());
@@ -245,14 +265,23 @@ impl Edge {
             let joining = self.joins.values().find(|join| join.joining.client == client);
             joining.map(|join| join.port.clone())
         });
-        let to_owner = self.to_owner.clone();
         let calling = port.zip(method(name)).map(|(port, method)| port.call(method, params));
+        self.report(id, calling.unwrap_or_else(|| Box::pin(async { Err(CallFailed::Gone) })));
+    }
+
+    fn call_carrier(&self, id: u64, method: &str, params: serde_json::Value) {
+        let to_owner = self.to_owner.clone();
+        let request = params["requestId"].as_str().unwrap_or_default().to_owned();
+        let deliver = move |part| to_owner.send(ToOwner::Carried { request: request.clone(), part }).is_ok();
+        self.report(id, self.relays.call(method, params, deliver));
+    }
+
+    /// Sends the owner the result of a call.
+    fn report(&self, id: u64, calling: Calling) {
+        let to_owner = self.to_owner.clone();
         self.loading.runtime.tasks.spawn(async move {
-            let result = match calling {
-                Some(calling) => calling.await,
-                None => Err(CallFailed::Gone),
-            };
-            drop(to_owner.send(ToOwner::Called { id, result: result.map_err(Into::into) }));
+            let result = calling.await.map_err(Into::into);
+            drop(to_owner.send(ToOwner::Called { id, result }));
         });
     }
 

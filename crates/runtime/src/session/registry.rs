@@ -151,6 +151,8 @@ fn spawn(
     hub: Publisher,
     nascent: impl Future<Output = ()> + Send + 'static,
 ) {
+    // Boxed: what an async block captures and then awaits has room in it twice.
+    let nascent = Box::pin(nascent);
     // Without a parent: the session outlives the connection that opens it, and serves others.
     let span = tracing::info_span!(parent: None, "session", session = %handle.id);
     let (runtime, handle) = (runtime.clone(), handle.clone());

@@ -3,6 +3,7 @@
 use baton_core::Session;
 use baton_history::metadata::{Metadata, StoredSettings};
 use baton_protocol::params::SystemMessageConfig;
+use baton_settings::ModelSender;
 
 use super::Settings;
 
@@ -11,6 +12,7 @@ pub(crate) fn metadata_of(session: &Session, settings: &Settings) -> Metadata {
     Metadata {
         client_name: settings.client_name.clone(),
         own_provider: has_provider(settings),
+        carried: is_carried(settings),
         settings: settings.keep.then(|| to_store(settings)),
         ..Metadata::of(session)
     }
@@ -20,6 +22,7 @@ pub(crate) fn metadata_of(session: &Session, settings: &Settings) -> Metadata {
 pub(crate) fn is_current(metadata: &Metadata, session: &Session, settings: &Settings) -> bool {
     metadata.client_name == settings.client_name
         && metadata.own_provider == has_provider(settings)
+        && metadata.carried == is_carried(settings)
         && metadata.settings.is_some() == settings.keep
         && metadata.settings.as_ref().is_none_or(|stored| is_stored(settings, stored))
         && metadata.describes(session)
@@ -64,6 +67,10 @@ fn is_stored(settings: &Settings, stored: &StoredSettings) -> bool {
 
 fn has_provider(settings: &Settings) -> bool {
     settings.provider.is_some() || settings.provider_lost
+}
+
+fn is_carried(settings: &Settings) -> bool {
+    settings.sender != ModelSender::Server
 }
 
 fn instructions(settings: &Settings) -> Option<&String> {

@@ -1,8 +1,11 @@
 //! Asks that need a session's tools or model. They are served beside the session, which continues meanwhile.
 
+use baton_agent::blocking;
+use baton_agent::prompt::instructions::{self, Instruction};
 use baton_agent::tools::agents::{Task, TaskMode};
 use baton_core::ask::{AnswerRequest, RunAgent, StartAgent};
 use baton_core::{AnswerOutcome, ClientRequest, Handoff, RequestAnswer, policy};
+use baton_git::program::{Base, difference};
 use baton_handle::CommandRun;
 use baton_protocol::event::ShellRun;
 use baton_protocol::{Json, RequestId};
@@ -40,6 +43,8 @@ pub(crate) fn needs_conversation(ask: &BesideAsk) -> bool {
         | BesideAsk::EndBackground(_)
         | BesideAsk::ForgetBackground(_)
         | BesideAsk::ListTodos(_)
+        | BesideAsk::GitDiff(_)
+        | BesideAsk::ListInstructions(_)
         | BesideAsk::UseFiles(_)
         | BesideAsk::StartTask(_)
         | BesideAsk::RunTask(_)
@@ -97,6 +102,15 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
             let todos = read.map_err(|error| error.to_string()).flatten().map_err(Failure::Refused);
             Respond::<asks::ListTodos>::new(respond).with(todos);
         }
+        BesideAsk::GitDiff(ask) => {
+            let base = if ask.from_fork { Base::ForkPoint } else { Base::Index };
+            let environment = &scope.runtime.options.environment;
+            let found = difference(prompt::cwd(&scope), environment, base, ask.ignore_whitespace).await;
+            Respond::<asks::GitDiff>::new(respond).with(Ok((found.branch.map(str::to_owned), found.text)));
+        }
+        BesideAsk::ListInstructions(_) => {
+            Respond::<asks::ListInstructions>::new(respond).with(instructions(&scope).await);
+        }
         BesideAsk::UseFiles(ask) => {
             Respond::<asks::UseFiles>::new(respond).with(Ok(use_files(&scope, *ask.request).await));
         }
@@ -148,6 +162,22 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
         | BesideAsk::ForgetBackground(_)
         | BesideAsk::RevealEndpoint(_) => {}
     }
+}
+
+/// Finds the instruction files of the session.
+async fn instructions(scope: &WorkScope) -> Result<Vec<Instruction>, Failure> {
+    let settings = scope.settings.clone();
+    if settings.skip_custom_instructions {
+        return Ok(Vec::new());
+    }
+    let context = scope.session.durable.facts.context.clone();
+    let home = settings.discovers().then(|| scope.runtime.options.home.clone());
+    let find = move || {
+        let root = context.git_root.as_deref().map(AsRef::as_ref);
+        let directories = &settings.instruction_directories;
+        instructions::find(context.cwd.as_ref(), root, directories, home.as_deref()).instructions
+    };
+    blocking::run(find).await.map_err(|error| Failure::Refused(error.to_string()))
 }
 
 /// Serves a request about files. A change is shared before it is acknowledged.

@@ -1,11 +1,15 @@
-//! Hooks: callbacks of a client, and commands of plugins, that see or change prompts, tool calls and results. Of the clients,
-//! only the newest one with hooks is called.
+//! Hooks: callbacks of clients, and commands of plugins, that see or change prompts, tool calls and results.
+//!
+//! Commands of plugins come first, then extensions, and the newest other client with hooks last. Each sees what those before
+//! it have changed, so the application's hook decides about exactly what would run. Plugins and extensions can forbid a
+//! call or have it asked about, and cannot approve one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use baton_core::Profile;
 use baton_protocol::event::{HookEnd, HookStart};
-use baton_protocol::{Json, Timestamp};
+use baton_protocol::{ClientId, Json, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -38,34 +42,42 @@ struct HookReply {
     output: Option<Value>,
 }
 
-fn client_with_hooks(scope: &WorkScope) -> Option<Arc<dyn Port>> {
-    let mut clients = scope.session.live.clients.iter().rev().filter(|(_, profile)| profile.hooks);
-    clients.find_map(|(client, _)| scope.hub.port(*client))
+/// Returns the ports of clients with hooks, in the order in which they are called: all extensions, and the newest other
+/// client. The flag says whether it is an extension.
+fn ports_with_hooks(scope: &WorkScope) -> Vec<(bool, Arc<dyn Port>)> {
+    let with_hooks = || scope.session.live.clients.iter().filter(|(_, profile)| profile.hooks);
+    let port = |(client, profile): (&ClientId, &Arc<Profile>)| {
+        Some((profile.is_extension, scope.hub.port(*client)?))
+    };
+    let extensions = with_hooks().filter(|(_, profile)| profile.is_extension).filter_map(port);
+    let other = with_hooks().rev().filter(|(_, profile)| !profile.is_extension).find_map(port);
+    extensions.chain(other).collect()
 }
 
-/// Invokes a hook: commands of plugins, then the newest client with hooks. One that fails, or returns no output, changes
-/// nothing, but for a plugin's guard of tool calls: a guard that cannot look lets nothing pass. The history records all.
+/// Invokes a hook. One that fails, or returns no output, changes nothing, but for a plugin's guard of tool calls: a guard that
+/// cannot look lets nothing pass. The history records all.
 pub(super) async fn invoke(scope: &WorkScope, hook: &'static str, extra: Value) -> Option<HookOutput> {
-    let (commands, port) = (scope.tools.skills().current().hooks(hook), client_with_hooks(scope));
-    if commands.is_empty() && port.is_none() {
+    let (commands, ports) = (scope.tools.skills().current().hooks(hook), ports_with_hooks(scope));
+    if commands.is_empty() && ports.is_empty() {
         return None;
     }
-    let input = input(scope, extra);
+    let mut input = input(scope, extra);
     let mut outputs = Vec::new();
     for command in &commands {
         let running = async {
             let output = plugin_hooks::run(scope, command, &input).await;
             output.map_err(|why| format!("hook of the plugin {} failed: {why}", command.plugin))
         };
-        outputs.extend(match recorded(scope, hook, &input, running).await {
+        let output = match recorded(scope, hook, &input, running).await {
             Ok(output) => output.map(without_approval),
             Err(why) if hook == "preToolUse" => {
                 Some(json!({ "permissionDecision": "deny", "permissionDecisionReason": why }))
             }
             Err(_) => None,
-        });
+        };
+        outputs.extend(output.inspect(|output| apply_to(&mut input, output)));
     }
-    if let Some(port) = port {
+    for (is_extension, port) in ports {
         let params = json!({ "sessionId": scope.session.id, "hookType": hook, "input": input });
         let calling = async {
             let reply = port.call("hooks.invoke", params).await;
@@ -74,7 +86,9 @@ pub(super) async fn invoke(scope: &WorkScope, hook: &'static str, extra: Value) 
                 .map(|json| output(json).unwrap_or_default())
                 .map_err(|failed: CallFailed| failed.to_string())
         };
-        outputs.extend(recorded(scope, hook, &input, calling).await.ok().flatten());
+        let output = recorded(scope, hook, &input, calling).await.ok().flatten();
+        let output = if is_extension { output.map(without_approval) } else { output };
+        outputs.extend(output.inspect(|output| apply_to(&mut input, output)));
     }
     outputs.into_iter().reduce(combined).map(HookOutput)
 }
@@ -119,7 +133,25 @@ async fn recorded(
     output
 }
 
-/// Removes an approval: a plugin can forbid a call or have it asked about, and cannot allow it in place of the user.
+/// Fields of outputs that replace fields of the input.
+const REPLACEMENTS: [(&str, &str); 4] = [
+    ("modifiedArgs", "toolArgs"),
+    ("modifiedPrompt", "prompt"),
+    ("modifiedTransformedPrompt", "transformedPrompt"),
+    ("modifiedResult", "toolResult"),
+];
+
+/// Changes the input of the next hook as the output of this one says.
+fn apply_to(input: &mut Value, output: &Value) {
+    for (replacement, field) in REPLACEMENTS {
+        let replacement = output.get(replacement).filter(|replacement| !replacement.is_null());
+        if let (Some(replacement), Some(field)) = (replacement, input.get_mut(field)) {
+            *field = replacement.clone();
+        }
+    }
+}
+
+/// Removes an approval: a plugin or an extension can forbid a call or have it asked about, and cannot allow it in place of the user.
 fn without_approval(mut output: Value) -> Value {
     if let Some(fields) = output.as_object_mut()
         && fields.get("permissionDecision").is_none_or(|decision| decision != "deny" && decision != "ask")
@@ -142,6 +174,8 @@ fn combined(earlier: Value, later: Value) -> Value {
     for (name, value) in later {
         match (name.as_str(), combined.get(&name).and_then(Value::as_str), value.as_str()) {
             ("permissionDecision" | "permissionDecisionReason", ..) if keeps => {}
+            // Not a change: the later hook has seen the earlier one's, and decided about that.
+            _ if value.is_null() && combined.contains_key(&name) => {}
             ("additionalContext", Some(known), Some(more)) => {
                 let joined = json!(format!("{known}\n\n{more}"));
                 combined.insert(name, joined);
@@ -171,7 +205,7 @@ struct Section {
     content: String,
 }
 
-/// Lets a client rewrite sections of the system prompt. Returns the changed sections: none if no client replies.
+/// Lets a client that is no extension rewrite sections of the system prompt. Returns the changed sections: none if no client replies.
 pub(super) async fn transform(
     scope: &WorkScope,
     sections: BTreeMap<String, String>,
@@ -179,7 +213,8 @@ pub(super) async fn transform(
     let given: serde_json::Map<String, Value> =
         sections.into_iter().map(|(name, content)| (name, json!({ "content": content }))).collect();
     let params = json!({ "sessionId": scope.session.id, "sections": given });
-    for client in scope.session.live.clients.keys().rev() {
+    let clients = scope.session.live.clients.iter().rev();
+    for (client, _) in clients.filter(|(_, profile)| !profile.is_extension) {
         let Some(port) = scope.hub.port(*client) else { continue };
         if let Ok(reply) = port.call("systemMessage.transform", params.clone()).await
             && let Ok(transformed) = reply.parse::<Transformed>()
@@ -210,6 +245,16 @@ mod tests {
             json!({ "additionalContext": "b", "x": 2 }),
         );
         assert_eq!(both, json!({ "additionalContext": "a\n\nb", "x": 2 }));
+    }
+
+    #[test]
+    fn later_hook_sees_what_an_earlier_one_changed_and_decides_about_that() {
+        let mut input = json!({ "toolName": "bash", "toolArgs": { "command": "ls" } });
+        let earlier = json!({ "modifiedArgs": { "command": "rm -r ." }, "modifiedPrompt": "no such field" });
+        apply_to(&mut input, &earlier);
+        assert_eq!(input, json!({ "toolName": "bash", "toolArgs": { "command": "rm -r ." } }));
+        let both = combined(earlier, json!({ "permissionDecision": "allow", "modifiedArgs": null }));
+        assert_eq!(both["modifiedArgs"], input["toolArgs"], "what was allowed is what runs");
     }
 
     #[test]

@@ -160,6 +160,7 @@ async fn perform(mut scope: WorkScope, id: WorkId, work: Work) -> WorkResult {
         Work::CallModel { .. } => model_call::call(&mut scope).await,
         Work::PrepareCall { call } => WorkResult::PrepareCall(tools::prepare(&scope, &call).await),
         Work::RunTool { call, binding } => tools::run(&scope, &call, binding.as_deref()).await,
+        Work::Trust { call, term } => WorkResult::RunTool(tools::trust(&scope, &call, term).await),
         Work::FinishCall { call, result, .. } => {
             WorkResult::RunTool(tools::finish(&scope, &call, result).await)
         }
@@ -195,7 +196,9 @@ fn failure_of(work: &Work) -> WorkResult {
             WorkResult::CallModelFailed(Box::new(error.into()))
         }
         Work::PrepareCall { .. } => WorkResult::PrepareCall(Prepared::Finished(ToolResult::failure(WHY))),
-        Work::RunTool { .. } | Work::FinishCall { .. } => WorkResult::RunTool(ToolResult::failure(WHY)),
+        Work::RunTool { .. } | Work::Trust { .. } | Work::FinishCall { .. } => {
+            WorkResult::RunTool(ToolResult::failure(WHY))
+        }
         Work::DeliverQuestion { .. } => WorkResult::Undelivered,
         Work::SaveGrant { .. } => WorkResult::SaveGrant(Err(WHY.into())),
         Work::Review => WorkResult::Review(None),

@@ -10,7 +10,7 @@ use baton_agent::tools::{
     self, Tool, ToolContext, agents, ask_user, exit_plan_mode, report_intent, skill, spill,
 };
 use baton_core::policy::Advice;
-use baton_core::{Call, CallKey, Prepared, Route, WorkResult};
+use baton_core::{Call, CallKey, Prepared, Route, TrustTerm, WorkResult};
 use baton_protocol::event::{ContextAdded, Question, ToolPartialResult, ToolRequest, UserQuestion};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{ResultType, ToolResult, ToolSpec};
@@ -190,8 +190,6 @@ pub(super) async fn run(scope: &WorkScope, key: &CallKey, binding: Option<&str>)
         return WorkResult::RunTool(conclude(scope, &call, &arguments, result).await);
     }
     let result = match call.tool.as_str() {
-        // Not a tool for models: the call of a question that the user has answered.
-        baton_core::TRUST_TOOL => return WorkResult::RunTool(trust_workspace(scope, &arguments).await),
         skill::NAME => {
             let (result, loaded) = skills::run(scope, &call, &arguments).await;
             let result = conclude(scope, &call, &arguments, result).await;
@@ -213,9 +211,11 @@ pub(super) async fn run(scope: &WorkScope, key: &CallKey, binding: Option<&str>)
     WorkResult::RunTool(conclude(scope, &call, &arguments, result).await)
 }
 
-/// Stores that the user trusts files of the workspace.
-async fn trust_workspace(scope: &WorkScope, arguments: &Json) -> ToolResult {
-    match scope.tools.mcp().approve(arguments).await {
+/// Trusts files of the workspace and plugins, which a question of the session was about.
+pub(super) async fn trust(scope: &WorkScope, key: &CallKey, term: TrustTerm) -> ToolResult {
+    let Some(call) = find(scope, key) else { return tools::interrupted() };
+    let arguments = call.arguments.unwrap_or_else(Json::empty_object);
+    match scope.tools.mcp().approve(&arguments, term).await {
         Ok(()) => ToolResult::success("Trusted"),
         Err(error) => ToolResult::failure(format!("The approval was not stored: {error}")),
     }

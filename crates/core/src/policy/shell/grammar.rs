@@ -19,6 +19,9 @@ use super::word::{Command, Draft, Expansion, Word};
 /// Length of the longest line that is parsed, in bytes.
 const LONGEST: usize = 16 * 1024;
 
+/// Commands of a line, and words of a command, for which room is made at once: most have fewer.
+const USUAL: usize = 8;
+
 /// Parses a line, or returns why it is opaque.
 pub(super) fn parse(text: &str) -> Result<Vec<Command<'_>>, Why> {
     if text.len() > LONGEST {
@@ -27,7 +30,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Command<'_>>, Why> {
     if !text.bytes().all(is_printable) && text.chars().any(is_deceptive) {
         return Err(Why::Character);
     }
-    let mut parser = Parser { text, at: 0, moved: false, commands: Vec::new() };
+    let mut parser = Parser { text, at: 0, moved: false, commands: Vec::with_capacity(USUAL) };
     parser.list()?;
     if parser.commands.is_empty() { Err(Why::Empty) } else { Ok(parser.commands) }
 }
@@ -141,7 +144,7 @@ impl<'a> Parser<'a> {
 
     /// Reads one command, up to its separator.
     fn command(&mut self) -> Result<(), Why> {
-        let (mut words, mut assigns) = (Vec::new(), false);
+        let (mut words, mut assigns) = (Vec::with_capacity(USUAL), false);
         loop {
             self.blanks();
             match self.peek() {
@@ -333,14 +336,24 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a character is literal anywhere in a word.
+/// Whether a character is literal anywhere in a word. Most of a line is, so it is looked up.
 fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'_' | b'-' | b'.' | b'/' | b':' | b',' | b'@' | b'%' | b'+' | b'^' | b'~' | b']' | b'!'
-        )
+    PLAIN[usize::from(byte)]
 }
+
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < 128_u8 {
+        plain[byte as usize] = byte.is_ascii_alphanumeric()
+            || matches!(
+                byte,
+                b'_' | b'-' | b'.' | b'/' | b':' | b',' | b'@' | b'%' | b'+' | b'^' | b'~' | b']' | b'!'
+            );
+        byte += 1;
+    }
+    plain
+};
 
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -401,10 +414,10 @@ fn check_program(word: &Word<'_>) -> Result<(), Why> {
     if is_reserved(text) {
         return Err(Why::Keyword);
     }
-    let odd = |c: char| c.is_ascii_control() || matches!(c, '[' | '$' | '`' | '(' | '{' | ' ');
+    let odd = |byte: u8| byte.is_ascii_control() || matches!(byte, b'[' | b'$' | b'`' | b'(' | b'{' | b' ');
     if text.is_empty()
         || text.starts_with(['-', '+', '=', '%', '^', '!', ']'])
-        || (text != "[" && text.contains(odd))
+        || (text != "[" && text.bytes().any(odd))
     {
         return Err(Why::Program);
     }

@@ -148,6 +148,14 @@ impl<'a> Line<'a> {
     /// Whether the identifiers of all grants and allow rules together cover the line.
     #[must_use]
     pub fn is_covered_by(&self, identifiers: &[&str]) -> bool {
+        self.is_covered_by_any(&identifiers.iter().copied())
+    }
+
+    /// The same, without a list: a decision allocates little.
+    pub(super) fn is_covered_by_any<'i>(
+        &self,
+        identifiers: &(impl Iterator<Item = &'i str> + Clone),
+    ) -> bool {
         match self {
             Self::Commands(line) => line.is_covered_by(identifiers),
             Self::Opaque(_) => false,
@@ -255,11 +263,11 @@ impl Commands<'_> {
         identified
     }
 
-    fn is_covered_by(&self, identifiers: &[&str]) -> bool {
+    fn is_covered_by<'i>(&self, identifiers: &(impl Iterator<Item = &'i str> + Clone)) -> bool {
         // Otherwise the text of a line could be read as a wide grant.
-        let exact = |identifier: &&str| !identifier.ends_with(WIDE) && trim(identifier) == self.text;
+        let exact = |identifier: &str| !identifier.ends_with(WIDE) && trim(identifier) == self.text;
         // The text of `git status` is its identifier as well, which was granted for a repository that runs nothing.
-        (!self.is_distrusted() && identifiers.iter().any(exact))
+        (!self.is_distrusted() && identifiers.clone().any(exact))
             || self.commands.iter().all(|command| is_command_covered(command, identifiers))
     }
 
@@ -304,16 +312,19 @@ impl Commands<'_> {
     }
 }
 
-fn is_command_covered(command: &Command<'_>, identifiers: &[&str]) -> bool {
-    if command.plain && command.is_identified_by_any(identifiers) {
+fn is_command_covered<'i>(
+    command: &Command<'_>,
+    identifiers: &(impl Iterator<Item = &'i str> + Clone),
+) -> bool {
+    if command.plain && command.is_identified_by_any(identifiers.clone()) {
         return true;
     }
-    let begins = |identifier: &&str| {
+    let begins = |identifier: &str| {
         let Some(name) = identifier.strip_suffix(WIDE) else { return false };
         let mut words = command.words.iter();
         name.split(' ').all(|part| words.next().is_some_and(|word| !part.is_empty() && word.is_written(part)))
     };
-    !command.needs_exact_line() && identifiers.iter().any(begins)
+    !command.needs_exact_line() && identifiers.clone().any(begins)
 }
 
 fn wide_meaning(kind: Kind, name: &str) -> String {

@@ -128,13 +128,13 @@ impl<'a> Command<'a> {
     }
 
     /// Whether one of these identifies the command.
-    pub(super) fn is_identified_by_any(&self, identifiers: &[&str]) -> bool {
+    pub(super) fn is_identified_by_any<'i>(&self, mut identifiers: impl Iterator<Item = &'i str>) -> bool {
         let name = catalogue::name(&self.words);
-        let is_own = |identifier: &&str| match name {
-            [program] => *identifier == program.text,
+        let is_own = |identifier: &str| match name {
+            [program] => identifier == program.text,
             name => identifier.split(' ').eq(name.iter().map(|word| &*word.text)),
         };
-        identifiers.iter().any(is_own)
+        identifiers.any(is_own)
     }
 
     /// Whether the command writes no file and runs no other program.

@@ -91,6 +91,8 @@ fn implicitly_executed_files_need_approval_each_time() {
         ".claude/settings.json",
         ".agents/skills/x/SKILL.md",
         ".github/hooks/x.json",
+        ".github/extensions/x/extension.mjs",
+        ".github/mcp.json",
         ".github/skills/x/SKILL.md",
         ".mcp.json",
         ".config/baton/config.toml",

@@ -165,7 +165,8 @@ fn storage_error(error: &StoreError) -> SessionError {
     SessionError { error_type: error_type.into(), message: error.to_string(), ..SessionError::default() }
 }
 
-/// Whether an event is about a form or a request of an MCP server. These are pending requests that are not recorded.
+/// Whether an event that is only shown is about a form, a request of an MCP server, or consent. These are pending requests
+/// that are not recorded.
 fn is_about_an_ask(body: &Body) -> bool {
     matches!(
         body,
@@ -173,5 +174,7 @@ fn is_about_an_ask(body: &Body) -> bool {
             | Body::ElicitationCompleted(_)
             | Body::SamplingRequested(_)
             | Body::SamplingCompleted(_)
+            | Body::PermissionRequested(_)
+            | Body::PermissionCompleted(_)
     )
 }

@@ -118,7 +118,7 @@ impl Actor {
 
     /// Unloads the session. Forwards messages that arrived too late, and fails the asks that have no reply yet. Returns the
     /// clients, if the session is to be found again for them.
-    pub(super) async fn end(mut self) -> Option<Survivors> {
+    pub(super) async fn end(mut self: Box<Self>) -> Option<Survivors> {
         self.stop_everything();
         self.runtime.metrics.forget(&self.session.id);
         if self.steps_down && !self.runtime.stopping.is_cancelled() {
@@ -140,7 +140,7 @@ impl Actor {
 
     /// Leaves the session to another server, or to a later attempt of this one. Nothing is released: the lease is lost, or
     /// the store cannot be reached.
-    async fn survive(mut self) -> Survivors {
+    async fn survive(mut self: Box<Self>) -> Survivors {
         self.hub.reside(Residence::Unknown);
         let lost = Failure::Store(StoreError::Fenced(self.session.id.clone()));
         for (_, responder) in std::mem::take(&mut self.replies) {
@@ -149,8 +149,8 @@ impl Actor {
         self.end_processes().await;
         self.mirror.finish().await;
         tracing::warn!(clients = self.attached.len(), "the session is no longer here; looking for it");
-        let mailbox = Mailbox { sender: self.mailbox, receiver: self.inbox };
-        let loading = Loading { runtime: self.runtime, id: self.session.id, hub: self.hub, mailbox };
-        Survivors { loading, attached: self.attached }
+        let Self { runtime, session, hub, inbox, mailbox, attached, .. } = *self;
+        let mailbox = Mailbox { sender: mailbox, receiver: inbox };
+        Survivors { loading: Loading { runtime, id: session.id, hub, mailbox }, attached }
     }
 }

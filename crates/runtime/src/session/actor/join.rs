@@ -8,6 +8,7 @@ use baton_history::record_of;
 use baton_protocol::SessionId;
 use baton_protocol::event::{FileTrackingBegun, SessionWarning};
 use baton_protocol::params::SessionParams;
+use baton_settings::ModelSender;
 use baton_store::{NewRecord, Seq, StoreError};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +29,9 @@ impl Actor {
             JoinKind::Resume => self.resumed(&joining.params).await,
         };
         let before = (self.session.clone(), self.settings.clone());
-        Arc::make_mut(&mut self.settings).merge(joining.client, &joining.params, joining.legacy);
+        let settings = Arc::make_mut(&mut self.settings);
+        settings.merge(joining.client, &joining.params, joining.legacy);
+        self.runtime.note_carrier(&self.session.id, settings);
         self.runtime.secrets.add_client_credentials(&joining.params);
         let input = Input::Attach { client: joining.client, profile: joining.profile.clone(), arrival };
         let mut outputs = self.session.step(input, stamp());
@@ -81,7 +84,20 @@ impl Actor {
     }
 
     pub(super) fn joined(&self) -> JoinReply {
-        JoinReply { elicitation: self.session.live.clients.values().any(|client| client.elicitation) }
+        JoinReply {
+            elicitation: self.session.live.clients.values().any(|client| client.elicitation),
+            files: self.tools.files().path().to_owned(),
+        }
+    }
+}
+
+impl Runtime {
+    /// Notes that a client carries the model requests of a session, if one does: no server may send them instead, also
+    /// none that takes the session over. A server that shares no sessions forgets it with the session.
+    pub(super) fn note_carrier(&self, session: &SessionId, settings: &mut Settings) {
+        if self.cluster.is_some() && self.models.tunnel.is_open(Some(session)) {
+            settings.sender = ModelSender::Client;
+        }
     }
 }
 

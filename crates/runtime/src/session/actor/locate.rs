@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton_history::owner;
-use baton_store::members::Member;
+use baton_store::members::{Member, Members};
 use baton_store::{Opened, Seq, StoreError, Take};
 
 use super::Loading;
@@ -53,6 +53,8 @@ impl Loading {
                 Err(error @ StoreError::Medium { .. }) if patiently => {
                     tracing::warn!(%error, "cannot look for the session; trying again");
                 }
+                // A server of its place may be about to start.
+                Err(StoreError::Elsewhere { .. }) if patiently && tokio::time::Instant::now() < until => {}
                 Err(error) => return Err(error),
                 Ok(Err(_)) => {}
             }
@@ -79,16 +81,7 @@ impl Loading {
         let held = match store.acquire(&self.id, us.clone(), Take::IfFree).await {
             Ok(opened) => return Ok(Ok(here(opened))),
             Err(StoreError::Held { holder, session }) => (holder, session),
-            Err(StoreError::Elsewhere { place, session }) => {
-                let all = members.list().await?;
-                let mut of_place =
-                    all.into_iter().filter(|member| member.place == place && member.is_alive());
-                let Some(member) = of_place.find(|member| !member.draining && !member.address.is_empty())
-                else {
-                    return Err(StoreError::Elsewhere { place, session });
-                };
-                return Ok(self.link(cluster, &member).await.ok_or(StoreError::Elsewhere { place, session }));
-            }
+            Err(StoreError::Elsewhere { place, .. }) => return self.look_in(cluster, members, place).await,
             Err(error) => return Err(error),
         };
         let (holder, session) = held;
@@ -105,14 +98,38 @@ impl Loading {
                 if let Some(member) = member {
                     self.runtime.reap_member(&member).await;
                 }
-                tracing::info!(session = %self.id, server = %holder.owner.server, "taking over from a dead server");
                 let taken = store.acquire(&self.id, us, Take::From(holder.epoch)).await;
-                if taken.is_ok() {
-                    cluster.counters.takeover();
+                match taken {
+                    // Only a server of its place can take it over.
+                    Err(StoreError::Elsewhere { place, .. }) => self.look_in(cluster, members, place).await,
+                    taken => {
+                        if taken.is_ok() {
+                            tracing::info!(server = %holder.owner.server, "took over from a dead server");
+                            cluster.counters.takeover();
+                        }
+                        again_if_held(taken)
+                    }
                 }
-                again_if_held(taken)
             }
             Liveness::Unknown => Ok(Err(StoreError::Held { holder, session })),
+        }
+    }
+
+    /// Opens a link to a living server of the session's place, which acquires the session if nobody holds it.
+    async fn look_in(
+        &self,
+        cluster: &Cluster,
+        members: &dyn Members,
+        place: String,
+    ) -> Result<Result<Located, StoreError>, StoreError> {
+        let is_there = |member: &Member| {
+            member.place == place && member.is_alive() && !member.draining && !member.address.is_empty()
+        };
+        let member = members.list().await?.into_iter().find(is_there);
+        let elsewhere = StoreError::Elsewhere { place, session: self.id.clone() };
+        match member {
+            Some(member) => Ok(self.link(cluster, &member).await.ok_or(elsewhere)),
+            None => Err(elsewhere),
         }
     }
 

@@ -156,7 +156,7 @@ impl Actor {
             match self.as_input(message) {
                 Ok((input, from_work)) => {
                     let pending = pending.get_or_insert_with(|| UnwrittenSteps {
-                        before: self.session.clone(),
+                        before: Box::new(self.session.clone()),
                         outputs: Vec::new(),
                         from_work: false,
                     });
@@ -201,37 +201,39 @@ impl Actor {
         })
     }
 
-    /// Serves a message that is not an input of the core.
+    /// Serves a message that is not an input of the core. What is rare is boxed, see [`Loading::create`].
     async fn take_other(&mut self, message: ActorMessage) -> ControlFlow<()> {
         match message {
             ActorMessage::Ask(AskMessage::Actor(ask), responder) => return self.serve(ask, responder).await,
             ActorMessage::Ask(AskMessage::Beside(ask), responder) => self.serve_beside(ask, responder).await,
-            ActorMessage::Join(joining, port, reply) => match self.join(&joining, port.clone()).await {
-                Ok(joined) => drop(reply.send(Ok(joined))),
-                Err(error @ StoreError::Medium { .. }) => drop(reply.send(Err(Failure::Store(error)))),
-                // Another server has taken the session over, or it was deleted. The message is forwarded to the next actor
-                // of the session in this server, which replies.
-                Err(lost) => {
-                    drop(self.mailbox.send(ActorMessage::Join(joining, port, reply)));
-                    match self.runtime.cluster {
-                        Some(_) => self.step_down(),
-                        None => self.show_failure(&lost),
+            ActorMessage::Join(joining, port, reply) => {
+                match Box::pin(self.join(&joining, port.clone())).await {
+                    Ok(joined) => drop(reply.send(Ok(joined))),
+                    Err(error @ StoreError::Medium { .. }) => drop(reply.send(Err(Failure::Store(error)))),
+                    // Another server has taken the session over, or it was deleted. The message is forwarded to the next actor
+                    // of the session in this server, which replies.
+                    Err(lost) => {
+                        drop(self.mailbox.send(ActorMessage::Join(joining, port, reply)));
+                        match self.runtime.cluster {
+                            Some(_) => self.step_down(),
+                            None => self.show_failure(&lost),
+                        }
+                        return ControlFlow::Break(());
                     }
-                    return ControlFlow::Break(());
                 }
-            },
-            ActorMessage::Leave(client) => return self.leave(client).await,
+            }
+            ActorMessage::Leave(client) => return Box::pin(self.leave(client)).await,
             ActorMessage::Unlink(client, port) => {
                 if self.hub.detach_port(client, &port) {
-                    return self.leave(client).await;
+                    return Box::pin(self.leave(client)).await;
                 }
             }
             ActorMessage::StepDown => {
                 self.step_down();
                 return ControlFlow::Break(());
             }
-            ActorMessage::Compact(compact) => return self.compact(*compact).await,
-            ActorMessage::Compacted(complete) => return self.compacted(*complete).await,
+            ActorMessage::Compact(compact) => return Box::pin(self.compact(*compact)).await,
+            ActorMessage::Compacted(complete) => return Box::pin(self.compacted(*complete)).await,
             mail @ (ActorMessage::Stop(_) | ActorMessage::Vanish(_)) => {
                 if matches!(mail, ActorMessage::Vanish(_)) {
                     self.hub.reside(Residence::Closed);
@@ -240,7 +242,7 @@ impl Actor {
                     return ControlFlow::Break(());
                 };
                 self.stop_everything();
-                self.end_processes().await;
+                Box::pin(self.end_processes()).await;
                 let _ = done.send(());
                 return ControlFlow::Break(());
             }
@@ -265,12 +267,14 @@ impl Actor {
                 self.configure(*ask.edit);
                 reply_to::<super::ask::Configure>(responder, ());
             }
-            ActorAsk::Close(ask) => return self.close(ask.client, Respond::new(responder)).await,
-            ActorAsk::ShutDown(ask) => return self.shut_down(ask, Respond::new(responder)).await,
-            ActorAsk::TruncateAt(ask) => return self.truncate(&ask.event, Respond::new(responder)).await,
-            ActorAsk::Rewind(ask) => return self.rewind(&ask, Respond::new(responder)).await,
+            ActorAsk::Close(ask) => return Box::pin(self.close(ask.client, Respond::new(responder))).await,
+            ActorAsk::ShutDown(ask) => return Box::pin(self.shut_down(ask, Respond::new(responder))).await,
+            ActorAsk::TruncateAt(ask) => {
+                return Box::pin(self.truncate(&ask.event, Respond::new(responder))).await;
+            }
+            ActorAsk::Rewind(ask) => return Box::pin(self.rewind(&ask, Respond::new(responder))).await,
             ActorAsk::StopCompaction(ask) => {
-                return self.stop_compacting(ask.manual, Respond::new(responder)).await;
+                return Box::pin(self.stop_compacting(ask.manual, Respond::new(responder))).await;
             }
         }
         ControlFlow::Continue(())

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use baton_addons::SessionTrust;
 use baton_core::{Arrival, Durable, Input, Output, Session};
 use baton_handle::{
     ActorMessage, Batch, Failure, JoinKind, JoinReply, JoinRequest, Port, Published, Publisher, Residence,
@@ -14,6 +15,7 @@ use baton_history::repairs::Damage;
 use baton_protocol::event::SessionIdle;
 use baton_protocol::params::SessionParams;
 use baton_protocol::{ClientId, SessionId, Timestamp};
+use baton_settings::ModelSender;
 use baton_store::{Lease, NewRecord, NewSession, Opened, Seq, Span, StoreError};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -84,17 +86,42 @@ struct Created {
     attached: Attached,
 }
 
+/// Why an acquired session has no actor.
+enum NotLoaded {
+    /// Clients wait for the session: it is to be found again.
+    TryAgain(Box<Loading>),
+    /// The reason was reported.
+    Failed,
+}
+
 impl Loading {
     /// Creates the session with its first client, in one write, and runs its actor.
+    ///
+    /// A task is as large as its largest moment for as long as it lives, and that of an idle session lives long. So whatever
+    /// happens once, or rarely, is boxed here and in the actor: its memory goes when it is over.
     pub(crate) async fn create(
         self,
         joining: JoinRequest,
         port: Arc<dyn Port>,
         reply: oneshot::Sender<Result<JoinReply, Failure>>,
     ) {
+        let Some((actor, created)) = Box::pin(self.write_first(joining, port, reply)).await else { return };
+        if let Some(lost) = actor.run(Some(created), Attached::new()).await {
+            Box::pin(lost.loading.host(lost.attached)).await;
+        }
+    }
+
+    /// Writes the creation of the session. Replies with the reason if it cannot be written.
+    async fn write_first(
+        self,
+        joining: JoinRequest,
+        port: Arc<dyn Port>,
+        reply: oneshot::Sender<Result<JoinReply, Failure>>,
+    ) -> Option<(Box<Actor>, Box<Created>)> {
         let mut session = Session::new(self.id.clone());
         let mut settings = Settings::default();
         settings.merge(joining.client, &joining.params, joining.legacy);
+        self.runtime.note_carrier(&self.id, &mut settings);
         self.runtime.secrets.add_client_credentials(&joining.params);
         let mut outputs = session.step(create_input(&self.runtime, &joining.params).await, stamp());
         let attach = Input::Attach {
@@ -130,14 +157,12 @@ impl Loading {
                 if actor.runtime.cluster.is_some() {
                     attached.insert(client, (joining, port.clone()));
                 }
-                let created = Created { client, port, outputs, bodies, reply, attached };
-                if let Some(lost) = actor.run(Some(created), Attached::new()).await {
-                    Box::pin(lost.loading.host(lost.attached)).await;
-                }
+                Some((actor, Box::new(Created { client, port, outputs, bodies, reply, attached })))
             }
             Err(error) => {
                 drop(reply.send(Err(Failure::Store(error.clone()))));
                 self.fail(error);
+                None
             }
         }
     }
@@ -167,6 +192,15 @@ impl Loading {
 
     /// Runs the actor of an acquired session. Returns the clients for which the session is to be found again.
     async fn live(self, opened: Opened, attached: Attached) -> Option<Survivors> {
+        match Box::pin(self.load(opened, !attached.is_empty())).await {
+            Ok(actor) => actor.run(None, attached).await,
+            Err(NotLoaded::TryAgain(loading)) => Some(Survivors { loading: *loading, attached }),
+            Err(NotLoaded::Failed) => None,
+        }
+    }
+
+    /// Makes the actor of an acquired session. A failure is final unless clients wait (`awaited`).
+    async fn load(self, opened: Opened, awaited: bool) -> Result<Box<Actor>, NotLoaded> {
         self.runtime.crash_point(CrashPoint::AfterAcquire);
         let meta = metadata::decode(&opened.meta);
         let recovered = match self.recover(&opened).await {
@@ -175,11 +209,7 @@ impl Loading {
         };
         let (session, repairs) = match recovered {
             Ok(recovered) => recovered,
-            Err(_) if !attached.is_empty() => return Some(Survivors { loading: self, attached }),
-            Err(error) => {
-                self.fail(error);
-                return None;
-            }
+            Err(error) => return Err(self.not_loaded(error, awaited)),
         };
         self.hub.start_after(session.durable.last_public, opened.head);
         let snapshot = opened.snapshot.as_ref().map_or(0, |(seq, _)| seq.0);
@@ -191,17 +221,13 @@ impl Loading {
         {
             (settings.provider, settings.provider_lost) = (Some(provider), false);
         }
+        if self.runtime.cluster.is_some() && meta.carried && session.is_busy() {
+            settings.sender = ModelSender::LostClient;
+        }
         let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
         let share = match FileShare::fetch(&self.runtime.store, &opened.lease, &files).await {
             Ok(share) => share,
-            Err(error) if !attached.is_empty() => {
-                tracing::warn!(%error, "cannot fetch the files of the session; trying again");
-                return Some(Survivors { loading: self, attached });
-            }
-            Err(error) => {
-                self.fail(error);
-                return None;
-            }
+            Err(error) => return Err(self.not_loaded(error, awaited)),
         };
         let held = Held { lease: opened.lease, head: opened.head, meta, share };
         let mut actor = self.into_actor(session, settings, held, Conversation::default());
@@ -209,7 +235,16 @@ impl Loading {
         actor.repairs = repairs;
         actor.mirror.catch_up(actor.head);
         actor.runtime.metrics.note_pending(&actor.session);
-        actor.run(None, attached).await
+        Ok(actor)
+    }
+
+    fn not_loaded(self, error: StoreError, awaited: bool) -> NotLoaded {
+        if awaited {
+            tracing::warn!(%error, "cannot load the session; trying again");
+            return NotLoaded::TryAgain(Box::new(self));
+        }
+        self.fail(error);
+        NotLoaded::Failed
     }
 
     /// Publishes the durable events that this server's clients have missed while the session was elsewhere or nowhere.
@@ -279,16 +314,17 @@ impl Loading {
         settings: Settings,
         held: Held,
         conversation: Conversation,
-    ) -> Actor {
+    ) -> Box<Actor> {
         let Held { lease, head, meta, share } = held;
         let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
         session.live.allow_all = self.runtime.options.allow_all;
         session.live.home = Some(self.runtime.options.home.as_path().into());
         session.live.workspace = Some(files.path().into());
         let port = Arc::new(Handle::new(self.id.clone(), &self.hub, self.mailbox.sender.clone()));
-        let mcp = SessionMcp::new(&self.runtime.addons, port.clone(), self.id.clone());
-        let skills = SessionSkills::new(&self.runtime.addons, port, self.id.clone());
-        Actor {
+        let (addons, trust) = (&self.runtime.addons, Arc::<SessionTrust>::default());
+        let mcp = SessionMcp::new(addons, port.clone(), self.id.clone(), trust.clone());
+        let skills = SessionSkills::new(addons, port, self.id.clone(), trust);
+        Box::new(Actor {
             engine: Arc::default(),
             tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, mcp, skills, files.clone(), share)),
             mirror: self.runtime.mirrors.of(&self.id, &files),
@@ -315,7 +351,7 @@ impl Loading {
             leave_at: None,
             lease_checked_at: tokio::time::Instant::now(),
             turn_span: None,
-        }
+        })
     }
 
     /// Refuses all asks, because the session cannot be opened or created.
@@ -336,13 +372,17 @@ impl Loading {
 
 impl Actor {
     /// Runs the actor to its end. A panic ends this actor only. `attached` are clients of an earlier one.
-    async fn run(mut self, created: Option<Created>, attached: Attached) -> Option<Survivors> {
+    async fn run(
+        mut self: Box<Self>,
+        created: Option<Box<Created>>,
+        attached: Attached,
+    ) -> Option<Survivors> {
         self.hub.reside(Residence::Here);
         // Kept also if this actor ends before they are attached again.
         self.attached = attached.clone();
         let life = async {
             if let Some(created) = created {
-                self.begin(created).await;
+                Box::pin(self.begin(*created)).await;
             }
             let returned = !attached.is_empty();
             for (_, (joining, port)) in attached {
@@ -361,7 +401,7 @@ impl Actor {
         if let Err(panic) = AssertUnwindSafe(life).catch_unwind().await {
             self.panicked(&*panic);
         }
-        self.end().await
+        Box::pin(self.end()).await
     }
 
     /// Publishes the creation of the session, and replies to its creator.

@@ -65,6 +65,7 @@ fn kind_of(work: &Work) -> &'static str {
         Work::CallModel { .. } => "call_model",
         Work::PrepareCall { .. } => "prepare_call",
         Work::RunTool { .. } => "run_tool",
+        Work::Trust { .. } => "trust",
         Work::FinishCall { .. } => "finish_call",
         Work::DeliverQuestion { .. } => "deliver_question",
         Work::SaveGrant { .. } => "save_grant",

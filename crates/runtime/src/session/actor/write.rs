@@ -31,7 +31,7 @@ const RETRIES: [Duration; 5] = [
 /// Steps that were taken and are not written yet.
 pub(super) struct UnwrittenSteps {
     /// The session before the steps, to restore if the write fails.
-    pub(super) before: Session,
+    pub(super) before: Box<Session>,
     pub(super) outputs: Vec<Output>,
     /// Whether a step came from work, rather than from a caller who waits for a reply.
     pub(super) from_work: bool,
@@ -40,7 +40,7 @@ pub(super) struct UnwrittenSteps {
 impl Actor {
     /// Steps one input, and writes it by itself.
     pub(super) async fn step(&mut self, input: Input) -> ControlFlow<()> {
-        let before = self.session.clone();
+        let before = Box::new(self.session.clone());
         let outputs = self.session.step(input, stamp());
         self.settle(UnwrittenSteps { before, outputs, from_work: true }).await
     }
@@ -119,13 +119,13 @@ impl Actor {
     /// lease, cannot continue: it is unloaded, and stays as the store has it.
     fn write_failed(
         &mut self,
-        before: Session,
+        before: Box<Session>,
         outputs: Vec<Output>,
         from_work: bool,
         error: &StoreError,
     ) -> ControlFlow<()> {
         tracing::error!(%error, "append failed");
-        self.session = before;
+        self.session = *before;
         let stays = !from_work && matches!(error, StoreError::Medium { .. });
         if !stays && self.runtime.cluster.is_none() {
             // Before the replies: a client that asks again is given the next actor.

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::world::{World, joining, noted};
 use crate::session::JoinKind;
-use crate::session::remote::{EdgeLink, FromOwner, Link, ToOwner, serve};
+use crate::session::remote::{EdgeLink, FromOwner, Link, Service, ToOwner, serve};
 
 const TAP: ClientId = ClientId(1 << 32);
 const CLIENT: ClientId = ClientId((1 << 32) + 1);
@@ -16,7 +16,8 @@ async fn link(world: &World) -> Link {
     let (to_edge, from_owner) = mpsc::unbounded_channel();
     let (to_owner, from_edge) = mpsc::unbounded_channel();
     let handle = world.runtime.registry.open(&world.runtime, &world.id);
-    tokio::spawn(serve(handle, world.runtime.tasks.clone(), TAP, EdgeLink { to_edge, from_edge }));
+    let (tasks, tunnel) = (world.runtime.tasks.clone(), world.runtime.models.tunnel.clone());
+    tokio::spawn(serve(Service { handle, tasks, tunnel }, TAP, EdgeLink { to_edge, from_edge }));
     let mut link = Link { to_owner, from_owner };
     assert!(matches!(link.from_owner.recv().await, Some(FromOwner::Opened { .. })));
     link

@@ -4,10 +4,12 @@
 
 mod asks;
 mod durable;
+mod hooks;
 mod lease;
 mod leaving;
 mod links;
 mod panics;
 mod retries;
+mod size;
 mod store;
 mod world;

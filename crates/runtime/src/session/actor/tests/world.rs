@@ -63,8 +63,12 @@ impl World {
 
     /// Attaches a further client.
     pub(super) async fn join(&self, handle: &Handle) -> Result<Client, Failure> {
+        self.join_with(handle, Profile::default()).await
+    }
+
+    pub(super) async fn join_with(&self, handle: &Handle, profile: Profile) -> Result<Client, Failure> {
         let (client, port) = self.client();
-        let joining = joining(client.id, Profile::default(), self.params(), JoinKind::Resume);
+        let joining = joining(client.id, profile, self.params(), JoinKind::Resume);
         handle.join(joining, port).await.map(|_| client)
     }
 
@@ -137,7 +141,11 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) fn reply(self) {
-        drop(self.reply.send(Ok(Json::from(json!({})))));
+        self.reply_with(json!({}));
+    }
+
+    pub(super) fn reply_with(self, reply: Value) {
+        drop(self.reply.send(Ok(Json::from(reply))));
     }
 
     /// Waits until the work that made the call has been stopped.
