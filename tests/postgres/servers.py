@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
 import json
 import os
 import shutil
@@ -142,6 +143,32 @@ class Feed(threading.Thread):
             self.requests[session["id"]] = session["requests"]
 
 
+class Webhook:
+    """A receiver of notifications."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[str, dict[str, Any]]] = []
+        received = self.received
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                received.append((self.headers["webhook-id"], json.loads(body)))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.listener.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.listener.server_port}/"
+
+    def stop(self) -> None:
+        self.listener.shutdown()
+        self.listener.server_close()
+
+
 class Balancer:
     """A plain TCP balancer: connections go to the living servers in turn."""
 
@@ -214,6 +241,12 @@ class World:
         """Returns the only way to the model: servers that are started later do not reach it."""
         self.env["COPILOT_API_URL"] = "http://127.0.0.1:9"
         return Carrier(self.model.url)
+
+    def configure(self, text: str) -> None:
+        """Writes the configuration of servers that are started later."""
+        directory = self.path / ".config/baton"
+        directory.mkdir(parents=True)
+        (directory / "config.toml").write_text(text)
 
     def server(self, *arguments: str) -> Server:
         server = Server(self, len(self.servers) + 1, *arguments)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from copilot.generated.rpc import PlanUpdateRequest, WorkspacesReadFileRequest
-from servers import Balancer, Feed, Server, Stream, World, report, soon, sql
+from servers import Balancer, Feed, Server, Stream, Webhook, World, report, soon, sql
 from support import call
 
 Test = Callable[[World], Awaitable[None]]
@@ -372,6 +372,53 @@ async def page_of_any_server_shows_the_sessions_of_all(world: World) -> None:
     late = await world.create(three, "late")
     await late.send(call("bash", command=world.counting_command("late"), description="x"))
     await soon(lambda: feed.requests.get("late"), "the request of the server that came later")
+
+
+def webhook_of(world: World, delay: int) -> Webhook:
+    """Starts a receiver of the notifications of servers that are started later."""
+    webhook = Webhook()
+    world.env["BATON_WEBHOOK_SECRET"] = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0IGNsdXN0ZXI="
+    world.configure(
+        f"[notifications]\ndelay_seconds = {delay}\nturns = false\n"
+        f'[notifications.webhook]\nurl = "{webhook.url}"\nsecret_env = "BATON_WEBHOOK_SECRET"\n'
+    )
+    return webhook
+
+
+@test
+async def people_are_notified_of_requests_of_a_dead_server(world: World) -> None:
+    webhook = webhook_of(world, 6)
+    one, two, three = world.server(), world.server(), world.server()
+    await world.create(one, "orphan")
+    b = await world.resume(two, "orphan")
+    await world.resume(three, "orphan")
+    await b.send(call("bash", command=world.counting_command("orphan"), description="x"))
+    requested = await b.event("permission.requested")
+    one.kill()
+    assert not webhook.received, "the server was killed too late"
+    await soon(lambda: webhook.received, "the notification", 40)
+    assert await b.answer(requested)
+    await soon(lambda: any(name.endswith(".withdrawn") for name, _ in webhook.received), "its withdrawal", 30)
+    names = [name for name, _ in webhook.received]
+    assert len(names) == len(set(names)) == 2, names
+    webhook.stop()
+
+
+@test
+async def people_are_notified_once(world: World) -> None:
+    """Every server has the channel, and one of them sends."""
+    webhook = webhook_of(world, 1)
+    servers = [world.server(), world.server(), world.server()]
+    chats = [await world.create(servers[0], "notified")]
+    chats += [await world.resume(server, "notified") for server in servers[1:]]
+    await chats[1].send(call("bash", command=world.counting_command("notified"), description="x"))
+    requested = await chats[2].event("permission.requested")
+    await soon(lambda: webhook.received, "the notification", 30)
+    assert await chats[2].answer(requested)
+    await soon(lambda: any(name.endswith(".withdrawn") for name, _ in webhook.received), "its withdrawal", 30)
+    names = [name for name, _ in webhook.received]
+    assert len(names) == len(set(names)) == 2, names
+    webhook.stop()
 
 
 @test

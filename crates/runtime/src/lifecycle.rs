@@ -38,7 +38,8 @@ impl News {
 
 /// A component that observes the state of sessions, rather than their events.
 pub trait Observer: Send + Sync {
-    /// Called when a session has appended events and its clients have received them. `after` is the head before them.
+    /// Called when a session has appended events and its clients have received them, and when one with pending work was taken
+    /// over. `after` is the head before.
     /// Runs in the session's actor: must not block.
     fn recorded(&self, session: &Session, after: Seq);
 
@@ -104,6 +105,12 @@ impl Lifecycle {
     /// Notifies witnesses of a session that another server created.
     pub(crate) fn announce_found(&self, session: &Summary) {
         self.each_witness(|witness| witness.found(session));
+    }
+
+    /// Notifies witnesses of a session that was opened with pending work. The server that held it may have died before its
+    /// own were, so that people would be notified late.
+    pub(crate) fn announce_pending(&self, session: &Session, head: Seq) {
+        self.each_witness(|witness| witness.recorded(session, head));
     }
 
     /// Notifies witnesses of the state of a session of another server.

@@ -235,6 +235,9 @@ impl Loading {
         actor.repairs = repairs;
         actor.mirror.catch_up(actor.head);
         actor.runtime.metrics.note_pending(&actor.session);
+        if actor.runtime.cluster.is_some() && actor.session.is_busy() {
+            actor.runtime.lifecycle.announce_pending(&actor.session, actor.head);
+        }
         Ok(actor)
     }
 
