@@ -117,8 +117,60 @@ fn grant_for_git_does_not_cover_a_repository_that_runs_programs() {
     assert!(is_denied(&git_request("git status", runs), &rules), "a filter can write");
 }
 
+/// Ways to run `rm` in bash.
+const LINES_THAT_RUN_RM: &[&str] = &[
+    "rm x",
+    "/bin/rm x",
+    "./rm x",
+    "r\"\"m x",
+    "'rm' x",
+    r"\rm x",
+    "command rm x",
+    "builtin command rm x",
+    "exec rm x",
+    "a=b rm x",
+    "ls && rm x",
+    "ls || rm x",
+    "ls; rm x",
+    "ls | rm x",
+    "ls & rm x",
+    "ls\nrm x",
+    "(rm x)",
+    "{ rm x; }",
+    "! rm x",
+    "time rm x",
+    "echo $(rm x)",
+    "echo `rm x`",
+    "cat <(rm x)",
+    "if true; then rm x; fi",
+    "while rm x; do :; done",
+    "for f in a; do rm $f; done",
+    "case a in a) rm x;; esac",
+    "f() { rm x; }; f",
+    "eval rm x",
+    "bash -c 'rm x'",
+    "x=rm; $x y",
+    "alias y=rm; y x",
+    "trap 'rm x' EXIT",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, max_global_rejects: 1_000_000, ..ProptestConfig::default() })]
+
+    /// Knows nothing of how rules are compared: whatever allows everything else, a line that runs `rm` is not allowed.
+    #[test]
+    fn denied_program_never_runs(
+        line in proptest::sample::select(LINES_THAT_RUN_RM),
+        mut rules in rules(), mut grants in grants(), mode in mode(), advice in advice(),
+    ) {
+        rules.approved.push(Rule::new(RuleKind::Shell, None));
+        rules.denied.push(Rule::new(RuleKind::Shell, Some("rm")));
+        let exact = vec![line.to_owned(), "rm".to_owned(), "rm:*".to_owned()];
+        grants.push(grant(Approval::Commands { command_identifiers: exact }));
+        let situation = Situation { mode, rules: &rules, grants: &grants, territory: territory(), advice, cwd: "/w" };
+        let decided = decide(&git_request(line, None), &situation);
+        prop_assert!(!matches!(decided, Decision::Allow(_)), "{}: {:?}", line, decided);
+    }
 
     #[test]
     fn deny_rule_always_wins(request in request(), rules in rules(), grants in grants(), mode in mode(), advice in advice()) {
