@@ -385,6 +385,14 @@ def webhook_of(world: World, delay: int) -> Webhook:
     return webhook
 
 
+async def withdrawn_once(webhook: Webhook) -> None:
+    """Waits for the withdrawal of a notification, and checks that there was one of each. Stops the receiver."""
+    await soon(lambda: any(name.endswith(".withdrawn") for name, _ in webhook.received), "its withdrawal", 30)
+    names = [name for name, _ in webhook.received]
+    assert len(names) == len(set(names)) == 2, names
+    webhook.stop()
+
+
 @test
 async def people_are_notified_of_requests_of_a_dead_server(world: World) -> None:
     webhook = webhook_of(world, 6)
@@ -398,10 +406,7 @@ async def people_are_notified_of_requests_of_a_dead_server(world: World) -> None
     assert not webhook.received, "the server was killed too late"
     await soon(lambda: webhook.received, "the notification", 40)
     assert await b.answer(requested)
-    await soon(lambda: any(name.endswith(".withdrawn") for name, _ in webhook.received), "its withdrawal", 30)
-    names = [name for name, _ in webhook.received]
-    assert len(names) == len(set(names)) == 2, names
-    webhook.stop()
+    await withdrawn_once(webhook)
 
 
 @test
@@ -415,10 +420,7 @@ async def people_are_notified_once(world: World) -> None:
     requested = await chats[2].event("permission.requested")
     await soon(lambda: webhook.received, "the notification", 30)
     assert await chats[2].answer(requested)
-    await soon(lambda: any(name.endswith(".withdrawn") for name, _ in webhook.received), "its withdrawal", 30)
-    names = [name for name, _ in webhook.received]
-    assert len(names) == len(set(names)) == 2, names
-    webhook.stop()
+    await withdrawn_once(webhook)
 
 
 @test

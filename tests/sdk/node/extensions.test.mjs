@@ -4,25 +4,11 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test } from "node:test";
 
-import { INSTALLED, SDKS } from "./sdks.mjs";
-import { ask, call, toolNames, toolResults, Watch, World } from "./support.mjs";
+import { check, GREETER, options, sdk } from "./extending.mjs";
+import { ask, call, toolNames, toolResults, Watch } from "./support.mjs";
 
-const sdk = SDKS.at(-1);
-const SDK_PATH = join(INSTALLED, "sdk-newest/dist");
 const approve = { action: "accept", content: { action: "approve" } };
-
-/** Declares a test with a new world. */
-const check = (name, body) =>
-    test(name, { timeout: 60_000 }, async () => {
-        const world = await World.open(sdk);
-        try {
-            await body(world);
-        } finally {
-            await world.close();
-        }
-    });
 
 /** Writes an extension into the workspace. Returns its directory. */
 async function extension(world, source, name = "helper") {
@@ -32,22 +18,7 @@ async function extension(world, source, name = "helper") {
     return directory;
 }
 
-const options = (more = {}) => ({ requestExtensions: true, extensionSdkPath: SDK_PATH, ...more });
-
 const list = async (session) => (await session.rpc.extensions.list()).extensions;
-
-const GREETER = `
-    import { joinSession } from "@github/copilot-sdk/extension";
-    await joinSession({
-        tools: [{
-            name: "greet",
-            description: "Greets someone.",
-            parameters: { type: "object", properties: { name: { type: "string" } } },
-            skipPermission: true,
-            handler: async ({ name }) => "Hello, " + name + "!",
-        }],
-    });
-`;
 
 const WORKFLOWS = `
     import { existsSync, writeFileSync } from "node:fs";

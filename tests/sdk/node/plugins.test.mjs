@@ -3,36 +3,9 @@
 import assert from "node:assert/strict";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { test } from "node:test";
 
-import { INSTALLED, SDKS } from "./sdks.mjs";
-import { ask, call, toolResults, World } from "./support.mjs";
-
-const sdk = SDKS.at(-1);
-const SDK_PATH = join(INSTALLED, "sdk-newest/dist");
-
-/** Declares a test with a new world. */
-const check = (name, body) =>
-    test(name, { timeout: 60_000 }, async () => {
-        const world = await World.open(sdk);
-        try {
-            await body(world);
-        } finally {
-            await world.close();
-        }
-    });
-
-const GREETER = `
-    import { joinSession } from "@github/copilot-sdk/extension";
-    await joinSession({
-        tools: [{
-            name: "greet",
-            description: "Greets someone.",
-            parameters: { type: "object", properties: { name: { type: "string" } } },
-            handler: async ({ name }) => "Hello, " + name + "!",
-        }],
-    });
-`;
+import { check, GREETER, options } from "./extending.mjs";
+import { ask, call, toolResults } from "./support.mjs";
 
 /** Writes a plugin with every part. Returns its directory. */
 async function plugin(world, name) {
@@ -51,8 +24,6 @@ async function plugin(world, name) {
     }
     return root;
 }
-
-const options = (more = {}) => ({ requestExtensions: true, extensionSdkPath: SDK_PATH, ...more });
 
 const extensions = async (session) => (await session.rpc.extensions.list()).extensions;
 
