@@ -67,7 +67,8 @@ pub(super) fn outcome(info: &ProgramInfo, ending: Ending, diagnostics: Option<St
         Ending::Interrupted => Outcome::Interrupted,
         Ending::Failed(reason) => {
             let message = match info.advice(&reason) {
-                Some(advice) => format!("{reason} {advice}"),
+                Some(advice) if reason.ends_with(['.', '!', '?']) => format!("{reason} {advice}"),
+                Some(advice) => format!("{reason}. {advice}"),
                 None => reason,
             };
             Outcome::Failed { message, diagnostics }
