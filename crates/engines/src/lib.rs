@@ -38,9 +38,9 @@ use baton_protocol::tool::ToolResult;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub use limits::Limits;
+pub use limits::TimeLimits;
 pub use program::ACP_PREFIX;
-pub use registry::{EngineResources, Registry};
+pub use registry::{EngineRegistry, EngineResources};
 
 /// The program's id of a conversation. The program can resume the conversation with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -197,7 +197,7 @@ pub trait EngineThread: Send {
 
 /// The state of a program's installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Probe {
+pub struct Installation {
     /// The executable, if there is one.
     pub path: Option<PathBuf>,
     /// The version that it prints.
@@ -212,7 +212,7 @@ pub trait Engine: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Checks whether the program is installed. The version is cached; no agent is started.
-    fn probe<'a>(&'a self) -> Pin<Box<dyn Future<Output = Probe> + Send + 'a>>;
+    fn probe<'a>(&'a self) -> Pin<Box<dyn Future<Output = Installation> + Send + 'a>>;
 
     /// Creates a conversation. No process is started yet.
     fn thread(&self, spec: ThreadSpec) -> Box<dyn EngineThread>;
@@ -242,7 +242,7 @@ pub struct EngineSettings {
     /// How the program is run.
     pub mode: Mode,
     /// Time limits.
-    pub limits: Limits,
+    pub limits: TimeLimits,
     /// The program's name of the sandbox for its commands, where it has one (codex: `read-only`,
     /// `workspace-write`, `danger-full-access`).
     pub sandbox: Option<String>,

@@ -38,7 +38,7 @@ pub use self::api::describe_api;
 use self::feed::Feed;
 use self::guard::RateLimit;
 pub use self::listen::HttpListener;
-use self::metrics::Metrics;
+use self::metrics::DoorMetrics;
 use self::readiness::Readiness;
 use self::remote_logins::RemoteLogins;
 pub use self::replay::serve_recording;
@@ -97,7 +97,7 @@ impl Default for HttpOptions {
 pub(crate) struct Door {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) options: HttpOptions,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: DoorMetrics,
     pub(crate) streams: EventStreams,
     /// People besides the owner; none for a server of one session.
     pub(crate) people: Option<Arc<People>>,
@@ -158,7 +158,7 @@ impl HttpDoor {
             remote_logins: RemoteLogins::default(),
             notifier: OnceLock::new(),
             runtime: runtime.clone(),
-            metrics: Metrics::default(),
+            metrics: DoorMetrics::default(),
             streams: EventStreams::new(options.max_streams),
             readiness: Readiness::default(),
             rate: RateLimit::new(options.requests_per_second),

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
-use baton_people::{Digest, Identity, LOGIN_TIME, Secret};
+use baton_people::{Digest, Identity, LOGIN_TIME, NewSecret};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub(super) async fn follow_link(
     }
 }
 
-async fn redeem(door: &Door, code: &str) -> Result<Option<Secret>, ApiError> {
+async fn redeem(door: &Door, code: &str) -> Result<Option<NewSecret>, ApiError> {
     let Some(people) = &door.people else { return Ok(None) };
     people.redeem(code, owner_digest(door)).await.map_err(unreadable)
 }

@@ -27,9 +27,9 @@ const MIN_SECRET: usize = 16;
 
 /// The secret that all servers share.
 #[derive(Clone)]
-pub struct Secret(hmac::Key);
+pub struct ClusterSecret(hmac::Key);
 
-impl Secret {
+impl ClusterSecret {
     /// Creates a secret.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ClusterSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
@@ -99,7 +99,7 @@ impl Role {
 /// Greets the other end. Returns the id of its server.
 pub(crate) async fn greet(
     Ungreeted { stream, binding }: &mut Ungreeted,
-    secret: &Secret,
+    secret: &ClusterSecret,
     server: &str,
     role: Role,
 ) -> io::Result<String> {
@@ -181,7 +181,7 @@ mod tests {
     async fn meet(caller: &str, listener: &str) -> (io::Result<String>, io::Result<String>) {
         let (left, right) = pair();
         let (mut left, mut right) = (Ungreeted::plain(left), Ungreeted::plain(right));
-        let (caller, listener) = (Secret::new(caller).unwrap(), Secret::new(listener).unwrap());
+        let (caller, listener) = (ClusterSecret::new(caller).unwrap(), ClusterSecret::new(listener).unwrap());
         let call = async move { greet(&mut left, &caller, "a", Role::Caller).await };
         let listen = async move { greet(&mut right, &listener, "b", Role::Listener).await };
         tokio::join!(call, listen)
@@ -204,7 +204,7 @@ mod tests {
     async fn own_proof_sent_back_is_refused() {
         let (mut left, right) = pair();
         let mut right = Ungreeted::plain(right);
-        let secret = Secret::new("0123456789abcdef").unwrap();
+        let secret = ClusterSecret::new("0123456789abcdef").unwrap();
         // A stranger that only repeats what the listener says.
         let mirror = async move {
             let mut hello: Hello = frame::read(&mut left, MAX_HELLO).await.unwrap();
@@ -220,7 +220,7 @@ mod tests {
 
     #[tokio::test]
     async fn other_versions_and_large_greetings_are_refused() {
-        let secret = Secret::new("0123456789abcdef").unwrap();
+        let secret = ClusterSecret::new("0123456789abcdef").unwrap();
         let (mut left, right) = pair();
         let mut right = Ungreeted::plain(right);
         let old = Hello { version: 0, oldest: 0, server: "a".into(), challenge: "x".into() };
@@ -232,6 +232,6 @@ mod tests {
         left.write_u32(1 << 30).await.unwrap();
         let error = greet(&mut right, &secret, "b", Role::Listener).await.unwrap_err().to_string();
         assert!(error.contains("4096 are allowed"), "{error}");
-        assert!(Secret::new("short").is_err());
+        assert!(ClusterSecret::new("short").is_err());
     }
 }

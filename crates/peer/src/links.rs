@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use crate::connection::Connection;
 use crate::encryption::{Encryption, Ungreeted, is_encrypted};
 use crate::frame::Frame;
-use crate::handshake::{self, Role, Secret};
+use crate::handshake::{self, ClusterSecret, Role};
 
 /// Time limit for connecting, with the handshake.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -31,7 +31,7 @@ pub struct PeerLinks {
     /// Weak: the runtime owns its links.
     runtime: Weak<Runtime>,
     server: String,
-    secret: Secret,
+    secret: ClusterSecret,
     connections: Mutex<Connections>,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -40,7 +40,7 @@ pub struct PeerLinks {
 impl PeerLinks {
     /// Creates the links of a server.
     #[must_use]
-    pub fn new(runtime: &Arc<Runtime>, secret: Secret) -> Self {
+    pub fn new(runtime: &Arc<Runtime>, secret: ClusterSecret) -> Self {
         Self {
             runtime: Arc::downgrade(runtime),
             server: runtime.owner.server.clone(),

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{NOTHING_TO_DO, load};
 use crate::args::{Cli, GrantsCommand, RevokeArgs};
-use crate::client::{Failure, ServerLocator};
+use crate::client::{RequestFailure, ServerLocator};
 use crate::discovery::RunningServer;
 use crate::{changes, sessions, setup, terminal};
 
@@ -175,7 +175,7 @@ async fn revoke_over_http(
     let grant = grant.map(|grant| format!("/{grant}")).unwrap_or_default();
     match client.delete(&format!("/api/sessions/{session}/grants{grant}")).await {
         Ok(()) => Ok(true),
-        Err(Failure::Refused { code, .. }) if code == "not_found" => Ok(false),
+        Err(RequestFailure::Refused { code, .. }) if code == "not_found" => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

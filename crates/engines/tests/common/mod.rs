@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_engines::{
-    Engine, EngineResources, EngineSettings, EngineThread, Outcome, Registry, Report, ResumeToken, ThreadSpec,
+    Engine, EngineRegistry, EngineResources, EngineSettings, EngineThread, Outcome, Report, ResumeToken,
+    ThreadSpec,
 };
 use baton_protocol::engine::EngineControl;
 use baton_protocol::permission::Verdict;
@@ -42,7 +43,7 @@ impl Fixture {
             ],
             scratch: directory.path().join("scratch"),
         };
-        let registry = Registry::new(BTreeMap::from([(name.to_owned(), settings)]), resources);
+        let registry = EngineRegistry::new(BTreeMap::from([(name.to_owned(), settings)]), resources);
         let engine = Arc::clone(registry.get(name).unwrap());
         Self { directory, marker, engine }
     }

@@ -19,7 +19,7 @@ use super::engine_reports::ReportSink;
 use super::engine_tools::{self, EngineCalls};
 use super::session_engine::{EngineSettings, Run};
 use super::{WorkScope, prompt, tools, trust};
-use crate::session::actor::transcript::Conversation;
+use crate::session::actor::transcript::Transcripts;
 
 /// Maximum size of the earlier conversation that a program receives with its first prompt, in tokens.
 const MAX_EARLIER_TOKENS: u64 = 8_000;
@@ -82,7 +82,7 @@ pub(super) async fn run(
 }
 
 /// Returns the first prompt for a program: preceded by the earlier conversation, if there is one.
-fn first_prompt(conversation: &Conversation, prompt: &str) -> String {
+fn first_prompt(conversation: &Transcripts, prompt: &str) -> String {
     earlier(conversation).map_or_else(|| prompt.to_owned(), |earlier| format!("{earlier}\n\n{prompt}"))
 }
 
@@ -238,7 +238,7 @@ pub(super) fn failure(message: String) -> SessionError {
 }
 
 /// Returns the conversation before the prompt, for a program that takes it over; `None` if there is none.
-fn earlier(conversation: &Conversation) -> Option<String> {
+fn earlier(conversation: &Transcripts) -> Option<String> {
     let messages = conversation.transcript().messages(false, MAX_EARLIER_TOKENS);
     let current = messages.iter().rposition(|message| matches!(**message, Message::User(_)))?;
     let lines: Vec<String> = messages[..current].iter().filter_map(|message| line(message)).collect();
