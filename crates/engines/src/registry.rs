@@ -12,7 +12,7 @@ use crate::locks::Locks;
 use crate::probe::{self, CachedVersion};
 use crate::program::{PROGRAMS, Program, ProgramInfo};
 use crate::thread::ProgramConversation;
-use crate::{Engine, EngineSettings, EngineThread, Installation, ThreadSpec};
+use crate::{Engine, EngineConversation, EngineSettings, Installation, ThreadSpec};
 
 /// Resources of the machine that engines use.
 #[derive(Debug, Clone)]
@@ -91,7 +91,7 @@ impl Engine for ProgramEngine {
         })
     }
 
-    fn thread(&self, spec: ThreadSpec) -> Box<dyn EngineThread> {
+    fn thread(&self, spec: ThreadSpec) -> Box<dyn EngineConversation> {
         Box::new(ProgramConversation::new(Arc::clone(&self.program), spec))
     }
 }

@@ -51,8 +51,8 @@ use baton_wire::EventStreams;
 /// Access rules and limits of the HTTP door.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Token of the owner. Clients on TCP must send it, or show that they are a person; without one, every client that reaches the port has access. Clients on a socket
-    /// file need none: only its owner can open it.
+    /// Token of the owner. Clients on TCP must send it, or authenticate as a person; without a token, every client that reaches
+    /// the port has access. Clients on a socket file need none: only its owner can open it.
     pub token: Option<String>,
     /// Additional host names to accept. A request for any other name comes from a foreign web page whose name was made to
     /// resolve to this machine (DNS rebinding).
@@ -101,7 +101,7 @@ pub(crate) struct Door {
     pub(crate) streams: EventStreams,
     /// People besides the owner; none for a server of one session.
     pub(crate) people: Option<Arc<People>>,
-    pub(crate) page: Option<Page>,
+    pub(crate) page: Option<WebApp>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) remote_logins: RemoteLogins,
     /// Notifications, if the server sends any.
@@ -120,7 +120,7 @@ impl Door {
 
 /// A web application, which is served without a login.
 #[derive(Clone)]
-pub struct Page {
+pub struct WebApp {
     /// Its routes, including `/`.
     pub routes: Router,
     /// Whether a path is one of its routes.
@@ -149,7 +149,7 @@ impl HttpDoor {
         runtime: &Arc<Runtime>,
         options: HttpOptions,
         people: Option<Arc<People>>,
-        page: Option<Page>,
+        page: Option<WebApp>,
     ) -> Self {
         let door = Arc::new(Door {
             people,

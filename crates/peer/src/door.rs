@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::connection::Connection;
 use crate::encryption::{Duplex, Encryption, Ungreeted, is_encrypted};
 use crate::frame::Frame;
-use crate::handshake::{self, ClusterSecret, Role};
+use crate::handshake::{self, ClusterSecret, LinkRole};
 use crate::strangers::Strangers;
 
 /// Time limit of the handshake.
@@ -85,7 +85,7 @@ impl PeerDoor {
                 None => Ungreeted::plain(stream),
             };
             let us = &self.runtime.owner.server;
-            let server = handshake::greet(&mut ungreeted, &self.secret, us, Role::Listener).await?;
+            let server = handshake::greet(&mut ungreeted, &self.secret, us, LinkRole::Listener).await?;
             Ok((ungreeted.stream, server))
         };
         timeout(HANDSHAKE, greeting).await?

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use crate::connection::Connection;
 use crate::encryption::{Encryption, Ungreeted, is_encrypted};
 use crate::frame::Frame;
-use crate::handshake::{self, ClusterSecret, Role};
+use crate::handshake::{self, ClusterSecret, LinkRole};
 
 /// Time limit for connecting, with the handshake.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -69,7 +69,7 @@ impl PeerLinks {
             true => Encryption::new()?.connect(stream).await?,
             false => Ungreeted::plain(stream),
         };
-        let found = handshake::greet(&mut ungreeted, &self.secret, &self.server, Role::Caller).await?;
+        let found = handshake::greet(&mut ungreeted, &self.secret, &self.server, LinkRole::Caller).await?;
         if found != owner.owner.server {
             return Err(io::Error::other(format!("another server ({found}) listens at {}", owner.address)));
         }

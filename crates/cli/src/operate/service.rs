@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_ops::service::{Service, ServiceScope, Systemd, Unit};
+use baton_ops::service::{ServiceScope, Systemd, SystemdService, Unit};
 use serde_json::{Value, json};
 
 use super::NOTHING_TO_DO;
@@ -43,10 +43,10 @@ pub(crate) fn service(cli: &Cli, command: &ServiceCommand) -> anyhow::Result<Exi
     }
 }
 
-fn of_scope(system: bool) -> Service {
+fn of_scope(system: bool) -> SystemdService {
     let scope = if system { ServiceScope::System } else { ServiceScope::User };
     let units = Environment::of_process().directory("XDG_CONFIG_HOME", ".config").join("systemd/user");
-    Service::new(scope, &units)
+    SystemdService::new(scope, &units)
 }
 
 fn install(cli: &Cli, args: &InstallArgs) -> anyhow::Result<ExitCode> {

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::adapter::{Adapter, Launch, LaunchContext, Step, Steps};
 use crate::process::{Child, OutputLine};
 use crate::program::Program;
-use crate::{EngineThread, Report, ResumeToken, Running, ThreadSpec};
+use crate::{EngineConversation, Report, ResumeToken, Running, ThreadSpec};
 use run::Run;
 
 /// A conversation with a program.
@@ -129,7 +129,7 @@ impl ProgramConversation {
     }
 }
 
-impl EngineThread for ProgramConversation {
+impl EngineConversation for ProgramConversation {
     fn run<'a>(
         &'a mut self,
         prompt: String,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::Outcome;
+use crate::RunOutcome;
 use crate::adapter::RunEnding;
 use crate::limits::Overdue;
 use crate::process::Exit;
@@ -61,16 +61,16 @@ pub(super) fn limit_exceeded(info: &ProgramInfo, overdue: Overdue) -> Option<Str
 }
 
 /// Returns the outcome of a run, with advice for common failures.
-pub(super) fn outcome(info: &ProgramInfo, ending: RunEnding, diagnostics: Option<String>) -> Outcome {
+pub(super) fn outcome(info: &ProgramInfo, ending: RunEnding, diagnostics: Option<String>) -> RunOutcome {
     match ending {
-        RunEnding::Completed => Outcome::Completed,
-        RunEnding::Interrupted => Outcome::Interrupted,
+        RunEnding::Completed => RunOutcome::Completed,
+        RunEnding::Interrupted => RunOutcome::Interrupted,
         RunEnding::Failed(reason) => {
             let message = match info.advice(&reason) {
                 Some(advice) => format!("{reason} {advice}"),
                 None => reason,
             };
-            Outcome::Failed { message, diagnostics }
+            RunOutcome::Failed { message, diagnostics }
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::adapter::{RunEnding, Step, Steps};
 use crate::limits::{Clock, Overdue};
 use crate::locks::ConversationGuard;
 use crate::process::{Child, OutputLine};
-use crate::{Outcome, Report, ResumeToken, permission};
+use crate::{Report, ResumeToken, RunOutcome, permission};
 
 /// How long a program may take to stop its work after an interrupt.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -80,24 +80,24 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the prompt and all deferred ones.
-    pub(super) async fn finish(mut self, prompt: String) -> Outcome {
+    pub(super) async fn finish(mut self, prompt: String) -> RunOutcome {
         let mut outcome = self.prompt(&prompt).await;
-        while outcome == Outcome::Completed
+        while outcome == RunOutcome::Completed
             && let Some(prompt) = self.deferred.pop_front()
         {
             outcome = self.prompt(&prompt).await;
         }
         self.reporter.close(match outcome {
-            Outcome::Interrupted => "Interrupted.",
+            RunOutcome::Interrupted => "Interrupted.",
             _ => "The run ended before this call did.",
         });
         outcome
     }
 
-    async fn prompt(&mut self, prompt: &str) -> Outcome {
+    async fn prompt(&mut self, prompt: &str) -> RunOutcome {
         loop {
             if !self.lock_conversation().await {
-                return Outcome::Interrupted;
+                return RunOutcome::Interrupted;
             }
             let idle = self.conversation.take_idle().await;
             let was_idle = idle.is_some();
@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
             };
             let child = match started {
                 Ok(child) => child,
-                Err(message) => return Outcome::Failed { message, diagnostics: None },
+                Err(message) => return RunOutcome::Failed { message, diagnostics: None },
             };
             let mut attempt = self.attempt(child, was_idle);
             let stop = self.follow(prompt, &mut attempt).await;
@@ -128,10 +128,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Turns the failure to resume an unknown conversation into [`Outcome::Forgotten`], which the caller can recover
+    /// Turns the failure to resume an unknown conversation into [`RunOutcome::Forgotten`], which the caller can recover
     /// from.
-    async fn check_unknown_conversation(&mut self, outcome: Outcome) -> Outcome {
-        let Outcome::Failed { message, .. } = &outcome else { return outcome };
+    async fn check_unknown_conversation(&mut self, outcome: RunOutcome) -> RunOutcome {
+        let RunOutcome::Failed { message, .. } = &outcome else { return outcome };
         if !self.conversation.adapter.is_unknown_conversation(message) {
             return outcome;
         }
@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
             child.finish(Duration::ZERO).await;
         }
         self.conversation.token = None;
-        Outcome::Forgotten
+        RunOutcome::Forgotten
     }
 
     fn attempt(&self, child: Child, was_idle: bool) -> Attempt {
@@ -320,7 +320,7 @@ impl<'a> Run<'a> {
         None
     }
 
-    async fn conclude(&mut self, attempt: Attempt, stop: Stop) -> Outcome {
+    async fn conclude(&mut self, attempt: Attempt, stop: Stop) -> RunOutcome {
         let Attempt { child, reported, stopping, .. } = attempt;
         let (ending, diagnostics) = match stop {
             Stop::Reported(ending) => {

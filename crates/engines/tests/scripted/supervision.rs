@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_engines::{Mode, Outcome, TimeLimits};
+use baton_engines::{Mode, RunOutcome, TimeLimits};
 use baton_protocol::engine::EngineControl;
 use baton_protocol::permission::Verdict;
 
@@ -84,7 +84,7 @@ async fn time_limits_do_not_run_while_the_user_decides() {
         }
     };
     let (outcome, ()) = tokio::join!(running, deciding);
-    assert_eq!(outcome, Outcome::Completed);
+    assert_eq!(outcome, RunOutcome::Completed);
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn program_that_ignores_sigterm_is_killed() {
     let fixture =
         codex("signal.signal(signal.SIGTERM, signal.SIG_IGN)\nstarted()\nwhile True: time.sleep(1000)");
     let record = run(fixture.thread().as_mut(), "hi", |_, handle| handle.interrupt.cancel()).await;
-    assert_eq!(record.outcome, Outcome::Interrupted);
+    assert_eq!(record.outcome, RunOutcome::Interrupted);
     fixture.assert_no_processes("an interrupt").await;
 }
 

@@ -31,7 +31,7 @@ const NAME: &str = "baton.service";
 
 /// A service of one scope, installed or not.
 #[derive(Debug, Clone)]
-pub struct Service {
+pub struct SystemdService {
     scope: ServiceScope,
     directory: PathBuf,
 }
@@ -59,7 +59,7 @@ pub enum Systemd {
     },
 }
 
-impl Service {
+impl SystemdService {
     /// Creates a service. `user_units` is the directory of the user's own units; services of the system have a fixed one.
     #[must_use]
     pub fn new(scope: ServiceScope, user_units: &Path) -> Self {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use baton_agent::tools::paths;
 use baton_core::{WorkId, WorkResult};
-use baton_engines::{Engine, Outcome, Report};
+use baton_engines::{Engine, Report, RunOutcome};
 use baton_model::{Message, Part};
 use baton_protocol::engine::EngineControl;
 use baton_protocol::event::SessionError;
@@ -63,7 +63,7 @@ pub(super) async fn run(
     let is_new = token.is_none();
     let first = if is_new { first_prompt(&scope.conversation, &prompt) } else { prompt.clone() };
     let mut outcome = turn.run(token, first).await;
-    if outcome == Outcome::Forgotten {
+    if outcome == RunOutcome::Forgotten {
         let text = format!("{name} has lost the conversation; starting a new one");
         turn.sink.forward(Report::Note { warning: true, text });
         let mut conversation = scope.conversation.clone();
@@ -72,10 +72,10 @@ pub(super) async fn run(
         outcome = turn.run(None, first_prompt(&conversation, &prompt)).await;
     }
     WorkResult::Drive(match outcome {
-        Outcome::Completed => Ok(()),
-        Outcome::Interrupted => Err(failure(format!("{name} was interrupted"))),
-        Outcome::Forgotten => Err(failure(format!("{name} has lost the conversation"))),
-        Outcome::Failed { message, diagnostics } => {
+        RunOutcome::Completed => Ok(()),
+        RunOutcome::Interrupted => Err(failure(format!("{name} was interrupted"))),
+        RunOutcome::Forgotten => Err(failure(format!("{name} has lost the conversation"))),
+        RunOutcome::Failed { message, diagnostics } => {
             Err(SessionError { stack: diagnostics, ..failure(message) })
         }
     })
@@ -143,7 +143,7 @@ impl EngineTurn<'_> {
         }
     }
 
-    async fn run(&mut self, token: Option<String>, prompt: String) -> Outcome {
+    async fn run(&mut self, token: Option<String>, prompt: String) -> RunOutcome {
         let scope = self.sink.scope;
         let (reports, mut incoming) = mpsc::unbounded_channel();
         let (outgoing, control) = mpsc::unbounded_channel();
