@@ -29,11 +29,11 @@ pub trait Toolset: Send + Sync + 'static {
     /// Lists the tools, as entries of `tools/list`.
     fn list(&self) -> Vec<Value>;
 
-    /// Calls a tool. Returns its result, as that of `tools/call`. Dropped if the program cancels the call or goes away.
+    /// Calls a tool. Returns its result, as that of `tools/call`. Dropped if the program cancels the call or disconnects.
     fn call(&self, name: String, arguments: Map<String, Value>) -> Working<'_, Value>;
 }
 
-/// Serves a program until it goes away. Its calls end with it.
+/// Serves a program until it disconnects. Its calls end with it.
 pub async fn serve<R, W>(read: R, write: W, tools: Arc<dyn Toolset>)
 where
     R: AsyncRead + Unpin + Send,

@@ -1,7 +1,8 @@
 //! One server of a session: its status, its connection, its tools.
 //!
 //! A server is connected when it is first needed. A connection that ends is noticed and reported; the next use connects
-//! again, after a pause that grows with each failure. A call that was running then has failed: nothing is called twice.
+//! again, after a pause that grows with each failure. A call that was running when the connection ended has
+//! failed, and is not repeated.
 
 mod connect;
 mod status;
@@ -374,7 +375,6 @@ impl Server {
     }
 }
 
-/// Returns the connection of a shared server. Two sessions share it if they would start the same program in the same directory.
 /// Creates the authorization of a server.
 fn access(name: &str, config: &ServerConfig, options: &HostOptions) -> Authorization {
     match &config.reach {
@@ -386,6 +386,7 @@ fn access(name: &str, config: &ServerConfig, options: &HostOptions) -> Authoriza
     }
 }
 
+/// Returns the connection of a shared server. Two sessions share it if they would start the same program in the same directory.
 fn shared_connection(config: &ServerConfig, options: &HostOptions) -> Option<Arc<SharedConnection>> {
     let Reach::Local(local) = &config.reach else { return None };
     let key = format!("{local:?} {:?} {:?}", options.cwd, options.environment);

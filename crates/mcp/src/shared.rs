@@ -141,7 +141,7 @@ impl SharedConnection {
         id
     }
 
-    /// Lets a session go; the last one closes the connection.
+    /// Removes a session; the last one closes the connection.
     async fn leave(&self, member: u64) {
         let is_last = {
             let mut members = lock(&self.members);
@@ -219,7 +219,7 @@ pub(crate) struct SessionConnection {
 struct Share {
     connection: Arc<SharedConnection>,
     member: u64,
-    /// Cancelled when the session has let go.
+    /// Cancelled when the session has released the connection.
     left: CancellationToken,
 }
 
@@ -253,7 +253,7 @@ impl SessionConnection {
         self.connection.call(call).await
     }
 
-    /// Waits until the connection ends by itself, or is let go. Returns why.
+    /// Waits until the connection ends by itself, or is released. Returns why.
     pub(crate) async fn ended(&self) -> String {
         match &self.share {
             None => self.connection.ended().await,
@@ -264,7 +264,7 @@ impl SessionConnection {
         }
     }
 
-    /// Closes the connection, or lets go of a shared one.
+    /// Closes the connection, or releases a shared one.
     pub(crate) async fn close(&self) {
         match &self.share {
             None => self.connection.close().await,

@@ -26,7 +26,7 @@ use crate::facts::SessionFacts;
 use crate::outbox::Outbox;
 use crate::target::Target;
 
-/// Time limit for a session to say what waits in it: a server elsewhere may not answer.
+/// Time limit for a session to list its pending requests: another server may not answer.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Connects sessions with the courier.

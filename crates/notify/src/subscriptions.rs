@@ -30,7 +30,7 @@ pub(crate) struct BrowserSubscription {
     pub(crate) id: String,
     /// Name of its person, for limits.
     pub(crate) name: String,
-    /// What it hangs on: it ends with this.
+    /// The credential that it depends on: it ends with it.
     pub(crate) standing: CredentialRef,
     pub(crate) endpoint: String,
     #[serde(with = "base64_text")]

@@ -6,7 +6,7 @@
 //!
 //! The whole group is one statement, in which each append has its own condition: same epoch, still held, expected head.
 //! An append whose condition fails writes nothing and does not affect the others. If the connection is lost, the group is
-//! written again, and the expected head judges: an append that finds its own records behind it has succeeded before.
+//! written again, and the expected head decides: an append whose own records are already in the history has succeeded before.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -12,7 +12,7 @@ use crate::connect::{PooledClient, with_client};
 use crate::error::QueryError;
 use crate::read::{integer, natural, session_from};
 
-/// Moves the cursor, if it is where the indexer thinks, and adds the texts.
+/// Moves the cursor, if it is where the indexer expects it, and adds the texts.
 const INDEX: &str = "
     WITH moved AS (
         UPDATE baton_sessions SET indexed = $3 WHERE id = $1 AND indexed = $2 AND head >= $3 RETURNING key

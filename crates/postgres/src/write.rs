@@ -162,7 +162,7 @@ pub(crate) async fn release(database: &Database, lease: Lease) -> Result<(), Sto
     released.map(drop).map_err(|fault| database.failed("write to", fault))
 }
 
-/// Deletes a session, if `take` allows acquiring it. `server` is told no news of it.
+/// Deletes a session, if `take` allows acquiring it. `server` itself is not notified of it.
 pub(crate) async fn delete(
     database: &Database,
     session: SessionId,

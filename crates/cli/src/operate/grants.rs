@@ -1,5 +1,5 @@
-//! `baton grants`: what may run without asking, from the store; revoked by the server that has the session open, or in the
-//! store.
+//! `baton grants`: lists grants and rules from the store, and revokes grants through the server that has the session open, or
+//! else in the store.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -139,7 +139,7 @@ fn name(identity: &Identity) -> &str {
     }
 }
 
-/// Returns what a subscription hangs on: the login of the browser, else the proof of the request.
+/// Returns the credential that a subscription depends on: the login of the browser, else that of the request.
 async fn standing(door: &Door, identity: &Identity, headers: &HeaderMap) -> Result<CredentialRef, ApiError> {
     let owner = Digest::of(door.options.token.as_deref().unwrap_or_default());
     let Some(people) = &door.people else { return Ok(identity.standing(owner)) };

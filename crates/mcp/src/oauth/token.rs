@@ -16,9 +16,9 @@ const LONGEST: usize = 16 * 1024;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tokens {
-    /// Opens the server.
+    /// Access token, sent with each request to the server.
     pub access: String,
-    /// Gets the next tokens, if there is one.
+    /// Refresh token, if there is one.
     pub refresh: Option<String>,
     /// Seconds until the access token expires, when it was issued.
     pub expires_in: Option<u64>,

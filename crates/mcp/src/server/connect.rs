@@ -21,7 +21,7 @@ const MAX_TOOLS: usize = 1000;
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 impl Server {
-    /// Returns the connection, connecting if there is none. Continues if the caller goes away.
+    /// Returns the connection, connecting if there is none. Connecting continues if the caller is dropped.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<SessionConnection, ToolCallError> {
         let server = self.clone();
         let connecting = self.options.tasks.spawn(async move { server.connect().await });
