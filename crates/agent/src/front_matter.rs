@@ -23,7 +23,7 @@ pub enum Value {
 
 /// Why front matter cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub enum MalformedFrontMatter {
     /// The block does not end.
     #[error("the front matter does not end: close it with a line of three dashes")]
     Unterminated,
@@ -93,7 +93,7 @@ pub fn printable(text: &str) -> String {
 ///
 /// # Errors
 /// When the front matter cannot be read.
-pub fn split(text: &str) -> Result<(Option<FrontMatter>, &str), Malformed> {
+pub fn split(text: &str) -> Result<(Option<FrontMatter>, &str), MalformedFrontMatter> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
     if lines.next().is_none_or(|first| first.trim_end() != "---") {
@@ -108,19 +108,19 @@ pub fn split(text: &str) -> Result<(Option<FrontMatter>, &str), Malformed> {
         }
         end += line.len();
         if end - begin > MAX_BYTES {
-            return Err(Malformed::TooLong);
+            return Err(MalformedFrontMatter::TooLong);
         }
     }
-    Err(Malformed::Unterminated)
+    Err(MalformedFrontMatter::Unterminated)
 }
 
-fn parse(text: &str) -> Result<FrontMatter, Malformed> {
+fn parse(text: &str) -> Result<FrontMatter, MalformedFrontMatter> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let mut fields = BTreeMap::new();
     let mut at = 0;
     while at < lines.len() {
         let line = lines[at];
-        let wrong = |why| Malformed::Line { line: at + 2, why };
+        let wrong = |why| MalformedFrontMatter::Line { line: at + 2, why };
         if line.is_empty() || line.starts_with('#') {
             at += 1;
             continue;

@@ -85,13 +85,13 @@ impl Excerpt {
 
 /// A directory; only files inside it are read.
 #[derive(Debug)]
-pub struct Directory {
+pub struct UntrustedDirectory {
     /// Real path.
     path: PathBuf,
     handle: OwnedFd,
 }
 
-impl Directory {
+impl UntrustedDirectory {
     /// Opens a directory. Links *to* it are followed: its location is the caller's choice.
     ///
     /// # Errors

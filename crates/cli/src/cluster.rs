@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use baton_peer::{PeerDoor, PeerLinks, Secret};
+use baton_peer::{ClusterSecret, PeerDoor, PeerLinks};
 use baton_runtime::Runtime;
 use baton_runtime::cluster::Entry;
 use baton_store::members::Member;
@@ -58,7 +58,7 @@ pub(crate) async fn enter(
 
 /// Returns the secret that all servers share: from the environment, from a file, or from a file of this user, which is
 /// enough for servers of one user on one machine.
-fn secret(environment: &Environment, file: Option<&Path>) -> anyhow::Result<Secret> {
+fn secret(environment: &Environment, file: Option<&Path>) -> anyhow::Result<ClusterSecret> {
     let text = match (environment.get("BATON_PEER_SECRET"), file) {
         (_, Some(file)) => {
             std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?
@@ -69,7 +69,7 @@ fn secret(environment: &Environment, file: Option<&Path>) -> anyhow::Result<Secr
             shared_file(&directory).with_context(|| format!("cannot write to {}", directory.display()))?
         }
     };
-    Secret::new(&text).map_err(anyhow::Error::msg)
+    ClusterSecret::new(&text).map_err(anyhow::Error::msg)
 }
 
 /// Reads the secret of this user, or creates it. Of several servers that do so at once, one wins.

@@ -16,7 +16,7 @@ use crate::config;
 /// What a process serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Role {
+pub(crate) enum ProcessRole {
     /// All sessions of the home, until it is stopped.
     #[default]
     Server,
@@ -47,7 +47,7 @@ pub(crate) struct RunningServer {
     #[serde(default)]
     pub(crate) page: Option<String>,
     #[serde(default)]
-    pub(crate) role: Role,
+    pub(crate) role: ProcessRole,
     /// The one session of a run.
     #[serde(default)]
     pub(crate) session: Option<String>,
@@ -57,9 +57,9 @@ pub(crate) struct RunningServer {
 }
 
 /// A published file. Removed when dropped.
-pub(crate) struct Published(PathBuf);
+pub(crate) struct PublishedFile(PathBuf);
 
-impl Drop for Published {
+impl Drop for PublishedFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -73,7 +73,7 @@ impl RunningServer {
             socket,
             token_file,
             page: None,
-            role: Role::Server,
+            role: ProcessRole::Server,
             session: None,
             endpoint: None,
         }
@@ -81,7 +81,7 @@ impl RunningServer {
 
     /// A `baton run` that serves its session on a socket file.
     pub(crate) fn of_run(socket: PathBuf, session: String) -> Self {
-        Self { role: Role::Run, session: Some(session), ..Self::new(None, Some(socket), None) }
+        Self { role: ProcessRole::Run, session: Some(session), ..Self::new(None, Some(socket), None) }
     }
 
     /// Adds the endpoint of sessions without their own.
@@ -108,7 +108,7 @@ impl RunningServer {
     }
 
     /// Makes this server known to clients of the same home.
-    pub(crate) fn publish(&self, home: &Path) -> anyhow::Result<Published> {
+    pub(crate) fn publish(&self, home: &Path) -> anyhow::Result<PublishedFile> {
         let (directory, name) = (directory(home), format!("{}.json", self.owner.pid));
         let write = || {
             baton_private::create_dir_all(&directory)?;
@@ -116,7 +116,7 @@ impl RunningServer {
             baton_private::replace(directory.join(&name), serde_json::to_vec(self)?)
         };
         write().with_context(|| format!("cannot write to {}", directory.display()))?;
-        Ok(Published(directory.join(name)))
+        Ok(PublishedFile(directory.join(name)))
     }
 
     /// Returns the running servers of a home, newest first.
@@ -146,7 +146,7 @@ fn read(path: &Path) -> Option<RunningServer> {
     }
     let _ = std::fs::remove_file(path);
     // The socket file of a run has the process id in its name; no other process uses it.
-    if let (Role::Run, Some(socket)) = (server.role, &server.socket)
+    if let (ProcessRole::Run, Some(socket)) = (server.role, &server.socket)
         && socket.starts_with(sockets(path.parent()?.parent()?))
     {
         let _ = std::fs::remove_file(socket);

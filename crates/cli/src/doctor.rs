@@ -186,7 +186,7 @@ async fn model(config: &Config, environment: &Environment) -> Finding {
 }
 
 /// Checks the program of an engine. A missing one is only a note: engines are optional.
-fn engine((what, probe): (&'static str, baton_engines::Probe)) -> Finding {
+fn engine((what, probe): (&'static str, baton_engines::Installation)) -> Finding {
     let detail = match (&probe.version, &probe.path) {
         (Some(version), Some(path)) => format!("{version} ({})", path.display()),
         (None, Some(path)) => path.display().to_string(),

@@ -1,5 +1,5 @@
 //! A port for browsers that return from logins, for a server that has no HTTP port. It is opened when the first login needs
-//! it, on this machine only; everything but the page that ends a login needs a token that nobody has.
+//! it, on this machine only; every other path needs a token, which nobody is given.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Weak};

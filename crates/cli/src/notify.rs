@@ -65,7 +65,7 @@ fn test(cli: &Cli, args: &NotifyTestArgs) -> anyhow::Result<ExitCode> {
     Ok(if has_failed || results.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Returns the server's token, on which subscriptions of the owner hang.
+/// Returns the server's token, on which subscriptions of the owner depend.
 #[expect(clippy::disallowed_methods, reason = "runs on the main thread, before or after the server's work")]
 fn token(config: &Config, environment: &Environment) -> Option<String> {
     let given = environment.get("COPILOT_CONNECTION_TOKEN").map(str::to_owned);

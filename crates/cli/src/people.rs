@@ -4,12 +4,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use baton_people::{Directory, People, PeopleError, Secret};
+use baton_people::{NewSecret, People, PeopleDirectory, PeopleError};
 use serde_json::json;
 
 use crate::args::{Cli, LinkArgs, PeopleCommand};
 use crate::config::Config;
-use crate::discovery::{Role as ServerRole, RunningServer};
+use crate::discovery::{ProcessRole, RunningServer};
 use crate::{changes, operate, setup, share, terminal};
 
 pub(crate) fn people(cli: &Cli, command: &PeopleCommand) -> anyhow::Result<ExitCode> {
@@ -40,7 +40,7 @@ fn lasts(days: Option<u32>) -> Option<Duration> {
 }
 
 /// Prints the token alone, for scripts; or with its person, as JSON.
-fn show_token(name: &str, role: &str, token: &Secret, json: bool) -> anyhow::Result<()> {
+fn show_token(name: &str, role: &str, token: &NewSecret, json: bool) -> anyhow::Result<()> {
     if json {
         terminal::json_line(&json!({ "name": name, "role": role, "token": token.reveal() }).to_string());
     } else {
@@ -50,7 +50,7 @@ fn show_token(name: &str, role: &str, token: &Secret, json: bool) -> anyhow::Res
     Ok(())
 }
 
-fn list(directory: &Directory, json: bool) -> anyhow::Result<()> {
+fn list(directory: &PeopleDirectory, json: bool) -> anyhow::Result<()> {
     let people = directory.people();
     if json {
         let people = people.iter().map(|person| {
@@ -74,7 +74,7 @@ pub(crate) fn link(cli: &Cli, args: &LinkArgs) -> anyhow::Result<ExitCode> {
     let config = operate::load(cli)?;
     let servers = RunningServer::all(&config.home.value).into_iter();
     let mut pages =
-        servers.filter(|server| server.role == ServerRole::Server).filter_map(|server| server.page);
+        servers.filter(|server| server.role == ProcessRole::Server).filter_map(|server| server.page);
     let Some(base) = pages.next() else {
         terminal::error(
             "no server of this home serves the page; start one with `baton serve --share` or `baton serve --http ADDR:PORT`",

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use baton_crush::{HttpShare, WorkspaceOptions};
-use baton_http::{HttpDoor, HttpListener, HttpOptions, Page, TlsIdentity};
+use baton_http::{HttpDoor, HttpListener, HttpOptions, TlsIdentity, WebApp};
 use baton_notify::{Courier, Notifier};
 use baton_people::People;
 use baton_rpc::{RpcDoor, RpcOptions};
@@ -171,7 +171,7 @@ impl Listeners {
             // A literal address cannot be rebound by DNS.
             http.hosts.extend(share::network_address().map(|address| address.to_string()));
         }
-        let page = Page { routes: baton_page::routes(), serves: baton_page::serves };
+        let page = WebApp { routes: baton_page::routes(), serves: baton_page::serves };
         let door = HttpDoor::with_page(server, http, Some(people.clone()), Some(page));
         let notifier = Notifier::start(server, courier);
         let door = door.with_notifications(notifier.clone());

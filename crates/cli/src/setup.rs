@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use baton_postgres::PostgresStore;
 use baton_rpc::RpcOptions;
-use baton_runtime::{Account, CrashPlan, CrashPoint, Options, Runtime, ServerEndpoint};
+use baton_runtime::{CrashPlan, CrashPoint, CredentialState, Options, Runtime, ServerEndpoint};
 use baton_store::memory::MemoryStore;
 use baton_store::sqlite::{Migration, SqliteStore};
 use baton_store::{Store, StoreError};
@@ -158,12 +158,12 @@ fn migration_point(stage: Migration) -> CrashPoint {
 pub(crate) fn options(config: &Config, environment: &Environment) -> anyhow::Result<Options> {
     let account = match &config.endpoint.value {
         ServerEndpoint::Copilot { token: Some(_), .. } => {
-            Account { authenticated: true, kind: Some("token".into()) }
+            CredentialState { authenticated: true, kind: Some("token".into()) }
         }
         ServerEndpoint::Provider { provider, .. } if provider.api_key.is_some() => {
-            Account { authenticated: true, kind: Some("api-key".into()) }
+            CredentialState { authenticated: true, kind: Some("api-key".into()) }
         }
-        _ => Account::default(),
+        _ => CredentialState::default(),
     };
     Ok(Options {
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
-use baton_people::Secret;
+use baton_people::NewSecret;
 use qrcodegen::{QrCode, QrCodeEcc};
 
 use crate::terminal;
@@ -33,7 +33,7 @@ pub(crate) fn base(scheme: &str, listening: SocketAddr, host: Option<&str>) -> S
 }
 
 /// Returns a login link.
-pub(crate) fn link(base: &str, code: &Secret) -> String {
+pub(crate) fn link(base: &str, code: &NewSecret) -> String {
     format!("{base}?login={}", code.reveal())
 }
 

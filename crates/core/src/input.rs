@@ -1,7 +1,7 @@
 //! Inputs of a session. Results of its own work are in [`crate::results`], asks of its callers in [`crate::ask`].
 
 use baton_protocol::event::{Body, ShutdownType, WorkContext};
-use baton_protocol::tool::{Command, ToolSpec};
+use baton_protocol::tool::{SlashCommand, ToolSpec};
 use baton_protocol::{AgentId, ClientId};
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +83,7 @@ pub struct Profile {
     /// Client tools.
     pub tools: Vec<ToolSpec>,
     /// Slash commands that it runs.
-    pub commands: Vec<Command>,
+    pub commands: Vec<SlashCommand>,
     /// Whether it can put questions to the user.
     pub user_input: bool,
     /// Whether it can show forms.

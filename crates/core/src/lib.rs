@@ -60,6 +60,6 @@ pub use results::{
 };
 pub use stamp::Stamp;
 pub use state::{
-    Accepted, AgentOutcome, Call, CallKey, CallStage, ClientRequest, Durable, Ending, Live, Session, ShownAs,
-    Stage, SubAgent, Turn,
+    Accepted, AgentEnding, AgentOutcome, Call, CallKey, CallStage, ClientRequest, Durable, Live, Session,
+    ShownAs, Stage, SubAgent, Turn,
 };

@@ -4,20 +4,20 @@ use baton_protocol::SessionId;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::fold::{ClosedRequest, Pending};
+use super::fold::{ClosedRequest, PendingRequest};
 use super::wire::{ChangeKind, PermissionNotification, Session, encode};
 
 /// Shows a request as a dialog.
-pub(super) fn request_opened(pending: &Pending) -> Bytes {
+pub(super) fn request_opened(pending: &PendingRequest) -> Bytes {
     match pending {
-        Pending::Permission(request) => encode("permission_request", ChangeKind::Created, request),
-        Pending::Question(batch) => encode("question_batch_request", ChangeKind::Created, batch),
+        PendingRequest::Permission(request) => encode("permission_request", ChangeKind::Created, request),
+        PendingRequest::Question(batch) => encode("question_batch_request", ChangeKind::Created, batch),
     }
 }
 
 /// Marks the tool call of a permission request as waiting, in the conversation. `None` for questions.
-pub(super) fn permission_pending(pending: &Pending) -> Option<Bytes> {
-    let Pending::Permission(request) = pending else { return None };
+pub(super) fn permission_pending(pending: &PendingRequest) -> Option<Bytes> {
+    let PendingRequest::Permission(request) = pending else { return None };
     Some(notification(&request.tool_call_id, false, false))
 }
 

@@ -6,16 +6,16 @@ use baton_core::ask::AnswerRequest;
 use baton_core::{AnswerOutcome, RequestAnswer};
 use baton_protocol::{Author, RequestId, SessionId};
 
-use super::fold::{Change, Pending};
+use super::fold::{Change, PendingRequest};
 use super::wire::{ChangeKind, Session as Row, encode};
 use super::workspace::Workspace;
 use super::{events, lock};
 
 impl Workspace {
     /// Shows a request to the clients, or approves it if the workspace skips permissions.
-    pub(super) fn open_request(self: &Arc<Self>, session: &SessionId, pending: Pending, is_run: bool) {
+    pub(super) fn open_request(self: &Arc<Self>, session: &SessionId, pending: PendingRequest, is_run: bool) {
         let is_unattended = self.skips_permissions() || (self.settings.approve_runs && is_run);
-        if let Pending::Permission(request) = &pending
+        if let PendingRequest::Permission(request) = &pending
             && is_unattended
             && self.has_prompted(session)
         {
@@ -25,7 +25,7 @@ impl Workspace {
         self.show(pending);
     }
 
-    fn show(&self, pending: Pending) {
+    fn show(&self, pending: PendingRequest) {
         let mut dialogs = lock(&self.dialogs);
         let (opened, waiting) = (events::request_opened(&pending), events::permission_pending(&pending));
         if dialogs.find(pending.id()).is_none() {
@@ -37,7 +37,7 @@ impl Workspace {
     }
 
     /// Approves a request without the user. Shows it if the policy refuses that: allow-all mode would not allow it either.
-    fn approve(self: &Arc<Self>, session: &SessionId, request: RequestId, pending: Pending) {
+    fn approve(self: &Arc<Self>, session: &SessionId, request: RequestId, pending: PendingRequest) {
         let handle = self.runtime.registry.open(&self.runtime, session);
         let workspace = Arc::clone(self);
         let by = self.prompting_person(session).unwrap_or_else(Author::unattended);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::error::{CrushError, CrushResult};
 use super::extract::{JsonBody, WorkspaceScope};
-use super::fold::Pending;
+use super::fold::PendingRequest;
 use super::lock;
 use super::wire::QuestionBatch;
 
@@ -59,7 +59,7 @@ pub(super) async fn grant(
         }
     };
     let session = match lock(&scope.workspace.dialogs).find(&grant.permission.id) {
-        Some(Pending::Permission(request)) => Some(request.session_id.clone()),
+        Some(PendingRequest::Permission(request)) => Some(request.session_id.clone()),
         _ => None,
     };
     let Some(session) = session else { return Ok(resolved(false)) };
@@ -182,8 +182,8 @@ fn question(scope: &WorkspaceScope, id: Option<&str>) -> Option<QuestionBatch> {
     let named = id.filter(|id| !id.is_empty());
     let pending = named.map_or_else(|| dialogs.question(), |id| dialogs.find(id));
     match pending? {
-        Pending::Question(batch) => Some(batch.clone()),
-        Pending::Permission(_) => None,
+        PendingRequest::Question(batch) => Some(batch.clone()),
+        PendingRequest::Permission(_) => None,
     }
 }
 

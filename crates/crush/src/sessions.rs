@@ -15,7 +15,7 @@ use super::error::CrushResult;
 use super::extract::{JsonBody, OptionalBody, SessionScope, WorkspaceScope, find_session};
 use super::fold;
 use super::watch::fold_history;
-use super::wire::{Message, Role, Session, seconds};
+use super::wire::{Message, MessageRole, Session, seconds};
 use super::workspace::creating_client;
 use baton_runtime::metadata;
 use baton_runtime::session::subscription::NoEvents;
@@ -138,7 +138,7 @@ pub(super) async fn all_user_messages(scope: WorkspaceScope) -> CrushResult<Json
 }
 
 fn of_users(mut messages: Vec<Message>) -> Vec<Message> {
-    messages.retain(|message| message.role == Role::User);
+    messages.retain(|message| message.role == MessageRole::User);
     messages
 }
 

@@ -36,7 +36,7 @@ impl SelectedModel {
 
 /// Settings that clients have changed. They are lost when the workspace is closed.
 #[derive(Debug, Default)]
-pub(crate) struct Preferences {
+pub(crate) struct ChangedSettings {
     pub(super) large: Option<SelectedModel>,
     pub(super) small: Option<SelectedModel>,
     /// Values below `options`, by path, such as `tui.compact_mode`.

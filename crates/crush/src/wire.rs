@@ -15,7 +15,7 @@ pub(crate) fn seconds(time: Timestamp) -> i64 {
 /// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Role {
+pub(crate) enum MessageRole {
     User,
     Assistant,
     Tool,
@@ -25,7 +25,7 @@ pub(crate) enum Role {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Message {
     pub(crate) id: String,
-    pub(crate) role: Role,
+    pub(crate) role: MessageRole,
     pub(crate) session_id: SessionId,
     pub(crate) parts: Vec<Part>,
     pub(crate) model: String,

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::dialogs::DialogQueue;
 use super::error::{CrushError, CrushResult};
 use super::feed::{Feed, Reader};
-use super::settings::{ModelCatalog, Preferences};
+use super::settings::{ChangedSettings, ModelCatalog};
 use super::watch::Watch;
 use super::{events, lock};
 use baton_runtime::Runtime;
@@ -54,7 +54,7 @@ pub(crate) struct Workspace {
     pub(crate) key: String,
     pub(crate) settings: WorkspaceSettings,
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) preferences: Mutex<Preferences>,
+    pub(crate) preferences: Mutex<ChangedSettings>,
     /// The models of the server, and when they were listed.
     pub(super) catalog: tokio::sync::Mutex<Option<(Instant, Arc<ModelCatalog>)>>,
     pub(super) feed: Arc<Feed>,

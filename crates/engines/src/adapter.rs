@@ -100,14 +100,14 @@ pub(crate) trait Adapter: Send {
     }
 
     /// Returns how a run ended whose process exited successfully without reporting a result.
-    fn ending_at_exit(&self) -> Ending {
-        Ending::Failed(format!("{} ended without a result.", self.name()))
+    fn ending_at_exit(&self) -> RunEnding {
+        RunEnding::Failed(format!("{} ended without a result.", self.name()))
     }
 }
 
 /// How a run ended, according to the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum RunEnding {
     Completed,
     Interrupted,
     /// With the reason.
@@ -128,7 +128,7 @@ pub(crate) enum Step {
     /// The program did not accept this message during the run; send it as the next prompt.
     Defer(String),
     /// The run has ended.
-    End(Ending),
+    End(RunEnding),
 }
 
 /// Steps in the order in which they are executed.
@@ -173,12 +173,12 @@ impl Steps {
         self.report(Report::CallFinished { id: id.to_owned(), result });
     }
 
-    pub(crate) fn end(&mut self, ending: Ending) {
+    pub(crate) fn end(&mut self, ending: RunEnding) {
         self.push(Step::End(ending));
     }
 
     pub(crate) fn fail(&mut self, reason: impl Into<String>) {
-        self.end(Ending::Failed(reason.into()));
+        self.end(RunEnding::Failed(reason.into()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Engines that are other agents' programs: codex, claude, opencode, pi, and every program that speaks ACP.
 //!
-//! An [`Engine`] is a program that can be installed. An [`EngineThread`] is one conversation with it, bound to a directory
+//! An [`Engine`] is a program that can be installed. An [`EngineConversation`] is one conversation with it, bound to a directory
 //! and, once it is known, to the program's id of the conversation. A thread runs one prompt at a time and reports the
 //! program's actions as [`Report`]s, the same for all programs. It never talks to clients and never writes history:
 //! `baton-core` decides what a report means for a session.
@@ -38,9 +38,9 @@ use baton_protocol::tool::ToolResult;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub use limits::Limits;
+pub use limits::TimeLimits;
 pub use program::ACP_PREFIX;
-pub use registry::{EngineResources, Registry};
+pub use registry::{EngineRegistry, EngineResources};
 
 /// The program's id of a conversation. The program can resume the conversation with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -159,7 +159,7 @@ pub enum Report {
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// The agent has answered.
     Completed,
     /// The run failed.
@@ -177,10 +177,10 @@ pub enum Outcome {
 }
 
 /// A running prompt. Dropping it ends the run and all its processes.
-pub type Running<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+pub type Running<'a> = Pin<Box<dyn Future<Output = RunOutcome> + Send + 'a>>;
 
 /// One conversation with a program.
-pub trait EngineThread: Send {
+pub trait EngineConversation: Send {
     /// Runs one prompt to its end. `interrupt` stops it early; the program gets a chance to stop by itself before it is
     /// killed.
     fn run<'a>(
@@ -197,7 +197,7 @@ pub trait EngineThread: Send {
 
 /// The state of a program's installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Probe {
+pub struct Installation {
     /// The executable, if there is one.
     pub path: Option<PathBuf>,
     /// The version that it prints.
@@ -212,10 +212,10 @@ pub trait Engine: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Checks whether the program is installed. The version is cached; no agent is started.
-    fn probe<'a>(&'a self) -> Pin<Box<dyn Future<Output = Probe> + Send + 'a>>;
+    fn probe<'a>(&'a self) -> Pin<Box<dyn Future<Output = Installation> + Send + 'a>>;
 
     /// Creates a conversation. No process is started yet.
-    fn thread(&self, spec: ThreadSpec) -> Box<dyn EngineThread>;
+    fn thread(&self, spec: ThreadSpec) -> Box<dyn EngineConversation>;
 }
 
 /// How a program is run.
@@ -242,7 +242,7 @@ pub struct EngineSettings {
     /// How the program is run.
     pub mode: Mode,
     /// Time limits.
-    pub limits: Limits,
+    pub limits: TimeLimits,
     /// The program's name of the sandbox for its commands, where it has one (codex: `read-only`,
     /// `workspace-write`, `danger-full-access`).
     pub sandbox: Option<String>,

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// Time limits of a program. None means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct TimeLimits {
     /// From the start of the process to its first output.
     pub startup: Option<Duration>,
     /// Between two lines of output.
@@ -17,7 +17,7 @@ pub struct Limits {
     pub total: Option<Duration>,
 }
 
-impl Default for Limits {
+impl Default for TimeLimits {
     /// Returns generous limits: a command may be silent for long, and a run may take a night. Still, every run ends.
     fn default() -> Self {
         Self {
@@ -41,7 +41,7 @@ pub(crate) enum Overdue {
 /// The clock of one prompt.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    limits: Limits,
+    limits: TimeLimits,
     started: Instant,
     last_output: Instant,
     has_output: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Clock {
 impl Clock {
     /// `has_output`: the program runs already, or prints nothing before its model answers. The startup limit does not
     /// apply then.
-    pub(crate) fn start(limits: Limits, has_output: bool) -> Self {
+    pub(crate) fn start(limits: TimeLimits, has_output: bool) -> Self {
         let now = Instant::now();
         Self { limits, started: now, last_output: now, has_output, paused: None, exit_deadline: None }
     }
@@ -119,7 +119,7 @@ mod tests {
 
     fn clock(has_output: bool) -> Clock {
         let limits =
-            Limits { startup: Some(seconds(1)), silence: Some(seconds(10)), total: Some(seconds(100)) };
+            TimeLimits { startup: Some(seconds(1)), silence: Some(seconds(10)), total: Some(seconds(100)) };
         Clock::start(limits, has_output)
     }
 
@@ -168,7 +168,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_limits_nothing_is_overdue() {
-        let none = Limits { startup: None, silence: None, total: None };
+        let none = TimeLimits { startup: None, silence: None, total: None };
         assert_eq!(Clock::start(none, false).next(), None);
     }
 }

@@ -18,13 +18,13 @@ pub(crate) const DENIED: &str = "The user does not allow this.";
 /// shown, and a deny rule that is added later would not reach it. It asks each time, and the policy answers from its
 /// grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub(crate) enum SingleVerdict {
     Allow,
     /// With the user's feedback, if there is any.
     Deny(Option<String>),
 }
 
-impl From<Verdict> for Decision {
+impl From<Verdict> for SingleVerdict {
     fn from(verdict: Verdict) -> Self {
         match verdict {
             Verdict::ApproveOnce | Verdict::ApproveForSession(_) | Verdict::ApproveForLocation { .. } => {
@@ -145,7 +145,7 @@ pub(crate) async fn with_diff(mut request: PermissionRequest, cwd: &Path) -> Per
         let (cwd, full) = (cwd.to_owned(), cwd.join(&*file_name));
         let read = blocking::run(move || {
             let old = full.strip_prefix(&cwd).ok().and_then(|name| {
-                untrusted::Directory::open(&cwd)
+                untrusted::UntrustedDirectory::open(&cwd)
                     .ok()?
                     .read(name, MAX_FILE_BYTES)
                     .ok()
@@ -202,9 +202,9 @@ mod tests {
     #[test]
     fn lasting_approvals_reach_the_program_as_single_ones() {
         let approval = Some(Approval::Commands { command_identifiers: vec!["echo".into()] });
-        assert_eq!(Decision::from(Verdict::ApproveForSession(approval.clone())), Decision::Allow);
+        assert_eq!(SingleVerdict::from(Verdict::ApproveForSession(approval.clone())), SingleVerdict::Allow);
         let for_location = Verdict::ApproveForLocation { approval, location_key: "/w".into() };
-        assert_eq!(Decision::from(for_location), Decision::Allow);
+        assert_eq!(SingleVerdict::from(for_location), SingleVerdict::Allow);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::Probe;
+use crate::Installation;
 use crate::program::Program;
 
 /// How long a program may take to print its version.
@@ -28,9 +28,9 @@ pub(crate) struct CachedVersion {
 }
 
 /// Probes a program.
-pub(crate) async fn probe(program: &Arc<Program>, cache: &mut Option<CachedVersion>) -> Probe {
+pub(crate) async fn probe(program: &Arc<Program>, cache: &mut Option<CachedVersion>) -> Installation {
     let Some((path, changed)) = blocking::run(find(program.clone())).await.ok().flatten() else {
-        return Probe { path: None, version: None, problem: Some(program.not_installed()) };
+        return Installation { path: None, version: None, problem: Some(program.not_installed()) };
     };
     let known = cache.take().filter(|known| known.path == path && known.changed == changed);
     let known = match known {
@@ -43,7 +43,7 @@ pub(crate) async fn probe(program: &Arc<Program>, cache: &mut Option<CachedVersi
     let (probed, at, found) = (program.clone(), path.clone(), version.clone());
     let problem = blocking::run(move || problem(&probed, &at, found.as_deref())).await;
     let problem = problem.unwrap_or_else(|error| Some(format!("cannot check {}: {error}.", path.display())));
-    Probe { problem, path: Some(path), version }
+    Installation { problem, path: Some(path), version }
 }
 
 /// Finds the executable and its modification time. The returned function blocks.

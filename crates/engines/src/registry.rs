@@ -11,8 +11,8 @@ use tokio::sync::Mutex;
 use crate::locks::Locks;
 use crate::probe::{self, CachedVersion};
 use crate::program::{PROGRAMS, Program, ProgramInfo};
-use crate::thread::Conversation;
-use crate::{Engine, EngineSettings, EngineThread, Probe, ThreadSpec};
+use crate::thread::ProgramConversation;
+use crate::{Engine, EngineConversation, EngineSettings, Installation, ThreadSpec};
 
 /// Resources of the machine that engines use.
 #[derive(Debug, Clone)]
@@ -25,11 +25,11 @@ pub struct EngineResources {
 }
 
 /// All engines, installed or not.
-pub struct Registry {
+pub struct EngineRegistry {
     engines: Vec<Arc<dyn Engine>>,
 }
 
-impl Registry {
+impl EngineRegistry {
     /// Creates all engines: the built-in ones, and one for each name in the settings that begins with
     /// [`ACP_PREFIX`](crate::ACP_PREFIX). Settings for other names are ignored.
     #[must_use]
@@ -83,7 +83,7 @@ impl Engine for ProgramEngine {
         self.program.info.name
     }
 
-    fn probe<'a>(&'a self) -> Pin<Box<dyn Future<Output = Probe> + Send + 'a>> {
+    fn probe<'a>(&'a self) -> Pin<Box<dyn Future<Output = Installation> + Send + 'a>> {
         Box::pin(async {
             // Held while the program runs, so that concurrent probes start it once.
             let mut version = self.version.lock().await;
@@ -91,7 +91,7 @@ impl Engine for ProgramEngine {
         })
     }
 
-    fn thread(&self, spec: ThreadSpec) -> Box<dyn EngineThread> {
-        Box::new(Conversation::new(Arc::clone(&self.program), spec))
+    fn thread(&self, spec: ThreadSpec) -> Box<dyn EngineConversation> {
+        Box::new(ProgramConversation::new(Arc::clone(&self.program), spec))
     }
 }

@@ -22,7 +22,7 @@ const PROGRAM: &str = "secret-tool";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A key of AES-256.
-pub(crate) type Key = [u8; BYTES];
+pub(crate) type TokenKey = [u8; BYTES];
 
 /// Where the key is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl KeyPlace {
 
     /// Returns the keys that the tokens may be encrypted with, the current one first. A key file from before the use of the
     /// keyring counts until the tokens are written again.
-    pub(crate) fn candidates(&self, tokens: &Path) -> io::Result<Vec<Key>> {
+    pub(crate) fn candidates(&self, tokens: &Path) -> io::Result<Vec<TokenKey>> {
         let current = match self {
             Self::File => None,
             Self::Keyring(program) => look_up(program, tokens)?,
@@ -49,7 +49,7 @@ impl KeyPlace {
     }
 
     /// Returns the key to encrypt with. Makes one if there is none.
-    pub(crate) fn obtain(&self, tokens: &Path) -> io::Result<Key> {
+    pub(crate) fn obtain(&self, tokens: &Path) -> io::Result<TokenKey> {
         let known = match self {
             Self::File => read_file(tokens)?,
             Self::Keyring(program) => look_up(program, tokens)?,
@@ -89,7 +89,7 @@ fn file(tokens: &Path) -> PathBuf {
 }
 
 /// Reads the key file; none if there is none, or it is damaged.
-fn read_file(tokens: &Path) -> io::Result<Option<Key>> {
+fn read_file(tokens: &Path) -> io::Result<Option<TokenKey>> {
     match std::fs::read(file(tokens)) {
         Ok(bytes) => Ok(bytes.try_into().ok()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -97,7 +97,7 @@ fn read_file(tokens: &Path) -> io::Result<Option<Key>> {
     }
 }
 
-fn look_up(program: &Path, tokens: &Path) -> io::Result<Option<Key>> {
+fn look_up(program: &Path, tokens: &Path) -> io::Result<Option<TokenKey>> {
     let output = run(named(program, "lookup", tokens), None)?;
     match (output.is_success, output.text.trim(), output.errors.trim()) {
         (true, key, _) => Ok(from_hex(key)),
@@ -107,7 +107,7 @@ fn look_up(program: &Path, tokens: &Path) -> io::Result<Option<Key>> {
     }
 }
 
-fn store(program: &Path, tokens: &Path, key: &Key) -> io::Result<()> {
+fn store(program: &Path, tokens: &Path, key: &TokenKey) -> io::Result<()> {
     let mut command = named(program, "store", tokens);
     command.args(["--label", "Baton: logins at MCP servers"]);
     let output = run(command, Some(hex(key)))?;
@@ -177,11 +177,11 @@ fn exchange(child: &mut Child, input: Option<String>) -> io::Result<(String, Str
     waited.map_err(|_| unavailable(&format!("it did not answer within {} s", PATIENCE.as_secs())))?
 }
 
-fn hex(key: &Key) -> String {
+fn hex(key: &TokenKey) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn from_hex(text: &str) -> Option<Key> {
+fn from_hex(text: &str) -> Option<TokenKey> {
     let digits = text.as_bytes();
     let mut key = [0; BYTES];
     if digits.len() != 2 * BYTES {

@@ -11,14 +11,14 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_mcp::oauth::{ClientIdentity, LoginTarget, OAuthConfig, Source, Tokens};
+use baton_mcp::oauth::{ClientIdentity, LoginTarget, OAuthConfig, TokenOrigin, Tokens};
 use baton_private as private;
 use baton_protocol::Timestamp;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde::{Deserialize, Serialize};
 
 use crate::json_file::on_file;
-use crate::token_key::{Key, KeyPlace, random};
+use crate::token_key::{KeyPlace, TokenKey, random};
 
 /// Seconds before its end that a token counts as expired.
 const MARGIN: u64 = 30;
@@ -35,7 +35,7 @@ pub struct StoredTokens {
     /// Address of the MCP server, as its configuration names it.
     pub server: String,
     /// Where the tokens came from.
-    pub source: Source,
+    pub source: TokenOrigin,
     /// The client that they were issued to.
     pub identity: ClientIdentity,
     /// Whether the client was registered, rather than configured.
@@ -264,14 +264,14 @@ fn open(path: &Path, place: &KeyPlace) -> Result<Content, Unreadable> {
     opened.ok_or(Unreadable::Lost("the file or its key is damaged"))
 }
 
-fn unseal(key: &Key, mut bytes: Vec<u8>) -> Option<Content> {
+fn unseal(key: &TokenKey, mut bytes: Vec<u8>) -> Option<Content> {
     let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
     let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
     let plain = cipher(key).ok()?.open_in_place(nonce, Aad::from(PURPOSE), sealed).ok()?;
     serde_json::from_slice(plain).ok()
 }
 
-fn seal(key: &Key, content: &Content) -> io::Result<Vec<u8>> {
+fn seal(key: &TokenKey, content: &Content) -> io::Result<Vec<u8>> {
     let nonce = random::<NONCE_LEN>()?;
     let mut sealed = serde_json::to_vec(content)?;
     cipher(key)?
@@ -280,7 +280,7 @@ fn seal(key: &Key, content: &Content) -> io::Result<Vec<u8>> {
     Ok([&nonce[..], &sealed].concat())
 }
 
-fn cipher(key: &Key) -> io::Result<LessSafeKey> {
+fn cipher(key: &TokenKey) -> io::Result<LessSafeKey> {
     let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| io::Error::other("the key is damaged"))?;
     Ok(LessSafeKey::new(key))
 }
@@ -298,7 +298,7 @@ mod tests {
     fn stored(server: &str, client: &str, was_registered: bool) -> StoredTokens {
         StoredTokens {
             server: server.into(),
-            source: Source {
+            source: TokenOrigin {
                 issuer: "https://login.example".into(),
                 token_endpoint: "https://login.example/token".into(),
                 resource: server.into(),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use baton_agent::blocking;
-use baton_agent::untrusted::{Directory, Unreadable};
+use baton_agent::untrusted::{Unreadable, UntrustedDirectory};
 use baton_mcp::files::{self, LARGEST, WORKSPACE};
 use baton_mcp::{Declared, Origin};
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ fn scan(start: &Path, root: &Path) -> Vec<WorkspaceFile> {
     let directories = start.ancestors().take_while(|parent| parent.starts_with(root));
     let mut found = Vec::new();
     for directory in directories {
-        let Ok(directory) = Directory::open(directory) else { continue };
+        let Ok(directory) = UntrustedDirectory::open(directory) else { continue };
         for name in WORKSPACE {
             found.extend(read_one(&directory, name));
             if found.len() >= MOST_FILES {
@@ -58,7 +58,7 @@ fn scan(start: &Path, root: &Path) -> Vec<WorkspaceFile> {
     found
 }
 
-fn read_one(directory: &Directory, name: &str) -> Option<WorkspaceFile> {
+fn read_one(directory: &UntrustedDirectory, name: &str) -> Option<WorkspaceFile> {
     let path = directory.path().join(name);
     let origin = Origin::Workspace { file: path.clone(), root: directory.path().to_owned() };
     let (text, problem) = match directory.read(name, LARGEST) {

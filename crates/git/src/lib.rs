@@ -14,7 +14,7 @@ mod trust;
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::untrusted::{Directory, Unreadable};
+use baton_agent::untrusted::{Unreadable, UntrustedDirectory};
 
 pub use self::trust::distrusted;
 
@@ -43,13 +43,13 @@ pub struct Repository {
 #[derive(Debug)]
 struct Data {
     /// Directory of this work tree: `HEAD`, the index.
-    own: Directory,
+    own: UntrustedDirectory,
     /// Directory that all work trees share: references, objects, configuration. None if it is `own`.
-    common: Option<Directory>,
+    common: Option<UntrustedDirectory>,
 }
 
 impl Data {
-    fn common(&self) -> &Directory {
+    fn common(&self) -> &UntrustedDirectory {
         self.common.as_ref().unwrap_or(&self.own)
     }
 
@@ -105,7 +105,7 @@ fn is_own(root: &Path) -> bool {
 
 /// Opens the git directories of the work tree `root`. Like git, ignores a `.git` without a `HEAD`.
 fn data(root: &Path) -> Option<Data> {
-    let tree = Directory::open(root).ok()?;
+    let tree = UntrustedDirectory::open(root).ok()?;
     let own = match tree.subdirectory(".git") {
         Ok(own) => own,
         Err(Unreadable::Absent) => linked_git_directory(&tree)?,
@@ -122,9 +122,10 @@ fn data(root: &Path) -> Option<Data> {
 
 /// Opens the directory that the file `.git` of a linked work tree or a submodule points to. The file can point anywhere,
 /// so it is followed only if the directory points back to the work tree.
-fn linked_git_directory(tree: &Directory) -> Option<Directory> {
+fn linked_git_directory(tree: &UntrustedDirectory) -> Option<UntrustedDirectory> {
     let pointer = tree.read_text(".git", LINE).ok()?;
-    let own = Directory::open(&tree.path().join(pointer.trim().strip_prefix("gitdir:")?.trim())).ok()?;
+    let own =
+        UntrustedDirectory::open(&tree.path().join(pointer.trim().strip_prefix("gitdir:")?.trim())).ok()?;
     let leads_back = match own.read_text("gitdir", LINE) {
         Ok(back) => is_same(&own.path().join(back.trim()), &tree.path().join(".git")),
         Err(_) => ["config.worktree", "config"]
@@ -136,8 +137,8 @@ fn linked_git_directory(tree: &Directory) -> Option<Directory> {
 }
 
 /// Opens the directory that all work trees share, if it contains the one of this work tree.
-fn common_directory(own: &Directory, path: &Path) -> Option<Directory> {
-    let common = Directory::open(&own.path().join(path)).ok()?;
+fn common_directory(own: &UntrustedDirectory, path: &Path) -> Option<UntrustedDirectory> {
+    let common = UntrustedDirectory::open(&own.path().join(path)).ok()?;
     (own.path().parent() == Some(&common.path().join("worktrees"))).then_some(common)
 }
 

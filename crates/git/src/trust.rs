@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use baton_agent::blocking;
 use baton_agent::tools::shell;
-use baton_agent::untrusted::{Directory, Unreadable};
+use baton_agent::untrusted::{Unreadable, UntrustedDirectory};
 use baton_protocol::permission::PermissionRequest;
 
 use super::config::{self, Setting};
@@ -141,7 +141,7 @@ fn is_certain(data: &Data) -> bool {
 struct Configuration(Vec<Setting>);
 
 impl Configuration {
-    fn read(directory: &Directory, name: &str) -> Result<Self, Risk> {
+    fn read(directory: &UntrustedDirectory, name: &str) -> Result<Self, Risk> {
         let path = directory.path().join(name);
         let excerpt = match directory.read(name, CONFIG) {
             Ok(excerpt) if !excerpt.is_cut => excerpt,

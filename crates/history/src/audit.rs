@@ -40,7 +40,7 @@ const KINDS: [&str; 15] = [
 /// One action of a person or client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Entry {
+pub struct AuditEntry {
     /// Time of the action.
     pub at: Timestamp,
     /// The session.
@@ -50,7 +50,7 @@ pub struct Entry {
     /// The event.
     pub event: EventId,
     /// What was done.
-    pub action: Action,
+    pub action: AuditAction,
     /// By whom, as far as the history tells.
     pub by: Option<Author>,
     /// To what, cut to a readable length.
@@ -61,7 +61,7 @@ pub struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Action {
+pub enum AuditAction {
     SessionCreated,
     Prompted,
     Approved,
@@ -79,7 +79,7 @@ pub enum Action {
     Rewound,
 }
 
-impl Action {
+impl AuditAction {
     /// Returns the action as text.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -107,7 +107,7 @@ impl Action {
 ///
 /// # Errors
 /// When the store cannot be read.
-pub async fn audit(store: &dyn Store, since: Option<Timestamp>) -> Result<Vec<Entry>, StoreError> {
+pub async fn audit(store: &dyn Store, since: Option<Timestamp>) -> Result<Vec<AuditEntry>, StoreError> {
     let since = since.unwrap_or(Timestamp(i64::MIN));
     let mut entries = Vec::new();
     for summary in store.list().await?.into_iter().filter(|summary| summary.modified >= since) {
@@ -140,10 +140,10 @@ struct Reading {
 }
 
 impl Reading {
-    fn entry(&mut self, seq: Seq, event: Event) -> Option<Entry> {
+    fn entry(&mut self, seq: Seq, event: Event) -> Option<AuditEntry> {
         let (action, by, detail) = self.action(event.body)?;
         let detail = detail.chars().take(DETAIL).collect();
-        Some(Entry {
+        Some(AuditEntry {
             at: event.timestamp,
             session: self.session.clone(),
             seq: seq.0,
@@ -154,12 +154,16 @@ impl Reading {
         })
     }
 
-    fn action(&mut self, body: Body) -> Option<(Action, Option<Author>, String)> {
+    fn action(&mut self, body: Body) -> Option<(AuditAction, Option<Author>, String)> {
         Some(match body {
-            Body::SessionStart(start) => {
-                (Action::SessionCreated, None, start.context.map(|context| context.cwd).unwrap_or_default())
+            Body::SessionStart(start) => (
+                AuditAction::SessionCreated,
+                None,
+                start.context.map(|context| context.cwd).unwrap_or_default(),
+            ),
+            Body::PromptAccepted(accepted) => {
+                (AuditAction::Prompted, accepted.prompt.by, accepted.prompt.text)
             }
-            Body::PromptAccepted(accepted) => (Action::Prompted, accepted.prompt.by, accepted.prompt.text),
             Body::PermissionRequested(requested) => {
                 self.requests.insert(requested.request_id, subject(&requested.permission_request));
                 return None;
@@ -179,41 +183,43 @@ impl Reading {
             Body::RequestClosed(closed) => {
                 let subject = self.requests.remove(&closed.request_id).unwrap_or_default();
                 // A request that nobody answered was withdrawn.
-                (Action::Answered, Some(closed.by?), subject)
+                (AuditAction::Answered, Some(closed.by?), subject)
             }
-            Body::Abort(abort) => (Action::Cancelled, abort.by, "the running turn and the queue".into()),
+            Body::Abort(abort) => (AuditAction::Cancelled, abort.by, "the running turn and the queue".into()),
             Body::ApprovalsChanged(change) => grant_change(change),
-            Body::RulesChanged(change) => (Action::RulesChanged, change.by, json(&*change.rules)),
-            Body::ModeChanged(change) => (Action::ModeChanged, None, json(&change.new_mode)),
-            Body::PermissionsChanged(change) => (Action::PermissionModeChanged, None, json(&change.mode)),
-            Body::ModelChange(change) => (Action::ModelChanged, None, change.new_model),
-            Body::ShellRun(run) => (Action::CommandRun, None, run.command),
-            Body::Renamed(renamed) if renamed.by_user => (Action::Renamed, None, renamed.name),
-            Body::HistoryTruncated(cut) => (Action::Rewound, None, format!("to event {}", cut.from_seq)),
+            Body::RulesChanged(change) => (AuditAction::RulesChanged, change.by, json(&*change.rules)),
+            Body::ModeChanged(change) => (AuditAction::ModeChanged, None, json(&change.new_mode)),
+            Body::PermissionsChanged(change) => {
+                (AuditAction::PermissionModeChanged, None, json(&change.mode))
+            }
+            Body::ModelChange(change) => (AuditAction::ModelChanged, None, change.new_model),
+            Body::ShellRun(run) => (AuditAction::CommandRun, None, run.command),
+            Body::Renamed(renamed) if renamed.by_user => (AuditAction::Renamed, None, renamed.name),
+            Body::HistoryTruncated(cut) => (AuditAction::Rewound, None, format!("to event {}", cut.from_seq)),
             _ => return None,
         })
     }
 }
 
-fn grant_change(change: ApprovalsChanged) -> (Action, Option<Author>, String) {
+fn grant_change(change: ApprovalsChanged) -> (AuditAction, Option<Author>, String) {
     match (change.approval, change.revoked) {
-        (Some(approval), _) => (Action::GrantGiven, change.by, json(&approval)),
-        (None, Some(grant)) => (Action::GrantRevoked, change.by, grant.to_string()),
-        (None, None) => (Action::GrantRevoked, change.by, "all".into()),
+        (Some(approval), _) => (AuditAction::GrantGiven, change.by, json(&approval)),
+        (None, Some(grant)) => (AuditAction::GrantRevoked, change.by, grant.to_string()),
+        (None, None) => (AuditAction::GrantRevoked, change.by, "all".into()),
     }
 }
 
 /// Returns the decision of an outcome; none for a request that was withdrawn.
-fn decision(outcome: &PermissionOutcome) -> Option<Action> {
+fn decision(outcome: &PermissionOutcome) -> Option<AuditAction> {
     match outcome {
         PermissionOutcome::Approved {}
         | PermissionOutcome::ApprovedForSession { .. }
-        | PermissionOutcome::ApprovedForLocation { .. } => Some(Action::Approved),
+        | PermissionOutcome::ApprovedForLocation { .. } => Some(AuditAction::Approved),
         PermissionOutcome::Cancelled { .. } => None,
         PermissionOutcome::DeniedByRules { .. }
         | PermissionOutcome::DeniedNoApprovalRuleAndCouldNotRequestFromUser {}
         | PermissionOutcome::DeniedInteractivelyByUser { .. }
-        | PermissionOutcome::DeniedByPermissionRequestHook { .. } => Some(Action::Denied),
+        | PermissionOutcome::DeniedByPermissionRequestHook { .. } => Some(AuditAction::Denied),
     }
 }
 

@@ -38,7 +38,7 @@ pub use self::api::describe_api;
 use self::feed::Feed;
 use self::guard::RateLimit;
 pub use self::listen::HttpListener;
-use self::metrics::Metrics;
+use self::metrics::DoorMetrics;
 use self::readiness::Readiness;
 use self::remote_logins::RemoteLogins;
 pub use self::replay::serve_recording;
@@ -51,8 +51,8 @@ use baton_wire::EventStreams;
 /// Access rules and limits of the HTTP door.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Token of the owner. Clients on TCP must send it, or show that they are a person; without one, every client that reaches the port has access. Clients on a socket
-    /// file need none: only its owner can open it.
+    /// Token of the owner. Clients on TCP must send it, or authenticate as a person; without a token, every client that reaches
+    /// the port has access. Clients on a socket file need none: only its owner can open it.
     pub token: Option<String>,
     /// Additional host names to accept. A request for any other name comes from a foreign web page whose name was made to
     /// resolve to this machine (DNS rebinding).
@@ -97,11 +97,11 @@ impl Default for HttpOptions {
 pub(crate) struct Door {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) options: HttpOptions,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: DoorMetrics,
     pub(crate) streams: EventStreams,
     /// People besides the owner; none for a server of one session.
     pub(crate) people: Option<Arc<People>>,
-    pub(crate) page: Option<Page>,
+    pub(crate) page: Option<WebApp>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) remote_logins: RemoteLogins,
     /// Notifications, if the server sends any.
@@ -120,7 +120,7 @@ impl Door {
 
 /// A web application, which is served without a login.
 #[derive(Clone)]
-pub struct Page {
+pub struct WebApp {
     /// Its routes, including `/`.
     pub routes: Router,
     /// Whether a path is one of its routes.
@@ -149,7 +149,7 @@ impl HttpDoor {
         runtime: &Arc<Runtime>,
         options: HttpOptions,
         people: Option<Arc<People>>,
-        page: Option<Page>,
+        page: Option<WebApp>,
     ) -> Self {
         let door = Arc::new(Door {
             people,
@@ -158,7 +158,7 @@ impl HttpDoor {
             remote_logins: RemoteLogins::default(),
             notifier: OnceLock::new(),
             runtime: runtime.clone(),
-            metrics: Metrics::default(),
+            metrics: DoorMetrics::default(),
             streams: EventStreams::new(options.max_streams),
             readiness: Readiness::default(),
             rate: RateLimit::new(options.requests_per_second),

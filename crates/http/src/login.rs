@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
-use baton_people::{Digest, Identity, LOGIN_TIME, Secret};
+use baton_people::{Digest, Identity, LOGIN_TIME, NewSecret};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub(super) async fn follow_link(
     }
 }
 
-async fn redeem(door: &Door, code: &str) -> Result<Option<Secret>, ApiError> {
+async fn redeem(door: &Door, code: &str) -> Result<Option<NewSecret>, ApiError> {
     let Some(people) = &door.people else { return Ok(None) };
     people.redeem(code, owner_digest(door)).await.map_err(unreadable)
 }
@@ -55,7 +55,7 @@ fn owner_digest(door: &Door) -> Digest {
 }
 
 /// Whether another site led the browser here. The browser then sends no cookies, so the server cannot know whether it is logged
-/// in, and the link may be one of an attacker who wants to be mistaken for its user.
+/// in. An attacker could lead a user to work under the attacker's login (login CSRF).
 fn is_foreign(request: &Parts) -> bool {
     let site = request.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     matches!(site, Some(b"cross-site" | b"same-site"))
@@ -89,7 +89,7 @@ fn cookie(name: &str, value: &str, secure: bool) -> String {
     format!("{name}={value}; HttpOnly; SameSite=Strict; Max-Age={}{secure}", LOGIN_TIME.as_secs())
 }
 
-/// Whether the browser uses TLS, as far as the server can tell. A proxy's word is enough: a client that lies about it gets a
+/// Whether the browser uses TLS, as far as the server can tell. A header of a proxy is believed: a client that lies in it gets a
 /// cookie that it cannot send.
 fn is_secure(request: &Parts) -> bool {
     let forwarded = request.headers.get("x-forwarded-proto").is_some_and(|proto| proto == "https");

@@ -12,7 +12,7 @@ use baton_runtime::metrics::Snapshot;
 
 /// Counters and gauges of the door.
 #[derive(Default)]
-pub(crate) struct Metrics {
+pub(crate) struct DoorMetrics {
     /// Responses, by the first digit of their status.
     responses: [AtomicU64; 6],
     /// Open connections.
@@ -37,7 +37,7 @@ impl Drop for Open<'_> {
     }
 }
 
-impl Metrics {
+impl DoorMetrics {
     pub(super) fn count(&self, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100).min(5);
         self.responses[class].fetch_add(1, Ordering::Relaxed);

@@ -1,12 +1,12 @@
-//! Slots for connections: their number, and who gives way when there are none left.
+//! Slots for connections: their number, and which connection is closed when none is left.
 //!
 //! Anybody can open connections to a port. A connection is a stranger's until one of its requests was authorised. Strangers
-//! of one network have a share of the slots; beyond it, the oldest of them gives way to the newest. When all slots are
-//! taken, the oldest stranger of the network with the most gives way. So strangers who send slowly, or nothing, do not keep
+//! of one network have a share of the slots; beyond it, the oldest of them is closed. When all slots are taken, the oldest
+//! stranger of the network with the most is closed. So strangers who send slowly, or nothing, do not keep
 //! people out: a client that has a token sends it at once.
 //!
-//! An authorised connection is that of its sender, and each person has a share of the slots: beyond it, requests on further
-//! connections are refused, and these stay strangers.
+//! An authorised connection belongs to the person who sent the request, and each person has a share of the slots: beyond it,
+//! requests on further connections are refused, and those connections stay strangers.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -46,7 +46,7 @@ struct Stranger {
 /// The slot of a connection. Dropping it frees it.
 pub(super) struct ConnectionSlot {
     slots: Arc<ConnectionSlots>,
-    /// Network and number of a stranger. A client of a socket file is none.
+    /// Network and number of a stranger; none for a client of a socket file.
     stranger: Option<(IpAddr, u64)>,
     /// The share of the sender of the latest authorised request: a proxy may use one connection for several people.
     share: Mutex<Option<Share>>,
@@ -64,7 +64,7 @@ impl ConnectionSlots {
         Arc::new(Self { all, max_strangers, strangers: Mutex::default(), shares })
     }
 
-    /// Waits for a free slot. Makes a stranger give way if there is none.
+    /// Waits for a free slot. Closes the connection of a stranger if there is none.
     pub(super) async fn free(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = self.all.clone().try_acquire_owned() {
             return Some(permit);
@@ -73,7 +73,8 @@ impl ConnectionSlots {
         self.all.clone().acquire_owned().await.ok()
     }
 
-    /// Gives a slot to a connection. The receiver reports that the connection has to give way; it is closed once it never will.
+    /// Gives a slot to a connection. The receiver gets a message if the connection must be closed for another one; its channel is
+    /// closed once that cannot happen any more.
     pub(super) fn take(
         self: &Arc<Self>,
         permit: OwnedSemaphorePermit,

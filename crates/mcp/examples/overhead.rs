@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use baton_mcp::{
-    Call, Client, Declared, Host, HostOptions, Http, HttpError, Notice, Origin, Request, Response, Server,
-    Working, merge,
+    Declared, Host, HostOptions, Http, HttpError, HttpRequest, HttpResponse, McpClient, Notice, Origin,
+    Server, ServerCall, Working, merge,
 };
 use rmcp::model::CallToolRequestParams;
 use rmcp::serve_client;
@@ -21,12 +21,12 @@ const CALLS: usize = 3000;
 
 struct Nobody;
 
-impl Client for Nobody {
+impl McpClient for Nobody {
     fn notice(&self, _: &str, _: Notice) {}
 }
 
 impl Http for Nobody {
-    fn send(&self, _: Request) -> Working<'_, Result<Response, HttpError>> {
+    fn send(&self, _: HttpRequest) -> Working<'_, Result<HttpResponse, HttpError>> {
         Box::pin(async { Err(HttpError("nobody".into())) })
     }
 }
@@ -64,7 +64,7 @@ async fn main() {
         bare.call_tool(params).await.unwrap();
         let first = begun.elapsed();
         let begun = Instant::now();
-        let call = Call {
+        let call = ServerCall {
             tool: "echo".into(),
             arguments,
             meta: None,

@@ -7,14 +7,14 @@ use crate::Working;
 use crate::config::{Reach, ServerConfig};
 use crate::expand::Variables;
 use crate::oauth::OAuthConfig;
-use crate::server::Status;
+use crate::server::ServerStatus;
 use crate::wire::Challenge;
 
 /// A change of a server, reported to its session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notice {
     /// Its status changed.
-    Status(Status),
+    Status(ServerStatus),
     /// It was stopped, or disabled.
     Removed,
     /// Its tools changed; the new list is read before the next turn.
@@ -29,7 +29,7 @@ pub enum Notice {
 
 /// A request of a server, to be answered by a person or a model.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Question {
+pub enum ServerQuestion {
     /// `elicitation/create`, with its parameters. The answer is an `ElicitResult`.
     Elicitation(Value),
     /// `sampling/createMessage`, with its parameters. The answer is a `CreateMessageResult`.
@@ -116,7 +116,7 @@ impl Protected {
 
 /// The session that uses a set of servers. What an implementation leaves out, the session cannot do: it has no answers, no
 /// tokens and nothing to offer.
-pub trait Client: Send + Sync {
+pub trait McpClient: Send + Sync {
     /// Receives a notice. Must not block.
     fn notice(&self, server: &str, notice: Notice);
 
@@ -127,7 +127,7 @@ pub trait Client: Send + Sync {
     ///
     /// # Errors
     /// With a message for the server, when there is no answer.
-    fn answer(&self, _server: &str, _question: Question) -> Working<'_, Result<Value, String>> {
+    fn answer(&self, _server: &str, _question: ServerQuestion) -> Working<'_, Result<Value, String>> {
         Box::pin(async { Err("nobody can answer".to_owned()) })
     }
 

@@ -11,20 +11,20 @@ use futures_util::future::join_all;
 use tokio_util::task::TaskTracker;
 
 use crate::binding::binding;
-use crate::client::{Client, Notice};
+use crate::client::{McpClient, Notice};
 use crate::config::{ConfigError, ServerConfig};
 use crate::http::Http;
 use crate::lock;
 use crate::names::Names;
 use crate::origin::{Chosen, Declared, Origin};
-use crate::server::{Server, Status};
+use crate::server::{Server, ServerStatus};
 use crate::shared::Pool;
 use crate::tool::RemoteTool;
 
 /// Resources of the session and the program that servers use.
 pub struct HostOptions {
     /// The session.
-    pub client: Arc<dyn Client>,
+    pub client: Arc<dyn McpClient>,
     /// The HTTP client for remote servers.
     pub http: Arc<dyn Http>,
     /// Records the processes of servers.
@@ -49,7 +49,7 @@ pub struct Listed {
     /// Its name.
     pub name: String,
     /// Its status.
-    pub status: Status,
+    pub status: ServerStatus,
     /// Where its configuration comes from.
     pub source: Option<String>,
     /// `stdio`, `http` or `sse`, if the configuration can be used.
@@ -148,7 +148,7 @@ impl Host {
             return None;
         }
         let is_disabled = lock(&self.disabled).contains(&name);
-        let status = if is_disabled { Status::Disabled } else { Status::Pending };
+        let status = if is_disabled { ServerStatus::Disabled } else { ServerStatus::Pending };
         let server = Server::new(name.clone(), config, self.options.clone(), status);
         self.options.client.keep_secret(server.credentials());
         for shadowed in &chosen.shadowed {
@@ -204,7 +204,13 @@ impl Host {
             .collect();
         let unknown = lock(&self.disabled).clone();
         for name in unknown.into_iter().filter(|name| servers.iter().all(|server| server.name() != name)) {
-            listed.push(Listed { name, status: Status::Disabled, source: None, transport: None, tools: 0 });
+            listed.push(Listed {
+                name,
+                status: ServerStatus::Disabled,
+                source: None,
+                transport: None,
+                tools: 0,
+            });
         }
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         listed
@@ -244,7 +250,7 @@ impl Host {
         lock(&self.disabled).insert(name.to_owned());
         if let Some(server) = self.server(name) {
             self.notice(name, Notice::Removed);
-            server.stop(Status::Disabled).await;
+            server.stop(ServerStatus::Disabled).await;
         }
     }
 
@@ -252,8 +258,8 @@ impl Host {
     pub async fn enable(&self, name: &str) {
         lock(&self.disabled).remove(name);
         if let Some(server) = self.server(name) {
-            if server.status() == Status::Disabled {
-                self.notice(name, Notice::Status(Status::NotConfigured));
+            if server.status() == ServerStatus::Disabled {
+                self.notice(name, Notice::Status(ServerStatus::NotConfigured));
             }
             self.restart_one(&server).await;
         }
@@ -263,7 +269,7 @@ impl Host {
     pub async fn stop(&self, name: &str) {
         if let Some(server) = self.server(name) {
             self.notice(name, Notice::Removed);
-            server.stop(Status::Stopped).await;
+            server.stop(ServerStatus::Stopped).await;
         }
     }
 
@@ -284,7 +290,7 @@ impl Host {
         }
         let Some(server) = self.server(name) else { return false };
         if restart {
-            server.stop(Status::NotConfigured).await;
+            server.stop(ServerStatus::NotConfigured).await;
         }
         self.restart_one(&server).await;
         true
@@ -293,9 +299,9 @@ impl Host {
     /// Ends all connections, and connects again.
     pub async fn reload(&self) {
         let enabled: Vec<_> =
-            self.all().into_iter().filter(|server| server.status() != Status::Disabled).collect();
+            self.all().into_iter().filter(|server| server.status() != ServerStatus::Disabled).collect();
         join_all(enabled.iter().map(|server| async move {
-            server.stop(Status::NotConfigured).await;
+            server.stop(ServerStatus::NotConfigured).await;
             server.revive().await;
         }))
         .await;
@@ -305,11 +311,11 @@ impl Host {
 
     /// Ends all connections and processes.
     pub async fn close(&self) {
-        join_all(self.all().iter().map(|server| server.stop(Status::Stopped))).await;
+        join_all(self.all().iter().map(|server| server.stop(ServerStatus::Stopped))).await;
     }
 
     async fn restart_one(&self, server: &Arc<Server>) {
-        if server.status() != Status::Connected {
+        if server.status() != ServerStatus::Connected {
             server.revive().await;
             server.start();
         }

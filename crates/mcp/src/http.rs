@@ -22,7 +22,7 @@ pub enum Method {
 
 /// A request.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct HttpRequest {
     /// Its method.
     pub method: Method,
     /// Where it goes.
@@ -37,7 +37,7 @@ pub struct Request {
 pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, HttpError>> + Send>>;
 
 /// A response, with a body that is still being received.
-pub struct Response {
+pub struct HttpResponse {
     /// The status code.
     pub status: u16,
     /// The headers, in order.
@@ -46,7 +46,7 @@ pub struct Response {
     pub body: ByteStream,
 }
 
-impl Response {
+impl HttpResponse {
     /// Returns the first header with this name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -69,7 +69,7 @@ pub struct HttpError(pub String);
 /// Sends requests. Redirects are not followed.
 pub trait Http: Send + Sync {
     /// Sends a request and returns the head of the response.
-    fn send(&self, request: Request) -> Working<'_, Result<Response, HttpError>>;
+    fn send(&self, request: HttpRequest) -> Working<'_, Result<HttpResponse, HttpError>>;
 }
 
 /// Whether an address is that of a web page. Others (`javascript:`, `file:`) would do something in the client that opens

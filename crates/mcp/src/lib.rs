@@ -35,20 +35,20 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use client::{AuthReason, Client, HeadersReason, Notice, Protected, Question};
+pub use client::{AuthReason, HeadersReason, McpClient, Notice, Protected, ServerQuestion};
 pub use config::{ConfigError, Local, Reach, Remote, RemoteKind, ServerConfig, ToolFilter};
 pub use credentials::without_credentials;
 pub use describe::describe;
 pub use host::{Host, HostOptions, Listed, OfferedTool};
-pub use http::{ByteStream, Http, HttpError, Method, Request, Response, is_web_page};
+pub use http::{ByteStream, Http, HttpError, HttpRequest, HttpResponse, Method, is_web_page};
 pub use log::ServerLog;
 pub use names::offered_name;
 pub use origin::{Chosen, Declared, Origin, merge};
-pub use outcome::{CallError, Contents, contents};
-pub use server::{Server, Status};
+pub use outcome::{Contents, ToolCallError, contents};
+pub use server::{Server, ServerStatus};
 pub use shared::Pool;
 pub use tool::RemoteTool;
-pub use wire::{Call, Challenge, Progress, fetch_text};
+pub use wire::{Challenge, Progress, ServerCall, fetch_text};
 
 /// A boxed future.
 pub type Working<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

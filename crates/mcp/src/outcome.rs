@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Why a call has no result. The texts are those that models and people see, after the name of the server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
+pub enum ToolCallError {
     /// The server answered with an error of the protocol.
     #[error("McpError: MCP error {code}: {message}")]
     Refused {

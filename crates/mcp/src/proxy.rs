@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::Working;
-use crate::wire::lines::{LONGEST, Line, Lines};
+use crate::wire::lines::{LONGEST, OutputLine, OutputLines};
 
 /// Calls that may run at the same time.
 const MAX_CALLS: usize = 32;
@@ -29,11 +29,11 @@ pub trait Toolset: Send + Sync + 'static {
     /// Lists the tools, as entries of `tools/list`.
     fn list(&self) -> Vec<Value>;
 
-    /// Calls a tool. Returns its result, as that of `tools/call`. Dropped if the program cancels the call or goes away.
+    /// Calls a tool. Returns its result, as that of `tools/call`. Dropped if the program cancels the call or disconnects.
     fn call(&self, name: String, arguments: Map<String, Value>) -> Working<'_, Value>;
 }
 
-/// Serves a program until it goes away. Its calls end with it.
+/// Serves a program until it disconnects. Its calls end with it.
 pub async fn serve<R, W>(read: R, write: W, tools: Arc<dyn Toolset>)
 where
     R: AsyncRead + Unpin + Send,
@@ -42,7 +42,7 @@ where
     let (sender, outgoing) = mpsc::channel(MAX_CALLS);
     let mut connection = Connection { tools, sender, calls: JoinSet::new(), running: HashMap::new() };
     tokio::select! {
-        () = connection.read(Lines::new(read, LONGEST)) => {}
+        () = connection.read(OutputLines::new(read, LONGEST)) => {}
         () = send_all(write, outgoing) => {}
     }
 }
@@ -66,7 +66,7 @@ struct Connection {
 }
 
 impl Connection {
-    async fn read<R: AsyncRead + Unpin>(&mut self, mut lines: Lines<R>) {
+    async fn read<R: AsyncRead + Unpin>(&mut self, mut lines: OutputLines<R>) {
         loop {
             let line = tokio::select! {
                 line = lines.next() => line,
@@ -79,10 +79,10 @@ impl Connection {
             };
             match line {
                 None => return,
-                Some(Line::TooLong) => {
+                Some(OutputLine::TooLong) => {
                     self.refuse(&Value::Null, PARSE_ERROR, "the message is too long").await;
                 }
-                Some(Line::Text(text)) => match serde_json::from_slice::<Value>(&text) {
+                Some(OutputLine::Text(text)) => match serde_json::from_slice::<Value>(&text) {
                     Ok(message) => self.receive(message).await,
                     Err(_) => self.refuse(&Value::Null, PARSE_ERROR, "not JSON").await,
                 },

@@ -1,7 +1,8 @@
 //! One server of a session: its status, its connection, its tools.
 //!
 //! A server is connected when it is first needed. A connection that ends is noticed and reported; the next use connects
-//! again, after a pause that grows with each failure. A call that was running then has failed: nothing is called twice.
+//! again, after a pause that grows with each failure. A call that was running when the connection ended has
+//! failed, and is not repeated.
 
 mod connect;
 mod status;
@@ -17,17 +18,17 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use self::status::Status;
+pub use self::status::ServerStatus;
 use crate::client::{Notice, Protected};
 use crate::config::{Local, Reach, Remote, ServerConfig};
 use crate::expand::Variables;
 use crate::host::HostOptions;
 use crate::log::ServerLog;
 use crate::origin::Origin;
-use crate::outcome::CallError;
-use crate::shared::{Lease, SharedConnection};
+use crate::outcome::ToolCallError;
+use crate::shared::{SessionConnection, SharedConnection};
 use crate::tool::RemoteTool;
-use crate::wire::{Access, Call, Context, Start, SuppliedHeaders, Target};
+use crate::wire::{Authorization, ConnectionTarget, Context, ServerCall, Start, SuppliedHeaders};
 use crate::{credentials, lock};
 
 /// How long a call may be silent, unless the configuration says otherwise.
@@ -44,8 +45,8 @@ pub struct Server {
     log: ServerLog,
     /// The connection that it shares with other sessions, if it does.
     shared: Option<Arc<SharedConnection>>,
-    access: Arc<Access>,
-    status: watch::Sender<Status>,
+    access: Arc<Authorization>,
+    status: watch::Sender<ServerStatus>,
     /// Whether the latest attempt to connect has come to an end, or waits for a person.
     settled: watch::Sender<bool>,
     tools: Mutex<Arc<Vec<Arc<RemoteTool>>>>,
@@ -61,7 +62,7 @@ pub struct Server {
 /// The connection of a server, if there is one.
 #[derive(Default)]
 struct Slot {
-    connection: Option<Lease>,
+    connection: Option<SessionConnection>,
     failures: u32,
     not_before: Option<Instant>,
 }
@@ -80,11 +81,12 @@ impl Server {
         name: String,
         config: Result<ServerConfig, String>,
         options: Arc<HostOptions>,
-        status: Status,
+        status: ServerStatus,
     ) -> Arc<Self> {
         let shared = config.as_ref().ok().and_then(|config| shared_connection(config, &options));
-        let access =
-            config.as_ref().map_or_else(|_| Access::default(), |config| access(&name, config, &options));
+        let access = config
+            .as_ref()
+            .map_or_else(|_| Authorization::default(), |config| access(&name, config, &options));
         Arc::new(Self {
             name,
             config,
@@ -92,7 +94,7 @@ impl Server {
             log: shared.as_ref().map_or_else(ServerLog::default, |shared| shared.log.clone()),
             shared,
             access: Arc::new(access),
-            settled: watch::Sender::new(status != Status::Pending),
+            settled: watch::Sender::new(status != ServerStatus::Pending),
             status: watch::Sender::new(status),
             tools: Mutex::default(),
             stale: Arc::default(),
@@ -121,7 +123,7 @@ impl Server {
 
     /// Returns its status.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ServerStatus {
         self.status.borrow().clone()
     }
 
@@ -139,7 +141,7 @@ impl Server {
 
     /// Connects the server in the background, unless it is connected, disabled or stopped.
     pub(crate) fn start(self: &Arc<Self>) {
-        if matches!(self.status(), Status::Disabled | Status::Stopped | Status::Connected) {
+        if matches!(self.status(), ServerStatus::Disabled | ServerStatus::Stopped | ServerStatus::Connected) {
             return;
         }
         let server = self.clone();
@@ -157,26 +159,26 @@ impl Server {
     ///
     /// # Errors
     /// When there is no result.
-    pub async fn call(self: &Arc<Self>, mut call: Call) -> Result<Value, CallError> {
+    pub async fn call(self: &Arc<Self>, mut call: ServerCall) -> Result<Value, ToolCallError> {
         if let Some(patience) = self.config().and_then(|config| config.timeout) {
             call.patience = patience;
         }
         let cancel = call.cancel.clone();
         let connection = tokio::select! {
             connection = self.connection() => connection?,
-            () = cancel.cancelled() => return Err(CallError::Cancelled),
+            () = cancel.cancelled() => return Err(ToolCallError::Cancelled),
         };
         match connection.call(call.clone()).await {
-            Err(CallError::Unauthorized) => {
+            Err(ToolCallError::Unauthorized) => {
                 let challenge = connection.take_challenge();
                 let connection = tokio::select! {
                     connection = self.authorized(challenge) => connection?,
-                    () = cancel.cancelled() => return Err(CallError::Cancelled),
+                    () = cancel.cancelled() => return Err(ToolCallError::Cancelled),
                 };
                 // The server refused the request before it looked at the call, so this is the first time.
                 connection.call(call).await
             }
-            Err(error @ CallError::NotSent(_)) => {
+            Err(error @ ToolCallError::NotSent(_)) => {
                 // An expired session, a server that is gone: the next use connects again.
                 connection.close().await;
                 Err(error)
@@ -189,7 +191,7 @@ impl Server {
         }
     }
 
-    /// Returns the default for [`Call::patience`].
+    /// Returns the default for [`ServerCall::patience`].
     #[must_use]
     pub fn patience() -> Duration {
         PATIENCE
@@ -199,10 +201,10 @@ impl Server {
     ///
     /// # Errors
     /// When the server is not connected, or there is no result.
-    pub async fn request(&self, method: &str, params: Value) -> Result<Value, CallError> {
+    pub async fn request(&self, method: &str, params: Value) -> Result<Value, ToolCallError> {
         let connection = self.slot.lock().await.connection.clone().filter(|connection| connection.is_open());
         let connection =
-            connection.ok_or_else(|| CallError::Unavailable(self.status().as_str().to_owned()))?;
+            connection.ok_or_else(|| ToolCallError::Unavailable(self.status().as_str().to_owned()))?;
         connection.send(method, params).await
     }
 
@@ -226,12 +228,12 @@ impl Server {
 
     /// Ends the connection, because another server has taken its place.
     pub async fn end(&self) {
-        self.stop(Status::NotConfigured).await;
+        self.stop(ServerStatus::NotConfigured).await;
     }
 
     /// Ends the connection, and leaves the server in `status`. The next use connects again, unless it is disabled or
     /// stopped.
-    pub(crate) async fn stop(&self, status: Status) {
+    pub(crate) async fn stop(&self, status: ServerStatus) {
         self.set_status(status);
         lock(&self.attempt).cancel();
         let connection = self.slot.lock().await.connection.take();
@@ -246,10 +248,10 @@ impl Server {
     pub(crate) async fn revive(&self) {
         *self.slot.lock().await = Slot::default();
         self.settled.send_replace(false);
-        self.set_status(Status::Pending);
+        self.set_status(ServerStatus::Pending);
     }
 
-    fn set_status(&self, status: Status) {
+    fn set_status(&self, status: ServerStatus) {
         if self.status.send_replace(status.clone()) != status {
             self.options.client.notice(&self.name, Notice::Status(status));
         }
@@ -274,16 +276,20 @@ impl Server {
     }
 
     /// Returns what to connect to, with variables replaced.
-    fn target(&self, config: &ServerConfig) -> Result<Target, String> {
+    fn target(&self, config: &ServerConfig) -> Result<ConnectionTarget, String> {
         let (options, variables) = (&self.options, self.variables(config));
         match &config.reach {
-            Reach::Local(local) => Ok(Target::Program(self.program(local, &variables)?)),
+            Reach::Local(local) => Ok(ConnectionTarget::Program(self.program(local, &variables)?)),
             Reach::Remote(remote) => {
                 let mut remote = remote.clone();
                 for value in remote.headers.values_mut() {
                     *value = variables.expand(value)?;
                 }
-                Ok(Target::Remote { remote, http: options.http.clone(), access: self.access.clone() })
+                Ok(ConnectionTarget::Remote {
+                    remote,
+                    http: options.http.clone(),
+                    access: self.access.clone(),
+                })
             }
         }
     }
@@ -303,16 +309,16 @@ impl Server {
     /// Ends the connection, and forgets the token.
     pub async fn log_out(&self) {
         self.forget_token();
-        self.stop(Status::NeedsAuth).await;
+        self.stop(ServerStatus::NeedsAuth).await;
     }
 
     /// Returns the program of a shared server, which belongs to no session.
-    fn shared_target(&self, config: &ServerConfig, tag: &str) -> Result<Target, String> {
+    fn shared_target(&self, config: &ServerConfig, tag: &str) -> Result<ConnectionTarget, String> {
         Ok(match self.target(config)? {
-            Target::Program(mut start) => {
+            ConnectionTarget::Program(mut start) => {
                 start.environment.retain(|(name, _)| name != SESSION_VARIABLE);
                 start.tag = format!("{tag}{}/", uuid::Uuid::new_v4());
-                Target::Program(start)
+                ConnectionTarget::Program(start)
             }
             remote => remote,
         })
@@ -369,18 +375,18 @@ impl Server {
     }
 }
 
-/// Returns the connection of a shared server. Two sessions share it if they would start the same program in the same directory.
 /// Creates the authorization of a server.
-fn access(name: &str, config: &ServerConfig, options: &HostOptions) -> Access {
+fn access(name: &str, config: &ServerConfig, options: &HostOptions) -> Authorization {
     match &config.reach {
         Reach::Remote(Remote { url, supplied_headers: Some(ttl), .. }) => {
             let client = options.client.clone();
-            Access::with_headers(SuppliedHeaders::new(client, name.to_owned(), url, *ttl))
+            Authorization::with_headers(SuppliedHeaders::new(client, name.to_owned(), url, *ttl))
         }
-        _ => Access::default(),
+        _ => Authorization::default(),
     }
 }
 
+/// Returns the connection of a shared server. Two sessions share it if they would start the same program in the same directory.
 fn shared_connection(config: &ServerConfig, options: &HostOptions) -> Option<Arc<SharedConnection>> {
     let Reach::Local(local) = &config.reach else { return None };
     let key = format!("{local:?} {:?} {:?}", options.cwd, options.environment);

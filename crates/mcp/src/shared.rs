@@ -14,11 +14,11 @@ use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Client, Notice, Question};
+use crate::client::{McpClient, Notice, ServerQuestion};
 use crate::config::{Reach, ServerConfig};
 use crate::log::ServerLog;
-use crate::outcome::CallError;
-use crate::wire::{Call, ConnectError, Connection, Context};
+use crate::outcome::ToolCallError;
+use crate::wire::{ConnectError, Connection, Context, ServerCall};
 use crate::{Working, lock};
 
 impl ServerConfig {
@@ -87,7 +87,7 @@ struct Members {
 /// A session that uses a shared connection.
 struct Member {
     name: String,
-    client: Arc<dyn Client>,
+    client: Arc<dyn McpClient>,
     tools_changed: Arc<dyn Fn() + Send + Sync>,
     /// Its running calls.
     calls: usize,
@@ -99,7 +99,7 @@ impl SharedConnection {
         self: &Arc<Self>,
         context: Context,
         open: impl FnOnce(Context) -> F,
-    ) -> Result<Lease, ConnectError>
+    ) -> Result<SessionConnection, ConnectError>
     where
         F: Future<Output = Result<Connection, ConnectError>>,
     {
@@ -109,7 +109,7 @@ impl SharedConnection {
         let member = self.add(Member { name, client, tools_changed, calls: 0 });
         let share = Arc::new(Share { connection: self.clone(), member, left: CancellationToken::new() });
         if let Some(connection) = slot.as_ref().filter(|connection| connection.is_open()) {
-            return Ok(Lease { connection: connection.clone(), share: Some(share) });
+            return Ok(SessionConnection { connection: connection.clone(), share: Some(share) });
         }
         let connection = self.clone();
         let context = Context {
@@ -124,7 +124,7 @@ impl SharedConnection {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 *slot = Some(connection.clone());
-                Ok(Lease { connection, share: Some(share) })
+                Ok(SessionConnection { connection, share: Some(share) })
             }
             Err(error) => {
                 lock(&self.members).all.remove(&member);
@@ -141,7 +141,7 @@ impl SharedConnection {
         id
     }
 
-    /// Lets a session go; the last one closes the connection.
+    /// Removes a session; the last one closes the connection.
     async fn leave(&self, member: u64) {
         let is_last = {
             let mut members = lock(&self.members);
@@ -165,7 +165,7 @@ impl SharedConnection {
     }
 
     /// Returns the one session whose call is running.
-    fn caller(&self) -> Option<(String, Arc<dyn Client>)> {
+    fn caller(&self) -> Option<(String, Arc<dyn McpClient>)> {
         let members = lock(&self.members);
         let mut callers = members.all.values().filter(|member| member.calls > 0);
         let caller = callers.next()?;
@@ -179,7 +179,7 @@ impl SharedConnection {
     }
 }
 
-impl Client for SharedConnection {
+impl McpClient for SharedConnection {
     fn notice(&self, _: &str, notice: Notice) {
         let told: Vec<_> = {
             let members = lock(&self.members);
@@ -190,7 +190,7 @@ impl Client for SharedConnection {
         }
     }
 
-    fn answer(&self, _: &str, question: Question) -> Working<'_, Result<Value, String>> {
+    fn answer(&self, _: &str, question: ServerQuestion) -> Working<'_, Result<Value, String>> {
         let caller = self.caller();
         Box::pin(async move {
             let (name, client) = caller
@@ -211,7 +211,7 @@ impl Client for SharedConnection {
 
 /// A connection of a session: its own, or its part of a shared one.
 #[derive(Clone)]
-pub(crate) struct Lease {
+pub(crate) struct SessionConnection {
     connection: Arc<Connection>,
     share: Option<Arc<Share>>,
 }
@@ -219,11 +219,11 @@ pub(crate) struct Lease {
 struct Share {
     connection: Arc<SharedConnection>,
     member: u64,
-    /// Cancelled when the session has let go.
+    /// Cancelled when the session has released the connection.
     left: CancellationToken,
 }
 
-impl Deref for Lease {
+impl Deref for SessionConnection {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -231,7 +231,7 @@ impl Deref for Lease {
     }
 }
 
-impl Lease {
+impl SessionConnection {
     pub(crate) fn own(connection: Connection) -> Self {
         Self { connection: Arc::new(connection), share: None }
     }
@@ -248,12 +248,12 @@ impl Lease {
     }
 
     /// Calls a tool and returns its `CallToolResult`.
-    pub(crate) async fn call(&self, call: Call) -> Result<Value, CallError> {
+    pub(crate) async fn call(&self, call: ServerCall) -> Result<Value, ToolCallError> {
         let _running = self.share.as_ref().map(|share| Running::new(share));
         self.connection.call(call).await
     }
 
-    /// Waits until the connection ends by itself, or is let go. Returns why.
+    /// Waits until the connection ends by itself, or is released. Returns why.
     pub(crate) async fn ended(&self) -> String {
         match &self.share {
             None => self.connection.ended().await,
@@ -264,7 +264,7 @@ impl Lease {
         }
     }
 
-    /// Closes the connection, or lets go of a shared one.
+    /// Closes the connection, or releases a shared one.
     pub(crate) async fn close(&self) {
         match &self.share {
             None => self.connection.close().await,

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use baton_model::http::{HttpClient, Url};
-use baton_people::{Digest, People, Standing};
+use baton_people::{CredentialRef, Digest, People};
 use baton_protocol::{SessionId, Timestamp};
 use baton_store::Store;
 
@@ -15,7 +15,7 @@ use crate::channel::telegram::Telegram;
 use crate::channel::webhook::Webhook;
 use crate::documents::{NotifyError, edit, read};
 use crate::notification::{Notification, NotificationId, Subject};
-use crate::outbox::{Action, Job, Outbox, Settlement};
+use crate::outbox::{Job, JobAction, Outbox, Settlement};
 use crate::subscriptions::{BrowserSubscription, Subscriptions};
 use crate::target::Target;
 
@@ -26,7 +26,7 @@ const SUBSCRIPTIONS: &str = "push_subscriptions";
 
 /// What is notified about, how, and to whom.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct NotifyOptions {
     /// How long a request waits before people are notified.
     pub delay: Duration,
     /// Whether the ends of turns are notified about.
@@ -67,18 +67,18 @@ pub struct NewSubscription {
 
 /// Counters of deliveries.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct DeliveryCounters {
     pub(crate) sent: AtomicU64,
     pub(crate) retried: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) withdrawn: AtomicU64,
 }
 
-impl Counters {
+impl DeliveryCounters {
     fn count(&self, job: &Job, result: &Settlement) {
         let counter = match (result, &job.action) {
-            (Settlement::Delivered { .. }, Action::Send) => &self.sent,
-            (Settlement::Delivered { .. }, Action::Retract { .. }) => &self.withdrawn,
+            (Settlement::Delivered { .. }, JobAction::Send) => &self.sent,
+            (Settlement::Delivered { .. }, JobAction::Retract { .. }) => &self.withdrawn,
             (Settlement::Failed { .. }, _) => &self.retried,
             (Settlement::Refused, _) => &self.refused,
         };
@@ -92,12 +92,12 @@ pub struct Courier {
     people: Arc<People>,
     /// Digest of the server's token, on which the owner's subscriptions hang.
     owner: Digest,
-    pub(crate) options: Options,
+    pub(crate) options: NotifyOptions,
     client: HttpClient,
     push: Option<Push>,
     /// URL of the page, if it is known only after the start.
     page: OnceLock<Url>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: DeliveryCounters,
 }
 
 impl std::fmt::Debug for Courier {
@@ -109,7 +109,7 @@ impl std::fmt::Debug for Courier {
 impl Courier {
     /// Creates a courier. Reads nothing yet.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, people: Arc<People>, owner: Digest, options: Options) -> Self {
+    pub fn new(store: Arc<dyn Store>, people: Arc<People>, owner: Digest, options: NotifyOptions) -> Self {
         let push = options.push.clone().map(Push::new);
         Self {
             store,
@@ -119,7 +119,7 @@ impl Courier {
             client: HttpClient::new(),
             push,
             page: OnceLock::new(),
-            counters: Counters::default(),
+            counters: DeliveryCounters::default(),
         }
     }
 
@@ -221,7 +221,7 @@ impl Courier {
         &self,
         id: &str,
         notification: &Notification,
-        action: &Action,
+        action: &JobAction,
         now: Timestamp,
     ) -> Result<Attempt, NotifyError> {
         let Some(push) = &self.push else { return Ok(Attempt::refused("Web Push is turned off")) };
@@ -272,7 +272,7 @@ impl Courier {
     pub async fn subscribe(
         &self,
         name: &str,
-        standing: Standing,
+        standing: CredentialRef,
         new: &NewSubscription,
     ) -> Result<String, NotifyError> {
         let push = self.push.as_ref();
@@ -326,7 +326,7 @@ impl Courier {
         let id = NotificationId::of_test(now);
         let notification =
             Notification { id, session: None, title: None, created: now, subject: Subject::Test };
-        self.attempt(&Job { notification, target: target.clone(), action: Action::Send, attempt: 1 })
+        self.attempt(&Job { notification, target: target.clone(), action: JobAction::Send, attempt: 1 })
             .await
             .problem
     }
@@ -348,7 +348,7 @@ impl Courier {
 
     /// Returns the options.
     #[must_use]
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &NotifyOptions {
         &self.options
     }
 

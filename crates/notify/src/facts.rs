@@ -16,14 +16,14 @@ const MAX_DETAILS: usize = 2800;
 
 /// A session as notifications see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct SessionFacts {
     pub(crate) session: SessionId,
     /// What the session is called in notifications.
     pub(crate) title: Option<String>,
     pub(crate) waiting: Vec<Subject>,
 }
 
-impl Facts {
+impl SessionFacts {
     /// Reads a session, as far as notifications may tell it.
     pub(crate) fn of(session: &Session, told: Details) -> Self {
         let facts = &session.durable.facts;

@@ -28,6 +28,6 @@ pub use self::channel::push::PushOptions;
 pub use self::channel::telegram::Telegram;
 pub use self::channel::webhook::Webhook;
 pub(crate) use self::courier::link_fragment;
-pub use self::courier::{Courier, Details, NewSubscription, Options};
+pub use self::courier::{Courier, Details, NewSubscription, NotifyOptions};
 pub use self::documents::NotifyError;
 pub use self::notifier::{Notifier, Statistics};

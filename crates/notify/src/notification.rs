@@ -76,7 +76,7 @@ pub struct Notification {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "type")]
 pub enum Subject {
-    /// A request waits for somebody.
+    /// A request is pending.
     Request {
         /// Id of the request.
         request: RequestId,
@@ -94,7 +94,7 @@ pub enum Subject {
         /// How it ended: `completed`, `failed` or `interrupted`.
         outcome: String,
     },
-    /// Somebody tries the configuration.
+    /// A test of the configuration.
     Test,
 }
 

@@ -22,11 +22,11 @@ use tokio::sync::{mpsc, watch};
 use self::task::Task;
 use crate::answers;
 use crate::courier::Courier;
-use crate::facts::Facts;
+use crate::facts::SessionFacts;
 use crate::outbox::Outbox;
 use crate::target::Target;
 
-/// Time limit for a session to say what waits in it: a server elsewhere may not answer.
+/// Time limit for a session to list its pending requests: another server may not answer.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Connects sessions with the courier.
@@ -50,7 +50,7 @@ struct Reported {
 /// What the task hears.
 enum Heard {
     /// The pending requests of a session have changed, by the records after this one.
-    Waiting { facts: Facts, after: Seq },
+    Waiting { facts: SessionFacts, after: Seq },
     /// A turn may have ended among the records after this one.
     Idle { session: SessionId, title: Option<String>, after: Seq },
     /// A session was deleted.
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Notifier {
 
 impl Observer for Notifier {
     fn recorded(&self, session: &Session, after: Seq) {
-        let facts = Facts::of(session, self.courier.options.details);
+        let facts = SessionFacts::of(session, self.courier.options.details);
         let now = Reported { requests: facts.ids(), is_idle: !session.is_busy() };
         let mut reported = self.lock();
         let before = reported.remove(&session.id).unwrap_or_default();
@@ -168,13 +168,13 @@ impl Notifier {
     }
 
     /// Reads a session as it is now; none if it does not exist, or a server elsewhere holds it.
-    async fn facts(&self, session: &SessionId) -> Option<Facts> {
+    async fn facts(&self, session: &SessionId) -> Option<SessionFacts> {
         if self.runtime.registry.get(session).is_none() {
             self.runtime.store.summary(session).await.ok()??;
         }
         let handle = self.runtime.registry.open(&self.runtime, session);
         let view = tokio::time::timeout(LOOK, handle.inspect()).await.ok()?.ok()?;
-        Some(Facts::of(&view.session, self.courier.options.details))
+        Some(SessionFacts::of(&view.session, self.courier.options.details))
     }
 
     /// Whether a session exists, as far as the store can tell.

@@ -66,14 +66,14 @@ pub struct Job {
     /// To whom.
     pub target: Target,
     /// What to do.
-    pub action: Action,
+    pub action: JobAction,
     /// Number of this attempt, from 1.
     pub attempt: u32,
 }
 
 /// What a job does.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
+pub enum JobAction {
     /// Send the notification.
     Send,
     /// Retract a notification that was, or may have been, sent.
@@ -266,12 +266,12 @@ impl Delivery {
     }
 
     /// Claims the delivery. Returns what to do, and the number of the attempt.
-    fn claim(&mut self, withdrawn: Option<&str>, now: Timestamp) -> Option<(Action, u32)> {
+    fn claim(&mut self, withdrawn: Option<&str>, now: Timestamp) -> Option<(JobAction, u32)> {
         let (attempts, next, action) = match self {
-            Self::Waiting { attempts, next } => (attempts, next, Action::Send),
+            Self::Waiting { attempts, next } => (attempts, next, JobAction::Send),
             Self::Retracting { attempts, next, receipt } => {
                 let reason = withdrawn.unwrap_or_default().to_owned();
-                (attempts, next, Action::Retract { receipt: receipt.clone(), reason })
+                (attempts, next, JobAction::Retract { receipt: receipt.clone(), reason })
             }
             Self::Sent { .. } | Self::Done => return None,
         };
@@ -290,14 +290,14 @@ impl Delivery {
     /// Records a result. The failure of an attempt whose reservation had expired changes nothing: another one is under way.
     fn settle(&mut self, job: &Job, result: &Settlement, now: Timestamp) {
         match (&mut *self, &job.action) {
-            (Self::Waiting { attempts, next }, Action::Send) => match result {
+            (Self::Waiting { attempts, next }, JobAction::Send) => match result {
                 Settlement::Delivered { receipt } => *self = Self::Sent { receipt: receipt.clone() },
                 Settlement::Failed { .. } if job.attempt != *attempts => {}
                 Settlement::Failed { pause } => *next = later(now, pause.unwrap_or(backoff(*attempts))),
                 Settlement::Refused => *self = Self::Done,
             },
             // Withdrawn while it was being sent. A late result does not start a second retraction beside one under way.
-            (Self::Retracting { attempts, next, receipt }, Action::Send) => {
+            (Self::Retracting { attempts, next, receipt }, JobAction::Send) => {
                 let due = if *attempts == 0 { now } else { *next };
                 match result {
                     Settlement::Delivered { receipt: given } => {
@@ -308,13 +308,13 @@ impl Delivery {
                     Settlement::Refused => *self = Self::Done,
                 }
             }
-            (Self::Retracting { attempts, next, .. }, Action::Retract { .. }) => match result {
+            (Self::Retracting { attempts, next, .. }, JobAction::Retract { .. }) => match result {
                 Settlement::Delivered { .. } | Settlement::Refused => *self = Self::Done,
                 Settlement::Failed { .. } if job.attempt != *attempts => {}
                 Settlement::Failed { pause } => *next = later(now, pause.unwrap_or(backoff(*attempts))),
             },
             // A late result of an attempt whose reservation had expired.
-            (Self::Sent { .. } | Self::Done, _) | (Self::Waiting { .. }, Action::Retract { .. }) => {}
+            (Self::Sent { .. } | Self::Done, _) | (Self::Waiting { .. }, JobAction::Retract { .. }) => {}
         }
     }
 }

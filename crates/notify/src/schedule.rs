@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_protocol::{RequestId, SessionId, Timestamp};
 
-use crate::facts::{Facts, request_of};
+use crate::facts::{SessionFacts, request_of};
 use crate::notification::Subject;
 use crate::outbox::later;
 
@@ -24,7 +24,7 @@ struct Waiting {
 
 impl Schedule {
     /// Notes which requests of a session wait now. Returns those that do not wait any more.
-    pub(crate) fn note(&mut self, facts: &Facts, delay: Duration, now: Timestamp) -> Vec<RequestId> {
+    pub(crate) fn note(&mut self, facts: &SessionFacts, delay: Duration, now: Timestamp) -> Vec<RequestId> {
         let known = self.sessions.remove(&facts.session).unwrap_or_default();
         let mut current = BTreeMap::new();
         for request in facts.waiting.iter().filter_map(request_of) {
@@ -76,7 +76,7 @@ impl Schedule {
 }
 
 /// Returns the subjects of these requests.
-pub(crate) fn chosen(facts: &Facts, requests: &[RequestId]) -> Vec<Subject> {
+pub(crate) fn chosen(facts: &SessionFacts, requests: &[RequestId]) -> Vec<Subject> {
     let is_chosen = |subject: &&Subject| request_of(subject).is_some_and(|id| requests.contains(id));
     facts.waiting.iter().filter(is_chosen).cloned().collect()
 }
@@ -86,14 +86,18 @@ mod tests {
     use super::*;
     use crate::notification::RequestKind;
 
-    fn facts(requests: &[&str]) -> Facts {
+    fn facts(requests: &[&str]) -> SessionFacts {
         let subject = |id: &&str| Subject::Request {
             request: RequestId((*id).to_owned()),
             kind: RequestKind::Permission,
             tool: None,
             details: None,
         };
-        Facts { session: "s".parse().unwrap(), title: None, waiting: requests.iter().map(subject).collect() }
+        SessionFacts {
+            session: "s".parse().unwrap(),
+            title: None,
+            waiting: requests.iter().map(subject).collect(),
+        }
     }
 
     #[test]

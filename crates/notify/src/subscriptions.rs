@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use baton_people::Standing;
+use baton_people::CredentialRef;
 use baton_protocol::Timestamp;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -30,8 +30,8 @@ pub(crate) struct BrowserSubscription {
     pub(crate) id: String,
     /// Name of its person, for limits.
     pub(crate) name: String,
-    /// What it hangs on: it ends with this.
-    pub(crate) standing: Standing,
+    /// The credential that it depends on: it ends with it.
+    pub(crate) standing: CredentialRef,
     pub(crate) endpoint: String,
     #[serde(with = "base64_text")]
     pub(crate) p256dh: Vec<u8>,
@@ -51,7 +51,7 @@ impl BrowserSubscription {
         Self {
             id: Self::id_of(endpoint),
             name: "ada".to_owned(),
-            standing: Standing::Owner(baton_people::Digest::of("")),
+            standing: CredentialRef::Owner(baton_people::Digest::of("")),
             endpoint: endpoint.to_owned(),
             p256dh: public.to_vec(),
             auth: auth.to_vec(),

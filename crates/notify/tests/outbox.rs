@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use baton_notify::notification::{Notification, NotificationId, RequestKind, Subject};
-use baton_notify::outbox::{Action, Job, MAX_ATTEMPTS, Outbox, RESERVED, Settlement, backoff};
+use baton_notify::outbox::{Job, JobAction, MAX_ATTEMPTS, Outbox, RESERVED, Settlement, backoff};
 use baton_notify::target::Target;
 use baton_protocol::{RequestId, SessionId, Timestamp};
 use proptest::prelude::*;
@@ -106,7 +106,7 @@ impl World {
         let now = self.now;
         for job in self.outbox.claim(|_| true, Timestamp(now)) {
             let key = (job.notification.id.clone(), job.target.clone());
-            let retracts = matches!(job.action, Action::Retract { .. });
+            let retracts = matches!(job.action, JobAction::Retract { .. });
             assert_eq!(retracts, self.withdrawn.contains(&key.0), "sent only while it stands: {job:?}");
             let attempts = self.attempts.entry((key.0.clone(), key.1.clone(), retracts)).or_default();
             *attempts += 1;
@@ -115,7 +115,7 @@ impl World {
                 (&other.notification.id, &other.target) == (&key.0, &key.1) && *until > now
             };
             let others = self.running.iter().filter(same);
-            let sends = others.filter(|(other, _)| matches!(other.action, Action::Send) == !retracts);
+            let sends = others.filter(|(other, _)| matches!(other.action, JobAction::Send) == !retracts);
             assert_eq!(sends.count(), 0, "one server at a time: {job:?}");
             if retracts {
                 let sent = (key.0.clone(), key.1.clone(), false);
@@ -135,7 +135,7 @@ impl World {
             for job in self.outbox.claim(|_| true, Timestamp(self.now)) {
                 let arrived = Settlement::Delivered { receipt: None };
                 self.outbox.settle(&job, &arrived, Timestamp(self.now));
-                let retracts = matches!(job.action, Action::Retract { .. });
+                let retracts = matches!(job.action, JobAction::Retract { .. });
                 done.push((job.notification.id, job.target, retracts));
             }
         }
@@ -187,7 +187,7 @@ fn receipt_of_a_message_that_was_withdrawn_on_its_way_reaches_the_retraction() {
     assert!(outbox.claim(|_| true, start).is_empty(), "the message may still be on its way");
     outbox.settle(&job, &Settlement::Delivered { receipt: Some("42".into()) }, start);
     let retraction = outbox.claim(|_| true, start).remove(0);
-    let expected = Action::Retract { receipt: Some("42".into()), reason: "answered".into() };
+    let expected = JobAction::Retract { receipt: Some("42".into()), reason: "answered".into() };
     assert_eq!(retraction.action, expected);
 }
 

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use baton_agent::tools::beneath::Directory;
 use baton_protocol::{SessionId, Timestamp};
 use baton_store::sqlite::backup as database;
-pub use baton_store::sqlite::backup::{Pace, Progress};
+pub use baton_store::sqlite::backup::{CopyProgress, Pace};
 use rustix::fs::FileType;
 
 use crate::OpsError;
-use crate::archive::{FORMAT, HomeFile, Manifest, Member, SESSIONS, Writer};
+use crate::archive::{ArchiveMember, FORMAT, HomeFile, Manifest, SESSIONS, Writer};
 
 /// Files of a session that Baton writes from the database.
 const DERIVED: [&str; 2] = ["events.jsonl", "workspace.yaml"];
@@ -55,9 +55,9 @@ pub struct BackupReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackupStep {
     /// The database is being copied.
-    Database(Progress),
+    Database(CopyProgress),
     /// The archive is being written.
-    Sessions(Progress),
+    Sessions(CopyProgress),
 }
 
 /// Writes a backup. `progress` is called often. The file appears when it is complete and durable, or not at all.
@@ -102,12 +102,12 @@ pub fn backup(
         report: BackupReport { sessions: contents.sessions, files: 0, bytes: 0, skipped: Vec::new() },
     };
     let database = File::open(&copy).map_err(OpsError::file("read", &copy))?;
-    filling.tar.add_file(&Member::Home(HomeFile::Database), &database).map_err(written())?;
+    filling.tar.add_file(&ArchiveMember::Home(HomeFile::Database), &database).map_err(written())?;
     filling.add_home_files(options.with_token)?;
     let total = sessions.len() as u64;
     for (done, session) in (1..).zip(&sessions) {
         filling.add_session(session)?;
-        progress(BackupStep::Sessions(Progress { done, total }));
+        progress(BackupStep::Sessions(CopyProgress { done, total }));
     }
     let Filling { tar, report, .. } = filling;
     let bytes = tar.bytes;
@@ -142,7 +142,7 @@ impl Filling<'_> {
     fn add_home_files(&mut self, with_token: bool) -> Result<(), OpsError> {
         let token = with_token.then_some(HomeFile::Token);
         for file in [HomeFile::Permissions, HomeFile::Settings].into_iter().chain(token) {
-            self.add(&Member::Home(file), Path::new(file.name()))?;
+            self.add(&ArchiveMember::Home(file), Path::new(file.name()))?;
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Filling<'_> {
             match kind {
                 FileType::RegularFile if is_derived => {}
                 FileType::RegularFile => {
-                    let member = Member::Session { session: session.clone(), path: inner.clone() };
+                    let member = ArchiveMember::Session { session: session.clone(), path: inner.clone() };
                     self.add(&member, &root.join(&inner))?;
                 }
                 FileType::Directory => self.add_directory(session, root, &inner)?,
@@ -183,7 +183,7 @@ impl Filling<'_> {
     }
 
     /// Adds a file of the home, if it exists.
-    fn add(&mut self, member: &Member, path: &Path) -> Result<(), OpsError> {
+    fn add(&mut self, member: &ArchiveMember, path: &Path) -> Result<(), OpsError> {
         let file = match self.home.open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),

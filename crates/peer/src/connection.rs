@@ -56,16 +56,16 @@ pub(crate) struct Channels {
 }
 
 /// The reading end of a connection's queue.
-pub(crate) struct Outgoing {
+pub(crate) struct FrameQueue {
     frames: mpsc::UnboundedReceiver<Vec<u8>>,
     queued: Arc<AtomicUsize>,
 }
 
 impl Connection {
-    pub(crate) fn new(ended: CancellationToken) -> (Arc<Self>, Outgoing) {
+    pub(crate) fn new(ended: CancellationToken) -> (Arc<Self>, FrameQueue) {
         let (queue, frames) = mpsc::unbounded_channel();
         let queued = Arc::<AtomicUsize>::default();
-        let outgoing = Outgoing { frames, queued: queued.clone() };
+        let outgoing = FrameQueue { frames, queued: queued.clone() };
         let (state, last_channel) = Default::default();
         (Arc::new(Self { queue, queued, state, last_channel, ended }), outgoing)
     }
@@ -159,7 +159,7 @@ impl Connection {
     }
 }
 
-impl Outgoing {
+impl FrameQueue {
     /// Writes queued frames, and a heartbeat every second.
     pub(crate) async fn write(
         mut self,

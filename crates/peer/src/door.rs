@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::connection::Connection;
 use crate::encryption::{Duplex, Encryption, Ungreeted, is_encrypted};
 use crate::frame::Frame;
-use crate::handshake::{self, Role, Secret};
+use crate::handshake::{self, ClusterSecret, LinkRole};
 use crate::strangers::Strangers;
 
 /// Time limit of the handshake.
@@ -22,14 +22,14 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// The listener for other servers.
 pub struct PeerDoor {
     runtime: Arc<Runtime>,
-    secret: Secret,
+    secret: ClusterSecret,
     strangers: Arc<Strangers>,
 }
 
 impl PeerDoor {
     /// Creates the door of a runtime.
     #[must_use]
-    pub fn new(runtime: &Arc<Runtime>, secret: Secret) -> Self {
+    pub fn new(runtime: &Arc<Runtime>, secret: ClusterSecret) -> Self {
         Self { runtime: runtime.clone(), secret, strangers: Strangers::new() }
     }
 
@@ -85,7 +85,7 @@ impl PeerDoor {
                 None => Ungreeted::plain(stream),
             };
             let us = &self.runtime.owner.server;
-            let server = handshake::greet(&mut ungreeted, &self.secret, us, Role::Listener).await?;
+            let server = handshake::greet(&mut ungreeted, &self.secret, us, LinkRole::Listener).await?;
             Ok((ungreeted.stream, server))
         };
         timeout(HANDSHAKE, greeting).await?

@@ -151,18 +151,18 @@ mod tests {
     use tokio::io::{AsyncWriteExt, copy_bidirectional, duplex};
 
     use super::*;
-    use crate::handshake::{Role, Secret, greet};
+    use crate::handshake::{ClusterSecret, LinkRole, greet};
 
     const SECRET: &str = "0123456789abcdef";
 
     async fn call(stream: impl Duplex + 'static) -> io::Result<String> {
         let mut ungreeted = Encryption::new()?.connect(stream).await?;
-        greet(&mut ungreeted, &Secret::new(SECRET).unwrap(), "a", Role::Caller).await
+        greet(&mut ungreeted, &ClusterSecret::new(SECRET).unwrap(), "a", LinkRole::Caller).await
     }
 
     async fn listen(stream: impl Duplex + 'static) -> io::Result<String> {
         let mut ungreeted = Encryption::new()?.accept(stream).await?;
-        greet(&mut ungreeted, &Secret::new(SECRET).unwrap(), "b", Role::Listener).await
+        greet(&mut ungreeted, &ClusterSecret::new(SECRET).unwrap(), "b", LinkRole::Listener).await
     }
 
     #[tokio::test]

@@ -27,9 +27,9 @@ const MIN_SECRET: usize = 16;
 
 /// The secret that all servers share.
 #[derive(Clone)]
-pub struct Secret(hmac::Key);
+pub struct ClusterSecret(hmac::Key);
 
-impl Secret {
+impl ClusterSecret {
     /// Creates a secret.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for ClusterSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
@@ -73,14 +73,14 @@ struct Proof {
 
 /// Role of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum LinkRole {
     /// It opened the connection.
     Caller,
     /// It accepted the connection.
     Listener,
 }
 
-impl Role {
+impl LinkRole {
     fn name(self) -> &'static str {
         match self {
             Self::Caller => "caller",
@@ -99,9 +99,9 @@ impl Role {
 /// Greets the other end. Returns the id of its server.
 pub(crate) async fn greet(
     Ungreeted { stream, binding }: &mut Ungreeted,
-    secret: &Secret,
+    secret: &ClusterSecret,
     server: &str,
-    role: Role,
+    role: LinkRole,
 ) -> io::Result<String> {
     let ours = Hello { version: VERSION, oldest: OLDEST, server: server.to_owned(), challenge: challenge()? };
     send(stream, &ours).await?;
@@ -117,7 +117,7 @@ pub(crate) async fn greet(
     let text_ours = text(role, &ours, &theirs, binding);
     let text_theirs = text(role.other(), &theirs, &ours, binding);
     let proof = Proof { proof: hex(hmac::sign(&secret.0, text_ours.as_bytes()).as_ref()) };
-    if role == Role::Caller {
+    if role == LinkRole::Caller {
         send(stream, &proof).await?;
     }
     let answer: Proof = frame::read(stream, MAX_HELLO).await?;
@@ -128,7 +128,7 @@ pub(crate) async fn greet(
             "the other server has another secret; set the same BATON_PEER_SECRET on all".into(),
         ));
     }
-    if role == Role::Listener {
+    if role == LinkRole::Listener {
         send(stream, &proof).await?;
     }
     Ok(theirs.server)
@@ -136,7 +136,7 @@ pub(crate) async fn greet(
 
 /// Returns the text that an end authenticates: its role, the greetings of both, and the connection. Lengths precede the
 /// parts, so that no two differ in their boundaries only. Without encryption there is no last part, as in earlier versions.
-fn text(role: Role, own: &Hello, other: &Hello, binding: &[u8]) -> String {
+fn text(role: LinkRole, own: &Hello, other: &Hello, binding: &[u8]) -> String {
     let binding = hex(binding);
     let mut parts = vec![role.name(), &own.server, &own.challenge, &other.server, &other.challenge];
     if !binding.is_empty() {
@@ -181,9 +181,9 @@ mod tests {
     async fn meet(caller: &str, listener: &str) -> (io::Result<String>, io::Result<String>) {
         let (left, right) = pair();
         let (mut left, mut right) = (Ungreeted::plain(left), Ungreeted::plain(right));
-        let (caller, listener) = (Secret::new(caller).unwrap(), Secret::new(listener).unwrap());
-        let call = async move { greet(&mut left, &caller, "a", Role::Caller).await };
-        let listen = async move { greet(&mut right, &listener, "b", Role::Listener).await };
+        let (caller, listener) = (ClusterSecret::new(caller).unwrap(), ClusterSecret::new(listener).unwrap());
+        let call = async move { greet(&mut left, &caller, "a", LinkRole::Caller).await };
+        let listen = async move { greet(&mut right, &listener, "b", LinkRole::Listener).await };
         tokio::join!(call, listen)
     }
 
@@ -204,7 +204,7 @@ mod tests {
     async fn own_proof_sent_back_is_refused() {
         let (mut left, right) = pair();
         let mut right = Ungreeted::plain(right);
-        let secret = Secret::new("0123456789abcdef").unwrap();
+        let secret = ClusterSecret::new("0123456789abcdef").unwrap();
         // A stranger that only repeats what the listener says.
         let mirror = async move {
             let mut hello: Hello = frame::read(&mut left, MAX_HELLO).await.unwrap();
@@ -213,25 +213,25 @@ mod tests {
             send(&mut left, &Proof { proof: "00".into() }).await.unwrap();
             frame::read::<Proof>(&mut left, MAX_HELLO).await
         };
-        let listen = async move { greet(&mut right, &secret, "b", Role::Listener).await };
+        let listen = async move { greet(&mut right, &secret, "b", LinkRole::Listener).await };
         let (mirrored, refused) = tokio::join!(mirror, listen);
         assert!(refused.is_err() && mirrored.is_err(), "the listener proves nothing to a stranger");
     }
 
     #[tokio::test]
     async fn other_versions_and_large_greetings_are_refused() {
-        let secret = Secret::new("0123456789abcdef").unwrap();
+        let secret = ClusterSecret::new("0123456789abcdef").unwrap();
         let (mut left, right) = pair();
         let mut right = Ungreeted::plain(right);
         let old = Hello { version: 0, oldest: 0, server: "a".into(), challenge: "x".into() };
         send(&mut left, &old).await.unwrap();
-        let error = greet(&mut right, &secret, "b", Role::Listener).await.unwrap_err().to_string();
+        let error = greet(&mut right, &secret, "b", LinkRole::Listener).await.unwrap_err().to_string();
         assert!(error.contains("versions 0 to 0"), "{error}");
         let (mut left, right) = pair();
         let mut right = Ungreeted::plain(right);
         left.write_u32(1 << 30).await.unwrap();
-        let error = greet(&mut right, &secret, "b", Role::Listener).await.unwrap_err().to_string();
+        let error = greet(&mut right, &secret, "b", LinkRole::Listener).await.unwrap_err().to_string();
         assert!(error.contains("4096 are allowed"), "{error}");
-        assert!(Secret::new("short").is_err());
+        assert!(ClusterSecret::new("short").is_err());
     }
 }

@@ -18,5 +18,5 @@ mod links;
 mod strangers;
 
 pub use door::PeerDoor;
-pub use handshake::Secret;
+pub use handshake::ClusterSecret;
 pub use links::PeerLinks;

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use crate::connection::Connection;
 use crate::encryption::{Encryption, Ungreeted, is_encrypted};
 use crate::frame::Frame;
-use crate::handshake::{self, Role, Secret};
+use crate::handshake::{self, ClusterSecret, LinkRole};
 
 /// Time limit for connecting, with the handshake.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -31,7 +31,7 @@ pub struct PeerLinks {
     /// Weak: the runtime owns its links.
     runtime: Weak<Runtime>,
     server: String,
-    secret: Secret,
+    secret: ClusterSecret,
     connections: Mutex<Connections>,
     tasks: TaskTracker,
     stopping: CancellationToken,
@@ -40,7 +40,7 @@ pub struct PeerLinks {
 impl PeerLinks {
     /// Creates the links of a server.
     #[must_use]
-    pub fn new(runtime: &Arc<Runtime>, secret: Secret) -> Self {
+    pub fn new(runtime: &Arc<Runtime>, secret: ClusterSecret) -> Self {
         Self {
             runtime: Arc::downgrade(runtime),
             server: runtime.owner.server.clone(),
@@ -69,7 +69,7 @@ impl PeerLinks {
             true => Encryption::new()?.connect(stream).await?,
             false => Ungreeted::plain(stream),
         };
-        let found = handshake::greet(&mut ungreeted, &self.secret, &self.server, Role::Caller).await?;
+        let found = handshake::greet(&mut ungreeted, &self.secret, &self.server, LinkRole::Caller).await?;
         if found != owner.owner.server {
             return Err(io::Error::other(format!("another server ({found}) listens at {}", owner.address)));
         }

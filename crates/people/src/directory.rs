@@ -14,7 +14,7 @@ pub(crate) const MAX_LOGINS: usize = 32;
 /// All people, logins and links.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Directory {
+pub struct PeopleDirectory {
     people: Vec<Person>,
     logins: Vec<Login>,
     links: Vec<Link>,
@@ -56,7 +56,7 @@ struct Link {
     until: Timestamp,
 }
 
-impl Directory {
+impl PeopleDirectory {
     /// Returns all people, in the order in which they were added.
     #[must_use]
     pub fn people(&self) -> &[Person] {

@@ -37,10 +37,10 @@ pub enum Proof {
     Login(Digest),
 }
 
-/// What a right that outlives a request hangs on, such as a subscription: it ends with this.
+/// The credential on which a right depends that outlives a request, such as a push subscription. The right ends with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Standing {
+pub enum CredentialRef {
     /// The token of the server, by its digest.
     Owner(Digest),
     /// The token of a person.
@@ -50,14 +50,14 @@ pub enum Standing {
 }
 
 impl Identity {
-    /// Returns what this identity hangs on. `owner` is the digest of the server's token.
+    /// Returns the credential of this identity. `owner` is the digest of the server's token.
     #[must_use]
-    pub fn standing(&self, owner: Digest) -> Standing {
+    pub fn standing(&self, owner: Digest) -> CredentialRef {
         match self {
-            Self::Owner => Standing::Owner(owner),
-            Self::Person { proof: Proof::Token(token), .. } => Standing::Token(*token),
+            Self::Owner => CredentialRef::Owner(owner),
+            Self::Person { proof: Proof::Token(token), .. } => CredentialRef::Token(*token),
             Self::OwnerBrowser { login, .. } | Self::Person { proof: Proof::Login(login), .. } => {
-                Standing::Login(*login)
+                CredentialRef::Login(*login)
             }
         }
     }

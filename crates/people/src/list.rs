@@ -7,7 +7,7 @@ use baton_protocol::Timestamp;
 use baton_store::{Store, StoreError};
 use tokio::sync::watch;
 
-use crate::{Digest, Directory, Identity, PersonName, Role, Secret, Standing};
+use crate::{CredentialRef, Digest, Identity, NewSecret, PeopleDirectory, PersonName, Role};
 
 /// Name of the document.
 const DOCUMENT: &str = "people";
@@ -60,7 +60,7 @@ impl std::fmt::Debug for People {
 }
 
 struct Copy {
-    directory: Arc<Directory>,
+    directory: Arc<PeopleDirectory>,
     version: u64,
 }
 
@@ -83,11 +83,11 @@ impl People {
     ///
     /// # Errors
     /// When the list cannot be read. Callers must refuse access then.
-    pub async fn directory(&self) -> Result<Arc<Directory>, PeopleError> {
+    pub async fn directory(&self) -> Result<Arc<PeopleDirectory>, PeopleError> {
         Ok(self.read().await?.0)
     }
 
-    async fn read(&self) -> Result<(Arc<Directory>, u64), PeopleError> {
+    async fn read(&self) -> Result<(Arc<PeopleDirectory>, u64), PeopleError> {
         #[cfg(test)]
         self.reads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let document = self.store.document(DOCUMENT).await?;
@@ -100,12 +100,12 @@ impl People {
         let directory = match &document {
             Some(document) => serde_json::from_slice(&document.body)
                 .map_err(|error| PeopleError::Damaged(error.to_string()))?,
-            None => Directory::default(),
+            None => PeopleDirectory::default(),
         };
         Ok((self.keep(directory, version), version))
     }
 
-    fn keep(&self, directory: Directory, version: u64) -> Arc<Directory> {
+    fn keep(&self, directory: PeopleDirectory, version: u64) -> Arc<PeopleDirectory> {
         let directory = Arc::new(directory);
         let mut copy = self.lock();
         if copy.as_ref().is_none_or(|copy| copy.version <= version) {
@@ -119,7 +119,7 @@ impl People {
     /// Changes the list, again if another process was faster.
     async fn edit<T>(
         &self,
-        edit: impl Fn(&mut Directory) -> Result<T, PeopleError>,
+        edit: impl Fn(&mut PeopleDirectory) -> Result<T, PeopleError>,
     ) -> Result<T, PeopleError> {
         loop {
             let (current, version) = self.read().await?;
@@ -144,8 +144,8 @@ impl People {
         name: &PersonName,
         role: Role,
         lasts: Option<Duration>,
-    ) -> Result<Secret, PeopleError> {
-        let token = Secret::random("bp_").ok_or(PeopleError::NoRandom)?;
+    ) -> Result<NewSecret, PeopleError> {
+        let token = NewSecret::random("bp_").ok_or(PeopleError::NoRandom)?;
         let now = Timestamp::now();
         self.edit(|directory| directory.add(name, role, token.digest(), now, lasts)).await?;
         Ok(token)
@@ -159,8 +159,8 @@ impl People {
         &self,
         name: &PersonName,
         lasts: Option<Duration>,
-    ) -> Result<Secret, PeopleError> {
-        let token = Secret::random("bp_").ok_or(PeopleError::NoRandom)?;
+    ) -> Result<NewSecret, PeopleError> {
+        let token = NewSecret::random("bp_").ok_or(PeopleError::NoRandom)?;
         let now = Timestamp::now();
         self.edit(|directory| directory.renew(name, token.digest(), now, lasts)).await?;
         Ok(token)
@@ -178,8 +178,8 @@ impl People {
     ///
     /// # Errors
     /// When there is no such person, or the list cannot be written.
-    pub async fn link(&self, name: Option<&PersonName>) -> Result<Secret, PeopleError> {
-        let code = Secret::random("").ok_or(PeopleError::NoRandom)?;
+    pub async fn link(&self, name: Option<&PersonName>) -> Result<NewSecret, PeopleError> {
+        let code = NewSecret::random("").ok_or(PeopleError::NoRandom)?;
         let until = later(Timestamp::now(), LINK_TIME);
         self.edit(|directory| directory.add_link(name, code.digest(), until)).await?;
         Ok(code)
@@ -190,13 +190,13 @@ impl People {
     ///
     /// # Errors
     /// When the list cannot be written.
-    pub async fn redeem(&self, code: &str, owner: Digest) -> Result<Option<Secret>, PeopleError> {
+    pub async fn redeem(&self, code: &str, owner: Digest) -> Result<Option<NewSecret>, PeopleError> {
         let given = Digest::of(code);
         // Most wrong codes cost no write.
         if !self.read().await?.0.has_link(given, Timestamp::now()) {
             return Ok(None);
         }
-        let login = Secret::random("").ok_or(PeopleError::NoRandom)?;
+        let login = NewSecret::random("").ok_or(PeopleError::NoRandom)?;
         let now = Timestamp::now();
         let used = self.edit(|directory| Ok(directory.redeem(given, login.digest(), owner, now))).await?;
         Ok(used.then_some(login))
@@ -206,10 +206,10 @@ impl People {
     ///
     /// # Errors
     /// When the list cannot be written.
-    pub async fn log_in(&self, token: &str) -> Result<Option<Secret>, PeopleError> {
+    pub async fn log_in(&self, token: &str) -> Result<Option<NewSecret>, PeopleError> {
         let Some(person) = self.of_token(token).await? else { return Ok(None) };
         let Identity::Person { name, .. } = person else { return Ok(None) };
-        let login = Secret::random("").ok_or(PeopleError::NoRandom)?;
+        let login = NewSecret::random("").ok_or(PeopleError::NoRandom)?;
         let until = later(Timestamp::now(), LOGIN_TIME);
         self.edit(|directory| directory.add_login(Some(&name), login.digest(), None, until)).await?;
         Ok(Some(login))
@@ -219,8 +219,8 @@ impl People {
     ///
     /// # Errors
     /// When the list cannot be written.
-    pub async fn log_in_owner(&self, owner: Digest) -> Result<Secret, PeopleError> {
-        let login = Secret::random("").ok_or(PeopleError::NoRandom)?;
+    pub async fn log_in_owner(&self, owner: Digest) -> Result<NewSecret, PeopleError> {
+        let login = NewSecret::random("").ok_or(PeopleError::NoRandom)?;
         let until = later(Timestamp::now(), LOGIN_TIME);
         self.edit(|directory| directory.add_login(None, login.digest(), Some(owner), until)).await?;
         Ok(login)
@@ -274,13 +274,13 @@ impl People {
     ///
     /// # Errors
     /// When the list cannot be read. Callers must assume that it does not hold.
-    pub async fn holds(&self, standing: &Standing, owner: Digest) -> Result<bool, PeopleError> {
+    pub async fn holds(&self, standing: &CredentialRef, owner: Digest) -> Result<bool, PeopleError> {
         let directory = self.directory().await?;
         let now = Timestamp::now();
         Ok(match *standing {
-            Standing::Owner(token) => token == owner,
-            Standing::Token(token) => directory.of_token(token, now).is_some(),
-            Standing::Login(login) => directory.of_login(login, owner, now).is_some(),
+            CredentialRef::Owner(token) => token == owner,
+            CredentialRef::Token(token) => directory.of_token(token, now).is_some(),
+            CredentialRef::Login(login) => directory.of_login(login, owner, now).is_some(),
         })
     }
 

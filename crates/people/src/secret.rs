@@ -8,9 +8,9 @@ use subtle::ConstantTimeEq as _;
 
 /// A random secret: a token, a login or the code of a link. Shown to its holder once.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct NewSecret(String);
 
-impl Secret {
+impl NewSecret {
     /// Makes a secret of 256 bits; none if the system has no random numbers.
     pub(crate) fn random(prefix: &str) -> Option<Self> {
         let mut bytes = [0; 32];
@@ -31,7 +31,7 @@ impl Secret {
     }
 }
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for NewSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret")
     }

@@ -6,7 +6,7 @@
 //!
 //! The whole group is one statement, in which each append has its own condition: same epoch, still held, expected head.
 //! An append whose condition fails writes nothing and does not affect the others. If the connection is lost, the group is
-//! written again, and the expected head judges: an append that finds its own records behind it has succeeded before.
+//! written again, and the expected head decides: an append whose own records are already in the history has succeeded before.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,8 +19,8 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::types::Type;
 use tokio_util::task::TaskTracker;
 
-use crate::connect::{Client, Database, with_client};
-use crate::error::{Fault, Retry};
+use crate::connect::{Database, PooledClient, with_client};
+use crate::error::{QueryError, Retry};
 use crate::read::{self, integer, natural};
 use crate::write::size;
 
@@ -100,7 +100,7 @@ impl Appends {
     pub(crate) async fn append(&self, append: Arc<Append>) -> Result<Seq, StoreError> {
         let (reply, receiver) = oneshot::channel();
         let closed =
-            || self.shared.database.failed("write to", Fault::Unusable("the store is closed".into()));
+            || self.shared.database.failed("write to", QueryError::Unusable("the store is closed".into()));
         let queue = self.sender().ok_or_else(closed)?;
         queue.send(Job { append, uncertain: false, reply }).await.map_err(|_| closed())?;
         // A caller that only awaits its reply must not keep the queue open.
@@ -221,7 +221,7 @@ impl Shared {
 }
 
 /// Executes the statement, and explains each append that it refused.
-async fn execute(client: &Client, group: &[Job]) -> Result<Vec<Result<Seq, StoreError>>, Fault> {
+async fn execute(client: &PooledClient, group: &[Job]) -> Result<Vec<Result<Seq, StoreError>>, QueryError> {
     let appends: Vec<&Append> = group.iter().map(|job| &*job.append).collect();
     let ids: Vec<&str> = appends.iter().map(|append| append.lease.session.as_str()).collect();
     let column =
@@ -274,7 +274,7 @@ async fn execute(client: &Client, group: &[Job]) -> Result<Vec<Result<Seq, Store
 }
 
 /// Returns the result of an append that the statement did not apply.
-async fn refused(client: &Client, job: &Job) -> Result<Result<Seq, StoreError>, Fault> {
+async fn refused(client: &PooledClient, job: &Job) -> Result<Result<Seq, StoreError>, QueryError> {
     let append = &*job.append;
     let session = &append.lease.session;
     let found = read::summary(client, session).await?;
@@ -294,7 +294,7 @@ async fn refused(client: &Client, job: &Job) -> Result<Result<Seq, StoreError>, 
 
 /// Whether the history contains exactly the records of this append in their place: an earlier attempt was executed, and
 /// only its acknowledgement was lost.
-async fn was_applied(client: &Client, append: &Append) -> Result<bool, Fault> {
+async fn was_applied(client: &PooledClient, append: &Append) -> Result<bool, QueryError> {
     let span = baton_store::Span::After { after: append.expected, limit: append.records.len() };
     let found = read::records(client, &append.lease.session, span).await?;
     let same = found

@@ -7,8 +7,8 @@ use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, R
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::error::{Fault, Retry};
-use crate::location::{Location, LocationError};
+use crate::error::{QueryError, Retry};
+use crate::location::{DatabaseLocation, LocationError};
 use crate::schema;
 use crate::tls::MakeTls;
 
@@ -25,7 +25,7 @@ const READERS: usize = 8;
 const WRITERS: usize = 6;
 
 /// A connection.
-pub(crate) type Client = Object;
+pub(crate) type PooledClient = Object;
 
 /// The database, with its connections.
 pub(crate) struct Database {
@@ -39,7 +39,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    pub(crate) fn new(location: &Location) -> Result<Self, LocationError> {
+    pub(crate) fn new(location: &DatabaseLocation) -> Result<Self, LocationError> {
         let tls = MakeTls::new(&location.tls)?;
         let pool = |size| {
             let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
@@ -73,7 +73,7 @@ impl Database {
     }
 
     /// Converts a failure to the error that callers see.
-    pub(crate) fn failed(&self, doing: &'static str, fault: Fault) -> StoreError {
+    pub(crate) fn failed(&self, doing: &'static str, fault: QueryError) -> StoreError {
         fault.explain(doing, &self.name)
     }
 
@@ -107,7 +107,7 @@ impl Database {
     }
 
     /// Creates or checks the tables, once.
-    async fn prepare(&self, client: &mut Client) -> Result<(), Fault> {
+    async fn prepare(&self, client: &mut PooledClient) -> Result<(), QueryError> {
         self.ready.get_or_try_init(|| bounded(schema::migrate(client))).await.map(|_| ())
     }
 }
@@ -132,12 +132,12 @@ pub(crate) struct Attempts<'a> {
 pub(crate) enum NextStep<T> {
     Done(T),
     Again,
-    Failed(Fault),
+    Failed(QueryError),
 }
 
 impl Attempts<'_> {
     /// Connects. Tries again while the database cannot be reached: without a connection, nothing was executed.
-    pub(crate) async fn connect(&self) -> Result<Client, Fault> {
+    pub(crate) async fn connect(&self) -> Result<PooledClient, QueryError> {
         loop {
             match self.try_connect().await {
                 Err(fault) if fault.retry() != Retry::Useless && Instant::now() < self.until => {
@@ -148,14 +148,14 @@ impl Attempts<'_> {
         }
     }
 
-    async fn try_connect(&self) -> Result<Client, Fault> {
+    async fn try_connect(&self) -> Result<PooledClient, QueryError> {
         let mut client = self.pool.get().await?;
         self.database.prepare(&mut client).await?;
         Ok(client)
     }
 
     /// Judges the result of an attempt. Closes a connection that may be broken.
-    pub(crate) async fn judge<T>(&self, client: Client, result: Result<T, Fault>) -> NextStep<T> {
+    pub(crate) async fn judge<T>(&self, client: PooledClient, result: Result<T, QueryError>) -> NextStep<T> {
         let fault = match result {
             Ok(result) => return NextStep::Done(result),
             Err(fault) => fault,
@@ -201,6 +201,6 @@ macro_rules! with_client {
 pub(crate) use with_client;
 
 /// Runs work up to the time limit.
-pub(crate) async fn bounded<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    timeout(LIMIT, work).await.unwrap_or(Err(Fault::Late(LIMIT)))
+pub(crate) async fn bounded<T>(work: impl Future<Output = Result<T, QueryError>>) -> Result<T, QueryError> {
+    timeout(LIMIT, work).await.unwrap_or(Err(QueryError::Late(LIMIT)))
 }

@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 
 /// The reason why an operation failed.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum QueryError {
     /// Refused by a rule of the store. The database is intact.
     Refused(StoreError),
     /// The database or the connection reported an error.
@@ -21,19 +21,19 @@ pub(crate) enum Fault {
     Unusable(String),
 }
 
-impl From<tokio_postgres::Error> for Fault {
+impl From<tokio_postgres::Error> for QueryError {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Postgres(error)
     }
 }
 
-impl From<StoreError> for Fault {
+impl From<StoreError> for QueryError {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<PoolError> for Fault {
+impl From<PoolError> for QueryError {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Backend(error) => Self::Postgres(error),
@@ -55,7 +55,7 @@ pub(crate) enum Retry {
     Useless,
 }
 
-impl Fault {
+impl QueryError {
     /// Judges whether to try again.
     pub(crate) fn retry(&self) -> Retry {
         let error = match self {

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tokio_postgres::types::Type;
 
 use crate::PostgresStore;
-use crate::connect::{Client, with_client};
-use crate::error::Fault;
+use crate::connect::{PooledClient, with_client};
+use crate::error::QueryError;
 use crate::read::integer;
 
 const LIST: &str = "
@@ -57,18 +57,18 @@ impl SharedFiles for PostgresStore {
     }
 }
 
-async fn list(client: &Client, session: &SessionId) -> Result<Vec<SharedFile>, Fault> {
+async fn list(client: &PooledClient, session: &SessionId) -> Result<Vec<SharedFile>, QueryError> {
     let rows = client.query_typed(LIST, &[(&session.as_str(), Type::TEXT)]).await?;
     rows.iter().map(|row| Ok(SharedFile { path: row.try_get(0)?, digest: row.try_get(1)? })).collect()
 }
 
-async fn read(client: &Client, session: &SessionId, path: &str) -> Result<Option<Bytes>, Fault> {
+async fn read(client: &PooledClient, session: &SessionId, path: &str) -> Result<Option<Bytes>, QueryError> {
     let rows = client.query_typed(READ, &[(&session.as_str(), Type::TEXT), (&path, Type::TEXT)]).await?;
     let body: Option<Vec<u8>> = rows.first().map(|row| row.try_get(0)).transpose()?;
     Ok(body.map(Bytes::from))
 }
 
-async fn change(client: &mut Client, lease: &Lease, changes: &[FileChange]) -> Result<(), Fault> {
+async fn change(client: &mut PooledClient, lease: &Lease, changes: &[FileChange]) -> Result<(), QueryError> {
     let transaction = client.transaction().await?;
     let epoch = integer(lease.epoch.0);
     let held =

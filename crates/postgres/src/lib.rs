@@ -32,8 +32,8 @@ use bytes::Bytes;
 
 use append::Appends;
 use connect::{Database, with_client};
-pub use location::{Location, LocationError};
-pub use schema::Report;
+pub use location::{DatabaseLocation, LocationError};
+pub use schema::DatabaseReport;
 
 /// A [`Store`] in a PostgreSQL database.
 pub struct PostgresStore {
@@ -51,7 +51,7 @@ impl PostgresStore {
     ///
     /// # Errors
     /// When TLS cannot be configured, for example because the file of `sslrootcert` cannot be read.
-    pub fn new(location: &Location, place: impl Into<String>) -> Result<Self, LocationError> {
+    pub fn new(location: &DatabaseLocation, place: impl Into<String>) -> Result<Self, LocationError> {
         let database = Arc::new(Database::new(location)?);
         Ok(Self {
             appends: Appends::new(Arc::clone(&database)),
@@ -65,7 +65,7 @@ impl PostgresStore {
     ///
     /// # Errors
     /// When the database cannot be used; the message says why and what to do.
-    pub async fn check(&self) -> Result<Report, StoreError> {
+    pub async fn check(&self) -> Result<DatabaseReport, StoreError> {
         let report = with_client!(self.database.reading(), |client| schema::report(&client).await);
         report.map_err(|fault| self.database.failed("open", fault))
     }

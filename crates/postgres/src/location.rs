@@ -17,7 +17,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Where a database is, and how to log in.
 #[derive(Clone)]
-pub struct Location {
+pub struct DatabaseLocation {
     pub(crate) config: Config,
     pub(crate) tls: Tls,
     name: String,
@@ -45,7 +45,7 @@ pub enum LocationError {
     Tls(String),
 }
 
-impl Location {
+impl DatabaseLocation {
     /// Whether a text looks like a URL of a database, so that it may contain a password.
     #[must_use]
     pub fn is_url(text: &str) -> bool {
@@ -66,7 +66,7 @@ impl Location {
     }
 }
 
-impl FromStr for Location {
+impl FromStr for DatabaseLocation {
     type Err = LocationError;
 
     fn from_str(url: &str) -> Result<Self, LocationError> {
@@ -142,13 +142,13 @@ fn name(config: &Config) -> String {
     format!("postgres://{user}{}{database}", hosts.join(","))
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for DatabaseLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-impl fmt::Debug for Location {
+impl fmt::Debug for DatabaseLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Location").field(&self.name).finish()
     }
@@ -158,7 +158,7 @@ impl fmt::Debug for Location {
 mod tests {
     use super::*;
 
-    fn parsed(url: &str) -> Location {
+    fn parsed(url: &str) -> DatabaseLocation {
         url.parse().unwrap_or_else(|error| panic!("{url}: {error}"))
     }
 
@@ -178,7 +178,7 @@ mod tests {
         for url in
             ["postgres://me:hunter2@db:notaport/x", "postgres://me:hunter2@db/x?hunter2=y", "mysql://hunter2"]
         {
-            let error = url.parse::<Location>().unwrap_err().to_string();
+            let error = url.parse::<DatabaseLocation>().unwrap_err().to_string();
             assert!(!error.contains("me:") && !error.contains("mysql"), "{error}");
         }
     }
@@ -204,8 +204,8 @@ mod tests {
             (roots.tls, roots.config.get_ssl_mode()),
             (Tls::Roots("/etc/my ca.pem".into()), SslMode::Require)
         );
-        assert!("postgres://db/x?sslmode=maybe".parse::<Location>().is_err());
-        assert!("postgres:///x".parse::<Location>().is_err(), "no host");
+        assert!("postgres://db/x?sslmode=maybe".parse::<DatabaseLocation>().is_err());
+        assert!("postgres:///x".parse::<DatabaseLocation>().is_err(), "no host");
     }
 
     #[test]

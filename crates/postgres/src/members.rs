@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use baton_protocol::SessionId;
-use baton_store::members::{Change, DEAD_AFTER, Member, Members, NewMember};
+use baton_store::members::{DEAD_AFTER, Member, Members, NewMember, SessionListChange};
 use baton_store::{Epoch, Holder, StoreError, StoreFuture};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::PostgresStore;
-use crate::connect::{Client, with_client};
-use crate::error::Fault;
+use crate::connect::{PooledClient, with_client};
+use crate::error::QueryError;
 use crate::read::{integer, natural};
 use crate::write::owner_json;
 
@@ -85,7 +85,7 @@ impl Members for PostgresStore {
             // Once: the next heartbeat is the retry, and a late one must not look like a new one.
             let beaten = with_client!(self.database.beating(), |client| {
                 let params = [(&server as _, Type::TEXT), (&draining as _, Type::BOOL)];
-                client.query_typed(sql, &params).await.map_err(Fault::from)
+                client.query_typed(sql, &params).await.map_err(QueryError::from)
             });
             let rows = beaten.map_err(|fault| self.database.failed("write to", fault))?;
             let draining = rows.first().map(|row| row.try_get(0)).transpose();
@@ -98,7 +98,7 @@ impl Members for PostgresStore {
         Box::pin(async move {
             let sql = "UPDATE baton_servers SET draining = true WHERE id = $1 RETURNING 1";
             let asked = with_client!(self.database.writing(), |client| {
-                client.query_typed(sql, &[(&server as _, Type::TEXT)]).await.map_err(Fault::from)
+                client.query_typed(sql, &[(&server as _, Type::TEXT)]).await.map_err(QueryError::from)
             });
             asked.map(|rows| !rows.is_empty()).map_err(|fault| self.database.failed("write to", fault))
         })
@@ -110,7 +110,7 @@ impl Members for PostgresStore {
             let left = with_client!(self.database.writing(), |client| {
                 let params = [(&server as _, Type::TEXT)];
                 let sql = "DELETE FROM baton_servers WHERE id = $1";
-                client.query_typed(sql, &params).await.map_err(Fault::from)
+                client.query_typed(sql, &params).await.map_err(QueryError::from)
             });
             left.map(drop).map_err(|fault| self.database.failed("write to", fault))
         })
@@ -119,7 +119,7 @@ impl Members for PostgresStore {
     fn list(&self) -> StoreFuture<'_, Vec<Member>> {
         Box::pin(async move {
             let rows = with_client!(self.database.reading(), |client| {
-                client.query_typed(LIST, &[]).await.map_err(Fault::from)
+                client.query_typed(LIST, &[]).await.map_err(QueryError::from)
             });
             self.members_from(rows)
         })
@@ -129,7 +129,7 @@ impl Members for PostgresStore {
         let server = server.to_owned();
         Box::pin(async move {
             let rows = with_client!(self.database.reading(), |client| {
-                client.query_typed(ONE, &[(&server, Type::TEXT)]).await.map_err(Fault::from)
+                client.query_typed(ONE, &[(&server, Type::TEXT)]).await.map_err(QueryError::from)
             });
             Ok(self.members_from(rows)?.pop())
         })
@@ -143,22 +143,22 @@ impl Members for PostgresStore {
             let rows = with_client!(self.database.writing(), |client| {
                 let params =
                     [(&place as _, Type::TEXT), (&age as _, Type::FLOAT8), (&limit as _, Type::INT8)];
-                client.query_typed(ORPHANS, &params).await.map_err(Fault::from)
+                client.query_typed(ORPHANS, &params).await.map_err(QueryError::from)
             });
             let failed = |fault| self.database.failed("read", fault);
-            rows.map_err(failed)?.iter().map(orphan_from).collect::<Result<_, Fault>>().map_err(failed)
+            rows.map_err(failed)?.iter().map(orphan_from).collect::<Result<_, QueryError>>().map_err(failed)
         })
     }
 
-    fn changes(&self, after: u64) -> StoreFuture<'_, Vec<Change>> {
+    fn changes(&self, after: u64) -> StoreFuture<'_, Vec<SessionListChange>> {
         Box::pin(async move {
             let (after, server) = (integer(after), self.server());
             let rows = with_client!(self.database.writing(), |client| {
                 let params = [(&after as _, Type::INT8), (&server as _, Type::TEXT)];
-                client.query_typed(CHANGES, &params).await.map_err(Fault::from)
+                client.query_typed(CHANGES, &params).await.map_err(QueryError::from)
             });
             let failed = |fault| self.database.failed("read", fault);
-            rows.map_err(failed)?.iter().map(change_from).collect::<Result<_, Fault>>().map_err(failed)
+            rows.map_err(failed)?.iter().map(change_from).collect::<Result<_, QueryError>>().map_err(failed)
         })
     }
 
@@ -167,7 +167,7 @@ impl Members for PostgresStore {
         Box::pin(async move {
             let sql = "SELECT place FROM baton_sessions WHERE id = $1";
             let rows = with_client!(self.database.reading(), |client| {
-                client.query_typed(sql, &[(&session.as_str(), Type::TEXT)]).await.map_err(Fault::from)
+                client.query_typed(sql, &[(&session.as_str(), Type::TEXT)]).await.map_err(QueryError::from)
             });
             let failed = |fault| self.database.failed("read", fault);
             let place = rows.map_err(failed)?.first().map(|row| row.try_get(0)).transpose();
@@ -177,13 +177,13 @@ impl Members for PostgresStore {
 }
 
 impl PostgresStore {
-    fn members_from(&self, rows: Result<Vec<Row>, Fault>) -> Result<Vec<Member>, StoreError> {
+    fn members_from(&self, rows: Result<Vec<Row>, QueryError>) -> Result<Vec<Member>, StoreError> {
         let members = rows.and_then(|rows| rows.iter().map(member_from).collect());
         members.map_err(|fault| self.database.failed("read", fault))
     }
 }
 
-async fn enter(client: &Client, member: &NewMember) -> Result<u64, Fault> {
+async fn enter(client: &PooledClient, member: &NewMember) -> Result<u64, QueryError> {
     let rows = client
         .query_typed(
             ENTER,
@@ -200,15 +200,15 @@ async fn enter(client: &Client, member: &NewMember) -> Result<u64, Fault> {
         .await?;
     let Some(row) = rows.first() else {
         let id = &member.owner.server;
-        return Err(Fault::Unusable(format!(
+        return Err(QueryError::Unusable(format!(
             "another living server has the id {id:?}: a copy of a running machine, probably. Stop one of the two"
         )));
     };
     Ok(natural(row.try_get(0)?))
 }
 
-fn member_from(row: &Row) -> Result<Member, Fault> {
-    let damaged = |error| Fault::Unusable(format!("the entry of a server is damaged: {error}"));
+fn member_from(row: &Row) -> Result<Member, QueryError> {
+    let damaged = |error| QueryError::Unusable(format!("the entry of a server is damaged: {error}"));
     Ok(Member {
         owner: serde_json::from_str(row.try_get(0)?).map_err(damaged)?,
         number: natural(row.try_get(1)?),
@@ -227,15 +227,16 @@ fn milliseconds(duration: Duration) -> f64 {
     f64::from(u32::try_from(duration.as_millis()).unwrap_or(u32::MAX))
 }
 
-fn change_from(row: &Row) -> Result<Change, Fault> {
+fn change_from(row: &Row) -> Result<SessionListChange, QueryError> {
     let name: &str = row.try_get(1)?;
-    let session = name.parse().map_err(|error| Fault::Unusable(format!("{name:?}: {error}")))?;
-    Ok(Change { number: natural(row.try_get(0)?), session, deleted: row.try_get(2)? })
+    let session = name.parse().map_err(|error| QueryError::Unusable(format!("{name:?}: {error}")))?;
+    Ok(SessionListChange { number: natural(row.try_get(0)?), session, deleted: row.try_get(2)? })
 }
 
-fn orphan_from(row: &Row) -> Result<(SessionId, Holder), Fault> {
+fn orphan_from(row: &Row) -> Result<(SessionId, Holder), QueryError> {
     let name: &str = row.try_get(0)?;
-    let session = name.parse().map_err(|error| Fault::Unusable(format!("{name:?}: {error}")))?;
-    let owner = serde_json::from_str(row.try_get(1)?).map_err(|error| Fault::Unusable(error.to_string()))?;
+    let session = name.parse().map_err(|error| QueryError::Unusable(format!("{name:?}: {error}")))?;
+    let owner =
+        serde_json::from_str(row.try_get(1)?).map_err(|error| QueryError::Unusable(error.to_string()))?;
     Ok((session, Holder { owner, epoch: Epoch(natural(row.try_get(2)?)), busy: true }))
 }

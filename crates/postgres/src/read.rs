@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::connect::Client;
-use crate::error::Fault;
+use crate::connect::PooledClient;
+use crate::error::QueryError;
 
 /// Selects sessions, with the columns that [`summary_from`] expects.
 macro_rules! select_sessions {
@@ -32,18 +32,25 @@ pub(crate) fn natural(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-pub(crate) async fn summary(client: &Client, session: &SessionId) -> Result<Option<Summary>, Fault> {
+pub(crate) async fn summary(
+    client: &PooledClient,
+    session: &SessionId,
+) -> Result<Option<Summary>, QueryError> {
     let rows =
         client.query_typed(select_sessions!("WHERE id = $1"), &[(&session.as_str(), Type::TEXT)]).await?;
     rows.first().map(summary_from).transpose()
 }
 
-pub(crate) async fn list(client: &Client) -> Result<Vec<Summary>, Fault> {
+pub(crate) async fn list(client: &PooledClient) -> Result<Vec<Summary>, QueryError> {
     let rows = client.query_typed(select_sessions!("ORDER BY modified DESC, id"), &[]).await?;
     rows.iter().map(summary_from).collect()
 }
 
-pub(crate) async fn records(client: &Client, session: &SessionId, span: Span) -> Result<Vec<Record>, Fault> {
+pub(crate) async fn records(
+    client: &PooledClient,
+    session: &SessionId,
+    span: Span,
+) -> Result<Vec<Record>, QueryError> {
     let rows = client
         .query_typed("SELECT key FROM baton_sessions WHERE id = $1", &[(&session.as_str(), Type::TEXT)])
         .await?;
@@ -68,7 +75,12 @@ pub(crate) async fn records(client: &Client, session: &SessionId, span: Span) ->
     }
 }
 
-async fn after_seq(client: &Client, key: i64, after: Seq, limit: usize) -> Result<Vec<Record>, Fault> {
+async fn after_seq(
+    client: &PooledClient,
+    key: i64,
+    after: Seq,
+    limit: usize,
+) -> Result<Vec<Record>, QueryError> {
     let mut found = Vec::new();
     let mut after = integer(after.0);
     loop {
@@ -91,7 +103,7 @@ async fn after_seq(client: &Client, key: i64, after: Seq, limit: usize) -> Resul
 
 /// Returns the state that the holder of a fresh lease continues from. While the lease's epoch is current, there
 /// was no write since the acquisition, so this is the state at that time.
-pub(crate) async fn opened(client: &Client, lease: Lease) -> Result<Opened, Fault> {
+pub(crate) async fn opened(client: &PooledClient, lease: Lease) -> Result<Opened, QueryError> {
     let rows = client
         .query_typed(
             "SELECT s.key, s.head, s.created, s.modified, s.meta, p.seq, p.body
@@ -118,13 +130,13 @@ pub(crate) async fn opened(client: &Client, lease: Lease) -> Result<Opened, Faul
     })
 }
 
-fn record_from(row: &Row) -> Result<Record, Fault> {
+fn record_from(row: &Row) -> Result<Record, QueryError> {
     let kind = String::from_utf8_lossy(row.try_get::<_, &[u8]>(1)?).into_owned();
     Ok(Record { seq: Seq(natural(row.try_get(0)?)), kind, body: row.try_get::<_, Vec<u8>>(2)?.into() })
 }
 
 /// Reads a row of [`select_sessions`]. An unreadable owner is reported as damage, and does not hide the session.
-pub(crate) fn summary_from(row: &Row) -> Result<Summary, Fault> {
+pub(crate) fn summary_from(row: &Row) -> Result<Summary, QueryError> {
     let session = session_from(row)?;
     let (epoch, busy) = (Epoch(natural(row.try_get(6)?)), row.try_get(7)?);
     let owner = row.try_get::<_, Option<&str>>(5)?.map(serde_json::from_str).transpose();
@@ -143,12 +155,12 @@ pub(crate) fn summary_from(row: &Row) -> Result<Summary, Fault> {
 }
 
 /// Reads the session id in the first column.
-pub(crate) fn session_from(row: &Row) -> Result<SessionId, Fault> {
+pub(crate) fn session_from(row: &Row) -> Result<SessionId, QueryError> {
     let name: &str = row.try_get(0)?;
-    name.parse().map_err(|error| Fault::Unusable(format!("{name:?} is not a session id: {error}")))
+    name.parse().map_err(|error| QueryError::Unusable(format!("{name:?} is not a session id: {error}")))
 }
 
-pub(crate) async fn document(client: &Client, name: &str) -> Result<Option<Document>, Fault> {
+pub(crate) async fn document(client: &PooledClient, name: &str) -> Result<Option<Document>, QueryError> {
     let sql = "SELECT version, body FROM baton_documents WHERE name = $1";
     let rows = client.query_typed(sql, &[(&name, Type::TEXT)]).await?;
     let Some(row) = rows.first() else { return Ok(None) };

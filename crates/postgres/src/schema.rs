@@ -2,8 +2,8 @@
 
 use tokio_postgres::types::Type;
 
-use crate::connect::Client;
-use crate::error::Fault;
+use crate::connect::PooledClient;
+use crate::error::QueryError;
 
 /// All migrations, oldest first. Released ones are never edited.
 const MIGRATIONS: &[&str] = &[
@@ -19,7 +19,7 @@ const ATTEMPTS: usize = 5;
 
 /// Facts about a database, for operators.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct DatabaseReport {
     /// Version of the server, such as `15.18`.
     pub version: String,
     /// Format of the tables.
@@ -39,7 +39,7 @@ pub struct Report {
 }
 
 /// Creates the tables, or updates them.
-pub(crate) async fn migrate(client: &mut Client) -> Result<(), Fault> {
+pub(crate) async fn migrate(client: &mut PooledClient) -> Result<(), QueryError> {
     let mut left = ATTEMPTS;
     loop {
         left -= 1;
@@ -50,7 +50,7 @@ pub(crate) async fn migrate(client: &mut Client) -> Result<(), Fault> {
     }
 }
 
-async fn migrate_with(client: &mut Client, migrations: &[&str]) -> Result<(), Fault> {
+async fn migrate_with(client: &mut PooledClient, migrations: &[&str]) -> Result<(), QueryError> {
     // First without a write: a server of the same version needs no rights to create tables.
     match version(client).await {
         Ok(found) => {
@@ -82,31 +82,31 @@ async fn migrate_with(client: &mut Client, migrations: &[&str]) -> Result<(), Fa
     Ok(transaction.commit().await?)
 }
 
-async fn version(client: &Client) -> Result<usize, Fault> {
+async fn version(client: &PooledClient) -> Result<usize, QueryError> {
     let rows = client.query_typed("SELECT version FROM baton_format", &[]).await?;
     let found: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
     Ok(usize::try_from(found).unwrap_or(usize::MAX))
 }
 
-fn check(found: usize, known: usize) -> Result<(), Fault> {
+fn check(found: usize, known: usize) -> Result<(), QueryError> {
     if found > known {
-        return Err(Fault::Unusable(format!(
+        return Err(QueryError::Unusable(format!(
             "its tables have format {found}, and this version of baton knows formats up to {known}. Upgrade this server"
         )));
     }
     Ok(())
 }
 
-pub(crate) async fn report(client: &Client) -> Result<Report, Fault> {
-    let setting = async |name: &str| -> Result<String, Fault> {
+pub(crate) async fn report(client: &PooledClient) -> Result<DatabaseReport, QueryError> {
+    let setting = async |name: &str| -> Result<String, QueryError> {
         let rows = client.query_typed("SELECT current_setting($1)", &[(&name, Type::TEXT)]).await?;
         Ok(rows.first().map_or(Ok(String::new()), |row| row.try_get(0))?)
     };
-    let count = async |sql: &str| -> Result<i64, Fault> {
+    let count = async |sql: &str| -> Result<i64, QueryError> {
         let rows = client.query_typed(sql, &[]).await?;
         Ok(rows.first().map_or(Ok(0), |row| row.try_get(0))?)
     };
-    Ok(Report {
+    Ok(DatabaseReport {
         version: setting("server_version").await?,
         format: count("SELECT version FROM baton_format").await?,
         sessions: count("SELECT count(*) FROM baton_sessions").await?,

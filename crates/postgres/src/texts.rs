@@ -8,11 +8,11 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::PostgresStore;
-use crate::connect::{Client, with_client};
-use crate::error::Fault;
+use crate::connect::{PooledClient, with_client};
+use crate::error::QueryError;
 use crate::read::{integer, natural, session_from};
 
-/// Moves the cursor, if it is where the indexer thinks, and adds the texts.
+/// Moves the cursor, if it is where the indexer expects it, and adds the texts.
 const INDEX: &str = "
     WITH moved AS (
         UPDATE baton_sessions SET indexed = $3 WHERE id = $1 AND indexed = $2 AND head >= $3 RETURNING key
@@ -54,7 +54,7 @@ impl TextIndex for PostgresStore {
     }
 }
 
-async fn unindexed(client: &Client, limit: usize) -> Result<Vec<Unindexed>, Fault> {
+async fn unindexed(client: &PooledClient, limit: usize) -> Result<Vec<Unindexed>, QueryError> {
     let sql = "SELECT id, indexed, head FROM baton_sessions WHERE indexed < head ORDER BY modified DESC, id LIMIT $1";
     let rows = client.query_typed(sql, &[(&integer(limit as u64), Type::INT8)]).await?;
     let read = |row: &Row| {
@@ -64,7 +64,7 @@ async fn unindexed(client: &Client, limit: usize) -> Result<Vec<Unindexed>, Faul
     rows.iter().map(read).collect()
 }
 
-async fn index(client: &Client, texts: &Texts) -> Result<bool, Fault> {
+async fn index(client: &PooledClient, texts: &Texts) -> Result<bool, QueryError> {
     let seqs: Vec<i64> = texts.words.iter().map(|(seq, _)| integer(seq.0)).collect();
     let words: Vec<String> =
         texts.words.iter().map(|(_, words)| words.iter().collect::<Vec<_>>().join(" ")).collect();
@@ -83,7 +83,7 @@ async fn index(client: &Client, texts: &Texts) -> Result<bool, Fault> {
     Ok(!rows.is_empty())
 }
 
-async fn find(client: &Client, query: &Words, limit: usize) -> Result<Vec<Hit>, Fault> {
+async fn find(client: &PooledClient, query: &Words, limit: usize) -> Result<Vec<Hit>, QueryError> {
     let mut expression = String::new();
     // Words consist of letters and digits: nothing in them ends the quotes.
     for (at, word) in query.iter().enumerate() {

@@ -5,8 +5,8 @@ use baton_store::{Epoch, Lease, NewRecord, NewSession, Owner, StoreError, Take};
 use bytes::Bytes;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::connect::{Client, Database, with_client};
-use crate::error::Fault;
+use crate::connect::{Database, PooledClient, with_client};
+use crate::error::QueryError;
 use crate::read::{self, integer, natural};
 
 /// Creates a session with its first records, unless the id exists.
@@ -30,8 +30,8 @@ const ACQUIRE: &str = "
     WHERE id = $1 AND place = $6 AND (owner IS NULL OR (epoch = $4 AND ($5 OR NOT busy)))
     RETURNING epoch";
 
-pub(crate) fn owner_json(owner: &Owner) -> Result<String, Fault> {
-    serde_json::to_string(owner).map_err(|error| Fault::Unusable(error.to_string()))
+pub(crate) fn owner_json(owner: &Owner) -> Result<String, QueryError> {
+    serde_json::to_string(owner).map_err(|error| QueryError::Unusable(error.to_string()))
 }
 
 pub(crate) async fn create(database: &Database, new: NewSession, place: &str) -> Result<Lease, StoreError> {
@@ -42,7 +42,7 @@ pub(crate) async fn create(database: &Database, new: NewSession, place: &str) ->
     }
 }
 
-async fn insert(client: &Client, new: &NewSession, place: &str) -> Result<Option<Epoch>, Fault> {
+async fn insert(client: &PooledClient, new: &NewSession, place: &str) -> Result<Option<Epoch>, QueryError> {
     let kinds: Vec<&[u8]> = new.records.iter().map(|record| record.kind.as_bytes()).collect();
     let bodies: Vec<&[u8]> = new.records.iter().map(|record| &record.body[..]).collect();
     let rows = client
@@ -80,12 +80,12 @@ pub(crate) async fn acquire(
 }
 
 async fn take_row(
-    client: &Client,
+    client: &PooledClient,
     session: &SessionId,
     owner: &Owner,
     take: Take,
     place: &str,
-) -> Result<Lease, Fault> {
+) -> Result<Lease, QueryError> {
     let (from, also_busy) = condition(take);
     let json = owner_json(owner)?;
     loop {
@@ -125,19 +125,27 @@ fn condition(take: Take) -> (i64, bool) {
 }
 
 /// Returns why a session was not acquired; none if it could be now.
-async fn refusal(client: &Client, session: &SessionId, take: Take) -> Result<Option<StoreError>, Fault> {
+async fn refusal(
+    client: &PooledClient,
+    session: &SessionId,
+    take: Take,
+) -> Result<Option<StoreError>, QueryError> {
     let Some(found) = read::summary(client, session).await? else {
         return Ok(Some(StoreError::NotFound(session.clone())));
     };
     if let Some(damage) = found.damage {
-        return Err(Fault::Unusable(damage));
+        return Err(QueryError::Unusable(damage));
     }
     let held = |holder| StoreError::Held { session: session.clone(), holder: Box::new(holder) };
     Ok(found.holder.filter(|holder| !take.allows(Some(holder))).map(held))
 }
 
 /// Returns the place of a session, if it is not this one.
-async fn other_place(client: &Client, session: &SessionId, place: &str) -> Result<Option<String>, Fault> {
+async fn other_place(
+    client: &PooledClient,
+    session: &SessionId,
+    place: &str,
+) -> Result<Option<String>, QueryError> {
     let sql = "SELECT place FROM baton_sessions WHERE id = $1 AND place <> $2";
     let rows = client.query_typed(sql, &[(&session.as_str(), Type::TEXT), (&place, Type::TEXT)]).await?;
     Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
@@ -149,12 +157,12 @@ pub(crate) async fn release(database: &Database, lease: Lease) -> Result<(), Sto
     let epoch = integer(lease.epoch.0);
     let released = with_client!(database.writing(), |client| {
         let params = [(&lease.session.as_str() as &(dyn ToSql + Sync), Type::TEXT), (&epoch, Type::INT8)];
-        client.query_typed(sql, &params).await.map_err(Fault::from)
+        client.query_typed(sql, &params).await.map_err(QueryError::from)
     });
     released.map(drop).map_err(|fault| database.failed("write to", fault))
 }
 
-/// Deletes a session, if `take` allows acquiring it. `server` is told no news of it.
+/// Deletes a session, if `take` allows acquiring it. `server` itself is not notified of it.
 pub(crate) async fn delete(
     database: &Database,
     session: SessionId,
@@ -168,11 +176,11 @@ pub(crate) async fn delete(
 }
 
 async fn delete_unless_held(
-    client: &mut Client,
+    client: &mut PooledClient,
     session: &SessionId,
     take: Option<Take>,
     server: Option<&str>,
-) -> Result<bool, Fault> {
+) -> Result<bool, QueryError> {
     loop {
         if delete_row(client, session, take, server).await? {
             return Ok(true);
@@ -188,11 +196,11 @@ async fn delete_unless_held(
 /// Deletes the row first, and then the records in a statement of its own: an append that was committed while the first
 /// one waited for the row is visible to the second only.
 async fn delete_row(
-    client: &mut Client,
+    client: &mut PooledClient,
     session: &SessionId,
     take: Option<Take>,
     server: Option<&str>,
-) -> Result<bool, Fault> {
+) -> Result<bool, QueryError> {
     let (from, also_busy) = take.map_or((-1, false), condition);
     let transaction = client.transaction().await?;
     let rows = transaction
@@ -222,8 +230,10 @@ async fn delete_row(
 /// Writes a row, which a full or read-only database refuses. An epoch may skip numbers.
 pub(crate) async fn probe(database: &Database) -> Result<(), StoreError> {
     let sql = "UPDATE baton_format SET version = version";
-    let written =
-        with_client!(database.writing(), |client| client.query_typed(sql, &[]).await.map_err(Fault::from));
+    let written = with_client!(database.writing(), |client| client
+        .query_typed(sql, &[])
+        .await
+        .map_err(QueryError::from));
     written.map(drop).map_err(|fault| database.failed("write to", fault))
 }
 
@@ -247,7 +257,7 @@ pub(crate) async fn document(
         };
         let values: &[(&(dyn ToSql + Sync), Type)] =
             &[(&name, Type::TEXT), (&integer(expected), Type::INT8), (&&body[..], Type::BYTEA)];
-        client.query_typed(sql, values).await.map_err(Fault::from)
+        client.query_typed(sql, values).await.map_err(QueryError::from)
     });
     written.map(|rows| !rows.is_empty()).map_err(|fault| database.failed("write to", fault))
 }

@@ -17,7 +17,7 @@ use crate::json::Json;
 use crate::json_path::path_of;
 use crate::provider::{ProviderConfig, ProviderModel};
 use crate::rpc::RpcError;
-use crate::tool::{Command, ToolSpec};
+use crate::tool::{SlashCommand, ToolSpec};
 
 /// Parses the parameters of a method.
 ///
@@ -46,7 +46,7 @@ pub struct SessionParams {
     pub reasoning_effort: Option<String>,
     pub model_capabilities: Option<Json>,
     pub tools: Option<Vec<ToolSpec>>,
-    pub commands: Option<Vec<Command>>,
+    pub commands: Option<Vec<SlashCommand>>,
     pub system_message: Option<SystemMessageConfig>,
     pub available_tools: Option<Vec<String>>,
     pub excluded_tools: Option<Vec<String>>,

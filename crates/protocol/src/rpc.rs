@@ -104,7 +104,7 @@ struct Parts {
 /// A frame that is not a message. If its id could be parsed, the error can be sent as the response to that
 /// call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Malformed {
+pub struct MalformedFrame {
     /// The id of the call, if it could be parsed.
     pub id: Option<CallId>,
     /// The error.
@@ -116,8 +116,8 @@ impl Incoming {
     ///
     /// # Errors
     /// When the body is not JSON, or not a message.
-    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
-        let fail = |id, code, message: String| Malformed { id, error: RpcError::new(code, message) };
+    pub fn parse(body: &[u8]) -> Result<Self, MalformedFrame> {
+        let fail = |id, code, message: String| MalformedFrame { id, error: RpcError::new(code, message) };
         let text = std::str::from_utf8(body)
             .map_err(|e| fail(None, code::PARSE_ERROR, format!("the message is not UTF-8: {e}")))?;
         let raw: &RawValue = serde_json::from_str(text)

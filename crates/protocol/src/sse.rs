@@ -5,7 +5,7 @@
 
 /// A server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// The `id` field, if the event has one.
     pub id: Option<String>,
     /// The `event` field, empty if the event has none.
@@ -57,7 +57,7 @@ impl Parser {
     /// # Errors
     /// When an event becomes too long. `on_event` was called for the events before it; the parser is unusable
     /// from then on.
-    pub fn push(&mut self, mut bytes: &[u8], mut on_event: impl FnMut(Event)) -> Result<(), TooLong> {
+    pub fn push(&mut self, mut bytes: &[u8], mut on_event: impl FnMut(SseEvent)) -> Result<(), TooLong> {
         while let Some(&first) = bytes.first() {
             if std::mem::take(&mut self.after_carriage_return) && first == b'\n' {
                 bytes = &bytes[1..];
@@ -78,7 +78,7 @@ impl Parser {
     ///
     /// The standard discards it. Some servers close the connection after their last line, so the caller decides.
     #[must_use]
-    pub fn finish(mut self) -> Option<Event> {
+    pub fn finish(mut self) -> Option<SseEvent> {
         if !self.line.is_empty() {
             self.end_of_line();
         }
@@ -94,7 +94,7 @@ impl Parser {
         Ok(())
     }
 
-    fn end_of_line(&mut self) -> Option<Event> {
+    fn end_of_line(&mut self) -> Option<SseEvent> {
         let line = std::mem::take(&mut self.line);
         let mut text = line.as_slice();
         if std::mem::take(&mut self.first_line) {
@@ -133,9 +133,9 @@ impl Parser {
         }
     }
 
-    fn take_event(&mut self) -> Option<Event> {
+    fn take_event(&mut self) -> Option<SseEvent> {
         let (id, name) = (self.id.take(), std::mem::take(&mut self.name));
-        self.data.take().map(|data| Event { id, name, data })
+        self.data.take().map(|data| SseEvent { id, name, data })
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     /// Parses these chunks: returns the events, then the unfinished event at the end.
-    fn parse(pieces: &[&[u8]], limit: usize) -> (Vec<Event>, Result<Option<Event>, TooLong>) {
+    fn parse(pieces: &[&[u8]], limit: usize) -> (Vec<SseEvent>, Result<Option<SseEvent>, TooLong>) {
         let mut parser = Parser::new(limit);
         let mut events = Vec::new();
         for piece in pieces {

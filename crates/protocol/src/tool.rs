@@ -28,7 +28,7 @@ pub struct ToolSpec {
 /// A slash command that a client provides to the user.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Command {
+pub struct SlashCommand {
     pub name: String,
     pub description: Option<String>,
 }

@@ -50,7 +50,7 @@ pub use self::clients::{CallFailed, Calling, Clients};
 pub use self::endpoint::ServerEndpoint;
 pub use self::list::{client_model_entry, with_client_models};
 pub use self::secrets::Secrets;
-pub use self::tunnel::{Call, EdgeOffer, RelayedPart, Relays, ResponsePart, Tunnel};
+pub use self::tunnel::{ClientCall, EdgeOffer, RelayedPart, Relays, ResponsePart, Tunnel};
 
 /// Context window of models for which neither client nor provider states one.
 const DEFAULT_WINDOW: u64 = 128_000;

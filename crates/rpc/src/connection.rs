@@ -18,7 +18,7 @@ use tracing::{Instrument, Span, info_span};
 use super::dialect::Dialect;
 use super::extensions::Membership;
 use super::frames;
-use super::methods::{self, CallFuture, Reply};
+use super::methods::{self, CallFuture, CallReply};
 use super::peer::Peer;
 use super::{RpcDoor, RpcOptions, Shared};
 use baton_people::{Identity, People, Role};
@@ -35,14 +35,14 @@ const MAX_CALLS: usize = 1024;
 
 /// How a client is connected.
 #[derive(Debug, Clone)]
-pub(crate) enum Transport {
+pub(crate) enum ClientTransport {
     Stdio,
     Tcp(Peer),
     /// The pipes of an extension.
     Extension(Arc<Membership>),
 }
 
-impl Transport {
+impl ClientTransport {
     /// Returns the span of a connection, for log entries of its calls and tasks.
     fn span(&self, client: ClientId) -> Span {
         match self {
@@ -95,15 +95,15 @@ impl Connection {
     pub(crate) fn open(
         door: &RpcDoor,
         output: impl Pipe,
-        transport: Transport,
+        transport: ClientTransport,
     ) -> (Arc<Self>, JoinHandle<io::Result<()>>) {
         let (runtime, options) = (&door.runtime, &door.options);
         let client = runtime.new_client();
         let outbox = Outbox::new(output, options.max_backlog);
         let span = transport.span(client);
         let extension = match transport {
-            Transport::Extension(member) => Some(member),
-            Transport::Stdio | Transport::Tcp(_) => None,
+            ClientTransport::Extension(member) => Some(member),
+            ClientTransport::Stdio | ClientTransport::Tcp(_) => None,
         };
         let admitted = options.token.is_none() || extension.is_some();
         let connection = Arc::new(Self {
@@ -194,13 +194,13 @@ impl Connection {
 
     async fn handle_call(self: &Arc<Self>, id: CallId, method: String, params: Json) {
         match methods::dispatch(self, &id, &method, params) {
-            Reply::Now(result) => self.respond(&id, &result),
-            Reply::BySession => {}
-            Reply::Wait(result) => {
+            CallReply::Now(result) => self.respond(&id, &result),
+            CallReply::BySession => {}
+            CallReply::Wait(result) => {
                 let connection = self.clone();
                 self.spawn(async move { connection.respond_later(id, &method, result).await });
             }
-            Reply::Later(result) => {
+            CallReply::Later(result) => {
                 let permit = self.calls.clone().acquire_owned().await;
                 let connection = self.clone();
                 self.spawn(async move {
@@ -208,7 +208,7 @@ impl Connection {
                     drop(permit);
                 });
             }
-            Reply::ThenStop(result) => {
+            CallReply::ThenStop(result) => {
                 let connection = self.clone();
                 self.spawn(async move {
                     connection.respond_later(id, &method, result).await;

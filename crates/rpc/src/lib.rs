@@ -32,7 +32,7 @@ use bytes::BytesMut;
 use tokio::net::TcpListener;
 use tracing::Instrument;
 
-use self::connection::{Connection, Transport};
+use self::connection::{ClientTransport, Connection};
 use self::extensions::Extensions;
 pub use self::limits::RpcLimits;
 use self::workflows::Workflows;
@@ -100,7 +100,7 @@ impl RpcDoor {
 }
 
 async fn serve_pipes(door: RpcDoor, input: stdio::Input, output: stdio::Output) {
-    let (connection, writer) = Connection::open(&door, output, Transport::Stdio);
+    let (connection, writer) = Connection::open(&door, output, ClientTransport::Stdio);
     read_pipe(&connection, input).instrument(connection.span()).await;
     connection.close();
     drop(writer.await);

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::RpcDoor;
-use super::connection::{Connection, Transport};
+use super::connection::{ClientTransport, Connection};
 use super::limits::{ConnectionSlot, ConnectionSlots, RpcLimits};
 use super::peer::{Lookup, Peer};
 use super::refusal::{LINGER, Refusals, drain};
@@ -148,7 +148,7 @@ async fn serve_stream(door: RpcDoor, stream: TcpStream, peer: Peer, mut slot: Co
     // Clients wait for small frames: responses.
     drop(stream.set_nodelay(true));
     let (mut reader, writer) = stream.into_split();
-    let (connection, writer) = Connection::open(&door, writer, Transport::Tcp(peer));
+    let (connection, writer) = Connection::open(&door, writer, ClientTransport::Tcp(peer));
     read_stream(&connection, &mut reader, &mut slot).instrument(connection.span()).await;
     let admitted = connection.is_admitted();
     connection.close();

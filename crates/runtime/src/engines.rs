@@ -1,7 +1,7 @@
 //! Engine programs as models: turns of a session whose model is `codex`, or `claude/opus`, are executed by that program.
 
 use baton_core::Session;
-use baton_engines::{EngineResources, Probe, Registry};
+use baton_engines::{EngineRegistry, EngineResources, Installation};
 use baton_model::ModelError;
 use serde_json::{Value, json};
 
@@ -13,12 +13,12 @@ use crate::session::Settings;
 const NOMINAL_WINDOW: u64 = 200_000;
 
 /// Returns the registry of engine programs.
-pub(crate) fn registry(options: &Options) -> Registry {
+pub(crate) fn registry(options: &Options) -> EngineRegistry {
     let resources = EngineResources {
         environment: options.engine_environment.clone(),
         scratch: options.home.join("engines"),
     };
-    Registry::new(options.engines.clone(), resources)
+    EngineRegistry::new(options.engines.clone(), resources)
 }
 
 /// Returns the name of the engine program that executes a session's turns, if one does. With a client's own provider none
@@ -73,12 +73,12 @@ async fn installed(runtime: &Runtime) -> Vec<Value> {
 }
 
 /// Probes all engine programs concurrently.
-pub(crate) async fn probe(registry: &Registry) -> Vec<(&'static str, Probe)> {
+pub(crate) async fn probe(registry: &EngineRegistry) -> Vec<(&'static str, Installation)> {
     let probes = registry.all().map(|engine| async move { (engine.name(), engine.probe().await) });
     futures_util::future::join_all(probes).await
 }
 
-fn entry((name, probe): &(&'static str, Probe)) -> Value {
+fn entry((name, probe): &(&'static str, Installation)) -> Value {
     let version = probe.version.as_deref().unwrap_or_default();
     json!({
         "id": name,

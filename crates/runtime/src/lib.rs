@@ -73,7 +73,7 @@ use self::cluster::Cluster;
 pub use self::crash::{CrashPlan, CrashPoint};
 use self::lifecycle::Lifecycle;
 pub use self::local::{Join, LocalError, LocalSession, ReceivedEvent};
-pub use self::options::{Account, Options};
+pub use self::options::{CredentialState, Options};
 use self::session::{ActorMessage, Registry};
 use baton_files::tool_digests::ToolDigests;
 
@@ -99,7 +99,7 @@ fn models(options: &Options) -> Models {
 }
 
 /// Checks which engine programs are installed. Returns name and state of each.
-pub async fn probe_engines(options: &Options) -> Vec<(&'static str, baton_engines::Probe)> {
+pub async fn probe_engines(options: &Options) -> Vec<(&'static str, baton_engines::Installation)> {
     engines::probe(&engines::registry(options)).await
 }
 
@@ -125,7 +125,7 @@ pub struct Runtime {
     pub metrics: Metrics,
     /// Model endpoints.
     pub models: Models,
-    pub(crate) engines: baton_engines::Registry,
+    pub(crate) engines: baton_engines::EngineRegistry,
     pub(crate) provider_cache: ProviderCache,
     pub(crate) mirrors: Mirrors,
     pub(crate) ledger: Ledger,

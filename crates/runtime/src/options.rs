@@ -38,7 +38,7 @@ pub struct Options {
     /// Base URL of the GitHub API that identifies the owner of a token; none disables the lookup.
     pub github_api: Option<String>,
     /// Credentials of the default endpoint, as reported to clients.
-    pub account: Account,
+    pub account: CredentialState,
     /// This program, which engines start to reach the tools of their session; none offers them none.
     pub program: Option<PathBuf>,
     /// Environment of shell commands. Must not contain secrets of the server.
@@ -71,7 +71,7 @@ impl Options {
             record: None,
             reveal_endpoint: false,
             github_api: None,
-            account: Account::default(),
+            account: CredentialState::default(),
             program: None,
             environment: Vec::new(),
             engine_environment: Vec::new(),
@@ -85,7 +85,7 @@ impl Options {
 
 /// State of the credentials for the default endpoint.
 #[derive(Debug, Clone, Default)]
-pub struct Account {
+pub struct CredentialState {
     /// Whether there are credentials.
     pub authenticated: bool,
     /// Type of the credentials, as the protocol names it.

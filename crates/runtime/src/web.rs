@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_agent::tools::Working;
-use baton_agent::tools::web::{Fetch, FetchError, Page, Reach};
+use baton_agent::tools::web::{AllowedAddresses, Fetch, FetchError, FetchedPage};
 use baton_core::policy::address;
 use baton_model::http::{HttpClient, HttpRequest, Method, Transport, TransportError, Url};
 use bytes::Bytes;
@@ -30,11 +30,16 @@ impl NetworkFetch {
         Self { anywhere, public: HttpClient::reaching(address::is_public) }
     }
 
-    async fn fetch(&self, url: &str, limit: usize, reach: &Reach) -> Result<Page, FetchError> {
+    async fn fetch(
+        &self,
+        url: &str,
+        limit: usize,
+        reach: &AllowedAddresses,
+    ) -> Result<FetchedPage, FetchError> {
         match reach {
-            Reach::Anywhere => fetch(&self.anywhere, url, limit).await,
-            Reach::Public(also) if also.is_empty() => fetch(&self.public, url, limit).await,
-            Reach::Public(also) => {
+            AllowedAddresses::Anywhere => fetch(&self.anywhere, url, limit).await,
+            AllowedAddresses::Public(also) if also.is_empty() => fetch(&self.public, url, limit).await,
+            AllowedAddresses::Public(also) => {
                 // A separate client: its connections must not be reused by calls without this approval.
                 let also = also.clone();
                 let reaches = move |at: IpAddr| address::is_public(at) || also.contains(&at);
@@ -49,8 +54,8 @@ impl Fetch for NetworkFetch {
         &'a self,
         url: &'a str,
         limit: usize,
-        reach: &'a Reach,
-    ) -> Working<'a, Result<Page, FetchError>> {
+        reach: &'a AllowedAddresses,
+    ) -> Working<'a, Result<FetchedPage, FetchError>> {
         Box::pin(async move {
             let fetch = self.fetch(url, limit, reach);
             let late = || {
@@ -62,7 +67,7 @@ impl Fetch for NetworkFetch {
     }
 }
 
-async fn fetch(client: &HttpClient, url: &str, limit: usize) -> Result<Page, FetchError> {
+async fn fetch(client: &HttpClient, url: &str, limit: usize) -> Result<FetchedPage, FetchError> {
     let failed = |error: &dyn std::fmt::Display| FetchError::Failed(format!("{url}: {error}"));
     let request = HttpRequest {
         method: Method::Get,
@@ -85,7 +90,7 @@ async fn fetch(client: &HttpClient, url: &str, limit: usize) -> Result<Page, Fet
             break;
         }
     }
-    Ok(Page { status, content_type, location, body })
+    Ok(FetchedPage { status, content_type, location, body })
 }
 
 #[cfg(test)]
@@ -106,12 +111,12 @@ mod tests {
             }
         });
         let fetch = NetworkFetch::new(Arc::new(HttpClient::new()));
-        let refused = fetch.get(&url, 100, &Reach::Public(Vec::new())).await;
+        let refused = fetch.get(&url, 100, &AllowedAddresses::Public(Vec::new())).await;
         let Err(FetchError::Private(addresses)) = refused else { panic!("{refused:?}") };
-        for reach in [Reach::Public(addresses), Reach::Anywhere] {
+        for reach in [AllowedAddresses::Public(addresses), AllowedAddresses::Anywhere] {
             assert_eq!(fetch.get(&url, 100, &reach).await.unwrap().body, b"hello");
         }
-        let again = fetch.get(&url, 100, &Reach::Public(Vec::new())).await;
+        let again = fetch.get(&url, 100, &AllowedAddresses::Public(Vec::new())).await;
         assert!(matches!(again, Err(FetchError::Private(_))), "no connection may be reused");
         serve.abort();
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use baton_agent::front_matter::split;
-use baton_agent::untrusted::{Directory, Excerpt};
+use baton_agent::untrusted::{Excerpt, UntrustedDirectory};
 use baton_protocol::agent::CustomAgent;
 
 use crate::scan::{Problem, SkillScan, list};
@@ -55,7 +55,7 @@ pub(crate) fn scan_agents_below(
 }
 
 fn read(
-    directory: &Directory,
+    directory: &UntrustedDirectory,
     file: &Path,
     stem: &str,
     prefix: Option<&str>,

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use baton_agent::untrusted::{Directory, Excerpt, Unreadable};
+use baton_agent::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
 use ring::digest::{SHA256, digest};
 
 /// Files that a plugin may have.
@@ -37,7 +37,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// # Errors
 /// When it has a link that leads out, a file that is not regular, or too much of anything. Then nothing has changed.
 pub fn copy_plugin(from: &Path, to: &Path) -> Result<(), String> {
-    let root = Directory::open(from).map_err(|error| format!("{}: {error}", from.display()))?;
+    let root = UntrustedDirectory::open(from).map_err(|error| format!("{}: {error}", from.display()))?;
     let parent = to.parent().ok_or("the target has no parent")?;
     let failed = |error: std::io::Error| format!("{}: {error}", parent.display());
     private_directory().recursive(true).create(parent).map_err(failed)?;
@@ -58,7 +58,7 @@ struct Copy {
 }
 
 impl Copy {
-    fn directory(&mut self, from: &Directory, to: &Path, level: usize) -> Result<(), String> {
+    fn directory(&mut self, from: &UntrustedDirectory, to: &Path, level: usize) -> Result<(), String> {
         if level > MOST_LEVELS {
             return Err(format!("{}: more than {MOST_LEVELS} levels of directories", from.path().display()));
         }
@@ -88,7 +88,7 @@ impl Copy {
 
     fn file(
         &mut self,
-        from: &Directory,
+        from: &UntrustedDirectory,
         path: &Path,
         name: &std::ffi::OsStr,
         to: &Path,

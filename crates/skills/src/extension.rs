@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::untrusted::{Directory, Unreadable};
+use baton_agent::untrusted::{Unreadable, UntrustedDirectory};
 use ring::digest::{Context, SHA256};
 
 use crate::copy::hex;
@@ -73,7 +73,7 @@ fn invalid_name() -> String {
     format!("its name must consist of letters, digits, `.`, `_` and `-`, {LONGEST_NAME} at most; rename it")
 }
 
-fn read(name: &str, directory: &Directory) -> Result<Extension, String> {
+fn read(name: &str, directory: &UntrustedDirectory) -> Result<Extension, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if name.len() > LONGEST_NAME || !name.chars().all(is_plain) {
         return Err(invalid_name());
@@ -94,7 +94,7 @@ struct Code {
 }
 
 impl Code {
-    fn add(&mut self, root: &Directory, inside: &Path, level: usize) -> Result<(), String> {
+    fn add(&mut self, root: &UntrustedDirectory, inside: &Path, level: usize) -> Result<(), String> {
         let shown =
             |error: &dyn std::fmt::Display| format!("{}: {error}", root.path().join(inside).display());
         if level > MOST_LEVELS {
@@ -124,7 +124,7 @@ impl Code {
         Ok(())
     }
 
-    fn file(&mut self, root: &Directory, path: &Path) -> Result<(), String> {
+    fn file(&mut self, root: &UntrustedDirectory, path: &Path) -> Result<(), String> {
         let left = MOST_BYTES - self.bytes;
         let excerpt = root.read(path, left).map_err(|error| format!("{}: {error}", path.display()))?;
         self.files += 1;

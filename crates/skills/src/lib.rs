@@ -26,4 +26,4 @@ pub use self::marketplace::{Listing, Marketplace};
 pub use self::places::{AgentPlace, SearchedDirectory, SkillPlaces, agent_places, skill_places};
 pub use self::plugin::{Parts, Plugin};
 pub use self::scan::{Problem, Severity, SkillScan, scan, scan_single};
-pub use self::skill::{Content, Origin, PluginRef, Skill, SkillSource, check_name};
+pub use self::skill::{Content, PluginRef, Skill, SkillOrigin, SkillSource, check_name};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use baton_agent::front_matter::printable;
-use baton_agent::untrusted::{Directory, Unreadable};
+use baton_agent::untrusted::{Unreadable, UntrustedDirectory};
 use serde::Deserialize;
 
 use crate::plugin::{Plugin, first};
@@ -62,7 +62,7 @@ impl Marketplace {
     /// With the reason.
     pub fn load(root: &Path) -> Result<Self, String> {
         let shown = root.display();
-        let directory = Directory::open(root).map_err(|error| match error {
+        let directory = UntrustedDirectory::open(root).map_err(|error| match error {
             Unreadable::Absent => format!("Local marketplace path does not exist: {shown}"),
             error => format!("{shown}: {error}"),
         })?;
@@ -92,7 +92,7 @@ impl Marketplace {
                 "Plugin \"{name}\" is not on this machine; this server installs local plugins only"
             ));
         };
-        let root = Directory::open(&self.root).and_then(|root| root.subdirectory(place));
+        let root = UntrustedDirectory::open(&self.root).and_then(|root| root.subdirectory(place));
         let root = root.map_err(|error| match error {
             Unreadable::LeadsOut => format!("Plugin \"{name}\": {place} leads out of the marketplace"),
             error => format!("Plugin \"{name}\": {place}: {error}"),

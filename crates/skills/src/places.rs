@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::skill::{Origin, SkillSource};
+use crate::skill::{SkillOrigin, SkillSource};
 
 /// Directories of skills in a project. New skills are created in the first.
 const PROJECT_SKILLS: [&str; 3] = [".github/skills", ".agents/skills", ".claude/skills"];
@@ -17,7 +17,7 @@ pub struct SearchedDirectory {
     /// The directory.
     pub path: PathBuf,
     /// Where its skills come from.
-    pub origin: Origin,
+    pub origin: SkillOrigin,
     /// Whether new skills of this kind belong here.
     pub is_preferred: bool,
 }
@@ -63,7 +63,7 @@ pub fn skill_places(wanted: &SkillPlaces) -> Vec<SearchedDirectory> {
             for (n, name) in PROJECT_SKILLS.iter().enumerate() {
                 places.push(SearchedDirectory {
                     path: directory.join(name),
-                    origin: Origin { source, project: Some(project.clone()), plugin: None },
+                    origin: SkillOrigin { source, project: Some(project.clone()), plugin: None },
                     is_preferred: level == 0 && n == 0,
                 });
             }

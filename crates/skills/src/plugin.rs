@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use baton_agent::front_matter::printable;
-use baton_agent::untrusted::{Directory, Excerpt, Unreadable};
+use baton_agent::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
 use ring::digest::{Context, SHA256};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +13,7 @@ use crate::agent_file::{AgentFile, scan_agents_below};
 use crate::copy::hex;
 use crate::hooks_file::{HookCommand, parse_hooks};
 use crate::scan::{Problem, Severity, SkillScan, scan_below, scan_commands, scan_single};
-use crate::skill::{FILE, Origin, PluginRef, SkillSource, check_name};
+use crate::skill::{FILE, PluginRef, SkillOrigin, SkillSource, check_name};
 
 /// Where a plugin describes itself.
 const MANIFESTS: [&str; 4] =
@@ -67,7 +67,7 @@ impl Plugin {
     /// With the reason.
     pub fn load(root: &Path) -> Result<Self, String> {
         let shown = root.display();
-        let directory = Directory::open(root).map_err(|error| format!("{shown}: {error}"))?;
+        let directory = UntrustedDirectory::open(root).map_err(|error| format!("{shown}: {error}"))?;
         if let Some(Manifest { name, version, .. }) = first::<Manifest>(&directory, root, &MANIFESTS)? {
             check_name(&name).map_err(|why| format!("{shown}: {why}"))?;
             let version = version.map(|version| printable(&version));
@@ -87,7 +87,7 @@ impl Plugin {
     #[must_use]
     pub fn skills(&self) -> SkillScan {
         let plugin = PluginRef { name: self.name.clone(), version: self.version.clone() };
-        let origin = Origin { source: SkillSource::Plugin, project: None, plugin: Some(plugin) };
+        let origin = SkillOrigin { source: SkillSource::Plugin, project: None, plugin: Some(plugin) };
         let mut found = scan_single(&self.root, &origin);
         found.add(scan_below(&self.root, Path::new("skills"), &origin));
         found.add(scan_commands(&self.root, Path::new("commands"), &origin));
@@ -98,7 +98,7 @@ impl Plugin {
     #[must_use]
     pub fn parts(&self) -> Parts {
         let mut parts = Parts::default();
-        let directory = match Directory::open(&self.root) {
+        let directory = match UntrustedDirectory::open(&self.root) {
             Ok(directory) => directory,
             Err(error) => {
                 parts.refuse(self.root.clone(), error);
@@ -134,7 +134,7 @@ impl Plugin {
     /// Returns a declaration: from the description itself, from the file that it names, or from the usual place.
     fn declared(
         &self,
-        directory: &Directory,
+        directory: &UntrustedDirectory,
         said: Option<Value>,
         key: &str,
         usual: &[&str],
@@ -171,7 +171,7 @@ impl Parts {
 }
 
 /// Reads a file below a directory; none if it does not exist.
-fn read(directory: &Directory, name: &str) -> Result<Option<String>, String> {
+fn read(directory: &UntrustedDirectory, name: &str) -> Result<Option<String>, String> {
     match directory.read(name, MAX_BYTES) {
         Err(Unreadable::Absent) => Ok(None),
         Ok(Excerpt { is_cut: true, .. }) => Err(format!("larger than {MAX_BYTES} bytes")),
@@ -181,7 +181,7 @@ fn read(directory: &Directory, name: &str) -> Result<Option<String>, String> {
 
 /// Parses the first of these files that exists.
 pub(crate) fn first<T: DeserializeOwned>(
-    directory: &Directory,
+    directory: &UntrustedDirectory,
     root: &Path,
     names: &[&str],
 ) -> Result<Option<T>, String> {

@@ -3,9 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use baton_agent::untrusted::{Directory, Excerpt, Unreadable};
+use baton_agent::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
 
-use crate::skill::{Content, FILE, MAX_BYTES, Origin, Skill};
+use crate::skill::{Content, FILE, MAX_BYTES, Skill, SkillOrigin};
 
 /// Entries of a directory that are looked at.
 const MAX_ENTRIES: usize = 1000;
@@ -69,12 +69,12 @@ impl SkillScan {
 
 /// Finds the skills in the immediate subdirectories of a directory. A directory that does not exist has none. Blocks.
 #[must_use]
-pub fn scan(root: &Path, origin: &Origin) -> SkillScan {
+pub fn scan(root: &Path, origin: &SkillOrigin) -> SkillScan {
     scan_below(root, Path::new(""), origin)
 }
 
 /// Finds the skills in the immediate subdirectories of a directory below a root, which no link may leave. Blocks.
-pub(crate) fn scan_below(root: &Path, inside: &Path, origin: &Origin) -> SkillScan {
+pub(crate) fn scan_below(root: &Path, inside: &Path, origin: &SkillOrigin) -> SkillScan {
     let mut found = SkillScan::default();
     let Some((directory, names)) = list(root, inside, &mut found) else { return found };
     for name in names {
@@ -84,7 +84,7 @@ pub(crate) fn scan_below(root: &Path, inside: &Path, origin: &Origin) -> SkillSc
 }
 
 /// Finds the commands in a directory below a root: Markdown files, each a skill that only users invoke. Blocks.
-pub(crate) fn scan_commands(root: &Path, inside: &Path, origin: &Origin) -> SkillScan {
+pub(crate) fn scan_commands(root: &Path, inside: &Path, origin: &SkillOrigin) -> SkillScan {
     let mut found = SkillScan::default();
     let Some((directory, names)) = list(root, inside, &mut found) else { return found };
     for name in names {
@@ -100,8 +100,12 @@ pub(crate) fn scan_commands(root: &Path, inside: &Path, origin: &Origin) -> Skil
 }
 
 /// Opens a root, and lists a directory below it in order. None if the directory does not exist, or cannot be read.
-pub(crate) fn list(root: &Path, inside: &Path, found: &mut SkillScan) -> Option<(Directory, Vec<OsString>)> {
-    let listed = Directory::open(root).and_then(|directory| {
+pub(crate) fn list(
+    root: &Path,
+    inside: &Path,
+    found: &mut SkillScan,
+) -> Option<(UntrustedDirectory, Vec<OsString>)> {
+    let listed = UntrustedDirectory::open(root).and_then(|directory| {
         let mut names = directory.subdirectory(inside)?.names(MAX_ENTRIES)?;
         names.sort();
         Ok((directory, names))
@@ -118,9 +122,9 @@ pub(crate) fn list(root: &Path, inside: &Path, found: &mut SkillScan) -> Option<
 
 /// Reads the skill in a directory itself, if there is one. Blocks.
 #[must_use]
-pub fn scan_single(root: &Path, origin: &Origin) -> SkillScan {
+pub fn scan_single(root: &Path, origin: &SkillOrigin) -> SkillScan {
     let mut found = SkillScan::default();
-    if let Ok(directory) = Directory::open(root) {
+    if let Ok(directory) = UntrustedDirectory::open(root) {
         let name = root.file_name().unwrap_or_default().to_owned();
         read(root, &directory, Path::new(FILE), &name, origin, &mut found);
     }
@@ -129,10 +133,10 @@ pub fn scan_single(root: &Path, origin: &Origin) -> SkillScan {
 
 fn read(
     root: &Path,
-    directory: &Directory,
+    directory: &UntrustedDirectory,
     inside: &Path,
     name: &OsStr,
-    origin: &Origin,
+    origin: &SkillOrigin,
     found: &mut SkillScan,
 ) {
     let path = root.join(inside);
@@ -173,7 +177,7 @@ mod tests {
         std::fs::write(directory.join(FILE), text).unwrap();
     }
 
-    fn custom() -> Origin {
+    fn custom() -> SkillOrigin {
         SkillSource::Custom.into()
     }
 

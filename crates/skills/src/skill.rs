@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_agent::front_matter::{FrontMatter, Malformed, printable, split};
-use baton_agent::untrusted::{Directory, Unreadable};
+use baton_agent::front_matter::{FrontMatter, MalformedFrontMatter, printable, split};
+use baton_agent::untrusted::{Unreadable, UntrustedDirectory};
 use serde::{Deserialize, Serialize};
 
 /// Name of the file.
@@ -62,7 +62,7 @@ pub struct PluginRef {
 
 /// Where a skill was found.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Origin {
+pub struct SkillOrigin {
     /// Kind of place.
     pub source: SkillSource,
     /// The project that the place belongs to.
@@ -71,7 +71,7 @@ pub struct Origin {
     pub plugin: Option<PluginRef>,
 }
 
-impl From<SkillSource> for Origin {
+impl From<SkillSource> for SkillOrigin {
     fn from(source: SkillSource) -> Self {
         Self { source, project: None, plugin: None }
     }
@@ -109,7 +109,7 @@ pub struct Skill {
     /// Whether the model can invoke it.
     pub model_invocable: bool,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: SkillOrigin,
     /// Path of the file, as the user knows it; empty if a client supplies the skill.
     pub path: PathBuf,
     /// Where its text is.
@@ -126,9 +126,9 @@ impl Skill {
         directory: &str,
         path: PathBuf,
         content: Content,
-        origin: Origin,
+        origin: SkillOrigin,
     ) -> Result<(Self, Vec<String>), String> {
-        let (matter, body) = split(text).map_err(|error: Malformed| error.to_string())?;
+        let (matter, body) = split(text).map_err(|error: MalformedFrontMatter| error.to_string())?;
         let mut warnings = Vec::new();
         if matter.is_none() {
             warnings.push("it has no front matter with name and description".to_owned());
@@ -217,7 +217,7 @@ impl Skill {
 }
 
 fn read_file(root: &Path, inside: &Path) -> Result<String, Unreadable> {
-    Directory::open(root)?.read_text(inside, MAX_BYTES)
+    UntrustedDirectory::open(root)?.read_text(inside, MAX_BYTES)
 }
 
 fn hint(matter: &FrontMatter) -> Option<String> {

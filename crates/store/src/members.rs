@@ -75,7 +75,7 @@ impl Member {
 
 /// A session that another server created or deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct SessionListChange {
     /// Numbers increase, but a change may become visible after one with a higher number.
     pub number: u64,
     /// The session.
@@ -112,7 +112,7 @@ pub trait Members: Send + Sync {
 
     /// Returns the recent changes of other servers whose number is above `after`, in the order of their numbers. Old ones are
     /// forgotten: they are news, not truth.
-    fn changes(&self, after: u64) -> StoreFuture<'_, Vec<Change>>;
+    fn changes(&self, after: u64) -> StoreFuture<'_, Vec<SessionListChange>>;
 
     /// Returns the place of a session; none if it does not exist.
     fn place_of(&self, session: &SessionId) -> StoreFuture<'_, Option<String>>;

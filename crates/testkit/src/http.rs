@@ -230,7 +230,7 @@ impl Http {
 pub struct Events {
     reader: BufReader<Connection>,
     parser: sse::Parser,
-    events: VecDeque<sse::Event>,
+    events: VecDeque<sse::SseEvent>,
 }
 
 impl Events {
@@ -271,8 +271,8 @@ impl Events {
     }
 }
 
-impl From<sse::Event> for Streamed {
-    fn from(sse::Event { id, name, data }: sse::Event) -> Self {
+impl From<sse::SseEvent> for Streamed {
+    fn from(sse::SseEvent { id, name, data }: sse::SseEvent) -> Self {
         assert!(!name.is_empty(), "an event without a type: {data}");
         Self {
             id: id.map(|id| id.parse().expect("a number")),

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::process::Stdio;
 
-use baton_testkit::model_server::{End, ModelServer, Reply};
+use baton_testkit::model_server::{End, ModelServer, ScriptedReply};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -43,8 +43,8 @@ async fn chat(server: &ModelServer, text: &str) -> String {
 #[tokio::test]
 async fn queued_replies_come_before_scripts() {
     let server = ModelServer::start().await;
-    server.push(Reply::text("queued"));
-    server.push(Reply::error(418).header("x-more", "1"));
+    server.push(ScriptedReply::text("queued"));
+    server.push(ScriptedReply::error(418).header("x-more", "1"));
     assert!(chat(&server, "a").await.contains(r#""content":"queued""#));
     let failed = chat(&server, "b").await;
     assert!(failed.starts_with("HTTP/1.1 418 ") && failed.contains("x-more: 1"), "{failed}");

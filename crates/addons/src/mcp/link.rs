@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use baton_core::ask::{CloseLogin, Elicit, RequestLogin, Sample};
 use baton_mcp::{
-    AuthReason, Challenge, Client, HeadersReason, Method, Notice, Protected, Question, Request, Status,
-    Working, is_web_page, without_credentials,
+    AuthReason, Challenge, HeadersReason, HttpRequest, McpClient, Method, Notice, Protected, ServerQuestion,
+    ServerStatus, Working, is_web_page, without_credentials,
 };
 use baton_protocol::{Body, Json};
 use serde_json::{Value, json};
@@ -189,7 +189,7 @@ impl SessionLink {
         if url.origin() != challenge.url.origin() {
             return known();
         }
-        let request = Request { method: Method::Get, url, headers: Vec::new(), body: Default::default() };
+        let request = HttpRequest { method: Method::Get, url, headers: Vec::new(), body: Default::default() };
         let read = baton_mcp::fetch_text(&self.http, request);
         let text = tokio::time::timeout(METADATA, read).await.ok()?.ok()?;
         self.metadata.lock().unwrap_or_else(PoisonError::into_inner).insert(server.to_owned(), text.clone());
@@ -297,10 +297,10 @@ impl SessionLink {
     }
 }
 
-impl Client for SessionLink {
+impl McpClient for SessionLink {
     fn notice(&self, server: &str, notice: Notice) {
         // A token of another session, or of `baton mcp login`, has ended the wait for a login.
-        if notice == Notice::Status(Status::Connected) && self.has_token(server) {
+        if notice == Notice::Status(ServerStatus::Connected) && self.has_token(server) {
             drop(self.session.close_login(CloseLogin { server: server.to_owned(), outcome: "token".into() }));
         }
         let (kind, data) = match notice {
@@ -320,11 +320,11 @@ impl Client for SessionLink {
         self.addons.options.secrets.add_keys(credentials.into_iter());
     }
 
-    fn answer(&self, server: &str, question: Question) -> Working<'_, Result<Value, String>> {
+    fn answer(&self, server: &str, question: ServerQuestion) -> Working<'_, Result<Value, String>> {
         let server = server.to_owned();
         match question {
-            Question::Elicitation(params) => Box::pin(self.elicit(server, params)),
-            Question::Sampling { id, params } => Box::pin(self.sample(server, id, params)),
+            ServerQuestion::Elicitation(params) => Box::pin(self.elicit(server, params)),
+            ServerQuestion::Sampling { id, params } => Box::pin(self.sample(server, id, params)),
         }
     }
 
@@ -385,7 +385,7 @@ fn headers_of(answer: Option<&Value>) -> Option<Vec<(String, String)>> {
     Some(headers.iter().filter_map(text).collect())
 }
 
-fn changed(server: &str, status: &Status) -> Value {
+fn changed(server: &str, status: &ServerStatus) -> Value {
     let mut data = json!({ "serverName": server, "status": status.as_str() });
     if let Some(error) = status.error() {
         data["error"] = json!(error);

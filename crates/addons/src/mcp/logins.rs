@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use baton_core::policy::address::is_public;
 use baton_files::tokens::{StoredTokens, TokenVault};
 use baton_mcp::oauth::{
-    self, ClientIdentity, Grant, Login, LoginTarget, OAuthError, Returned, Source, Tokens,
+    self, ClientIdentity, GrantType, Login, LoginTarget, OAuthError, Returned, TokenOrigin, Tokens,
 };
-use baton_mcp::{AuthReason, Challenge, Http, Method, Protected, Request};
+use baton_mcp::{AuthReason, Challenge, Http, HttpRequest, Method, Protected};
 use baton_model::http::HttpClient;
 use baton_protocol::{SessionId, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, broadcast};
@@ -151,14 +151,14 @@ impl Logins {
 
     /// Gets a token for the client itself, if the configuration says so.
     pub(super) async fn for_client(&self, server: &Protected, challenge: &Challenge) -> Option<String> {
-        let client = server.oauth.client.clone().filter(|_| server.oauth.grant == Grant::Client)?;
+        let client = server.oauth.client.clone().filter(|_| server.oauth.grant == GrantType::Client)?;
         let http = self.http_for(server).await;
         let attempt = async {
             let found = oauth::discover(&http, &server.url, Some(challenge)).await?;
             let identity = self.configured(client, server, &found).await?;
             let tokens =
                 oauth::client_credentials(&http, &server.url, &found, &identity, &found.scopes).await?;
-            Ok::<_, OAuthError>((Source::of(&found), identity, tokens))
+            Ok::<_, OAuthError>((TokenOrigin::of(&found), identity, tokens))
         };
         match attempt.await {
             Ok((source, identity, tokens)) => {
@@ -307,7 +307,7 @@ impl Logins {
             }
         };
         let Login { found, identity, .. } = login;
-        let stored = self.store(&server, Source::of(&found), identity, was_registered, tokens).await;
+        let stored = self.store(&server, TokenOrigin::of(&found), identity, was_registered, tokens).await;
         stored.map_err(|why| format!("the login succeeded and cannot be stored: {why}"))?;
         Ok(LoggedIn { session, server: server.name })
     }
@@ -376,7 +376,7 @@ impl Logins {
     async fn store(
         &self,
         server: &Protected,
-        source: Source,
+        source: TokenOrigin,
         identity: ClientIdentity,
         was_registered: bool,
         tokens: Tokens,
@@ -429,7 +429,7 @@ async fn probe(http: &dyn Http, server: &Protected) -> Option<Challenge> {
         header("content-type", "application/json"),
         header("accept", "application/json, text/event-stream"),
     ];
-    let request = Request { method: Method::Post, url: server.url.clone(), headers, body: body.into() };
+    let request = HttpRequest { method: Method::Post, url: server.url.clone(), headers, body: body.into() };
     let sent = tokio::time::timeout(Duration::from_secs(10), http.send(request)).await;
     let response = sent.ok()?.ok()?;
     let is_challenge = matches!(response.status, 401 | 403);
@@ -443,7 +443,7 @@ async fn probe(http: &dyn Http, server: &Protected) -> Option<Challenge> {
 
 /// Checks that a login is at the authorization server of the last one: an MCP server that names another could collect the
 /// secret of its client.
-fn check_endpoint(known: &Source, found: &LoginTarget) -> Result<(), OAuthError> {
+fn check_endpoint(known: &TokenOrigin, found: &LoginTarget) -> Result<(), OAuthError> {
     if known.token_endpoint == found.token_endpoint.as_str() {
         return Ok(());
     }
@@ -463,7 +463,7 @@ fn note(stored: Result<(), String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{LoginTarget, Source, check_endpoint, is_inside};
+    use super::{LoginTarget, TokenOrigin, check_endpoint, is_inside};
 
     #[test]
     fn configured_secret_goes_to_the_authorization_server_of_the_last_login_only() {
@@ -477,7 +477,7 @@ mod tests {
             authentication: Vec::new(),
             scopes: Vec::new(),
         };
-        let known = Source::of(&found("login.example"));
+        let known = TokenOrigin::of(&found("login.example"));
         assert_eq!(check_endpoint(&known, &found("login.example")), Ok(()));
         let refused = check_endpoint(&known, &found("evil.example")).unwrap_err().to_string();
         assert!(refused.contains("another authorization server"), "{refused}");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_mcp::{Host, Server, Status};
+use baton_mcp::{Host, Server, ServerStatus};
 use serde::{Deserialize, Serialize};
 
 /// A server of a session.
@@ -64,7 +64,7 @@ pub(super) fn overview(host: &Host) -> Vec<ServerOverview> {
             tools: tools.collect(),
             status: listed.status.as_str().to_owned(),
             error: listed.status.error().map(str::to_owned),
-            enabled: listed.status != Status::Disabled,
+            enabled: listed.status != ServerStatus::Disabled,
             source: listed.source,
             transport: listed.transport.map(str::to_owned),
             name: listed.name,

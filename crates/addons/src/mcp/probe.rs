@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use baton_history::owner;
 use baton_mcp::{
-    AuthReason, Challenge, Client, Declared, Host, HostOptions, Notice, Protected, Server, Status, Working,
-    merge,
+    AuthReason, Challenge, Declared, Host, HostOptions, McpClient, Notice, Protected, Server, ServerStatus,
+    Working, merge,
 };
 use baton_model::http::HttpClient;
 use baton_process::Ledger;
@@ -99,8 +99,10 @@ fn host_options(addons: &Arc<Addons>, cwd: PathBuf) -> HostOptions {
 fn result(server: &Server, has_settled: bool, elapsed: Duration) -> Probe {
     let status = server.status();
     let error = match &status {
-        Status::Connected => None,
-        Status::NeedsAuth => Some(format!("it requires a login; run `baton mcp login {}`", server.name())),
+        ServerStatus::Connected => None,
+        ServerStatus::NeedsAuth => {
+            Some(format!("it requires a login; run `baton mcp login {}`", server.name()))
+        }
         _ if !has_settled => Some("it did not answer in time".to_owned()),
         other => Some(other.error().unwrap_or(other.as_str()).to_owned()),
     };
@@ -120,7 +122,7 @@ struct Alone {
     addons: Arc<Addons>,
 }
 
-impl Client for Alone {
+impl McpClient for Alone {
     fn notice(&self, _: &str, _: Notice) {}
 
     fn token(&self, server: &Protected) -> Working<'_, Option<String>> {

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use baton_mcp::{
-    AuthReason, Call, CallError, Host, Listed, Protected, Server, ServerConfig, Status, contents,
+    AuthReason, Host, Listed, Protected, Server, ServerCall, ServerConfig, ServerStatus, ToolCallError,
+    contents,
 };
 use baton_protocol::{Json, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -220,7 +221,7 @@ impl SessionMcp {
         let protected = protected(host, server)?;
         if !again && self.addons.logins.known(&protected).await.is_some() {
             host.start_one(server, None, false).await;
-            if host.server(server).is_some_and(|server| server.status() == Status::Connected) {
+            if host.server(server).is_some_and(|server| server.status() == ServerStatus::Connected) {
                 return Ok(json!({}));
             }
         }
@@ -238,7 +239,7 @@ impl SessionMcp {
         }
         host.start_one(server, None, true).await;
         let status = host.server(server).map(|server| server.status());
-        Ok(json!({ "status": status.as_ref().map(Status::as_str) }))
+        Ok(json!({ "status": status.as_ref().map(ServerStatus::as_str) }))
     }
 
     async fn call_for_app(
@@ -257,7 +258,7 @@ impl SessionMcp {
             Some(_) => {}
         }
         let begun = Instant::now();
-        let call = Call {
+        let call = ServerCall {
             tool: tool.to_owned(),
             arguments: arguments.parse::<Map<String, Value>>().unwrap_or_default(),
             meta: None,
@@ -278,7 +279,7 @@ impl SessionMcp {
             Err(error) => data["error"] = json!(error.to_string()),
         }
         self.link.show("mcp_app.tool_call_complete", data);
-        result.map_err(|error: CallError| format!("MCP server '{server}': {error}"))
+        result.map_err(|error: ToolCallError| format!("MCP server '{server}': {error}"))
     }
 
     fn app_context(&self, set: Option<&Json>) -> Value {
@@ -291,7 +292,7 @@ impl SessionMcp {
 
     fn move_to_background(&self) -> Value {
         let is_loading = self.current().is_some_and(|host| {
-            host.has_started() && host.list().iter().any(|server| server.status == Status::Pending)
+            host.has_started() && host.list().iter().any(|server| server.status == ServerStatus::Pending)
         });
         if is_loading {
             self.release.notify_waiters();
@@ -355,7 +356,7 @@ fn not_configured(server: &str) -> String {
 }
 
 fn connected(host: &Host, name: &str) -> Result<Arc<Server>, String> {
-    let server = host.server(name).filter(|server| server.status() == Status::Connected);
+    let server = host.server(name).filter(|server| server.status() == ServerStatus::Connected);
     server.ok_or_else(|| format!("MCP server \"{name}\" is not connected"))
 }
 
@@ -380,16 +381,16 @@ fn list(host: &Host) -> Value {
 }
 
 fn configured(host: &Host) -> Value {
-    let shown = |server: &Listed| json!({ "name": server.name, "enabled": server.status != Status::Disabled, "live": listed(server) });
+    let shown = |server: &Listed| json!({ "name": server.name, "enabled": server.status != ServerStatus::Disabled, "live": listed(server) });
     json!({ "servers": host.list().iter().map(shown).collect::<Vec<_>>() })
 }
 
 fn host_view(servers: &[Listed]) -> Value {
     let now = Timestamp::now();
-    let names = |is: fn(&Status) -> bool| -> Vec<&str> {
+    let names = |is: fn(&ServerStatus) -> bool| -> Vec<&str> {
         servers.iter().filter(|server| is(&server.status)).map(|server| server.name.as_str()).collect()
     };
-    let map = |is: fn(&Status) -> bool| -> Map<String, Value> {
+    let map = |is: fn(&ServerStatus) -> bool| -> Map<String, Value> {
         let entry = |server: &Listed| {
             let mut entry = json!({ "timestamp": now.as_millis() });
             if let Some(error) = server.status.error() {
@@ -401,12 +402,12 @@ fn host_view(servers: &[Listed]) -> Value {
     };
     json!({
         "mcp3pEnabled": true,
-        "clients": names(|status| *status == Status::Connected),
-        "disabledServers": names(|status| *status == Status::Disabled),
+        "clients": names(|status| *status == ServerStatus::Connected),
+        "disabledServers": names(|status| *status == ServerStatus::Disabled),
         "filteredServers": [],
-        "pendingConnections": names(|status| *status == Status::Pending),
-        "failedServers": map(|status| matches!(status, Status::Failed(_))),
-        "needsAuthServers": map(|status| *status == Status::NeedsAuth),
+        "pendingConnections": names(|status| *status == ServerStatus::Pending),
+        "failedServers": map(|status| matches!(status, ServerStatus::Failed(_))),
+        "needsAuthServers": map(|status| *status == ServerStatus::NeedsAuth),
     })
 }
 
@@ -426,7 +427,7 @@ fn diagnosis(server: Option<&Server>) -> Value {
     json!({
         "capability": { "sessionHasMcpApps": false, "featureFlagEnabled": false, "advertised": false },
         "server": {
-            "connected": server.is_some_and(|server| server.status() == Status::Connected),
+            "connected": server.is_some_and(|server| server.status() == ServerStatus::Connected),
             "toolCount": tools.len(),
             "toolsWithUiMeta": with_ui.len(),
             "sampleToolNames": with_ui.iter().take(5).collect::<Vec<_>>(),

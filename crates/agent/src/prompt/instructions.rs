@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::front_matter;
 use serde::{Deserialize, Serialize};
 
-use crate::untrusted::{Directory, Excerpt, Unreadable};
+use crate::untrusted::{Excerpt, Unreadable, UntrustedDirectory};
 
 /// A file of instructions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,21 +91,21 @@ pub fn find(
     let root = git_root.unwrap_or(cwd);
     let mut reading = Reading { found: FoundInstructions::default(), left: MAX_BYTES };
     reading.read_user(home);
-    if let Ok(directory) = Directory::open(root) {
+    if let Ok(directory) = UntrustedDirectory::open(root) {
         AT_ROOT
             .iter()
             .for_each(|name| reading.read(root, &directory, Path::new(name), InstructionScope::Root));
         reading.read_scoped(root, &directory);
     }
     if cwd != root
-        && let Ok(directory) = Directory::open(cwd)
+        && let Ok(directory) = UntrustedDirectory::open(cwd)
     {
         NESTED.iter().for_each(|name| {
             reading.read(cwd, &directory, Path::new(name), InstructionScope::WorkingDirectory);
         });
     }
     for path in further {
-        if let Ok(directory) = Directory::open(path) {
+        if let Ok(directory) = UntrustedDirectory::open(path) {
             reading.read_scoped(path, &directory);
         }
     }
@@ -129,14 +129,14 @@ struct Reading {
 impl Reading {
     fn read_user(&mut self, home: Option<&Path>) {
         if let Some(home) = home
-            && let Ok(directory) = Directory::open(home)
+            && let Ok(directory) = UntrustedDirectory::open(home)
         {
             self.read(home, &directory, Path::new(USER_FILE), InstructionScope::User);
         }
     }
 
     /// Reads a file of instructions. `shown` is the path of the directory as the user knows it.
-    fn read(&mut self, shown: &Path, directory: &Directory, name: &Path, scope: InstructionScope) {
+    fn read(&mut self, shown: &Path, directory: &UntrustedDirectory, name: &Path, scope: InstructionScope) {
         let path = shown.join(name);
         let read = directory.read(name, self.left);
         let is_cut = read.as_ref().is_ok_and(|excerpt| excerpt.is_cut);
@@ -164,7 +164,7 @@ impl Reading {
         }
     }
 
-    fn read_scoped(&mut self, shown: &Path, directory: &Directory) {
+    fn read_scoped(&mut self, shown: &Path, directory: &UntrustedDirectory) {
         let listed = directory.subdirectory(SCOPED).and_then(|scoped| scoped.names(MAX_ENTRIES));
         let mut names = match listed {
             Ok(names) => names,

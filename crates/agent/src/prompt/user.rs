@@ -8,7 +8,7 @@ use std::path::Path;
 use baton_protocol::Timestamp;
 use baton_protocol::attachment::{Attachment, KnownAttachment, LineRange, Selection};
 
-use crate::untrusted::{self, Directory};
+use crate::untrusted::{self, UntrustedDirectory};
 
 /// Lines of larger files are not counted.
 const MAX_COUNTED: usize = 16 << 20;
@@ -117,7 +117,7 @@ fn file_line(path: &Path, range: Option<LineRange>) -> String {
 
 fn directory_line(path: &Path) -> String {
     let shown = path.display();
-    match Directory::open(path).and_then(|directory| directory.names(MAX_ENTRIES)) {
+    match UntrustedDirectory::open(path).and_then(|directory| directory.names(MAX_ENTRIES)) {
         Ok(names) if names.len() == MAX_ENTRIES => format!("* {shown} ({MAX_ENTRIES} items or more)"),
         Ok(names) => format!("* {shown} ({} items)", names.len()),
         Err(_) => format!("* {shown} (cannot be read)"),

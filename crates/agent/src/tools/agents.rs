@@ -8,7 +8,7 @@ use baton_protocol::{AgentId, Json};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Refusal, arguments, schema, spec};
+use super::{ToolRefusal, arguments, schema, spec};
 use crate::agents::AgentKind;
 
 /// Name of the tool that starts a sub-agent.
@@ -59,7 +59,7 @@ impl Task {
     pub fn read<'a>(arguments: &Json, kinds: &'a [AgentKind]) -> Result<(Self, &'a AgentKind), ToolResult> {
         let task: Self = arguments::read(TASK, arguments)?;
         if task.prompt.trim().is_empty() {
-            return Err(Refusal::arguments(TASK, "prompt: must not be empty").into());
+            return Err(ToolRefusal::arguments(TASK, "prompt: must not be empty").into());
         }
         match kinds.iter().find(|kind| kind.name == task.agent_type) {
             Some(kind) => Ok((task, kind)),
@@ -67,7 +67,7 @@ impl Task {
                 let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
                 let why =
                     format!("agent_type: there is no {:?}; there are {}", task.agent_type, names.join(", "));
-                Err(Refusal::arguments(TASK, &why).into())
+                Err(ToolRefusal::arguments(TASK, &why).into())
             }
         }
     }

@@ -7,12 +7,12 @@ use baton_protocol::json_path::path_of;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
-use super::Refusal;
+use super::ToolRefusal;
 
 /// Parses the arguments of a call of `tool`.
 ///
 /// Two common mistakes of models are accepted: no arguments at all, and an object inside a string.
-pub(crate) fn read<T: DeserializeOwned>(tool: &str, arguments: &Json) -> Result<T, Refusal> {
+pub(crate) fn read<T: DeserializeOwned>(tool: &str, arguments: &Json) -> Result<T, ToolRefusal> {
     let unquoted = arguments.parse::<String>().ok();
     let text = match unquoted.as_deref().unwrap_or(arguments.as_str()).trim() {
         "" | "null" => "{}",
@@ -21,11 +21,11 @@ pub(crate) fn read<T: DeserializeOwned>(tool: &str, arguments: &Json) -> Result<
     serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
         if message.starts_with("trailing characters") {
-            return Refusal::arguments(tool, "there is more than one JSON value");
+            return ToolRefusal::arguments(tool, "there is more than one JSON value");
         }
         let path = path_of(text, &error);
         let place = if path.is_empty() { String::new() } else { format!("{path}: ") };
-        Refusal::arguments(tool, &format!("{place}{}", without_position(&message)))
+        ToolRefusal::arguments(tool, &format!("{place}{}", without_position(&message)))
     })
 }
 

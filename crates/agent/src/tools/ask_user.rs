@@ -1,20 +1,20 @@
 //! `ask_user`: the model asks the user a question.
 //!
-//! Arguments and result only. The session asks: a pending question must survive a crash.
+//! Arguments only. The core asks and builds the result: a pending question must survive a crash.
 
 use baton_protocol::Json;
 use baton_protocol::tool::{ToolResult, ToolSpec};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Refusal, arguments, schema, spec};
+use super::{ToolRefusal, arguments, schema, spec};
 
 /// The name of the tool.
 pub const NAME: &str = "ask_user";
 
-/// A question to the user.
+/// Arguments of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Question {
+pub struct AskUserArguments {
     /// The question.
     pub question: String,
     /// Answers to choose from; `None` means any text.
@@ -25,7 +25,7 @@ pub struct Question {
     pub allow_freeform: Option<bool>,
 }
 
-impl Question {
+impl AskUserArguments {
     /// Parses the arguments of a call.
     ///
     /// # Errors
@@ -34,29 +34,9 @@ impl Question {
     pub fn read(arguments: &Json) -> Result<Self, ToolResult> {
         let question: Self = arguments::read(NAME, arguments)?;
         if question.question.trim().is_empty() {
-            return Err(Refusal::arguments(NAME, "question: must not be empty").into());
+            return Err(ToolRefusal::arguments(NAME, "question: must not be empty").into());
         }
         Ok(question)
-    }
-}
-
-/// The user's answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// One of the choices.
-    Selected(String),
-    /// Any text.
-    Freeform(String),
-}
-
-impl Answer {
-    /// Returns the result of the call.
-    #[must_use]
-    pub fn result(&self) -> ToolResult {
-        ToolResult::success(match self {
-            Self::Selected(choice) => format!("User selected: {choice}"),
-            Self::Freeform(text) => format!("User responded: {text}"),
-        })
     }
 }
 
@@ -85,8 +65,8 @@ pub fn ask_user_spec() -> ToolSpec {
 mod tests {
     use super::*;
 
-    fn read(json: &str) -> Result<Question, String> {
-        Question::read(&Json::from_text(json).unwrap()).map_err(|refused| refused.text_result_for_llm)
+    fn read(json: &str) -> Result<AskUserArguments, String> {
+        AskUserArguments::read(&Json::from_text(json).unwrap()).map_err(|refused| refused.text_result_for_llm)
     }
 
     #[test]
@@ -104,11 +84,5 @@ mod tests {
             let error = read(bad).unwrap_err();
             assert!(error.contains(hint), "{error}");
         }
-    }
-
-    #[test]
-    fn results_have_the_official_wording() {
-        assert_eq!(Answer::Selected("Red".into()).result().text_result_for_llm, "User selected: Red");
-        assert_eq!(Answer::Freeform("no".into()).result().text_result_for_llm, "User responded: no");
     }
 }

@@ -9,7 +9,7 @@ use baton_protocol::tool::{ToolResult, ToolSpec};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Refusal, arguments, schema, spec};
+use super::{ToolRefusal, arguments, schema, spec};
 
 /// The name of the tool.
 pub const NAME: &str = "exit_plan_mode";
@@ -36,7 +36,7 @@ struct Arguments {
 pub fn read(arguments: &Json, plan_content: String) -> Result<ProposedPlan, ToolResult> {
     let Arguments { summary, mut actions, recommended_action } = arguments::read(NAME, arguments)?;
     if summary.trim().is_empty() {
-        return Err(Refusal::arguments(NAME, "summary: must not be empty").into());
+        return Err(ToolRefusal::arguments(NAME, "summary: must not be empty").into());
     }
     if plan_content.len() > LONGEST_PLAN {
         let text = format!(
@@ -50,7 +50,7 @@ pub fn read(arguments: &Json, plan_content: String) -> Result<ProposedPlan, Tool
     }
     let recommended_action = recommended_action.unwrap_or(actions[0]);
     if !actions.contains(&recommended_action) {
-        return Err(Refusal::arguments(NAME, "recommendedAction: must be one of the actions").into());
+        return Err(ToolRefusal::arguments(NAME, "recommendedAction: must be one of the actions").into());
     }
     Ok(ProposedPlan { summary, plan_content, actions, recommended_action })
 }

@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use diff::{line_counts, unified as unified_diff};
 pub use paths::NamedPaths;
-use refusal::Refusal;
+use refusal::ToolRefusal;
 pub use toolbox::Toolbox;
 
 /// The session that a call belongs to, as far as tools need it.
@@ -71,7 +71,7 @@ pub struct Services {
     /// Commands that the session started.
     pub shells: shell::Shells,
     /// The session's database.
-    pub database: sql::Database,
+    pub database: sql::SessionDatabase,
     /// Access to the network.
     pub web: Arc<dyn web::Fetch>,
     /// Real paths that the requests of calls named.
@@ -119,17 +119,17 @@ pub const INTERRUPTED: &str = "The execution of this tool, or a previous tool wa
 /// Returns the result of a call that was cancelled while it ran.
 #[must_use]
 pub fn interrupted() -> ToolResult {
-    Refusal::interrupted().into()
+    ToolRefusal::interrupted().into()
 }
 
-impl From<Result<PermissionRequest, Refusal>> for Prepared {
-    fn from(request: Result<PermissionRequest, Refusal>) -> Self {
+impl From<Result<PermissionRequest, ToolRefusal>> for Prepared {
+    fn from(request: Result<PermissionRequest, ToolRefusal>) -> Self {
         request.map_or_else(Self::from, Self::Needs)
     }
 }
 
-impl From<Refusal> for Prepared {
-    fn from(refusal: Refusal) -> Self {
+impl From<ToolRefusal> for Prepared {
+    fn from(refusal: ToolRefusal) -> Self {
         Self::Refused(refusal.into())
     }
 }
@@ -147,7 +147,7 @@ fn spec(name: &str, description: &str, parameters: serde_json::Value) -> ToolSpe
 }
 
 /// Converts an error into a result for the model.
-fn either(result: Result<ToolResult, Refusal>) -> ToolResult {
+fn either(result: Result<ToolResult, ToolRefusal>) -> ToolResult {
     result.unwrap_or_else(Into::into)
 }
 
@@ -155,21 +155,21 @@ fn either(result: Result<ToolResult, Refusal>) -> ToolResult {
 /// cannot be ended.
 async fn reading<T: Send + 'static>(
     context: &ToolContext,
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
+    work: impl FnOnce() -> Result<T, ToolRefusal> + Send + 'static,
+) -> Result<T, ToolRefusal> {
     tokio::select! {
         done = blocking(work) => done,
-        () = context.cancel.cancelled() => Err(Refusal::interrupted()),
+        () = context.cancel.cancelled() => Err(ToolRefusal::interrupted()),
     }
 }
 
 /// Runs `work` on a blocking thread. A panic becomes an error: one call must not end the session.
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
+    work: impl FnOnce() -> Result<T, ToolRefusal> + Send + 'static,
+) -> Result<T, ToolRefusal> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|_| Err(Refusal::new("Internal error in the tool; see the server log.")))
+        .unwrap_or_else(|_| Err(ToolRefusal::new("Internal error in the tool; see the server log.")))
 }
 
 /// Locks a mutex, poisoned or not: the data behind the mutexes of this crate is consistent between any two statements.

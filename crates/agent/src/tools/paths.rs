@@ -1,7 +1,7 @@
 //! Paths from a model, made absolute and real, so that a tool touches exactly the file that was approved.
 //!
-//! A request names the real path (`Target::resolve`), with all links followed. The call that runs later works on that
-//! path (`Target::recall`) and follows no link: changes of the model's path in the meantime do not matter.
+//! A request names the real path (`CallPath::resolve`), with all links followed. The call that runs later works on that
+//! path (`CallPath::recall`) and follows no link: changes of the model's path in the meantime do not matter.
 #![allow(clippy::disallowed_methods, reason = "blocking by design; callers run it on a blocking thread")]
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use baton_core::policy::territory::{Standing, Territory};
 use baton_protocol::ToolCallId;
 
-use super::{Refusal, ToolContext, beneath, lock};
+use super::{ToolContext, ToolRefusal, beneath, lock};
 
 /// Returns the absolute path of `path` in `cwd`, without `.` and `..`.
 ///
@@ -60,14 +60,14 @@ pub(crate) fn through_links(cwd: &Path, path: &str) -> PathBuf {
 
 /// A path that a call is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct CallPath {
     /// The model's path, made absolute; used in results.
     pub(crate) written: PathBuf,
     /// The real path; shown in requests, and opened.
     pub(crate) real: PathBuf,
 }
 
-impl Target {
+impl CallPath {
     /// Resolves a path for a request, and records the result for the call. Blocks.
     pub(crate) fn resolve(context: &ToolContext, written: PathBuf) -> Self {
         let real = beneath::resolve(&written);
@@ -76,13 +76,13 @@ impl Target {
     }
 
     /// Returns the target that the request of this call named. Blocks.
-    pub(crate) fn recall(context: &ToolContext, written: PathBuf) -> Result<Self, Refusal> {
+    pub(crate) fn recall(context: &ToolContext, written: PathBuf) -> Result<Self, ToolRefusal> {
         let real = match context.services.paths.find(&context.call, &written) {
             Some(Resolved::To(real)) => real,
             Some(Resolved::Ambiguously) => {
                 let text =
                     format!("{} led to two places while it was asked for. Call again.", written.display());
-                return Err(Refusal::new(text).in_short("Path has changed"));
+                return Err(ToolRefusal::new(text).in_short("Path has changed"));
             }
             // Requested before a restart. Then only the working directory itself may be reached through a link; a link
             // on the rest of the path is refused when it is opened.
@@ -197,7 +197,7 @@ mod tests {
         let real = outside.path().canonicalize().unwrap();
         symlink(&real, bench.path("link")).unwrap();
         symlink(&bench.context.cwd, bench.path("here")).unwrap();
-        let ask = |path: &str| Target::resolve(&bench.context, absolute(&bench.context.cwd, path));
+        let ask = |path: &str| CallPath::resolve(&bench.context, absolute(&bench.context.cwd, path));
         let target = ask("link/new.txt");
         assert_eq!(target.real, real.join("new.txt"));
         assert!(target.intention(&bench.context, "Read").contains(&bench.path("link/new.txt")));
@@ -205,10 +205,10 @@ mod tests {
         assert_eq!(ask("plain").intention(&bench.context, "Read"), "Read");
 
         std::fs::remove_file(bench.path("link")).unwrap();
-        let recalled = Target::recall(&bench.context, target.written.clone()).unwrap();
+        let recalled = CallPath::recall(&bench.context, target.written.clone()).unwrap();
         assert_eq!(recalled, target, "the path of the request counts, not the present link");
         ask("link/new.txt");
-        assert!(Target::recall(&bench.context, target.written).is_err(), "two requests, two paths");
+        assert!(CallPath::recall(&bench.context, target.written).is_err(), "two requests, two paths");
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         symlink(&real, real.with_file_name("alias")).unwrap();
         bench.context.cwd = real.with_file_name("alias");
         let written = absolute(&bench.context.cwd, "a.txt");
-        assert_eq!(Target::recall(&bench.context, written.clone()).unwrap().real, real.join("a.txt"));
-        assert_eq!(Target::resolve(&bench.context, written).intention(&bench.context, "Read"), "Read");
+        assert_eq!(CallPath::recall(&bench.context, written.clone()).unwrap().real, real.join("a.txt"));
+        assert_eq!(CallPath::resolve(&bench.context, written).intention(&bench.context, "Read"), "Read");
     }
 }

@@ -6,12 +6,12 @@ use super::INTERRUPTED;
 
 /// Error of a tool call: a text for the model, and a short one for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ToolRefusal {
     text: String,
     short: Option<&'static str>,
 }
 
-impl Refusal {
+impl ToolRefusal {
     /// Creates an error. `text` tells the model what is wrong and what to do about it.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), short: None }
@@ -33,8 +33,8 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for ToolResult {
-    fn from(refusal: Refusal) -> Self {
+impl From<ToolRefusal> for ToolResult {
+    fn from(refusal: ToolRefusal) -> Self {
         Self { error: refusal.short.map(str::to_owned), ..Self::failure(refusal.text) }
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::shell::{ShellSettings, Shells};
-use super::sql::Database;
+use super::sql::SessionDatabase;
 use super::web::{Fetch, NoNetwork, PrivateHosts};
 use super::{NamedPaths, Prepared, Services, Tool, ToolContext};
 
@@ -40,7 +40,7 @@ impl Bench {
         let settings = ShellSettings { environment, ledger: ledger.clone(), tasks: TaskTracker::new() };
         let services = Services {
             shells: Shells::new(settings),
-            database: Database::new(session_dir.join("session.db"), Arc::new(|| {})),
+            database: SessionDatabase::new(session_dir.join("session.db"), Arc::new(|| {})),
             web,
             paths: NamedPaths::default(),
             private_hosts: PrivateHosts::default(),

@@ -8,9 +8,9 @@ use tempfile::TempDir;
 
 use super::*;
 
-fn directory() -> (TempDir, Directory) {
+fn directory() -> (TempDir, UntrustedDirectory) {
     let temporary = tempfile::tempdir().unwrap();
-    let directory = Directory::open(temporary.path()).unwrap();
+    let directory = UntrustedDirectory::open(temporary.path()).unwrap();
     (temporary, directory)
 }
 

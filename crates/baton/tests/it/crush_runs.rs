@@ -1,7 +1,7 @@
 //! Runs over crush's workspace API: accepted at once, independent of their client, and reported once to every client.
 
 use baton_testkit::chat::Chat;
-use baton_testkit::model_server::Reply;
+use baton_testkit::model_server::ScriptedReply;
 use serde_json::{Value, json};
 
 use crate::crush_client::{CrushServer, finish, short};
@@ -236,7 +236,7 @@ async fn summary_is_a_message_and_rewound_messages_are_gone() {
         a.prompt(&session, text, Some(run)).await;
         a_events.run_complete(run).await;
     }
-    server.model.push(Reply::text("in short"));
+    server.model.push(ScriptedReply::text("in short"));
     a.ok(&format!("/agent/sessions/{session}/summarize"), json!(null)).await;
     let messages = a.get(&format!("/sessions/{session}/messages")).await;
     let summary = messages.as_array().unwrap().last().unwrap();

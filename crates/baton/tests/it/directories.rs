@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use baton_testkit::chat::Chat;
-use baton_testkit::model_server::Reply;
+use baton_testkit::model_server::ScriptedReply;
 use baton_testkit::program::MODEL_KEY;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
@@ -177,7 +177,7 @@ async fn runtime_workers_do_not_touch_files() {
     )
     .await;
     chat.until_idle(0).await;
-    model.push(Reply::call("bash", &json!({"command": "ls", "description": "list"})));
+    model.push(ScriptedReply::call("bash", &json!({"command": "ls", "description": "list"})));
     chat.turn("run it").await;
     chat.ok("session.workspaces.diff", json!({"mode": "branch"})).await;
     chat.ok("session.instructions.getSources", json!({})).await;

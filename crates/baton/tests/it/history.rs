@@ -125,7 +125,7 @@ fn last_model_request(model: &baton_testkit::model_server::ModelServer) -> Strin
 
 #[tokio::test]
 async fn compaction_replaces_the_conversation_and_survives_a_kill() {
-    use baton_testkit::model_server::Reply;
+    use baton_testkit::model_server::ScriptedReply;
     let (program, model) = scripted().await;
     let mut server = program.serve().await;
     let client = server.connect().await;
@@ -134,7 +134,8 @@ async fn compaction_replaces_the_conversation_and_survives_a_kill() {
     assert_eq!(nothing["success"], false, "nothing to summarise");
     assert_eq!(chat.ok("session.history.summarizeForHandoff", json!({})).await["summary"], "");
     chat.turn("tell me of the plum [[text:a long story]]").await;
-    model.push(Reply::text("<overview>plums</overview><checkpoint_title>Of plums</checkpoint_title>"));
+    model
+        .push(ScriptedReply::text("<overview>plums</overview><checkpoint_title>Of plums</checkpoint_title>"));
     let from = client.count();
     let compacted =
         chat.ok("session.history.compact", json!({"customInstructions": "mind the stones"})).await;
@@ -171,7 +172,7 @@ async fn compaction_replaces_the_conversation_and_survives_a_kill() {
 
 #[tokio::test]
 async fn growing_conversation_is_compacted_in_the_background() {
-    use baton_testkit::model_server::Reply;
+    use baton_testkit::model_server::ScriptedReply;
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
@@ -189,7 +190,7 @@ async fn growing_conversation_is_compacted_in_the_background() {
     assert_eq!(complete["data"]["trigger"], "threshold", "{complete}");
     assert_eq!(complete["data"]["success"], true, "{complete}");
     chat.until_idle(from).await;
-    model.push(Reply::text("three"));
+    model.push(ScriptedReply::text("three"));
     chat.turn("third").await;
     let history = chat.history().await;
     assert_eq!(prompts(&history).len(), 3, "clients still see all messages");
@@ -202,15 +203,15 @@ async fn growing_conversation_is_compacted_in_the_background() {
 
 #[tokio::test]
 async fn failed_or_cancelled_compaction_changes_nothing() {
-    use baton_testkit::model_server::{Action, Reply};
+    use baton_testkit::model_server::{ReplyAction, ScriptedReply};
     let (program, model) = scripted().await;
     let server = program.serve().await;
     let client = server.connect().await;
     let chat = Chat::create(&client, json!({})).await;
     chat.turn("[[text:kept]] first").await;
-    model.push(Reply::error(400));
+    model.push(ScriptedReply::error(400));
     chat.call("session.history.compact", json!({})).await.unwrap_err();
-    model.push(Reply::new([Action::Hang]));
+    model.push(ScriptedReply::new([ReplyAction::Hang]));
     let requests = model.requests().len();
     let waiting = client.start("session.history.compact", json!({"sessionId": chat.id})).await;
     model.wait_for_requests(requests + 1).await;

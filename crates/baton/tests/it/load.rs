@@ -2,7 +2,7 @@
 
 use baton_testkit::chat::Chat;
 use baton_testkit::client::{Client, event_of, frame};
-use baton_testkit::model_server::{Action, Reply};
+use baton_testkit::model_server::{ReplyAction, ScriptedReply};
 use baton_testkit::program::Running;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -84,8 +84,8 @@ async fn unread_connection(server: &Running, session: &str) -> TcpStream {
 const ANSWER: usize = 4 << 20;
 
 /// Four megabytes in 64 pieces.
-fn large_answer() -> Reply {
-    Reply::new([Action::Text(("x".repeat(64 * 1024 - 1) + " ").repeat(64))])
+fn large_answer() -> ScriptedReply {
+    ScriptedReply::new([ReplyAction::Text(("x".repeat(64 * 1024 - 1) + " ").repeat(64))])
 }
 
 /// The client requests more and more without reading. It is disconnected, other clients go on, and memory stays bounded.

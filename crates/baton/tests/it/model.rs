@@ -1,7 +1,7 @@
 //! Misbehaving models: each failure has one clear error or result, each turn one outcome, and the session stays usable.
 
 use baton_testkit::chat::{Chat, Turn};
-use baton_testkit::model_server::{Action, End, Reply};
+use baton_testkit::model_server::{End, ReplyAction, ScriptedReply};
 use baton_testkit::program::Program;
 use serde_json::{Value, json};
 
@@ -123,7 +123,8 @@ async fn partial_answer_before_a_failure_is_in_the_history() {
     // Half an answer, and then a permanent error.
     let half = r#"{"choices":[{"index":0,"delta":{"content":"half an "}}]}"#;
     let error = r#"{"error":{"message":"No more","code":"insufficient_quota"}}"#;
-    let broken = Reply::raw("text/event-stream", [half, error].map(|data| format!("data: {data}\n\n")));
+    let broken =
+        ScriptedReply::raw("text/event-stream", [half, error].map(|data| format!("data: {data}\n\n")));
     model.push(broken);
     let turn = chat.turn("say something").await;
     assert_eq!((turn.text(), turn.errors().len()), ("half an ", 1), "{turn:?}");
@@ -205,16 +206,16 @@ async fn tool_calls_with_the_same_id_are_distinguished() {
         let calls = json!([call(0, "one"), call(1, "two"), call(2, "three")]);
         let answer = if streaming {
             let chunk = json!({"choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": "tool_calls"}]});
-            Reply::raw("text/event-stream", [format!("data: {chunk}\n\ndata: [DONE]\n\n")])
+            ScriptedReply::raw("text/event-stream", [format!("data: {chunk}\n\ndata: [DONE]\n\n")])
         } else {
             let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
-            Reply::raw(
+            ScriptedReply::raw(
                 "application/json",
                 [json!({"choices": [{"index": 0, "message": message}]}).to_string()],
             )
         };
         model.push(answer);
-        model.push(Reply::text("all three"));
+        model.push(ScriptedReply::text("all three"));
         let turn = chat.turn("call them").await;
         assert_eq!(turn.text(), "all three");
         let done = turn.of("tool.execution_complete");
@@ -234,8 +235,8 @@ async fn fifty_parallel_tool_calls_return_in_order() {
     let client = server.connect().await;
     let tool = json!({"name": "twice", "parameters": {"type": "object"}, "skipPermission": true});
     let chat = Chat::create(&client, json!({"tools": [tool]})).await;
-    let call = |n: usize| Action::Call { name: "twice".into(), arguments: json!({"n": n}).to_string() };
-    model.push(Reply::new((0..50).map(call)));
+    let call = |n: usize| ReplyAction::Call { name: "twice".into(), arguments: json!({"n": n}).to_string() };
+    model.push(ScriptedReply::new((0..50).map(call)));
     let from = client.count();
     chat.send("all at once").await;
     let mut next = from;
@@ -264,11 +265,11 @@ async fn empty_and_huge_answers_are_accepted() {
     let client = server.connect().await;
     for streaming in [false, true] {
         let chat = Chat::create(&client, json!({"streaming": streaming})).await;
-        model.push(Reply::new([Action::Text(String::new())]));
+        model.push(ScriptedReply::new([ReplyAction::Text(String::new())]));
         let turn = chat.turn("say nothing").await;
         assert_eq!((turn.of("assistant.message").len(), turn.errors().len()), (1, 0), "{turn:?}");
         let word = "x".repeat(1 << 20) + " ";
-        model.push(Reply::new([Action::Text(word.repeat(10))]));
+        model.push(ScriptedReply::new([ReplyAction::Text(word.repeat(10))]));
         let turn = chat.turn("say a lot").await;
         assert_eq!((turn.text().len(), turn.errors().len()), (10 * word.len(), 0));
         chat.assert_usable().await;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use baton_testkit::chat::{Chat, Turn};
 use baton_testkit::client::{event_of, frame};
-use baton_testkit::model_server::{Action, End, Reply};
+use baton_testkit::model_server::{End, ReplyAction, ScriptedReply};
 use serde_json::{Value, json};
 
 use crate::scripted;
@@ -38,7 +38,7 @@ async fn answer_to_send_comes_before_events_of_its_turn() {
     let (program, model) = scripted().await;
     let (_server, client) = program.pipes().await;
     let chat = Chat::create(&client, json!({"streaming": true})).await;
-    model.push(Reply::new([Action::Hold("gate".into()), Action::Text("hello".into())]));
+    model.push(ScriptedReply::new([ReplyAction::Hold("gate".into()), ReplyAction::Text("hello".into())]));
     let from = client.count();
     let id = client.start("session.send", json!({"sessionId": chat.id, "prompt": "p"})).await;
     model.wait_for_hold("gate").await;

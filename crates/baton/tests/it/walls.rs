@@ -172,6 +172,32 @@ fn code_map_names_existing_files() {
     assert!(missing.is_empty(), "ARCHITECTURE.md names files that do not exist: {missing:#?}");
 }
 
+/// Functions that a text names in parentheses behind the file that has them: `file.rs` (`function`, ...).
+fn named_functions(text: &str) -> Vec<(&str, &str)> {
+    let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let behind_a_file = |(at, _): (usize, &str)| {
+        let (before, rest) = (&text[..at], &text[at + "` (".len()..]);
+        let (file, inside) = (before.rsplit('`').next()?, rest.split(')').next()?);
+        let names = inside.split('`').skip(1).step_by(2).filter(is_name);
+        file.ends_with(".rs").then(|| names.map(move |name| (file, name)))
+    };
+    text.match_indices("` (").filter_map(behind_a_file).flatten().collect()
+}
+
+#[test]
+fn code_map_names_existing_functions() {
+    let text = std::fs::read_to_string(crates().with_file_name("ARCHITECTURE.md")).expect("the page");
+    let named = named_functions(&text);
+    assert!(named.len() > 20, "the map was not read: {named:?}");
+    for (file, function) in named {
+        let has_it = expanded(file).iter().any(|path| {
+            let source = std::fs::read_to_string(crates().join(path)).expect("a file of the map");
+            [format!("fn {function}("), format!("fn {function}<")].iter().any(|start| source.contains(start))
+        });
+        assert!(has_it, "ARCHITECTURE.md says that {file} has the function {function}");
+    }
+}
+
 /// Lines of Rust in a directory, with all below it.
 fn lines_in(directory: &Path) -> usize {
     let entries =

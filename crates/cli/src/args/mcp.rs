@@ -45,7 +45,7 @@ pub(crate) enum McpCommand {
         name: String,
         /// Where to remove it [default: where it is declared]
         #[arg(long)]
-        scope: Option<Scope>,
+        scope: Option<McpScope>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -197,7 +197,7 @@ Exit codes: 0 printed, 1 failed, 3 there is no such server.";
 
 /// Where a server is declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scope {
+pub(crate) enum McpScope {
     /// For all your sessions: mcp-config.json in Baton's home
     User,
     /// For everyone who works in this repository: .mcp.json in its root
@@ -206,7 +206,7 @@ pub(crate) enum Scope {
 
 /// How a server is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Transport {
+pub(crate) enum McpTransport {
     /// A program, over its standard input and output
     Stdio,
     /// Streamable HTTP
@@ -225,10 +225,10 @@ pub(crate) struct AddArgs {
     pub(crate) url: Option<String>,
     /// How to reach it [default: stdio for a command, http for an address]
     #[arg(long)]
-    pub(crate) transport: Option<Transport>,
+    pub(crate) transport: Option<McpTransport>,
     /// Where to add it
     #[arg(long, default_value = "user")]
-    pub(crate) scope: Scope,
+    pub(crate) scope: McpScope,
     /// Set an environment variable of the program; can be repeated
     #[arg(long, short, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,

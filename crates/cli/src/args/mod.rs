@@ -21,7 +21,7 @@ use crate::logging::LogFormat;
 
 pub(crate) use self::attach::AttachArgs;
 pub(crate) use self::extend::{MarketplaceCommand, PluginsCommand, SkillsCommand};
-pub(crate) use self::mcp::{AddArgs, McpCommand, Scope as McpScope, Transport as McpTransport};
+pub(crate) use self::mcp::{AddArgs, McpCommand, McpScope, McpTransport};
 pub(crate) use self::notify::{NotifyCommand, NotifyTestArgs};
 pub(crate) use self::operate::{
     AuditArgs, BackupArgs, CopyArgs, GrantsCommand, InstallArgs, RestoreArgs, RevokeArgs, ServersArgs,

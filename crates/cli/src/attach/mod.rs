@@ -11,7 +11,7 @@ use serde_json::json;
 
 use self::session::AttachedSession;
 use crate::args::{AttachArgs, Cli, ModelArgs};
-use crate::client::{Client, NotFound, ServerLocator, SessionInfo};
+use crate::client::{Client, NotFound, ServerLocator, SessionView};
 use crate::config::{self, Environment};
 use crate::{logging, operate, setup, terminal};
 
@@ -48,7 +48,7 @@ async fn choose(
     client: &Client,
     locator: ServerLocator<'_>,
     args: &AttachArgs,
-) -> anyhow::Result<SessionInfo> {
+) -> anyhow::Result<SessionView> {
     let of_run = locator.session_of_run();
     if args.new {
         if of_run.is_some() {
@@ -66,7 +66,7 @@ async fn choose(
     }
 }
 
-fn introduce(session: &SessionInfo, args: &AttachArgs) {
+fn introduce(session: &SessionView, args: &AttachArgs) {
     if args.json {
         return;
     }

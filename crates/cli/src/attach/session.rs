@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::args::AttachArgs;
 use crate::client::{
-    Accepted, Client, Detail, Failure, PendingList, PendingRequest, Screen, ServerLocator, SessionInfo,
-    Stream, StreamedEvent, exit_code, is_about_requests,
+    AcceptedPrompt, Client, Detail, EventStream, PendingList, PendingRequest, RequestFailure, Screen,
+    ServerLocator, SessionView, StreamedEvent, exit_code, is_about_requests,
 };
 use crate::signals::{FirstSignal, Interrupts};
 use crate::terminal::{self, Keyboard, Typed};
@@ -28,7 +28,7 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 const SEND_ATTEMPTS: usize = 5;
 
 /// The exit code if the program is to end, none to continue.
-type Next = Result<Option<ExitCode>, Failure>;
+type Next = Result<Option<ExitCode>, RequestFailure>;
 
 /// A terminal that is attached to a session.
 pub(super) struct AttachedSession<'a> {
@@ -69,7 +69,7 @@ impl<'a> AttachedSession<'a> {
         args: &'a AttachArgs,
         locator: ServerLocator<'a>,
         client: Client,
-        session: &SessionInfo,
+        session: &SessionView,
     ) -> anyhow::Result<Self> {
         Ok(Self {
             args,
@@ -98,7 +98,7 @@ impl<'a> AttachedSession<'a> {
         loop {
             match self.follow_stream().await {
                 Ok(code) => return Ok(code),
-                Err(Failure::Unreachable(why)) => {
+                Err(RequestFailure::Unreachable(why)) => {
                     if std::mem::take(&mut self.connected) {
                         attempts = 0;
                         // A run that has ended is the usual end, and noted below.
@@ -168,8 +168,8 @@ impl<'a> AttachedSession<'a> {
     }
 
     /// Follows the session for as long as one connection lasts.
-    async fn follow_stream(&mut self) -> Result<ExitCode, Failure> {
-        let info: SessionInfo = self.client.get(&self.path("")).await?;
+    async fn follow_stream(&mut self) -> Result<ExitCode, RequestFailure> {
+        let info: SessionView = self.client.get(&self.path("")).await?;
         (self.head, self.busy) = (info.head, info.busy);
         let mut stream = self.client.stream(&self.session, self.cursor).await?;
         self.connected = true;
@@ -183,13 +183,13 @@ impl<'a> AttachedSession<'a> {
             let next = tokio::select! {
                 event = stream.next() => match event {
                     Ok(Some(event)) => self.receive(&event).await,
-                    Ok(None) => Err(Failure::Unreachable("the server ended the stream".into())),
+                    Ok(None) => Err(RequestFailure::Unreachable("the server ended the stream".into())),
                     Err(lost) => Err(lost),
                 },
                 typed = self.keyboard.next() => self.typed(typed).await,
                 () = self.interrupts.next() => self.interrupted().await,
             };
-            if let Err(Failure::Unreachable(_)) = &next {
+            if let Err(RequestFailure::Unreachable(_)) = &next {
                 self.drain(&mut stream).await;
             }
             let next = next?;
@@ -200,7 +200,7 @@ impl<'a> AttachedSession<'a> {
     }
 
     /// Shows the events that a lost server has sent: it may have ended regularly, with the session's last turn.
-    async fn drain(&mut self, stream: &mut Stream) {
+    async fn drain(&mut self, stream: &mut EventStream) {
         while let Ok(Ok(Some(event))) = tokio::time::timeout(DRAIN_LIMIT, stream.next()).await {
             self.accept(&event);
         }
@@ -278,11 +278,11 @@ impl<'a> AttachedSession<'a> {
 
     /// Asks the user about the next pending request. The list is fetched each time, because another client may have
     /// answered.
-    async fn ask_user(&mut self) -> Result<(), Failure> {
+    async fn ask_user(&mut self) -> Result<(), RequestFailure> {
         let pending = match self.client.get::<PendingList>(&self.path("/requests")).await {
             Ok(list) => list.requests,
             // Another server holds the session, and its clients answer.
-            Err(Failure::Refused { .. }) => return Ok(()),
+            Err(RequestFailure::Refused { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
         let still = |asked: &PendingRequest| pending.iter().any(|other| other.request_id == asked.request_id);
@@ -315,23 +315,23 @@ impl<'a> AttachedSession<'a> {
     }
 
     /// Sends a prompt; during a turn it steers the turn.
-    async fn prompt(&mut self, text: &str) -> Result<(), Failure> {
+    async fn prompt(&mut self, text: &str) -> Result<(), RequestFailure> {
         let key = SessionId::random();
         let body = json!({ "text": text, "immediate": self.busy });
         let path = self.path("/prompts");
         for remaining in (0..SEND_ATTEMPTS).rev() {
-            match self.client.post::<Accepted>(&path, &body, Some(key.as_str())).await {
+            match self.client.post::<AcceptedPrompt>(&path, &body, Some(key.as_str())).await {
                 Ok(accepted) => {
                     self.busy = true;
                     self.sent.insert(accepted.prompt_id);
                     return Ok(());
                 }
                 // The same idempotency key: the prompt is not accepted twice.
-                Err(Failure::Unreachable(_)) if remaining > 0 => {
+                Err(RequestFailure::Unreachable(_)) if remaining > 0 => {
                     tokio::time::sleep(RECONNECT_DELAYS[2]).await;
                     self.locate_again();
                 }
-                Err(Failure::Refused { message, .. }) => {
+                Err(RequestFailure::Refused { message, .. }) => {
                     self.screen.note(&format!("! {message}"));
                     return Ok(());
                 }
@@ -344,7 +344,7 @@ impl<'a> AttachedSession<'a> {
         Ok(())
     }
 
-    async fn answer(&mut self, asked: PendingRequest, line: &str) -> Result<(), Failure> {
+    async fn answer(&mut self, asked: PendingRequest, line: &str) -> Result<(), RequestFailure> {
         let Some(answer) = asked.answer(line) else {
             self.screen.note(&format!("not an answer; {}", asked.hint()));
             self.asked = Some(asked);
@@ -353,7 +353,7 @@ impl<'a> AttachedSession<'a> {
         let path = self.path(&format!("/requests/{}", asked.request_id));
         match self.client.post::<serde_json::Value>(&path, &answer, None).await {
             Ok(_) => {}
-            Err(Failure::Refused { message, .. }) => self.screen.note(&format!("! {message}")),
+            Err(RequestFailure::Refused { message, .. }) => self.screen.note(&format!("! {message}")),
             // Asked again on the next connection, if it is still pending.
             Err(lost) => return Err(lost),
         }

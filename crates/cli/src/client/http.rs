@@ -24,7 +24,7 @@ pub(crate) enum Address {
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum RequestFailure {
     /// Nothing listens, or the connection broke; can be retried.
     #[error("cannot reach the server: {0}")]
     Unreachable(String),
@@ -78,7 +78,7 @@ impl Client {
         Ok(Self { http: builder.build()?, base, token, user: user_of_terminal() })
     }
 
-    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, RequestFailure> {
         let request = self.http.get(format!("{}{path}", self.base));
         parse(self.send(request).await?).await
     }
@@ -89,7 +89,7 @@ impl Client {
         path: &str,
         body: &Value,
         key: Option<&str>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, RequestFailure> {
         let mut request = self.http.post(format!("{}{path}", self.base));
         request = request.header("content-type", "application/json").body(body.to_string());
         if let Some(key) = key {
@@ -99,22 +99,26 @@ impl Client {
     }
 
     /// Changes a resource.
-    pub(crate) async fn patch<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
+    pub(crate) async fn patch<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, RequestFailure> {
         let request = self.http.patch(format!("{}{path}", self.base));
         let request = request.header("content-type", "application/json").body(body.to_string());
         parse(self.send(request).await?).await
     }
 
     /// Deletes a resource.
-    pub(crate) async fn delete(&self, path: &str) -> Result<(), Failure> {
+    pub(crate) async fn delete(&self, path: &str) -> Result<(), RequestFailure> {
         self.send(self.http.delete(format!("{}{path}", self.base))).await.map(drop)
     }
 
     /// Streams a session's events after a position.
-    pub(crate) async fn stream(&self, session: &str, after: u64) -> Result<Stream, Failure> {
+    pub(crate) async fn stream(&self, session: &str, after: u64) -> Result<EventStream, RequestFailure> {
         let request = self.http.get(format!("{}/api/sessions/{session}/events", self.base));
         let request = request.header("accept", "text/event-stream").header("last-event-id", after);
-        Ok(Stream {
+        Ok(EventStream {
             response: self.send(request).await?,
             // Baton's own server is trusted: events have no size limit.
             parser: sse::Parser::new(usize::MAX),
@@ -122,7 +126,7 @@ impl Client {
         })
     }
 
-    async fn send(&self, mut request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {
+    async fn send(&self, mut request: reqwest::RequestBuilder) -> Result<reqwest::Response, RequestFailure> {
         request = request.header("x-baton-terminal", &self.user);
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Bearer {token}"));
@@ -134,10 +138,12 @@ impl Client {
         let status = response.status();
         let body = response.bytes().await.map_err(unreachable)?;
         match serde_json::from_slice::<ErrorBody>(&body) {
-            Ok(ErrorBody { error }) => Err(Failure::Refused { code: error.code, message: error.message }),
-            Err(_) => {
-                Err(Failure::Unreachable(format!("not a Baton server: it answered with status {status}")))
+            Ok(ErrorBody { error }) => {
+                Err(RequestFailure::Refused { code: error.code, message: error.message })
             }
+            Err(_) => Err(RequestFailure::Unreachable(format!(
+                "not a Baton server: it answered with status {status}"
+            ))),
         }
     }
 }
@@ -153,19 +159,19 @@ struct ErrorDetail {
     message: String,
 }
 
-async fn parse<T: DeserializeOwned>(response: reqwest::Response) -> Result<T, Failure> {
+async fn parse<T: DeserializeOwned>(response: reqwest::Response) -> Result<T, RequestFailure> {
     let bytes = response.bytes().await.map_err(unreachable)?;
     serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::Unreachable(format!("not a Baton server: {error}")))
+        .map_err(|error| RequestFailure::Unreachable(format!("not a Baton server: {error}")))
 }
 
-fn unreachable(error: reqwest::Error) -> Failure {
+fn unreachable(error: reqwest::Error) -> RequestFailure {
     let error = error.without_url();
     if let Some(problem) = certificate_problem(&error) {
-        return Failure::Untrusted { problem };
+        return RequestFailure::Untrusted { problem };
     }
     let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
-    Failure::Unreachable(causes.last().map(ToString::to_string).unwrap_or_default())
+    RequestFailure::Unreachable(causes.last().map(ToString::to_string).unwrap_or_default())
 }
 
 /// Returns the advice for a certificate that is not trusted.
@@ -197,22 +203,22 @@ pub(crate) fn user_of_terminal() -> String {
 }
 
 /// An open event stream.
-pub(crate) struct Stream {
+pub(crate) struct EventStream {
     response: reqwest::Response,
     parser: sse::Parser,
-    events: VecDeque<sse::Event>,
+    events: VecDeque<sse::SseEvent>,
 }
 
-impl Stream {
+impl EventStream {
     /// Waits for the next event; none when the server ended the stream. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Result<Option<StreamedEvent>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<StreamedEvent>, RequestFailure> {
         loop {
-            if let Some(sse::Event { id, data, .. }) = self.events.pop_front() {
+            if let Some(sse::SseEvent { id, data, .. }) = self.events.pop_front() {
                 return Ok(Some(StreamedEvent { seq: id.and_then(|id| id.parse().ok()), json: data }));
             }
             let Some(bytes) = self.response.chunk().await.map_err(unreachable)? else { return Ok(None) };
             let parsed = self.parser.push(&bytes, |event| self.events.push_back(event));
-            parsed.map_err(|error| Failure::Unreachable(error.to_string()))?;
+            parsed.map_err(|error| RequestFailure::Unreachable(error.to_string()))?;
         }
     }
 }

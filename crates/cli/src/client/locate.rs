@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use super::{Address, Client, NotFound, SessionInfo};
-use crate::discovery::{Role, RunningServer};
+use super::{Address, Client, NotFound, SessionView};
+use crate::discovery::{ProcessRole, RunningServer};
 
 /// Finds servers. Used again after a lost connection: a restarted server may listen at another address.
 #[derive(Clone, Copy)]
@@ -31,8 +31,8 @@ impl ServerLocator<'_> {
         }
         let running = RunningServer::all(self.home);
         let reachable =
-            |role: Role| running.iter().find(|server| server.role == role && server.is_reachable());
-        match (reachable(Role::Server).or_else(|| reachable(Role::Run)), running.first()) {
+            |role: ProcessRole| running.iter().find(|server| server.role == role && server.is_reachable());
+        match (reachable(ProcessRole::Server).or_else(|| reachable(ProcessRole::Run)), running.first()) {
             (Some(server), _) => self.client(server),
             (None, Some(_)) => anyhow::bail!(
                 "the server of {} has no HTTP address; start it with --socket or --http",
@@ -45,12 +45,13 @@ impl ServerLocator<'_> {
     /// The session of the newest `baton run`, if no server of this home runs.
     pub(crate) fn session_of_run(&self) -> Option<String> {
         let running = RunningServer::all(self.home);
-        let is_alone = self.named().is_none() && !running.iter().any(|server| server.role == Role::Server);
+        let is_alone =
+            self.named().is_none() && !running.iter().any(|server| server.role == ProcessRole::Server);
         is_alone.then(|| running.into_iter().find_map(|run| run.session))?
     }
 
     /// Connects to the `baton run` or the other server that holds a session; none if the connected server can serve it.
-    pub(crate) fn connect_to_holder(&self, session: &SessionInfo) -> anyhow::Result<Option<Client>> {
+    pub(crate) fn connect_to_holder(&self, session: &SessionView) -> anyhow::Result<Option<Client>> {
         if self.url.is_some() || self.socket.is_some() {
             return Ok(None);
         }
@@ -63,7 +64,7 @@ impl ServerLocator<'_> {
             return self.client(holder).map(Some);
         }
         anyhow::ensure!(
-            running.iter().any(|server| server.role == Role::Server),
+            running.iter().any(|server| server.role == ProcessRole::Server),
             "session {} is not in use, and no server runs; start one with `baton serve`, or continue it with \
              `baton run --session {}`",
             session.id,
@@ -85,7 +86,8 @@ impl ServerLocator<'_> {
         }
         let running = RunningServer::all(self.home);
         let run = running.iter().find(|server| server.session.as_deref() == Some(session));
-        let server = running.iter().find(|server| server.role == Role::Server && server.is_reachable());
+        let server =
+            running.iter().find(|server| server.role == ProcessRole::Server && server.is_reachable());
         self.client(run.or(server).context("no process serves the session any more")?)
     }
 

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-pub(crate) use self::http::{Address, Client, Failure, Stream, StreamedEvent, user_of_terminal};
+pub(crate) use self::http::{Address, Client, EventStream, RequestFailure, StreamedEvent, user_of_terminal};
 pub(crate) use self::locate::ServerLocator;
 pub(crate) use self::requests::{PendingList, PendingRequest, is_about_requests};
 pub(crate) use self::screen::{Detail, Screen};
@@ -19,7 +19,7 @@ pub(crate) use self::screen::{Detail, Screen};
 /// A session in a server's list.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SessionInfo {
+pub(crate) struct SessionView {
     pub(crate) id: String,
     pub(crate) title: Option<String>,
     pub(crate) cwd: Option<String>,
@@ -40,24 +40,24 @@ pub(crate) struct Holder {
 
 #[derive(Deserialize)]
 struct SessionList {
-    sessions: Vec<SessionInfo>,
+    sessions: Vec<SessionView>,
 }
 
 /// A prompt that was accepted.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedPrompt {
     pub(crate) prompt_id: String,
 }
 
 impl Client {
     /// Lists all sessions, last changed first.
-    pub(crate) async fn sessions(&self) -> Result<Vec<SessionInfo>, Failure> {
+    pub(crate) async fn sessions(&self) -> Result<Vec<SessionView>, RequestFailure> {
         Ok(self.get::<SessionList>("/api/sessions?limit=10000").await?.sessions)
     }
 
     /// Finds a session by its id or a unique prefix of it.
-    pub(crate) async fn find(&self, wanted: &str) -> anyhow::Result<SessionInfo> {
+    pub(crate) async fn find(&self, wanted: &str) -> anyhow::Result<SessionView> {
         let mut all = self.sessions().await?;
         if let Some(exact) = all.iter().position(|session| session.id == *wanted) {
             return Ok(all.swap_remove(exact));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use baton_engines::{EngineSettings, Limits, Mode};
+use baton_engines::{EngineSettings, Mode, TimeLimits};
 use serde::Deserialize;
 
 /// The table of one engine.
@@ -56,7 +56,7 @@ impl From<EngineTable> for EngineSettings {
     }
 }
 
-impl From<LimitsTable> for Limits {
+impl From<LimitsTable> for TimeLimits {
     fn from(table: LimitsTable) -> Self {
         let default = Self::default();
         let pick = |seconds: Option<u64>, default| match seconds {
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn empty_table_has_the_defaults() {
         let settings = check("");
-        assert_eq!(settings.limits, Limits::default());
+        assert_eq!(settings.limits, TimeLimits::default());
         assert_eq!(settings.mode, Mode::Interactive);
     }
 
@@ -91,7 +91,7 @@ mod tests {
     fn limits_are_seconds_and_zero_is_no_limit() {
         let settings = check("mode = \"exec\"\nargs = [\"-p\"]\n[limits]\nsilence = 5\ntotal = 0");
         assert_eq!(settings.limits.silence, Some(Duration::from_secs(5)));
-        assert_eq!((settings.limits.total, settings.limits.startup), (None, Limits::default().startup));
+        assert_eq!((settings.limits.total, settings.limits.startup), (None, TimeLimits::default().startup));
         assert_eq!((settings.mode, settings.extra_args.len()), (Mode::Exec, 1));
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use baton_model::http::Url;
-use baton_notify::{Details, Options, PushOptions, Telegram, Webhook};
+use baton_notify::{Details, NotifyOptions, PushOptions, Telegram, Webhook};
 use serde::Deserialize;
 
 use super::Environment;
@@ -104,13 +104,13 @@ impl NotificationsTable {
     }
 
     /// Checks the table, and reads its secrets.
-    pub(crate) fn options(&self, environment: &Environment) -> anyhow::Result<Options> {
+    pub(crate) fn options(&self, environment: &Environment) -> anyhow::Result<NotifyOptions> {
         let seconds = self.delay_seconds.unwrap_or(DELAY_SECONDS);
         ensure!(seconds <= 24 * 3600, "[notifications] delay_seconds is {seconds}; use at most 86400");
         let page = self.page.as_deref().map(page_url).transpose()?;
         let webhook = self.webhook.as_ref().map(|table| table.read(environment)).transpose();
         let telegram = self.telegram.as_ref().map(|table| table.read(environment)).transpose();
-        Ok(Options {
+        Ok(NotifyOptions {
             delay: Duration::from_secs(seconds),
             turns: self.turns.unwrap_or(true),
             details: match self.details {
@@ -187,7 +187,7 @@ fn secret(
 mod tests {
     use super::*;
 
-    fn options(text: &str) -> anyhow::Result<Options> {
+    fn options(text: &str) -> anyhow::Result<NotifyOptions> {
         let table: NotificationsTable = toml::from_str(text)?;
         let variables = [("SECRET", "0123456789abcdef"), ("TOKEN", "1:abc")];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -1,7 +1,7 @@
 //! Where sessions are stored: a file in the home, or a database that several servers share.
 
 use anyhow::Context;
-use baton_postgres::Location;
+use baton_postgres::DatabaseLocation;
 use baton_runtime::cluster::Recovery;
 use serde::Deserialize;
 
@@ -47,7 +47,7 @@ pub(crate) enum StoreChoice {
     /// A file in the home.
     File,
     /// A database.
-    Database(Box<Location>),
+    Database(Box<DatabaseLocation>),
 }
 
 impl std::fmt::Display for StoreChoice {
@@ -65,7 +65,7 @@ pub(super) fn choose(url: &Sourced<String>, password: Option<&str>) -> anyhow::R
     if url.value.is_empty() {
         return Ok(StoreChoice::File);
     }
-    let mut location: Location = url.value.parse().with_context(|| format!("from {}", url.source))?;
+    let mut location: DatabaseLocation = url.value.parse().with_context(|| format!("from {}", url.source))?;
     anyhow::ensure!(
         url.source != "flag" || location.password().is_none(),
         "other users of this machine can read a password in --store; pass it in PGPASSWORD, or the whole URL in \

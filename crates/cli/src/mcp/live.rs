@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{NO_SUCH_SERVER, Surroundings};
-use crate::client::{Client, Failure, ServerLocator, SessionInfo};
+use crate::client::{Client, RequestFailure, ServerLocator, SessionView};
 use crate::terminal;
 
 #[derive(Deserialize)]
@@ -23,7 +23,7 @@ struct Server {
 }
 
 /// Finds a session, and connects to the process that has it open.
-async fn find(around: &Surroundings, wanted: Option<&str>) -> anyhow::Result<(Client, SessionInfo)> {
+async fn find(around: &Surroundings, wanted: Option<&str>) -> anyhow::Result<(Client, SessionView)> {
     let locator = ServerLocator {
         url: None,
         socket: None,
@@ -83,7 +83,7 @@ pub(super) async fn logs(
     let path = format!("/api/sessions/{}/mcp/{}/log", session.id, segment(name));
     let log: Value = match client.get(&path).await {
         Ok(log) => log,
-        Err(Failure::Refused { code, message }) if code == "not_found" => {
+        Err(RequestFailure::Refused { code, message }) if code == "not_found" => {
             terminal::error(&format!("{message}; choose another session with --session"));
             return Ok(ExitCode::from(NO_SUCH_SERVER));
         }

@@ -1,7 +1,8 @@
 //! `baton mcp login` and `logout`.
 //!
 //! A login of the command line belongs to no session: its tokens are stored for all of them. The browser returns to a port
-//! of this machine, which the command opens; a person whose browser runs elsewhere pastes where it ended.
+//! of this machine, which the command opens; if the browser runs on another machine, its
+//! user pastes the address at which it ended.
 
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use baton_protocol::Timestamp;
-use baton_runtime::audit::{self, Entry};
+use baton_runtime::audit::{self, AuditEntry};
 
 use super::load;
 use crate::args::{AuditArgs, Cli};
@@ -36,7 +36,7 @@ pub(crate) fn audit(cli: &Cli, args: &AuditArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the cells of an entry: short for people at a terminal, which has a time zone, and exact otherwise.
-fn row(entry: &Entry, terminal: Option<&LocalTime>) -> Vec<String> {
+fn row(entry: &AuditEntry, terminal: Option<&LocalTime>) -> Vec<String> {
     let (time, id) = match terminal {
         Some(local) => (local.format(entry.at), entry.session.as_str().chars().take(SHORT_ID).collect()),
         None => (entry.at.to_string(), entry.session.to_string()),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_postgres::{Location, PostgresStore};
+use baton_postgres::{DatabaseLocation, PostgresStore};
 use baton_protocol::SessionId;
 use baton_runtime::copy::{Copied, Skipped, copy};
 use baton_runtime::copy_files::{FilePlace, copy_files};
@@ -33,8 +33,8 @@ pub(crate) fn store(cli: &Cli, command: &StoreCommand) -> anyhow::Result<ExitCod
 /// Opens the store of a home, or a database.
 #[allow(clippy::disallowed_methods, reason = "a command that serves nobody may block")]
 fn open(name: &str, config: &config::Config) -> anyhow::Result<SessionStore> {
-    if Location::is_url(name) {
-        let mut location: Location = name.parse()?;
+    if DatabaseLocation::is_url(name) {
+        let mut location: DatabaseLocation = name.parse()?;
         anyhow::ensure!(
             location.password().is_none(),
             "other users of this machine can read a password in the arguments; pass it in PGPASSWORD"

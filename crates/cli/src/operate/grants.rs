@@ -1,5 +1,5 @@
-//! `baton grants`: what may run without asking, from the store; revoked by the server that has the session open, or in the
-//! store.
+//! `baton grants`: lists grants and rules from the store, and revokes grants through the server that has the session open, or
+//! else in the store.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{NOTHING_TO_DO, load};
 use crate::args::{Cli, GrantsCommand, RevokeArgs};
-use crate::client::{Failure, ServerLocator};
+use crate::client::{RequestFailure, ServerLocator};
 use crate::discovery::RunningServer;
 use crate::{changes, sessions, setup, terminal};
 
@@ -175,7 +175,7 @@ async fn revoke_over_http(
     let grant = grant.map(|grant| format!("/{grant}")).unwrap_or_default();
     match client.delete(&format!("/api/sessions/{session}/grants{grant}")).await {
         Ok(()) => Ok(true),
-        Err(Failure::Refused { code, .. }) if code == "not_found" => Ok(false),
+        Err(RequestFailure::Refused { code, .. }) if code == "not_found" => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

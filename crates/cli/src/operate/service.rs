@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use baton_ops::service::{Scope, Service, Systemd, Unit};
+use baton_ops::service::{ServiceScope, Systemd, SystemdService, Unit};
 use serde_json::{Value, json};
 
 use super::NOTHING_TO_DO;
@@ -43,16 +43,16 @@ pub(crate) fn service(cli: &Cli, command: &ServiceCommand) -> anyhow::Result<Exi
     }
 }
 
-fn of_scope(system: bool) -> Service {
-    let scope = if system { Scope::System } else { Scope::User };
+fn of_scope(system: bool) -> SystemdService {
+    let scope = if system { ServiceScope::System } else { ServiceScope::User };
     let units = Environment::of_process().directory("XDG_CONFIG_HOME", ".config").join("systemd/user");
-    Service::new(scope, &units)
+    SystemdService::new(scope, &units)
 }
 
 fn install(cli: &Cli, args: &InstallArgs) -> anyhow::Result<ExitCode> {
     let absolute = |path: &std::path::PathBuf| std::path::absolute(path);
     let unit = Unit {
-        scope: if args.system { Scope::System } else { Scope::User },
+        scope: if args.system { ServiceScope::System } else { ServiceScope::User },
         program: std::env::current_exe().context("cannot find this program")?,
         home: cli.global.home.as_ref().map(absolute).transpose()?,
         config: cli.global.config.as_ref().map(absolute).transpose()?,

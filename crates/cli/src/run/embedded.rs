@@ -18,9 +18,9 @@ use tokio::task::JoinHandle;
 use super::place::{Arrived, Leaving, SessionHost, current_directory, describe, model_of};
 use super::remote::Remote;
 use crate::args::{PeerArgs, RunArgs};
-use crate::client::{Address, Client, ServerLocator, SessionInfo, user_of_terminal};
+use crate::client::{Address, Client, ServerLocator, SessionView, user_of_terminal};
 use crate::config::{self, Config, Environment};
-use crate::discovery::{Published, RunningServer, socket_of_run};
+use crate::discovery::{PublishedFile, RunningServer, socket_of_run};
 use crate::{cluster, sessions, setup, terminal};
 
 /// A session in this process.
@@ -50,7 +50,7 @@ impl Embedded {
         let id = find(&store, args).await?;
         if let Some(id) = id.as_ref().filter(|id| locator.is_run(id.as_str())) {
             let client = locator.connect_for(id.as_str())?;
-            let session: SessionInfo = client.get(&format!("/api/sessions/{id}")).await?;
+            let session: SessionView = client.get(&format!("/api/sessions/{id}")).await?;
             store.close().await?;
             let endpoint = config::describe(&config.endpoint.value);
             let description = describe(session.model.as_deref(), &engines, &endpoint);
@@ -117,7 +117,7 @@ impl Embedded {
             let socket = door.socket.clone();
             self.door = Some(tokio::task::spawn(async { Ok(door) }));
             let client = Client::new(Address::Socket(socket), None, None)?;
-            let session: SessionInfo = client.get(&format!("/api/sessions/{}", self.id())).await?;
+            let session: SessionView = client.get(&format!("/api/sessions/{}", self.id())).await?;
             self.remote = Some(Remote::new(client, &session, String::new(), false));
         }
         self.remote.as_ref().context("the session is not served")
@@ -144,7 +144,7 @@ struct Door {
     socket: PathBuf,
     /// A directory of its own, if the path in the home is too long for a socket.
     directory: Option<PathBuf>,
-    published: Published,
+    published: PublishedFile,
 }
 
 impl Door {

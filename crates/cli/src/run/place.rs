@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::embedded::Embedded;
 use super::remote::Remote;
 use crate::args::RunArgs;
-use crate::client::{Failure, PendingRequest, ServerLocator};
+use crate::client::{PendingRequest, RequestFailure, ServerLocator};
 use crate::config::{self, Config, Environment};
-use crate::discovery::{Role, RunningServer};
+use crate::discovery::{ProcessRole, RunningServer};
 
 /// Variables that concern one process: with them, the session lives in this one.
 const OWN_PROCESS: [&str; 3] = [crate::record::RECORD, "BATON_REPLAY", "BATON_CRASH_AT"];
@@ -65,7 +65,8 @@ impl SessionHost {
         let mut note = None;
         let engines = baton_runtime::engine_names(&options);
         if !is_own {
-            let server = running.iter().find(|server| server.role == Role::Server && server.is_reachable());
+            let server =
+                running.iter().find(|server| server.role == ProcessRole::Server && server.is_reachable());
             match server.map(|server| (server, endpoint_for(server, config, args))) {
                 Some((server, EndpointChoice::Unavailable(why))) => {
                     note = Some(format!("not using the server (process {}): {why}", server.pid()));
@@ -155,7 +156,7 @@ impl SessionHost {
         };
         match answered {
             Ok(()) => Ok(Ok(())),
-            Err(Failure::Refused { message, .. }) => Ok(Err(message)),
+            Err(RequestFailure::Refused { message, .. }) => Ok(Err(message)),
             Err(lost) => Err(lost.into()),
         }
     }

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::place::{Arrived, EndpointChoice, Leaving, current_directory, describe, model_of};
 use crate::args::RunArgs;
 use crate::client::{
-    Accepted, Client, Failure, PendingList, PendingRequest, ServerLocator, SessionInfo, Stream,
+    AcceptedPrompt, Client, EventStream, PendingList, PendingRequest, RequestFailure, ServerLocator,
+    SessionView,
 };
 use crate::config::{self, Config};
 use crate::discovery::RunningServer;
@@ -38,7 +39,7 @@ pub(super) struct Remote {
     pub(super) description: String,
     /// Whether this command created the session.
     is_new: bool,
-    stream: Option<Stream>,
+    stream: Option<EventStream>,
     /// Position of the last durable event received.
     cursor: u64,
     /// Number of failed attempts to connect.
@@ -60,7 +61,7 @@ impl Remote {
         let client = locator.client(server)?;
         let health = tokio::time::timeout(HEALTH_LIMIT, client.get::<Value>("/api/health")).await;
         match health {
-            Ok(Ok(_) | Err(Failure::Refused { .. })) => {}
+            Ok(Ok(_) | Err(RequestFailure::Refused { .. })) => {}
             Ok(Err(failure)) => return Ok(Err(failure.to_string())),
             Err(_) => return Ok(Err(format!("it does not respond within {} s", HEALTH_LIMIT.as_secs()))),
         }
@@ -78,7 +79,7 @@ impl Remote {
     }
 
     /// A session of a connected server.
-    pub(super) fn new(client: Client, session: &SessionInfo, description: String, is_new: bool) -> Self {
+    pub(super) fn new(client: Client, session: &SessionView, description: String, is_new: bool) -> Self {
         let (session, cursor) = (session.id.clone(), session.head);
         Self { client, session, description, is_new, stream: None, cursor, attempts: 0, pause: None }
     }
@@ -100,7 +101,8 @@ impl Remote {
         self.stream = Some(self.client.stream(&self.session, self.cursor).await?);
         let key = SessionId::random();
         let body = json!({ "text": text });
-        let accepted: Accepted = self.client.post(&self.path("/prompts"), &body, Some(key.as_str())).await?;
+        let accepted: AcceptedPrompt =
+            self.client.post(&self.path("/prompts"), &body, Some(key.as_str())).await?;
         Ok(accepted.prompt_id)
     }
 
@@ -113,7 +115,7 @@ impl Remote {
             }
             match self.next_streamed().await {
                 Ok(arrived) => return Ok(arrived),
-                Err(Failure::Unreachable(why)) => {
+                Err(RequestFailure::Unreachable(why)) => {
                     self.stream = None;
                     let delay = RECONNECT_DELAYS.get(self.attempts);
                     self.pause = Some(*delay.with_context(|| {
@@ -132,7 +134,7 @@ impl Remote {
         }
     }
 
-    async fn next_streamed(&mut self) -> Result<Arrived, Failure> {
+    async fn next_streamed(&mut self) -> Result<Arrived, RequestFailure> {
         loop {
             if self.stream.is_none() {
                 self.stream = Some(self.client.stream(&self.session, self.cursor).await?);
@@ -144,7 +146,7 @@ impl Remote {
                 }
             }
             let Some(stream) = &mut self.stream else { continue };
-            let ended = || Failure::Unreachable("the server ended the stream".into());
+            let ended = || RequestFailure::Unreachable("the server ended the stream".into());
             let streamed = stream.next().await?.ok_or_else(ended)?;
             self.cursor = streamed.seq.unwrap_or(self.cursor);
             self.attempts = 0;
@@ -163,7 +165,7 @@ impl Remote {
         Ok(self.client.get::<PendingList>(&self.path("/requests")).await?.requests)
     }
 
-    pub(super) async fn answer(&self, request: &str, answer: &Value) -> Result<(), Failure> {
+    pub(super) async fn answer(&self, request: &str, answer: &Value) -> Result<(), RequestFailure> {
         self.client.post::<Value>(&self.path(&format!("/requests/{request}")), answer, None).await.map(drop)
     }
 
@@ -181,7 +183,7 @@ async fn find_or_create(
     endpoint: &EndpointChoice,
     config: &Config,
     args: &RunArgs,
-) -> anyhow::Result<Option<(SessionInfo, bool)>> {
+) -> anyhow::Result<Option<(SessionView, bool)>> {
     let cwd = current_directory()?;
     let found = match &args.session {
         Some(prefix) => Some(client.find(prefix).await?),
@@ -233,9 +235,12 @@ fn provider_field(provider: &ProviderConfig) -> Value {
 }
 
 /// A server that cannot use an endpoint of this command refuses it; the session then lives elsewhere.
-fn accepted<T>(result: Result<T, Failure>, endpoint: &EndpointChoice) -> Result<Option<T>, Failure> {
+fn accepted<T>(
+    result: Result<T, RequestFailure>,
+    endpoint: &EndpointChoice,
+) -> Result<Option<T>, RequestFailure> {
     match (result, endpoint) {
-        (Err(Failure::Refused { .. }), EndpointChoice::Own(_)) => Ok(None),
+        (Err(RequestFailure::Refused { .. }), EndpointChoice::Own(_)) => Ok(None),
         (result, _) => result.map(Some),
     }
 }

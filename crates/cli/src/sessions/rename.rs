@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::find;
 use crate::client::{Client, ServerLocator};
 use crate::config::{Config, Environment};
-use crate::discovery::{Role, RunningServer};
+use crate::discovery::{ProcessRole, RunningServer};
 use crate::{changes, setup};
 
 /// Longest name, in characters.
@@ -54,7 +54,7 @@ fn server_of(config: &Config, environment: &Environment, session: &str) -> anyho
     let locator = ServerLocator { url: None, socket: None, token_file: None, ca: None, home, token };
     let running = RunningServer::all(home);
     let holds = |server: &&RunningServer| server.session.as_deref() == Some(session);
-    let is_server = |server: &&RunningServer| server.role == Role::Server && server.is_reachable();
+    let is_server = |server: &&RunningServer| server.role == ProcessRole::Server && server.is_reachable();
     let server = running.iter().find(holds).or_else(|| running.iter().find(is_server));
     server.map(|server| locator.client(server)).transpose()
 }

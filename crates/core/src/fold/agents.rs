@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_protocol::event::{Body, SubagentStarted};
 use baton_protocol::{AgentId, Event, Timestamp};
 
-use crate::state::{AgentOutcome, Call, Durable, Ending, Stage, SubAgent, Turn};
+use crate::state::{AgentEnding, AgentOutcome, Call, Durable, Stage, SubAgent, Turn};
 
 impl Durable {
     pub(super) fn apply_to_agent(&mut self, id: &AgentId, event: &Event) {
@@ -76,10 +76,10 @@ impl Turn {
             Body::SubagentCompleted(completed) => {
                 let cancelled = completed.cancelled == Some(true);
                 let outcome = if cancelled { AgentOutcome::Cancelled } else { AgentOutcome::Completed };
-                agent.ending = Some(Ending { at, outcome });
+                agent.ending = Some(AgentEnding { at, outcome });
             }
             Body::SubagentFailed(failed) => {
-                agent.ending = Some(Ending { at, outcome: AgentOutcome::Failed(failed.error.clone()) });
+                agent.ending = Some(AgentEnding { at, outcome: AgentOutcome::Failed(failed.error.clone()) });
             }
             body => self.apply_to_call(Some(id), body),
         }

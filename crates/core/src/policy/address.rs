@@ -17,7 +17,7 @@ use super::Match;
 
 /// A grant that can be offered for a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offer {
+pub struct UrlOffer {
     /// The pattern, as [`is_covered_by`] reads it.
     pub pattern: String,
     /// What the grant covers, as text for the user.
@@ -27,14 +27,14 @@ pub struct Offer {
 /// Returns the grant that can be offered for a URL: its origin. There is none for a local name, for a URL with
 /// credentials, and for an ambiguous URL.
 #[must_use]
-pub fn offer(url: &str) -> Option<Offer> {
+pub fn offer(url: &str) -> Option<UrlOffer> {
     let parsed = unambiguous(url)?;
     if !is_grantable(&parsed) {
         return None;
     }
     let pattern = origin(&parsed);
     let meaning = format!("any page of {pattern}");
-    Some(Offer { pattern, meaning })
+    Some(UrlOffer { pattern, meaning })
 }
 
 /// Returns whether a grant or an allow rule for `pattern` covers `url`.

@@ -9,10 +9,10 @@ use super::deny::{is_known, lexical};
 use super::offer::guarded_file;
 use super::shell::Line;
 use super::territory::Standing;
-use super::{Decision, Reason, Situation, Subject, Typed, address, is_shown, territory};
+use super::{Decision, ParsedRequest, Reason, Situation, Typed, address, is_shown, territory};
 
 /// Allows a request that a grant or allow rule covers; otherwise asks.
-pub(super) fn covered(subject: &Subject<'_>, situation: &Situation<'_>) -> Decision {
+pub(super) fn covered(subject: &ParsedRequest<'_>, situation: &Situation<'_>) -> Decision {
     if let Some(path) = guarded_file(subject.request, situation.territory) {
         return Decision::Ask(Reason::Guarded(path.to_owned()));
     }

@@ -5,10 +5,10 @@ use std::path::{Component, Path, PathBuf};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::rules::{Rule, RuleKind};
 
-use super::{Match, Subject, Typed, address, territory};
+use super::{Match, ParsedRequest, Typed, address, territory};
 
 /// Whether a deny rule names a request.
-pub(super) fn names(rule: &Rule, subject: &Subject<'_>) -> Match {
+pub(super) fn names(rule: &Rule, subject: &ParsedRequest<'_>) -> Match {
     if let Some(typed) = &subject.line {
         return names_line(rule, typed, subject.request);
     }

@@ -231,10 +231,10 @@ impl fmt::Display for Named<'_> {
 /// Decides about a request.
 #[must_use]
 pub fn decide(request: &PermissionRequest, situation: &Situation<'_>) -> Decision {
-    Subject::of(request).decide(situation)
+    ParsedRequest::of(request).decide(situation)
 }
 
-fn judge(subject: &Subject<'_>, situation: &Situation<'_>) -> Decision {
+fn judge(subject: &ParsedRequest<'_>, situation: &Situation<'_>) -> Decision {
     let mut doubt = None;
     for rule in &situation.rules.denied {
         match deny::names(rule, subject) {
@@ -266,12 +266,12 @@ pub fn is_denied(request: &PermissionRequest, rules: &Rules) -> bool {
     if rules.denied.is_empty() {
         return false;
     }
-    let subject = Subject::of(request);
+    let subject = ParsedRequest::of(request);
     rules.denied.iter().any(|rule| deny::names(rule, &subject) == Match::Yes)
 }
 
 /// A request, with its shell line parsed once.
-pub struct Subject<'a> {
+pub struct ParsedRequest<'a> {
     request: &'a PermissionRequest,
     /// None for requests of other kinds.
     line: Option<Typed<'a>>,
@@ -285,7 +285,7 @@ enum Typed<'a> {
     Input,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> ParsedRequest<'a> {
     /// Parses a request.
     #[must_use]
     pub fn of(request: &'a PermissionRequest) -> Self {

@@ -5,7 +5,7 @@ use std::path::Path;
 use baton_protocol::permission::{Approval, PermissionRequest};
 
 use super::territory::{Standing, Territory};
-use super::{Subject, Typed, address};
+use super::{ParsedRequest, Typed, address};
 
 /// A grant that an answer can give, with its meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct NotOffered(pub String);
 /// resolved working directory is known.
 #[must_use]
 pub fn with_offers(request: PermissionRequest, territory: Territory<'_>) -> PermissionRequest {
-    let grantable = Subject::of(&request).is_grantable(territory);
+    let grantable = ParsedRequest::of(&request).is_grantable(territory);
     marked(request, grantable)
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn marked(mut request: PermissionRequest, grantable: bool) -> Permiss
 }
 
 /// Whether a request offers a grant. Other kinds of requests do not say so, and are not examined.
-pub(super) fn is_grantable(subject: &Subject<'_>, territory: Territory<'_>) -> bool {
+pub(super) fn is_grantable(subject: &ParsedRequest<'_>, territory: Territory<'_>) -> bool {
     let request = subject.request;
     match (&subject.line, request) {
         (Some(Typed::Line(line)), _) => line.is_grantable() && guarded_file(request, territory).is_none(),
@@ -60,7 +60,7 @@ pub(super) fn is_grantable(subject: &Subject<'_>, territory: Territory<'_>) -> b
 /// Returns the grants that a request offers: the default first, then wider ones.
 #[must_use]
 pub fn offers(request: &PermissionRequest, territory: Territory<'_>) -> Vec<Offer> {
-    let subject = Subject::of(request);
+    let subject = ParsedRequest::of(request);
     match (&subject.line, request) {
         (Some(Typed::Line(_)), _) if guarded_file(request, territory).is_some() => Vec::new(),
         (Some(Typed::Line(line)), _) => line

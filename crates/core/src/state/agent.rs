@@ -37,12 +37,12 @@ pub struct SubAgent {
     /// Start time.
     pub started: Timestamp,
     /// Its end; none while it works.
-    pub ending: Option<Ending>,
+    pub ending: Option<AgentEnding>,
 }
 
 /// End of a sub-agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ending {
+pub struct AgentEnding {
     /// Time of the end.
     pub at: Timestamp,
     /// Outcome.

@@ -10,7 +10,7 @@ use baton_protocol::event::SendMode;
 use baton_protocol::{PromptId, SessionId};
 use serde::{Deserialize, Serialize};
 
-pub use self::agent::{AgentOutcome, Ending, SubAgent};
+pub use self::agent::{AgentEnding, AgentOutcome, SubAgent};
 pub use self::call::{Call, CallKey, CallStage};
 pub use self::durable::{Accepted, Durable, Facts, Totals};
 pub use self::live::{ClientRequest, Live, ShownAs};

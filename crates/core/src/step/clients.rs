@@ -6,7 +6,7 @@ use baton_protocol::ClientId;
 use baton_protocol::event::{
     CapabilitiesChanged, CommandsChanged, ModelChange, SessionResume, ToolsUpdated, UiCapabilities,
 };
-use baton_protocol::tool::Command;
+use baton_protocol::tool::SlashCommand;
 
 use super::Step;
 use crate::input::{Arrival, Profile};
@@ -116,7 +116,7 @@ struct Capabilities {
     /// Whether any client is attached.
     has_clients: bool,
     tools: BTreeSet<String>,
-    commands: Vec<Command>,
+    commands: Vec<SlashCommand>,
     elicitation: bool,
 }
 

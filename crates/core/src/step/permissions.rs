@@ -12,7 +12,7 @@ use baton_protocol::{AgentId, Author, RequestId, ToolCallId};
 use super::Step;
 use crate::ask::{AnswerOutcome, AnswerRequest, ReplyTo};
 use crate::output::{Work, denial};
-use crate::policy::{self, Advice, Decision, Reason, Situation, Subject};
+use crate::policy::{self, Advice, Decision, ParsedRequest, Reason, Situation};
 use crate::results::{Route, TRUST_TOOL, TrustQuestion, TrustTerm};
 use crate::state::{Call, CallKey, CallStage, Session};
 
@@ -76,7 +76,7 @@ impl Step<'_> {
     ) -> Result<Permitted, Asked> {
         let Session { durable, live, .. } = &*self.session;
         let mode = if live.allow_all { PermissionMode::AllowAll } else { durable.facts.permissions };
-        let subject = Subject::of(wants);
+        let subject = ParsedRequest::of(wants);
         match self.decide_in(mode, &subject, advice, cwd) {
             Decision::Allow(_) => Ok(Permitted::Yes),
             Decision::Deny(_) => Ok(Permitted::No),
@@ -91,7 +91,7 @@ impl Step<'_> {
     pub(super) fn decide_in(
         &self,
         mode: PermissionMode,
-        subject: &Subject<'_>,
+        subject: &ParsedRequest<'_>,
         advice: Advice,
         cwd: Option<&Path>,
     ) -> Decision {
@@ -194,7 +194,7 @@ impl Step<'_> {
         advice: Advice,
         by: Author,
     ) {
-        match self.decide_in(PermissionMode::AllowAll, &Subject::of(wants), advice, None) {
+        match self.decide_in(PermissionMode::AllowAll, &ParsedRequest::of(wants), advice, None) {
             Decision::Allow(_) => {
                 let decider = Decider::Unattended(by);
                 self.apply_verdict(request, call, wants, Verdict::ApproveOnce, None, decider);

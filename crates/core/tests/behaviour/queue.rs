@@ -6,7 +6,7 @@ use baton_core::ask::{
 };
 use baton_protocol::ClientId;
 use baton_protocol::event::Prompt;
-use baton_protocol::tool::Command;
+use baton_protocol::tool::SlashCommand;
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn count_shown(world: &World, kind: &str) -> usize {
 
 /// The profile of a client that has a command.
 fn with_deploy() -> Profile {
-    let commands = vec![Command { name: "deploy".into(), description: None }];
+    let commands = vec![SlashCommand { name: "deploy".into(), description: None }];
     Profile { commands, ..profile(&[]) }
 }
 

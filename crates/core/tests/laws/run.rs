@@ -8,7 +8,7 @@ use baton_core::ask::{
 };
 use baton_core::{AnswerOutcome, AskId, CallStage, ClientRequest, EngineReport, RequestAnswer, Route, Work};
 use baton_protocol::event::Prompt;
-use baton_protocol::tool::{Command, ToolResult};
+use baton_protocol::tool::{SlashCommand, ToolResult};
 use baton_protocol::{ClientId, Json, PromptId, RequestId, ToolCallId};
 
 use crate::checks::{check_serialisation, is_delivery};
@@ -63,7 +63,7 @@ impl Run {
                 let mut profile = profile(&["client_tool", "terminal_tool"]);
                 if *client == 3 {
                     profile.elicitation = true;
-                    profile.commands = vec![Command { name: "deploy".into(), description: None }];
+                    profile.commands = vec![SlashCommand { name: "deploy".into(), description: None }];
                 }
                 self.world.attach_with(*client, profile);
             }

@@ -18,14 +18,14 @@ use baton_protocol::attachment::{Attachment, KnownAttachment};
 use baton_protocol::event::{Body, Event, ShellRun, ToolComplete, UserMessage};
 use baton_protocol::{PromptId, SessionId, Timestamp, ToolCallId};
 
-pub(crate) use self::requests::{ClosedRequest, Pending};
+pub(crate) use self::requests::{ClosedRequest, PendingRequest};
 use self::response::ModelResponse;
 pub(crate) use self::response::Partial;
 use self::row::Row;
 pub(crate) use self::row::title;
 use self::turn::Turn;
 use super::tools::{self, Call};
-use super::wire::{ChangeKind, Finish, FinishReason, Message, Part, Role, RunComplete, seconds};
+use super::wire::{ChangeKind, Finish, FinishReason, Message, MessageRole, Part, RunComplete, seconds};
 
 /// Prefix of the idempotency key of a prompt with a run id.
 pub(crate) const RUN_KEY_PREFIX: &str = "run/";
@@ -47,7 +47,7 @@ pub(crate) enum Change {
     TurnCompleted,
     /// An error that no message contains.
     Error(String),
-    RequestOpened(Pending),
+    RequestOpened(PendingRequest),
     RequestClosed(ClosedRequest),
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Fold {
     runs: BTreeMap<PromptId, String>,
     items: Vec<Item>,
     turn: Option<Turn>,
-    pending: Vec<Pending>,
+    pending: Vec<PendingRequest>,
     partials: VecDeque<(String, Partial)>,
     /// Whether deltas have extended the response since it was last reported.
     has_unreported_deltas: bool,
@@ -189,7 +189,7 @@ impl Fold {
     }
 
     /// Returns the pending requests, oldest first.
-    pub(crate) fn pending(&self) -> &[Pending] {
+    pub(crate) fn pending(&self) -> &[PendingRequest] {
         &self.pending
     }
 
@@ -235,31 +235,31 @@ impl Fold {
             self.turn.get_or_insert_default().prompts.push(prompt);
         }
         let id = message.message_id.map_or(id, |prompt| prompt.to_string());
-        vec![self.add(id, Role::User, at, parts), Change::Session(ChangeKind::Updated)]
+        vec![self.add(id, MessageRole::User, at, parts), Change::Session(ChangeKind::Updated)]
     }
 
     fn shell_run(&mut self, id: String, at: Timestamp, run: &ShellRun) -> Vec<Change> {
         let ShellRun { command, output, exit_code } = run.clone();
-        vec![self.add(id, Role::User, at, vec![Part::ShellCommand { command, output, exit_code }])]
+        vec![self.add(id, MessageRole::User, at, vec![Part::ShellCommand { command, output, exit_code }])]
     }
 
     fn tool_complete(&mut self, id: String, at: Timestamp, complete: &ToolComplete) -> Vec<Change> {
         let call = self.call(&complete.tool_call_id);
         let result = tools::result(call, complete, at, self.cwd());
-        vec![self.add(id, Role::Tool, at, vec![Part::ToolResult(result)])]
+        vec![self.add(id, MessageRole::Tool, at, vec![Part::ToolResult(result)])]
     }
 
     /// Adds the summary of a compaction, which replaces the conversation before it.
     fn summary(&mut self, id: String, at: Timestamp, text: &str) -> Vec<Change> {
         self.row.summary = id.clone();
         let text = Part::Text { text: text.to_owned() };
-        vec![self.add(id, Role::Assistant, at, vec![text]), Change::Session(ChangeKind::Updated)]
+        vec![self.add(id, MessageRole::Assistant, at, vec![text]), Change::Session(ChangeKind::Updated)]
     }
 
     /// Adds a message that does not change.
-    fn add(&mut self, id: String, role: Role, at: Timestamp, mut parts: Vec<Part>) -> Change {
+    fn add(&mut self, id: String, role: MessageRole, at: Timestamp, mut parts: Vec<Part>) -> Change {
         let time = seconds(at);
-        let reason = if role == Role::Assistant { FinishReason::EndTurn } else { FinishReason::Stop };
+        let reason = if role == MessageRole::Assistant { FinishReason::EndTurn } else { FinishReason::Stop };
         parts.push(Part::Finish(Finish::plain(reason, time)));
         let message = Message {
             id,

@@ -8,12 +8,12 @@ use crate::wire::{Choice, PermissionRequest, Question, QuestionBatch};
 
 /// A pending request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Pending {
+pub(crate) enum PendingRequest {
     Permission(PermissionRequest),
     Question(QuestionBatch),
 }
 
-impl Pending {
+impl PendingRequest {
     pub(crate) fn id(&self) -> &str {
         match self {
             Self::Permission(request) => &request.id,
@@ -37,7 +37,7 @@ impl Fold {
             Body::PermissionRequested(requested) => {
                 let (id, request) = (&requested.request_id, &requested.permission_request);
                 let call = request.tool_call_id().and_then(|id| self.call(id));
-                Pending::Permission(tools::permission(id, &self.session, request, call, self.cwd()))
+                PendingRequest::Permission(tools::permission(id, &self.session, request, call, self.cwd()))
             }
             // Crush's client cannot show a plan; clients of other doors can.
             Body::RequestOpened(RequestOpened { question: ProtocolQuestion::Plan(_), .. }) => {
@@ -49,7 +49,7 @@ impl Fold {
                 question: ProtocolQuestion::UserInput(asked),
             }) => {
                 let call = tool_call_id.as_ref().map(ToString::to_string).unwrap_or_default();
-                Pending::Question(self.batch(request_id.to_string(), call, asked))
+                PendingRequest::Question(self.batch(request_id.to_string(), call, asked))
             }
             Body::PermissionCompleted(completed) => {
                 let granted = crate::requests::is_granted(&completed.result);
@@ -74,8 +74,8 @@ impl Fold {
     fn close(&mut self, id: &str, granted: Option<bool>) -> Vec<Change> {
         let Some(at) = self.pending.iter().position(|pending| pending.id() == id) else { return Vec::new() };
         let tool_call_id = match self.pending.remove(at) {
-            Pending::Permission(request) => request.tool_call_id,
-            Pending::Question(batch) => batch.tool_call_id,
+            PendingRequest::Permission(request) => request.tool_call_id,
+            PendingRequest::Question(batch) => batch.tool_call_id,
         };
         vec![Change::RequestClosed(ClosedRequest { id: id.to_owned(), tool_call_id, granted })]
     }

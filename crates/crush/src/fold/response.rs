@@ -5,7 +5,7 @@ use baton_protocol::{SessionId, Timestamp, ToolCallId};
 
 use super::PROVIDER;
 use crate::tools::Call;
-use crate::wire::{Finish, FinishReason, Message, Part, Role, seconds};
+use crate::wire::{Finish, FinishReason, Message, MessageRole, Part, seconds};
 
 /// A response of the model, as an assistant message.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +60,7 @@ impl ModelResponse {
     pub(super) fn message(&self) -> Message {
         Message {
             id: self.id.clone(),
-            role: Role::Assistant,
+            role: MessageRole::Assistant,
             session_id: self.session.clone(),
             parts: self.parts(),
             model: self.model.clone(),

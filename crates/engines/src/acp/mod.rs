@@ -16,7 +16,7 @@ use baton_protocol::permission::Verdict;
 use serde_json::{Value, json};
 
 use crate::ResumeToken;
-use crate::adapter::{Adapter, Ending, Launch, LaunchContext, OUTPUT_LIMIT, Step, Steps};
+use crate::adapter::{Adapter, Launch, LaunchContext, OUTPUT_LIMIT, RunEnding, Step, Steps};
 use crate::json::{list, readable, text};
 use permissions::Permissions;
 use schema::{Capabilities, PermissionRequest, Update, client_methods, methods};
@@ -338,18 +338,18 @@ fn setting<'a>(result: &'a Value, category: &str) -> Option<&'a Value> {
 }
 
 /// Returns how a prompt ended, by the agent's stop reason.
-fn ending(reason: Option<&str>, steps: &mut Steps) -> Ending {
+fn ending(reason: Option<&str>, steps: &mut Steps) -> RunEnding {
     match reason {
-        Some("cancelled") => Ending::Interrupted,
-        Some("refusal") => Ending::Failed("The model refused to continue.".to_owned()),
+        Some("cancelled") => RunEnding::Interrupted,
+        Some("refusal") => RunEnding::Failed("The model refused to continue.".to_owned()),
         Some("max_tokens") => {
             steps.warn(OUTPUT_LIMIT);
-            Ending::Completed
+            RunEnding::Completed
         }
         Some("max_turn_requests") => {
             steps.warn("The agent reached its limit of model requests for one prompt.");
-            Ending::Completed
+            RunEnding::Completed
         }
-        _ => Ending::Completed,
+        _ => RunEnding::Completed,
     }
 }

@@ -12,7 +12,7 @@ use super::tool_call::{ToolCall, ToolCallContent, ToolKind};
 use crate::adapter::Steps;
 use crate::json::text;
 use crate::pending::OpenRequests;
-use crate::permission::{self, Decision};
+use crate::permission::{self, SingleVerdict};
 
 /// The open permission requests. References are the agent's request ids as text.
 #[derive(Debug, Default)]
@@ -51,10 +51,10 @@ impl Permissions {
     pub(super) fn decide(&mut self, reference: &str, verdict: Verdict, steps: &mut Steps) -> Option<String> {
         use PermissionOptionKind::{AllowOnce, RejectAlways, RejectOnce};
         let OpenRequest { id, call, options } = self.pending.decided(reference)?;
-        let (kinds, denied) = match Decision::from(verdict) {
+        let (kinds, denied) = match SingleVerdict::from(verdict) {
             // Never "always", which some agents store permanently. An agent that offers nothing else is denied.
-            Decision::Allow => (&[AllowOnce][..], None),
-            Decision::Deny(_) => (&[RejectOnce, RejectAlways][..], Some(call)),
+            SingleVerdict::Allow => (&[AllowOnce][..], None),
+            SingleVerdict::Deny(_) => (&[RejectOnce, RejectAlways][..], Some(call)),
         };
         let chosen = kinds.iter().find_map(|kind| options.iter().find(|option| option.kind == *kind));
         respond(&id, chosen.map(|option| option.id.as_str()), steps);

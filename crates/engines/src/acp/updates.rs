@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::calls::Calls;
 use super::schema::{PlanEntry, Update};
 use crate::Report;
-use crate::adapter::{Ending, Steps};
+use crate::adapter::{RunEnding, Steps};
 use crate::json::{number, text};
 
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl Updates {
     }
 
     /// Ends the prompt.
-    pub(super) fn end(&mut self, result: &Value, steps: &mut Steps) -> Ending {
+    pub(super) fn end(&mut self, result: &Value, steps: &mut Steps) -> RunEnding {
         self.flush(steps);
         self.calls.end(steps);
         self.report_usage(result, steps);

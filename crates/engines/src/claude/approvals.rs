@@ -9,7 +9,7 @@ use super::messages::tool;
 use crate::adapter::Steps;
 use crate::json::{list, text};
 use crate::pending::{OpenRequests, labelled_question};
-use crate::permission::{self, Decision};
+use crate::permission::{self, SingleVerdict};
 
 /// The open requests of claude, by its ids.
 #[derive(Debug, Default)]
@@ -56,9 +56,9 @@ impl Approvals {
     /// Sends a decision to claude. Returns the call if it was denied.
     pub(super) fn decide(&mut self, reference: &str, verdict: Verdict, steps: &mut Steps) -> Option<String> {
         let ToolUse { call, input } = self.pending.decided(reference)?;
-        let (answer, denied) = match Decision::from(verdict) {
-            Decision::Allow => (json!({"behavior": "allow", "updatedInput": input}), None),
-            Decision::Deny(feedback) => {
+        let (answer, denied) = match SingleVerdict::from(verdict) {
+            SingleVerdict::Allow => (json!({"behavior": "allow", "updatedInput": input}), None),
+            SingleVerdict::Deny(feedback) => {
                 let message = feedback.unwrap_or_else(|| permission::DENIED.to_owned());
                 (json!({"behavior": "deny", "message": message}), Some(call))
             }

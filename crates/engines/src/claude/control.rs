@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::approvals::{self, Approvals};
 use super::common_args;
 use super::messages::Messages;
-use crate::adapter::{Adapter, Ending, Launch, LaunchContext, Steps};
+use crate::adapter::{Adapter, Launch, LaunchContext, RunEnding, Steps};
 use crate::json::text;
 
 const ARGS: [&str; 9] = [
@@ -129,10 +129,10 @@ impl ClaudeControl {
         self.prompt.take_if(|prompt| prompt == id);
     }
 
-    fn on_result(&mut self, ending: Ending, steps: &mut Steps) {
+    fn on_result(&mut self, ending: RunEnding, steps: &mut Steps) {
         // Messages that are not consumed yet start the next turn, which belongs to this run.
-        if ending != Ending::Interrupted && !self.steers.is_empty() {
-            if let Ending::Failed(reason) = ending {
+        if ending != RunEnding::Interrupted && !self.steers.is_empty() {
+            if let RunEnding::Failed(reason) = ending {
                 steps.warn(reason);
             }
             return;

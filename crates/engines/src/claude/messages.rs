@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use baton_protocol::event::AssistantUsage;
 use serde_json::Value;
 
-use crate::adapter::{Ending, Steps, result_type, tool_result};
+use crate::adapter::{RunEnding, Steps, result_type, tool_result};
 use crate::fragments::Thoughts;
 use crate::json::{block_text, list, number, text};
 use crate::{Report, ThreadSpec};
@@ -28,7 +28,7 @@ impl Messages {
     }
 
     /// Handles a line. Returns how the run ended, if the line is a result.
-    pub(super) fn receive(&mut self, line: &Value, steps: &mut Steps) -> Option<Ending> {
+    pub(super) fn receive(&mut self, line: &Value, steps: &mut Steps) -> Option<RunEnding> {
         // Messages of sub-agents are part of the result of the call that started them.
         let of_subagent = line["parent_tool_use_id"].is_string();
         match text(line, "/type")? {
@@ -105,12 +105,12 @@ impl Messages {
         }
     }
 
-    fn result(&mut self, line: &Value, steps: &mut Steps) -> Ending {
+    fn result(&mut self, line: &Value, steps: &mut Steps) -> RunEnding {
         self.report_usage(line, steps);
         let had_message = std::mem::take(&mut self.has_message);
         self.thoughts.clear();
         if text(line, "/terminal_reason").is_some_and(|reason| reason.starts_with("aborted")) {
-            return Ending::Interrupted;
+            return RunEnding::Interrupted;
         }
         let answer = text(line, "/result");
         // Claude reports an error of the API as a success with this flag.
@@ -119,13 +119,13 @@ impl Messages {
             let subtype = text(line, "/subtype").unwrap_or("no reason given");
             let reason = answer.map_or(errors, str::to_owned);
             let reason = if reason.is_empty() { format!("claude failed ({subtype}).") } else { reason };
-            return Ending::Failed(reason);
+            return RunEnding::Failed(reason);
         }
         if let (false, Some(answer)) = (had_message, answer) {
             self.message(answer, steps);
             self.has_message = false;
         }
-        Ending::Completed
+        RunEnding::Completed
     }
 
     fn report_usage(&mut self, line: &Value, steps: &mut Steps) {

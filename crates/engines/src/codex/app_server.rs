@@ -12,7 +12,7 @@ use super::approvals::Approvals;
 use super::items::{self, Items};
 use super::{Counts, common_args};
 use crate::Report;
-use crate::adapter::{Adapter, Ending, Launch, LaunchContext, Step, Steps};
+use crate::adapter::{Adapter, Launch, LaunchContext, RunEnding, Step, Steps};
 use crate::json::{list, readable, text};
 
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ pub(crate) struct CodexAppServer {
     /// The commands of this turn.
     commands: HashSet<String>,
     /// How the turn ended, while a response is outstanding.
-    ending: Option<Ending>,
+    ending: Option<RunEnding>,
 }
 
 /// A request to codex.
@@ -239,17 +239,17 @@ impl CodexAppServer {
             return;
         }
         self.ending = Some(match text(turn, "/status") {
-            Some("completed") => Ending::Completed,
-            Some("interrupted") => Ending::Interrupted,
+            Some("completed") => RunEnding::Completed,
+            Some("interrupted") => RunEnding::Interrupted,
             _ => {
                 let reason =
                     text(turn, "/error/message").map_or("codex gave no reason.".to_owned(), readable);
-                Ending::Failed(with_details(&turn["error"], reason))
+                RunEnding::Failed(with_details(&turn["error"], reason))
             }
         });
         self.turn = None;
         // An interrupt ends the turn but not its commands, which continue in the background.
-        if self.ending == Some(Ending::Interrupted) && !self.commands.is_empty() {
+        if self.ending == Some(RunEnding::Interrupted) && !self.commands.is_empty() {
             let params = json!({"threadId": self.thread});
             self.request(Sent::ListCommands, "thread/backgroundTerminals/list", &params, steps);
         }

@@ -10,7 +10,7 @@ use super::items::script;
 use crate::adapter::Steps;
 use crate::json::{list, text};
 use crate::pending::{OpenRequests, labelled_question};
-use crate::permission::{self, Decision};
+use crate::permission::{self, SingleVerdict};
 
 /// The open requests of codex. References are its request ids as text.
 #[derive(Debug, Default)]
@@ -109,19 +109,19 @@ impl Approvals {
     /// Sends a decision to codex. Returns the user's feedback, which the response has no field for.
     pub(super) fn decide(&mut self, reference: &str, verdict: Verdict, steps: &mut Steps) -> Option<String> {
         let Approval { id, kind } = self.pending.decided(reference)?;
-        let decision = Decision::from(verdict);
+        let decision = SingleVerdict::from(verdict);
         let result = match (&kind, &decision) {
-            (Kind::Action, Decision::Allow) => json!({"decision": "accept"}),
-            (Kind::Action, Decision::Deny(_)) => json!({"decision": "decline"}),
-            (Kind::Permissions(requested), Decision::Allow) => {
+            (Kind::Action, SingleVerdict::Allow) => json!({"decision": "accept"}),
+            (Kind::Action, SingleVerdict::Deny(_)) => json!({"decision": "decline"}),
+            (Kind::Permissions(requested), SingleVerdict::Allow) => {
                 json!({"permissions": requested, "scope": "turn"})
             }
-            (Kind::Permissions(_), Decision::Deny(_)) => json!({"permissions": {}}),
+            (Kind::Permissions(_), SingleVerdict::Deny(_)) => json!({"permissions": {}}),
         };
         steps.send(&json!({"id": id, "result": result}));
         match decision {
-            Decision::Deny(feedback) => feedback,
-            Decision::Allow => None,
+            SingleVerdict::Deny(feedback) => feedback,
+            SingleVerdict::Allow => None,
         }
     }
 

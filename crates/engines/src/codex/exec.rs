@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::items::Items;
 use super::{Counts, common_args};
 use crate::Report;
-use crate::adapter::{Adapter, Ending, Launch, LaunchContext, Step, Steps};
+use crate::adapter::{Adapter, Launch, LaunchContext, RunEnding, Step, Steps};
 use crate::json::{readable, text};
 
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Adapter for CodexExec {
             "turn.started" => self.items = Items::default(),
             "turn.completed" => {
                 self.report_usage(&line["usage"], steps);
-                steps.end(Ending::Completed);
+                steps.end(RunEnding::Completed);
             }
             "turn.failed" => {
                 let reason = text(line, "/error/message").unwrap_or("codex gave no reason.");
@@ -85,11 +85,11 @@ impl Adapter for CodexExec {
         }
     }
 
-    fn ending_at_exit(&self) -> Ending {
+    fn ending_at_exit(&self) -> RunEnding {
         if self.items.has_message {
-            return Ending::Completed;
+            return RunEnding::Completed;
         }
-        Ending::Failed("codex exec ended without an answer.".to_owned())
+        RunEnding::Failed("codex exec ended without an answer.".to_owned())
     }
 }
 

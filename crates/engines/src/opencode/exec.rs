@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::PERMISSIONS;
 use crate::Report;
-use crate::adapter::{Adapter, Ending, Launch, LaunchContext, OUTPUT_LIMIT, Step, Steps, tool_result};
+use crate::adapter::{Adapter, Launch, LaunchContext, OUTPUT_LIMIT, RunEnding, Step, Steps, tool_result};
 use crate::fragments::Thoughts;
 use crate::json::{number, text};
 
@@ -18,7 +18,7 @@ pub(crate) struct OpencodeExec {
     model: String,
     thoughts: Thoughts,
     /// How the run ended, unless more steps follow.
-    ending: Option<Ending>,
+    ending: Option<RunEnding>,
 }
 
 impl Adapter for OpencodeExec {
@@ -72,10 +72,10 @@ impl Adapter for OpencodeExec {
         }
     }
 
-    fn ending_at_exit(&self) -> Ending {
+    fn ending_at_exit(&self) -> RunEnding {
         let no_answer = "opencode stopped without an answer, as it does after a tool that it may not use. Allow the \
                        tool in opencode's permissions, or use interactive mode, in which opencode can ask.";
-        self.ending.clone().unwrap_or_else(|| Ending::Failed(no_answer.to_owned()))
+        self.ending.clone().unwrap_or_else(|| RunEnding::Failed(no_answer.to_owned()))
     }
 }
 
@@ -86,7 +86,7 @@ impl OpencodeExec {
         if reason == Some("length") {
             steps.warn(OUTPUT_LIMIT);
         }
-        self.ending = reason.filter(|reason| *reason != "tool-calls").map(|_| Ending::Completed);
+        self.ending = reason.filter(|reason| *reason != "tool-calls").map(|_| RunEnding::Completed);
     }
 
     fn report_usage(&self, part: &Value, steps: &mut Steps) {

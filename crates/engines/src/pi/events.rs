@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::no_answer;
 use crate::Report;
-use crate::adapter::{Ending, OUTPUT_LIMIT, Steps, result_type, tool_result};
+use crate::adapter::{OUTPUT_LIMIT, RunEnding, Steps, result_type, tool_result};
 use crate::fragments::{CallOutputs, Thoughts};
 use crate::json::{block_text, list, number, text};
 
@@ -19,12 +19,12 @@ pub(super) struct Events {
     pub(super) has_answer: bool,
     outputs: CallOutputs,
     /// How the agent's last message ended.
-    last: Option<Ending>,
+    last: Option<RunEnding>,
 }
 
 impl Events {
     /// Handles a line. Returns how the agent's work ended, if the line is `agent_end`; pi may retry after that.
-    pub(super) fn receive(&mut self, line: &Value, steps: &mut Steps) -> Option<Ending> {
+    pub(super) fn receive(&mut self, line: &Value, steps: &mut Steps) -> Option<RunEnding> {
         match text(line, "/type")? {
             "message_update" => report_delta(&line["assistantMessageEvent"], steps),
             "message_end" if line["message"]["role"] == "assistant" => self.message(&line["message"], steps),
@@ -62,15 +62,15 @@ impl Events {
         self.last = Some(match text(message, "/stopReason") {
             Some("error") => {
                 let reason = text(message, "/errorMessage").unwrap_or("pi gave no reason.");
-                Ending::Failed(reason.to_owned())
+                RunEnding::Failed(reason.to_owned())
             }
-            Some("aborted") => Ending::Interrupted,
+            Some("aborted") => RunEnding::Interrupted,
             reason => {
                 if reason == Some("length") {
                     steps.warn(OUTPUT_LIMIT);
                 }
                 self.has_answer = true;
-                Ending::Completed
+                RunEnding::Completed
             }
         });
     }

@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use super::events::Events;
 use super::{common_args, no_answer};
-use crate::adapter::{Adapter, Ending, Launch, LaunchContext, Step, Steps};
+use crate::adapter::{Adapter, Launch, LaunchContext, RunEnding, Step, Steps};
 use crate::json::text;
 
 #[derive(Debug, Default)]
 pub(crate) struct PiExec {
     events: Events,
     was_resumed: bool,
-    ending: Option<Ending>,
+    ending: Option<RunEnding>,
 }
 
 impl Adapter for PiExec {
@@ -49,7 +49,7 @@ impl Adapter for PiExec {
         self.was_resumed || self.events.has_answer
     }
 
-    fn ending_at_exit(&self) -> Ending {
+    fn ending_at_exit(&self) -> RunEnding {
         self.ending.clone().unwrap_or_else(no_answer)
     }
 }

@@ -11,7 +11,7 @@ mod ui_requests;
 pub(crate) use exec::PiExec;
 pub(crate) use rpc::PiRpc;
 
-use crate::adapter::{Ending, LaunchContext};
+use crate::adapter::{LaunchContext, RunEnding};
 
 /// Returns the arguments that both modes append to their own.
 fn common_args(context: &LaunchContext<'_>) -> Vec<String> {
@@ -19,6 +19,6 @@ fn common_args(context: &LaunchContext<'_>) -> Vec<String> {
 }
 
 /// Returns the ending of a run without an answer.
-fn no_answer() -> Ending {
-    Ending::Failed("pi ended without an answer.".to_owned())
+fn no_answer() -> RunEnding {
+    RunEnding::Failed("pi ended without an answer.".to_owned())
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::common_args;
 use super::events::Events;
 use super::ui_requests::{EXTENSION, UiRequests};
-use crate::adapter::{Adapter, Ending, Launch, LaunchContext, Steps};
+use crate::adapter::{Adapter, Launch, LaunchContext, RunEnding, Steps};
 use crate::json::{number, text};
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct PiRpc {
     last_state_request: u64,
     compacting: bool,
     /// How the agent's work ended, unless pi retries.
-    ending: Option<Ending>,
+    ending: Option<RunEnding>,
 }
 
 impl Adapter for PiRpc {
@@ -122,7 +122,7 @@ impl PiRpc {
             "prompt" => {
                 self.unaccepted = self.unaccepted.saturating_sub(1);
                 if line["success"] != true {
-                    self.ending = Some(Ending::Failed(format!("pi refused the prompt: {}", reason())));
+                    self.ending = Some(RunEnding::Failed(format!("pi refused the prompt: {}", reason())));
                 }
                 if self.ending.is_some() {
                     self.request_state(steps);
@@ -169,7 +169,7 @@ impl PiRpc {
             "agent_start" | "auto_retry_start" => self.ending = None,
             "auto_retry_end" if line["success"] != true => {
                 let reason = text(line, "/finalError").unwrap_or("pi gave no reason.");
-                self.ending = Some(Ending::Failed(reason.to_owned()));
+                self.ending = Some(RunEnding::Failed(reason.to_owned()));
             }
             "compaction_start" => self.compacting = true,
             "compaction_end" => {

@@ -11,7 +11,7 @@ use crate::Report;
 use crate::adapter::Steps;
 use crate::json::{list, text};
 use crate::pending::{OpenRequests, user_question};
-use crate::permission::{self, Decision};
+use crate::permission::{self, SingleVerdict};
 
 /// The extension that asks before a tool is used.
 pub(super) const EXTENSION: &str = include_str!("approvals.ts");
@@ -72,9 +72,9 @@ impl UiRequests {
     /// Sends a decision to pi. Returns the call if it was denied.
     pub(super) fn decide(&mut self, reference: &str, verdict: Verdict, steps: &mut Steps) -> Option<String> {
         let call = self.pending.decided(reference)?;
-        let (answer, denied) = match Decision::from(verdict) {
-            Decision::Allow => (ALLOWED.to_owned(), None),
-            Decision::Deny(feedback) => {
+        let (answer, denied) = match SingleVerdict::from(verdict) {
+            SingleVerdict::Allow => (ALLOWED.to_owned(), None),
+            SingleVerdict::Deny(feedback) => {
                 // The extension would take this feedback for an approval.
                 let feedback = feedback.filter(|feedback| feedback != ALLOWED);
                 (feedback.unwrap_or_else(|| permission::DENIED.to_owned()), Some(call))

@@ -14,7 +14,7 @@ const PREVIEW: usize = 200;
 
 /// A line of output.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Line {
+pub(crate) enum OutputLine {
     /// Valid JSON.
     Json(Value),
     /// Anything else, with its beginning.
@@ -23,8 +23,8 @@ pub(crate) enum Line {
     TooLong(usize),
 }
 
-/// Reads lines. [`Lines::next`] is cancel-safe.
-pub(crate) struct Lines<R> {
+/// Reads lines. [`OutputLines::next`] is cancel-safe.
+pub(crate) struct OutputLines<R> {
     source: R,
     buffer: Vec<u8>,
     /// How far the buffer was searched for the end of a line.
@@ -34,13 +34,13 @@ pub(crate) struct Lines<R> {
     ended: bool,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> OutputLines<R> {
     pub(crate) fn new(source: R) -> Self {
         Self { source, buffer: Vec::new(), searched: 0, dropped: 0, ended: false }
     }
 
     /// Returns the next line that is not blank. None at the end.
-    pub(crate) async fn next(&mut self) -> Option<Line> {
+    pub(crate) async fn next(&mut self) -> Option<OutputLine> {
         loop {
             while let Some(bytes) = self.take_line() {
                 if let Some(line) = self.understand(&bytes) {
@@ -86,10 +86,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Some(line)
     }
 
-    fn understand(&mut self, bytes: &[u8]) -> Option<Line> {
+    fn understand(&mut self, bytes: &[u8]) -> Option<OutputLine> {
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
-            return Some(Line::TooLong(dropped + bytes.len()));
+            return Some(OutputLine::TooLong(dropped + bytes.len()));
         }
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return None;
@@ -97,8 +97,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         // A command may have printed invalid UTF-8; the rest of the line is still usable.
         let text = String::from_utf8_lossy(bytes);
         Some(match serde_json::from_str(&text) {
-            Ok(value) => Line::Json(value),
-            Err(_) => Line::Garbage(text.trim().chars().take(PREVIEW).collect()),
+            Ok(value) => OutputLine::Json(value),
+            Err(_) => OutputLine::Garbage(text.trim().chars().take(PREVIEW).collect()),
         })
     }
 }
@@ -129,10 +129,10 @@ mod tests {
         }
     }
 
-    fn read(bytes: &[u8], piece: usize) -> Vec<Line> {
+    fn read(bytes: &[u8], piece: usize) -> Vec<OutputLine> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let mut lines = Lines::new(Pieces(bytes.to_vec(), piece));
+            let mut lines = OutputLines::new(Pieces(bytes.to_vec(), piece));
             let mut all = Vec::new();
             while let Some(line) = lines.next().await {
                 all.push(line);
@@ -141,7 +141,7 @@ mod tests {
         })
     }
 
-    fn check(text: &[u8], expected: &[Line]) {
+    fn check(text: &[u8], expected: &[OutputLine]) {
         for piece in [1, 3, 1000] {
             assert_eq!(read(text, piece), expected, "in pieces of {piece}");
         }
@@ -149,26 +149,36 @@ mod tests {
 
     #[test]
     fn lines_are_assembled_from_any_pieces() {
-        check(b"{\"a\":1}\n\n  \r\n[2]\r\n", &[Line::Json(json!({"a": 1})), Line::Json(json!([2]))]);
+        check(
+            b"{\"a\":1}\n\n  \r\n[2]\r\n",
+            &[OutputLine::Json(json!({"a": 1})), OutputLine::Json(json!([2]))],
+        );
         check(b"", &[]);
     }
 
     #[test]
     fn last_line_needs_no_line_break() {
-        check(b"1\n{\"a\":2}", &[Line::Json(json!(1)), Line::Json(json!({"a": 2}))]);
-        check(b"1\n{\"a\":", &[Line::Json(json!(1)), Line::Garbage("{\"a\":".into())]);
+        check(b"1\n{\"a\":2}", &[OutputLine::Json(json!(1)), OutputLine::Json(json!({"a": 2}))]);
+        check(b"1\n{\"a\":", &[OutputLine::Json(json!(1)), OutputLine::Garbage("{\"a\":".into())]);
     }
 
     #[test]
     fn reading_continues_after_garbage() {
-        check(b"Update available!\n1\n", &[Line::Garbage("Update available!".into()), Line::Json(json!(1))]);
+        check(
+            b"Update available!\n1\n",
+            &[OutputLine::Garbage("Update available!".into()), OutputLine::Json(json!(1))],
+        );
         check(
             b"{\"a\":\"\xff\"}\n\xfe\n1\n",
-            &[Line::Json(json!({"a": "\u{fffd}"})), Line::Garbage("\u{fffd}".into()), Line::Json(json!(1))],
+            &[
+                OutputLine::Json(json!({"a": "\u{fffd}"})),
+                OutputLine::Garbage("\u{fffd}".into()),
+                OutputLine::Json(json!(1)),
+            ],
         );
         let deep = "[".repeat(100_000);
         let lines = read(format!("{deep}\n1\n").as_bytes(), 1000);
-        assert_eq!(lines, [Line::Garbage("[".repeat(PREVIEW)), Line::Json(json!(1))]);
+        assert_eq!(lines, [OutputLine::Garbage("[".repeat(PREVIEW)), OutputLine::Json(json!(1))]);
     }
 
     #[test]
@@ -178,10 +188,10 @@ mod tests {
         text.extend_from_slice(b"\n1\n");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let mut lines = Lines::new(std::io::Cursor::new(text));
-            assert_eq!(lines.next().await, Some(Line::TooLong(length)));
+            let mut lines = OutputLines::new(std::io::Cursor::new(text));
+            assert_eq!(lines.next().await, Some(OutputLine::TooLong(length)));
             assert!(lines.buffer.capacity() <= 2 * LONGEST, "{}", lines.buffer.capacity());
-            assert_eq!(lines.next().await, Some(Line::Json(json!(1))));
+            assert_eq!(lines.next().await, Some(OutputLine::Json(json!(1))));
             assert_eq!(lines.next().await, None);
             lines.read().await;
             assert!(lines.buffer.capacity() <= 2 * CHUNK, "{}", lines.buffer.capacity());
@@ -194,7 +204,7 @@ mod tests {
             let mut text = bytes;
             text.extend_from_slice(b"\n\"end\"\n");
             let lines = read(&text, piece);
-            prop_assert_eq!(lines.last(), Some(&Line::Json(json!("end"))));
+            prop_assert_eq!(lines.last(), Some(&OutputLine::Json(json!("end"))));
             prop_assert_eq!(lines, read(&text, usize::MAX));
         }
     }

@@ -18,8 +18,8 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-pub(crate) use lines::Line;
-use lines::Lines;
+pub(crate) use lines::OutputLine;
+use lines::OutputLines;
 use tail::Tail;
 
 /// How long processes may take to exit after SIGTERM.
@@ -63,7 +63,7 @@ pub(crate) struct Child {
     /// Bytes that are not written yet.
     outgoing: Vec<u8>,
     close_when_written: bool,
-    lines: Lines<ChildStdout>,
+    lines: OutputLines<ChildStdout>,
     tail: Tail,
     /// The task that reads stderr into the tail.
     follower: JoinHandle<()>,
@@ -83,7 +83,7 @@ impl Child {
             stdin: Some(stdin),
             outgoing: Vec::new(),
             close_when_written: false,
-            lines: Lines::new(stdout),
+            lines: OutputLines::new(stdout),
             tail,
             follower,
             exit: None,
@@ -104,7 +104,7 @@ impl Child {
     }
 
     /// Returns the next line. None at the end of the output. Cancel-safe.
-    pub(crate) async fn next_line(&mut self) -> Option<Line> {
+    pub(crate) async fn next_line(&mut self) -> Option<OutputLine> {
         loop {
             if self.outgoing.is_empty() && self.close_when_written {
                 self.stdin = None;
@@ -133,7 +133,7 @@ impl Child {
     }
 
     /// Returns a line that has arrived already, without waiting.
-    pub(crate) fn heard_already(&mut self) -> Poll<Option<Line>> {
+    pub(crate) fn heard_already(&mut self) -> Poll<Option<OutputLine>> {
         pin!(self.next_line()).poll(&mut Context::from_waker(Waker::noop()))
     }
 

@@ -20,13 +20,13 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::adapter::{Adapter, Launch, LaunchContext, Step, Steps};
-use crate::process::{Child, Line};
+use crate::process::{Child, OutputLine};
 use crate::program::Program;
-use crate::{EngineThread, Report, ResumeToken, Running, ThreadSpec};
+use crate::{EngineConversation, Report, ResumeToken, Running, ThreadSpec};
 use run::Run;
 
 /// A conversation with a program.
-pub(crate) struct Conversation {
+pub(crate) struct ProgramConversation {
     program: Arc<Program>,
     spec: ThreadSpec,
     adapter: Box<dyn Adapter>,
@@ -38,7 +38,7 @@ pub(crate) struct Conversation {
     was_lost: bool,
 }
 
-impl Conversation {
+impl ProgramConversation {
     pub(crate) fn new(program: Arc<Program>, mut spec: ThreadSpec) -> Self {
         let adapter = program.adapter();
         Self { program, token: spec.resume.take(), spec, adapter, idle: None, was_lost: false }
@@ -71,8 +71,8 @@ impl Conversation {
     }
 
     /// Handles a line between runs. The program may send a request at any time, and waits for the response.
-    fn handle_idle_line(&mut self, line: &Line, child: &mut Child) {
-        let Line::Json(line) = line else { return };
+    fn handle_idle_line(&mut self, line: &OutputLine, child: &mut Child) {
+        let OutputLine::Json(line) = line else { return };
         let mut steps = Steps::default();
         self.adapter.receive(line, &mut steps);
         while let Some(step) = steps.pop() {
@@ -129,7 +129,7 @@ impl Conversation {
     }
 }
 
-impl EngineThread for Conversation {
+impl EngineConversation for ProgramConversation {
     fn run<'a>(
         &'a mut self,
         prompt: String,

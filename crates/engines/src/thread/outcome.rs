@@ -3,31 +3,31 @@
 
 use std::time::Duration;
 
-use crate::Outcome;
-use crate::adapter::Ending;
+use crate::RunOutcome;
+use crate::adapter::RunEnding;
 use crate::limits::Overdue;
 use crate::process::Exit;
 use crate::program::ProgramInfo;
 
 /// How a run ended whose process has exited.
 pub(super) struct ExitEnding {
-    pub(super) ending: Ending,
+    pub(super) ending: RunEnding,
     /// An irregularity that does not change the ending.
     pub(super) warning: Option<String>,
 }
 
 /// Combines the ending that the program reported with the exit of its process. `at_exit` is the ending if the process
 /// exited successfully without reporting one.
-pub(super) fn at_exit(name: &str, reported: Option<Ending>, exit: Exit, at_exit: Ending) -> ExitEnding {
+pub(super) fn at_exit(name: &str, reported: Option<RunEnding>, exit: Exit, at_exit: RunEnding) -> ExitEnding {
     let (ending, warning) = match (reported, exit) {
-        (Some(Ending::Completed), Exit::Code(0)) => (Ending::Completed, None),
+        (Some(RunEnding::Completed), Exit::Code(0)) => (RunEnding::Completed, None),
         // The answer is complete. What went wrong afterwards is a warning.
-        (Some(Ending::Completed), exit) => {
-            (Ending::Completed, Some(format!("{name} answered, but did not exit properly ({exit}).")))
+        (Some(RunEnding::Completed), exit) => {
+            (RunEnding::Completed, Some(format!("{name} answered, but did not exit properly ({exit}).")))
         }
         (Some(reported), _) => (reported, None),
         (None, Exit::Code(0)) => (at_exit, None),
-        (None, exit) => (Ending::Failed(format!("{name} failed ({exit}).")), None),
+        (None, exit) => (RunEnding::Failed(format!("{name} failed ({exit}).")), None),
     };
     ExitEnding { ending, warning }
 }
@@ -61,17 +61,17 @@ pub(super) fn limit_exceeded(info: &ProgramInfo, overdue: Overdue) -> Option<Str
 }
 
 /// Returns the outcome of a run, with advice for common failures.
-pub(super) fn outcome(info: &ProgramInfo, ending: Ending, diagnostics: Option<String>) -> Outcome {
+pub(super) fn outcome(info: &ProgramInfo, ending: RunEnding, diagnostics: Option<String>) -> RunOutcome {
     match ending {
-        Ending::Completed => Outcome::Completed,
-        Ending::Interrupted => Outcome::Interrupted,
-        Ending::Failed(reason) => {
+        RunEnding::Completed => RunOutcome::Completed,
+        RunEnding::Interrupted => RunOutcome::Interrupted,
+        RunEnding::Failed(reason) => {
             let message = match info.advice(&reason) {
                 Some(advice) if reason.ends_with(['.', '!', '?']) => format!("{reason} {advice}"),
                 Some(advice) => format!("{reason}. {advice}"),
                 None => reason,
             };
-            Outcome::Failed { message, diagnostics }
+            RunOutcome::Failed { message, diagnostics }
         }
     }
 }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn ending_combines_report_and_exit_status() {
-        use Ending::{Completed, Failed, Interrupted};
+        use RunEnding::{Completed, Failed, Interrupted};
         let no_result = || Failed("none".into());
         let failed = |reason: &str| Failed(reason.to_owned());
         for (reported, exit, silent, ending, has_warning) in [

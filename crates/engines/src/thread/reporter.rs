@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use baton_protocol::tool::ToolResult;
 use tokio::sync::mpsc;
 
-use crate::process::Line;
+use crate::process::OutputLine;
 use crate::{Report, ResumeToken};
 
 /// How many lines that are not JSON are reported in one run.
@@ -86,7 +86,7 @@ impl Reporter {
     }
 
     /// Warns about a line that is not JSON or too long.
-    pub(super) fn unreadable(&mut self, line: &Line) {
+    pub(super) fn unreadable(&mut self, line: &OutputLine) {
         self.unreadable += 1;
         let program = self.program;
         match line {
@@ -94,13 +94,13 @@ impl Reporter {
             _ if self.unreadable > MAX_UNREADABLE => {
                 self.warn(format!("{program} printed more lines that are not JSON. They are not shown."));
             }
-            Line::Garbage(text) => {
+            OutputLine::Garbage(text) => {
                 self.warn(format!("{program} printed a line that is not JSON, which was skipped: {text}"));
             }
-            Line::TooLong(length) => self.warn(format!(
+            OutputLine::TooLong(length) => self.warn(format!(
                 "{program} printed a line of {length} bytes, which is too long and was skipped."
             )),
-            Line::Json(_) => {}
+            OutputLine::Json(_) => {}
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn warnings_about_unreadable_lines_are_limited() {
         let reports = collected(|reporter| {
-            (0..1000).for_each(|n| reporter.unreadable(&Line::Garbage(format!("x{n}"))));
+            (0..1000).for_each(|n| reporter.unreadable(&OutputLine::Garbage(format!("x{n}"))));
         });
         assert_eq!(reports.len(), MAX_UNREADABLE + 1);
         let Some(Report::Note { warning: true, text }) = reports.last() else { panic!("{reports:?}") };

@@ -7,14 +7,14 @@ use baton_protocol::engine::EngineControl;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Conversation;
+use super::ProgramConversation;
 use super::outcome;
 use super::reporter::Reporter;
-use crate::adapter::{Ending, Step, Steps};
+use crate::adapter::{RunEnding, Step, Steps};
 use crate::limits::{Clock, Overdue};
 use crate::locks::ConversationGuard;
-use crate::process::{Child, Line};
-use crate::{Outcome, Report, ResumeToken, permission};
+use crate::process::{Child, OutputLine};
+use crate::{Report, ResumeToken, RunOutcome, permission};
 
 /// How long a program may take to stop its work after an interrupt.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) struct Run<'a> {
-    conversation: &'a mut Conversation,
+    conversation: &'a mut ProgramConversation,
     reporter: Reporter,
     control: mpsc::UnboundedReceiver<EngineControl>,
     interrupt: CancellationToken,
@@ -41,14 +41,14 @@ struct Attempt {
     /// The references of open requests and questions.
     pending: HashSet<String>,
     /// The ending that the program has reported. Its process should exit now.
-    reported: Option<Ending>,
+    reported: Option<RunEnding>,
     /// Whether the run was interrupted.
     stopping: bool,
 }
 
 /// An event of an attempt.
 enum Event {
-    Line(Line),
+    Line(OutputLine),
     /// The process has exited or closed its stdout.
     OutputEnded,
     Control(EngineControl),
@@ -61,16 +61,16 @@ enum Event {
 /// Why an attempt stops.
 enum Stop {
     /// The program has reported the ending, and its process stays.
-    Reported(Ending),
+    Reported(RunEnding),
     /// There is no more output. The process may take this long to exit.
     OutputEnded(Duration),
     /// The process has to be killed.
-    Kill(Ending),
+    Kill(RunEnding),
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(
-        conversation: &'a mut Conversation,
+        conversation: &'a mut ProgramConversation,
         reports: mpsc::UnboundedSender<Report>,
         control: mpsc::UnboundedReceiver<EngineControl>,
         interrupt: CancellationToken,
@@ -80,24 +80,24 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the prompt and all deferred ones.
-    pub(super) async fn finish(mut self, prompt: String) -> Outcome {
+    pub(super) async fn finish(mut self, prompt: String) -> RunOutcome {
         let mut outcome = self.prompt(&prompt).await;
-        while outcome == Outcome::Completed
+        while outcome == RunOutcome::Completed
             && let Some(prompt) = self.deferred.pop_front()
         {
             outcome = self.prompt(&prompt).await;
         }
         self.reporter.close(match outcome {
-            Outcome::Interrupted => "Interrupted.",
+            RunOutcome::Interrupted => "Interrupted.",
             _ => "The run ended before this call did.",
         });
         outcome
     }
 
-    async fn prompt(&mut self, prompt: &str) -> Outcome {
+    async fn prompt(&mut self, prompt: &str) -> RunOutcome {
         loop {
             if !self.lock_conversation().await {
-                return Outcome::Interrupted;
+                return RunOutcome::Interrupted;
             }
             let idle = self.conversation.take_idle().await;
             let was_idle = idle.is_some();
@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
             };
             let child = match started {
                 Ok(child) => child,
-                Err(message) => return Outcome::Failed { message, diagnostics: None },
+                Err(message) => return RunOutcome::Failed { message, diagnostics: None },
             };
             let mut attempt = self.attempt(child, was_idle);
             let stop = self.follow(prompt, &mut attempt).await;
@@ -128,10 +128,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Turns the failure to resume an unknown conversation into [`Outcome::Forgotten`], which the caller can recover
+    /// Turns the failure to resume an unknown conversation into [`RunOutcome::Forgotten`], which the caller can recover
     /// from.
-    async fn check_unknown_conversation(&mut self, outcome: Outcome) -> Outcome {
-        let Outcome::Failed { message, .. } = &outcome else { return outcome };
+    async fn check_unknown_conversation(&mut self, outcome: RunOutcome) -> RunOutcome {
+        let RunOutcome::Failed { message, .. } = &outcome else { return outcome };
         if !self.conversation.adapter.is_unknown_conversation(message) {
             return outcome;
         }
@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
             child.finish(Duration::ZERO).await;
         }
         self.conversation.token = None;
-        Outcome::Forgotten
+        RunOutcome::Forgotten
     }
 
     fn attempt(&self, child: Child, was_idle: bool) -> Attempt {
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
                 match line {
                     // Output after the result is ignored.
                     _ if attempt.reported.is_some() => {}
-                    Line::Json(line) => adapter.receive(&line, steps),
+                    OutputLine::Json(line) => adapter.receive(&line, steps),
                     unreadable => self.reporter.unreadable(&unreadable),
                 }
                 None
@@ -215,20 +215,20 @@ impl<'a> Run<'a> {
             Event::Interrupt => {
                 attempt.stopping = true;
                 if !(adapter.is_persistent() && adapter.interrupt(steps)) {
-                    return Some(Stop::Kill(Ending::Interrupted));
+                    return Some(Stop::Kill(RunEnding::Interrupted));
                 }
                 attempt.clock.expect_exit_within(STOP_LIMIT);
                 None
             }
-            Event::Abandoned => Some(Stop::Kill(Ending::Interrupted)),
+            Event::Abandoned => Some(Stop::Kill(RunEnding::Interrupted)),
             Event::Overdue(overdue) => Some(self.overdue(overdue, attempt)),
         }
     }
 
     fn overdue(&self, overdue: Overdue, attempt: &mut Attempt) -> Stop {
         match outcome::limit_exceeded(&self.conversation.program.info, overdue) {
-            Some(reason) => Stop::Kill(Ending::Failed(reason)),
-            None if attempt.stopping => Stop::Kill(Ending::Interrupted),
+            Some(reason) => Stop::Kill(RunEnding::Failed(reason)),
+            None if attempt.stopping => Stop::Kill(RunEnding::Interrupted),
             None => Stop::OutputEnded(Duration::ZERO),
         }
     }
@@ -302,7 +302,7 @@ impl<'a> Run<'a> {
         match &self.conversation.token {
             Some(known) if *known != token => {
                 let name = self.conversation.program.info.name;
-                return Some(Stop::Kill(Ending::Failed(format!(
+                return Some(Stop::Kill(RunEnding::Failed(format!(
                     "{name} was asked to resume the conversation {} and opened {} instead, so it was stopped. \
                      Start a new session.",
                     known.0, token.0
@@ -313,14 +313,14 @@ impl<'a> Run<'a> {
         }
         attempt.clock.pause(true);
         if !self.lock_conversation().await {
-            return Some(Stop::Kill(Ending::Interrupted));
+            return Some(Stop::Kill(RunEnding::Interrupted));
         }
         attempt.clock.pause(false);
         self.reporter.started(token, model);
         None
     }
 
-    async fn conclude(&mut self, attempt: Attempt, stop: Stop) -> Outcome {
+    async fn conclude(&mut self, attempt: Attempt, stop: Stop) -> RunOutcome {
         let Attempt { child, reported, stopping, .. } = attempt;
         let (ending, diagnostics) = match stop {
             Stop::Reported(ending) => {
@@ -343,13 +343,14 @@ impl<'a> Run<'a> {
             self.conversation.process_exited();
         }
         let ending = match ending {
-            Ending::Completed if !self.reporter.has_started() => {
-                Ending::Failed(format!("{} ended without a conversation.", self.conversation.adapter.name()))
-            }
+            RunEnding::Completed if !self.reporter.has_started() => RunEnding::Failed(format!(
+                "{} ended without a conversation.",
+                self.conversation.adapter.name()
+            )),
             ending => ending,
         };
         // After an interrupt the ending that the program reports does not matter.
-        let ending = if stopping { Ending::Interrupted } else { ending };
+        let ending = if stopping { RunEnding::Interrupted } else { ending };
         outcome::outcome(&self.conversation.program.info, ending, diagnostics)
     }
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_engines::{
-    Engine, EngineResources, EngineSettings, EngineThread, Outcome, Registry, Report, ResumeToken, ThreadSpec,
+    Engine, EngineConversation, EngineRegistry, EngineResources, EngineSettings, Report, ResumeToken,
+    RunOutcome, ThreadSpec,
 };
 use baton_protocol::engine::EngineControl;
 use baton_protocol::permission::Verdict;
@@ -42,7 +43,7 @@ impl Fixture {
             ],
             scratch: directory.path().join("scratch"),
         };
-        let registry = Registry::new(BTreeMap::from([(name.to_owned(), settings)]), resources);
+        let registry = EngineRegistry::new(BTreeMap::from([(name.to_owned(), settings)]), resources);
         let engine = Arc::clone(registry.get(name).unwrap());
         Self { directory, marker, engine }
     }
@@ -65,12 +66,12 @@ impl Fixture {
         }
     }
 
-    pub(crate) fn thread(&self) -> Box<dyn EngineThread> {
+    pub(crate) fn thread(&self) -> Box<dyn EngineConversation> {
         self.engine.thread(self.spec())
     }
 
     /// A conversation that resumes an earlier one.
-    pub(crate) fn resumed(&self, token: &ResumeToken) -> Box<dyn EngineThread> {
+    pub(crate) fn resumed(&self, token: &ResumeToken) -> Box<dyn EngineConversation> {
         self.engine.thread(ThreadSpec { resume: Some(token.clone()), ..self.spec() })
     }
 
@@ -84,7 +85,7 @@ impl Fixture {
 #[derive(Debug)]
 pub(crate) struct RunRecord {
     pub(crate) reports: Vec<Report>,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: RunOutcome,
 }
 
 /// Controls a run from a test.
@@ -110,7 +111,7 @@ impl RunHandle {
 
 /// Runs a prompt to its end. `listen` is called with every report and may act on it.
 pub(crate) async fn run(
-    thread: &mut dyn EngineThread,
+    thread: &mut dyn EngineConversation,
     prompt: &str,
     mut listen: impl FnMut(&Report, &RunHandle),
 ) -> RunRecord {
@@ -134,13 +135,13 @@ pub(crate) async fn run(
 }
 
 /// Runs a prompt without answering requests.
-pub(crate) async fn run_prompt(thread: &mut dyn EngineThread, prompt: &str) -> RunRecord {
+pub(crate) async fn run_prompt(thread: &mut dyn EngineConversation, prompt: &str) -> RunRecord {
     run(thread, prompt, |_, _| {}).await
 }
 
 /// Runs a prompt and gives the same verdict on every permission request.
 pub(crate) async fn run_prompt_with_verdict(
-    thread: &mut dyn EngineThread,
+    thread: &mut dyn EngineConversation,
     prompt: &str,
     verdict: &Verdict,
 ) -> RunRecord {
@@ -205,21 +206,21 @@ impl RunRecord {
 
     pub(crate) fn failure(&self) -> &str {
         match &self.outcome {
-            Outcome::Failed { message, .. } => message,
+            RunOutcome::Failed { message, .. } => message,
             other => panic!("expected a failure, got {other:?}: {self:#?}"),
         }
     }
 
     pub(crate) fn diagnostics(&self) -> &str {
         match &self.outcome {
-            Outcome::Failed { diagnostics: Some(text), .. } => text,
+            RunOutcome::Failed { diagnostics: Some(text), .. } => text,
             other => panic!("no diagnostics: {other:?}"),
         }
     }
 
     #[track_caller]
     pub(crate) fn completed(self) -> Self {
-        assert_eq!(self.outcome, Outcome::Completed, "{self:#?}");
+        assert_eq!(self.outcome, RunOutcome::Completed, "{self:#?}");
         self
     }
 }

@@ -1,6 +1,6 @@
 //! Scenarios that every program must pass. Each is one test for each program and mode.
 
-use baton_engines::{Mode, Outcome, Report, ThreadSpec};
+use baton_engines::{Mode, Report, RunOutcome, ThreadSpec};
 use baton_protocol::engine::EngineControl;
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::ResultType;
@@ -85,7 +85,7 @@ pub(crate) async fn asks_for_permission(name: &str) {
     assert!(!file.exists(), "the denied command ran");
     let results: Vec<_> = record.calls().iter().map(|(_, result)| result.result_type).collect();
     assert_eq!(results, [ResultType::Denied], "{record:#?}");
-    assert_eq!(record.outcome, Outcome::Completed, "{record:#?}");
+    assert_eq!(record.outcome, RunOutcome::Completed, "{record:#?}");
 
     let record = run_prompt_with_verdict(thread.as_mut(), prompt, &Verdict::ApproveOnce).await.completed();
     assert_eq!(record.answer(), "done");
@@ -122,7 +122,7 @@ pub(crate) async fn interrupt_ends_the_command(name: &str, mode: Mode) {
     };
     let both = async { tokio::join!(running, stopping).0 };
     let outcome = tokio::time::timeout(crate::common::LIMIT, both).await.expect("the run did not end");
-    assert_eq!(outcome, Outcome::Interrupted);
+    assert_eq!(outcome, RunOutcome::Interrupted);
     let ended = async {
         while sleeps() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;

@@ -1,6 +1,6 @@
 //! The ACP dialect, with the peculiarities of different agents.
 
-use baton_engines::{Mode, Outcome, Report, ThreadSpec};
+use baton_engines::{Mode, Report, RunOutcome, ThreadSpec};
 use baton_protocol::permission::{PermissionRequest, Verdict};
 use baton_protocol::tool::ResultType;
 
@@ -155,7 +155,7 @@ serve(work)",
         }
     })
     .await;
-    assert_eq!(record.outcome, Outcome::Interrupted);
+    assert_eq!(record.outcome, RunOutcome::Interrupted);
     assert!(fixture.directory.path().join("stopped").exists());
     assert_eq!(record.calls()[0].1.result_type, ResultType::Failure);
 }

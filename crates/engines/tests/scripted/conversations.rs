@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use baton_engines::{EngineThread, Mode, Outcome, Report, ResumeToken};
+use baton_engines::{EngineConversation, Mode, Report, ResumeToken, RunOutcome};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -63,7 +63,7 @@ async fn runs_of_one_conversation_wait_for_each_other() {
     let finish_first = async {
         run_unrelated_conversation(&fixture).await;
         open_gate(fixture.directory.path());
-        assert_eq!(one.outcome().await, Outcome::Completed);
+        assert_eq!(one.outcome().await, RunOutcome::Completed);
     };
     let (two, ()) = tokio::join!(run_prompt(two.as_mut(), "b"), finish_first);
     assert_eq!(two.completed().answer(), "ok");
@@ -98,7 +98,7 @@ async fn resuming_a_new_conversation_waits_for_its_first_run() {
         run_unrelated_conversation(&fixture).await;
         assert!(!resumed.exists(), "the second run did not wait");
         open_gate(fixture.directory.path());
-        assert_eq!(first.outcome().await, Outcome::Completed);
+        assert_eq!(first.outcome().await, RunOutcome::Completed);
     };
     let (record, ()) = tokio::join!(run_prompt(later.as_mut(), "b"), both);
     record.completed();
@@ -117,9 +117,9 @@ async fn new_run_that_opens_a_running_conversation_waits() {
         () = run_unrelated_conversation(&fixture) => {}
     }
     open_gate(fixture.directory.path());
-    assert_eq!(one.outcome().await, Outcome::Completed);
+    assert_eq!(one.outcome().await, RunOutcome::Completed);
     two.has_started().await;
-    assert_eq!(two.outcome().await, Outcome::Completed);
+    assert_eq!(two.outcome().await, RunOutcome::Completed);
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn dropping_the_receiver_ends_the_process_and_unlocks_the_conversation() {
     let mut run = StartedRun::new(thread.as_mut());
     run.has_started().await;
     drop(run.reports);
-    assert_eq!(run.running.await, Outcome::Interrupted);
+    assert_eq!(run.running.await, RunOutcome::Interrupted);
     fixture.assert_no_processes("the receiver was dropped").await;
     open_gate(fixture.directory.path());
     run_prompt(fixture.resumed(&token("t-1")).as_mut(), "b").await.completed();
@@ -160,9 +160,9 @@ async fn run_that_waits_for_the_lock_can_be_interrupted() {
         interrupt.cancel();
     };
     let (outcome, ()) = tokio::join!(two.outcome(), interrupt_later);
-    assert_eq!(outcome, Outcome::Interrupted);
+    assert_eq!(outcome, RunOutcome::Interrupted);
     open_gate(fixture.directory.path());
-    assert_eq!(one.outcome().await, Outcome::Completed);
+    assert_eq!(one.outcome().await, RunOutcome::Completed);
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ else:
 ";
     let fixture = engine("claude", Mode::Exec, script);
     let mut thread = fixture.resumed(&token("s"));
-    assert_eq!(run_prompt(thread.as_mut(), "hi").await.outcome, Outcome::Forgotten);
+    assert_eq!(run_prompt(thread.as_mut(), "hi").await.outcome, RunOutcome::Forgotten);
     let record = run_prompt(thread.as_mut(), "hi").await.completed();
     assert_eq!((record.answer(), record.token()), ("hello again", token("new")));
 }
@@ -185,13 +185,13 @@ else:
 struct StartedRun<'a> {
     running: baton_engines::Running<'a>,
     /// The outcome, if the run has ended while it was driven.
-    ended: Option<Outcome>,
+    ended: Option<RunOutcome>,
     reports: mpsc::UnboundedReceiver<Report>,
     interrupt: CancellationToken,
 }
 
 impl<'a> StartedRun<'a> {
-    fn new(thread: &'a mut dyn EngineThread) -> Self {
+    fn new(thread: &'a mut dyn EngineConversation) -> Self {
         let (sender, reports) = mpsc::unbounded_channel();
         let (_, control) = mpsc::unbounded_channel();
         let interrupt = CancellationToken::new();
@@ -217,7 +217,7 @@ impl<'a> StartedRun<'a> {
         tokio::time::timeout(LIMIT, started).await.expect("the run does not start");
     }
 
-    async fn outcome(self) -> Outcome {
+    async fn outcome(self) -> RunOutcome {
         match self.ended {
             Some(outcome) => outcome,
             None => self.running.await,

@@ -1,6 +1,6 @@
 //! Outcomes of runs: from the program's report, its exit status and its output.
 
-use baton_engines::{Mode, Outcome, Report};
+use baton_engines::{Mode, Report, RunOutcome};
 use baton_protocol::tool::ResultType;
 
 use crate::common::run_prompt;
@@ -124,6 +124,6 @@ async fn missing_working_directory_is_reported() {
     std::fs::remove_dir(fixture.work()).unwrap();
     let record = run_prompt(fixture.thread().as_mut(), "hi").await;
     assert!(
-        matches!(&record.outcome, Outcome::Failed { message, .. } if message.contains("no such directory"))
+        matches!(&record.outcome, RunOutcome::Failed { message, .. } if message.contains("no such directory"))
     );
 }

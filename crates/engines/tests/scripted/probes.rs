@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_engines::{EngineResources, EngineSettings, Registry};
+use baton_engines::{EngineRegistry, EngineResources, EngineSettings};
 
 use crate::common::{Fixture, run_prompt};
 use crate::setup::{ALL, write_program};
@@ -23,7 +23,7 @@ async fn missing_program_is_reported_with_advice() {
     }
 }
 
-fn registry(directory: &std::path::Path, environment: &[(&str, &str)]) -> Registry {
+fn registry(directory: &std::path::Path, environment: &[(&str, &str)]) -> EngineRegistry {
     let variables = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
     let path = format!("{}:/usr/bin:/bin", directory.display());
     let resources = EngineResources {
@@ -32,7 +32,7 @@ fn registry(directory: &std::path::Path, environment: &[(&str, &str)]) -> Regist
             .collect(),
         scratch: directory.join("scratch"),
     };
-    Registry::new(BTreeMap::new(), resources)
+    EngineRegistry::new(BTreeMap::new(), resources)
 }
 
 async fn problem(program: &str, script: &str, environment: &[(&str, &str)]) -> Option<String> {
@@ -68,7 +68,7 @@ async fn model_name_selects_the_engine() {
         ("acp:".to_owned(), EngineSettings::default()),
     ]);
     let resources = EngineResources { environment: Vec::new(), scratch: directory.path().join("scratch") };
-    let registry = Registry::new(settings, resources);
+    let registry = EngineRegistry::new(settings, resources);
     let names: Vec<_> = registry.all().map(|engine| engine.name()).collect();
     assert_eq!(names, ["codex", "claude", "pi", "opencode", "gemini", "qwen", "acp:goose"]);
     for (model, expected) in [

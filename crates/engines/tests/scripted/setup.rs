@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use baton_engines::{EngineSettings, Limits, Mode};
+use baton_engines::{EngineSettings, Mode, TimeLimits};
 
 use crate::common::Fixture;
 
@@ -40,11 +40,11 @@ def completed(tokens=1):
 
 /// An engine whose program is this script.
 pub(crate) fn engine(name: &str, mode: Mode, script: &str) -> Fixture {
-    limited(name, mode, script, Limits::default())
+    limited(name, mode, script, TimeLimits::default())
 }
 
 /// An engine whose program is this script, with time limits.
-pub(crate) fn limited(name: &str, mode: Mode, script: &str, limits: Limits) -> Fixture {
+pub(crate) fn limited(name: &str, mode: Mode, script: &str, limits: TimeLimits) -> Fixture {
     configured(name, script, |settings| {
         settings.mode = mode;
         settings.limits = limits;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_engines::{Limits, Mode, Outcome};
+use baton_engines::{Mode, RunOutcome, TimeLimits};
 use baton_protocol::engine::EngineControl;
 use baton_protocol::permission::Verdict;
 
@@ -35,7 +35,7 @@ const SHORT: Option<Duration> = Some(Duration::from_millis(500));
 async fn program_without_output_is_ended() {
     for (name, mode) in ALL {
         // Both limits: some programs may be silent until their model answers.
-        let limits = Limits { startup: SHORT, silence: SHORT, total: None };
+        let limits = TimeLimits { startup: SHORT, silence: SHORT, total: None };
         let fixture = limited(name, mode, "time.sleep(1000)", limits);
         let record = run_prompt(fixture.thread().as_mut(), "hi").await;
         assert!(
@@ -48,7 +48,7 @@ async fn program_without_output_is_ended() {
 
 #[tokio::test]
 async fn program_that_falls_silent_is_ended() {
-    let limits = Limits { silence: SHORT, ..Limits::default() };
+    let limits = TimeLimits { silence: SHORT, ..TimeLimits::default() };
     let fixture = limited("codex", Mode::Exec, "started()\ntime.sleep(1000)", limits);
     let record = run_prompt(fixture.thread().as_mut(), "hi").await;
     assert!(record.failure().contains("printed nothing for 500 ms"), "{record:#?}");
@@ -57,7 +57,7 @@ async fn program_that_falls_silent_is_ended() {
 
 #[tokio::test]
 async fn program_that_never_finishes_is_ended() {
-    let limits = Limits { total: Some(Duration::from_secs(1)), ..Limits::default() };
+    let limits = TimeLimits { total: Some(Duration::from_secs(1)), ..TimeLimits::default() };
     let script = "started()\nwhile True:\n    say(type='turn.started')\n    time.sleep(0.01)";
     let record = run_prompt(limited("codex", Mode::Exec, script, limits).thread().as_mut(), "hi").await;
     assert!(record.failure().contains("worked for 1 s"), "{record:#?}");
@@ -65,7 +65,7 @@ async fn program_that_never_finishes_is_ended() {
 
 #[tokio::test]
 async fn time_limits_do_not_run_while_the_user_decides() {
-    let limits = Limits { silence: Some(Duration::from_secs(60)), ..Limits::default() };
+    let limits = TimeLimits { silence: Some(Duration::from_secs(60)), ..TimeLimits::default() };
     let script = "serve(lambda: (request_approval(), end_turn()))";
     let fixture = limited("codex", Mode::Interactive, &[APP_SERVER, script].concat(), limits);
     let mut thread = fixture.thread();
@@ -84,7 +84,7 @@ async fn time_limits_do_not_run_while_the_user_decides() {
         }
     };
     let (outcome, ()) = tokio::join!(running, deciding);
-    assert_eq!(outcome, Outcome::Completed);
+    assert_eq!(outcome, RunOutcome::Completed);
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn program_that_ignores_sigterm_is_killed() {
     let fixture =
         codex("signal.signal(signal.SIGTERM, signal.SIG_IGN)\nstarted()\nwhile True: time.sleep(1000)");
     let record = run(fixture.thread().as_mut(), "hi", |_, handle| handle.interrupt.cancel()).await;
-    assert_eq!(record.outcome, Outcome::Interrupted);
+    assert_eq!(record.outcome, RunOutcome::Interrupted);
     fixture.assert_no_processes("an interrupt").await;
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use baton_protocol::{ClientId, Json, SessionId};
-use baton_providers::{Call, CallFailed, Calling, EdgeOffer, Tunnel};
+use baton_providers::{CallFailed, Calling, ClientCall, EdgeOffer, Tunnel};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -148,7 +148,7 @@ impl Edge {
             }
             ToOwner::Carry {} => {
                 let (calls, to_edge) = (self.calls.clone(), self.to_edge.clone());
-                let call: Call = Arc::new(move |method, params| {
+                let call: ClientCall = Arc::new(move |method, params| {
                     let method = method.to_owned();
                     calls.send(&to_edge, |id| FromOwner::CallCarrier { id, method, params })
                 });

@@ -17,7 +17,7 @@ use baton_people::Identity;
 
 /// Read events of a session.
 ///
-/// With `before`, the page ends there: read it to show the end of a long session first.
+/// With `before`, the last events before that number are returned: a client can show the end of a long session first.
 ///
 /// With `Accept: text/event-stream`, events are sent as a stream until you disconnect. Durable events carry their sequence
 /// number as event id, so that a reconnect with `Last-Event-ID` misses nothing.

@@ -69,15 +69,15 @@ fn message(rejection: &JsonRejection) -> String {
     }
 }
 
-/// Extracts who sends a request, as the guard has found out.
+/// Extracts the sender of a request, as the guard identified it.
 pub(crate) struct Caller {
     pub(crate) identity: Identity,
     /// The owner's client, as its requests name it.
     pub(crate) client: Author,
 }
 
-/// Header with which a command says that a person uses it at a terminal, and who. The owner's clients only: other people
-/// have names of their own.
+/// Header in which a command names the user at its terminal. It counts for clients of the owner only; other people are
+/// named by their tokens.
 const TERMINAL_HEADER: &str = "x-baton-terminal";
 
 impl Caller {

@@ -58,7 +58,7 @@ pub(super) async fn fork(
     Ok((StatusCode::CREATED, Json(SessionView::of(&summary, &door.runtime))))
 }
 
-/// Export a session as one event a line, as `baton sessions export` does.
+/// Export a session, one event per line, as `baton sessions export` does.
 #[utoipa::path(get, path = "/api/sessions/{id}/export", operation_id = "exportSession", tag = "sessions",
     params(("id" = String, Path, description = "Session id")),
     responses((status = 200, description = "Events, one a line", body = String, content_type = "application/x-ndjson"),

@@ -120,8 +120,8 @@ use super::{Shared, login};
 )]
 struct Description;
 
-/// OpenAPI description of the session API, as JSON. A test compares it with the handlers: the code that describes them would be
-/// a fiftieth of the program, to produce a text that never changes.
+/// OpenAPI description of the session API, as JSON. A file, which a test compares with the handlers: generating it at run time
+/// would take a fiftieth of the program, for a text that never changes.
 const OPENAPI: &str = include_str!("../../../../docs/openapi.json");
 
 /// Describes the handlers.
@@ -222,7 +222,7 @@ mod tests {
         );
     }
 
-    /// A route that the table does not list needs the strongest role: safe, and never meant.
+    /// A route that the table does not list needs the strongest role, which is safe, but never intended.
     #[test]
     fn every_route_has_a_row_in_the_table_of_access() {
         let document: serde_json::Value = serde_json::from_str(&describe_api()).unwrap();

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use baton_notify::target::Target;
 use baton_notify::{Courier, NewSubscription, NotifyError};
-use baton_people::{Digest, Identity, Standing};
+use baton_people::{CredentialRef, Digest, Identity};
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -139,14 +139,14 @@ fn name(identity: &Identity) -> &str {
     }
 }
 
-/// Returns what a subscription hangs on: the login of the browser, else the proof of the request.
-async fn standing(door: &Door, identity: &Identity, headers: &HeaderMap) -> Result<Standing, ApiError> {
+/// Returns the credential that a subscription depends on: the login of the browser, else that of the request.
+async fn standing(door: &Door, identity: &Identity, headers: &HeaderMap) -> Result<CredentialRef, ApiError> {
     let owner = Digest::of(door.options.token.as_deref().unwrap_or_default());
     let Some(people) = &door.people else { return Ok(identity.standing(owner)) };
     for login in cookies(headers, LOGIN_COOKIE) {
         let found = people.of_login(login, owner).await.map_err(unreadable)?;
         if found.is_some_and(|found| name(&found) == name(identity)) {
-            return Ok(Standing::Login(Digest::of(login)));
+            return Ok(CredentialRef::Login(Digest::of(login)));
         }
     }
     Ok(identity.standing(owner))

@@ -74,8 +74,8 @@ pub(super) async fn send(
     Ok((StatusCode::ACCEPTED, Json(AcceptedPrompt { prompt_id: id.to_string() })))
 }
 
-/// Whether a prompt was accepted with other contents than were sent now. The session knows keys only by the prompt that they
-/// stand for; what was accepted is read from the history, near its end except for a retry that comes late.
+/// Whether the accepted prompt differs from the one that was sent now. The session only knows the ids of prompts by their keys;
+/// the prompt itself is read from the history, near its end unless the retry comes late.
 async fn is_different(
     door: &Shared,
     session: &SessionId,

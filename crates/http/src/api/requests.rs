@@ -150,8 +150,8 @@ async fn first_answer(door: &Shared, session: &SessionId, request: &RequestId) -
 
 /// Return a fresh link for a pending login.
 ///
-/// Open it in any browser. The browser returns to this server; where it cannot reach it, answer the request with the address
-/// that it ended at.
+/// Open it in any browser. The browser returns to this server; if it cannot reach the server, answer the request with the
+/// address in its address bar.
 #[utoipa::path(post, path = "/api/sessions/{id}/requests/{request}/link", operation_id = "linkRequest", tag = "requests",
     params(("id" = String, Path, description = "Session id"), ("request" = String, Path, description = "Request id")),
     responses((status = 200, description = "Link for the login", body = LoginLink),

@@ -1,4 +1,4 @@
-//! Health, metrics, models and the start page of servers without one.
+//! Health, metrics and models, and the response at `/` of a server without the web application.
 
 use axum::Json;
 use axum::extract::State;

@@ -12,7 +12,8 @@ use crate::error::ApiError;
 pub(crate) const LOGIN_COOKIE: &str = "baton_login";
 /// Maximum number of cookies of one name that are read.
 const MAX_COOKIES: usize = 16;
-/// Header that the page sends with every change. Pages of other origins cannot, without being asked first by the browser.
+/// Header that the page sends with every change. Pages of other origins cannot send it: the browser asks
+/// the server first (CORS preflight), which refuses.
 const PAGE_HEADER: &str = "x-baton-page";
 
 /// Identifies the sender of a request.
@@ -81,7 +82,8 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
 }
 
-/// Returns the values of a cookie: a browser sends one for each path that has one. Further ones are a flood.
+/// Returns the values of a cookie: a browser sends one for each path that has one. At most
+/// [`MAX_COOKIES`] are read.
 pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));

@@ -188,7 +188,7 @@ async fn check_identity(door: &Shared, request: &Parts) -> Result<Option<Identit
     Ok(Some(identity))
 }
 
-/// Makes the connection of a request the sender's own, unless a person has too many.
+/// Counts the connection of a request as one of its sender, unless that person has too many.
 fn keep_connection(request: &Parts, identity: &Identity) -> Result<(), Box<Response>> {
     let slot = request.extensions.get::<Arc<ConnectionSlot>>();
     if slot.is_none_or(|slot| slot.keep(identity.person().as_ref())) {

@@ -6,7 +6,7 @@ use crate::config::ServerConfig;
 
 /// Who gets a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Grant {
+pub enum GrantType {
     /// A person, who logs in.
     #[default]
     Person,
@@ -22,7 +22,7 @@ pub struct OAuthConfig {
     /// Its secret (`oauthClientSecret`), unless it is a public client.
     pub secret: Option<String>,
     /// Who gets a token (`oauthGrantType`).
-    pub grant: Grant,
+    pub grant: GrantType,
 }
 
 impl OAuthConfig {
@@ -38,8 +38,8 @@ impl OAuthConfig {
             client: text("oauthClientId"),
             secret: text("oauthClientSecret").filter(|_| !is_public),
             grant: match text("oauthGrantType").as_deref() {
-                Some("client_credentials") => Grant::Client,
-                _ => Grant::Person,
+                Some("client_credentials") => GrantType::Client,
+                _ => GrantType::Person,
             },
         }
     }
@@ -70,7 +70,7 @@ mod tests {
         };
         assert_eq!(read(json!({})).secret.as_deref(), Some("s"));
         assert_eq!(read(json!({ "oauthPublicClient": true })).secret, None);
-        assert_eq!(read(json!({ "oauthGrantType": "client_credentials" })).grant, Grant::Client);
+        assert_eq!(read(json!({ "oauthGrantType": "client_credentials" })).grant, GrantType::Client);
         assert!(read(json!({})).is_of("me", false) && !read(json!({})).is_of("other", true));
         assert!(OAuthConfig::default().is_of("any", true) && !OAuthConfig::default().is_of("me", false));
     }

@@ -227,18 +227,18 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{LoginTarget, OAuthError, discover};
-    use crate::http::{Http, Request, Response};
+    use crate::http::{Http, HttpRequest, HttpResponse};
     use crate::{HttpError, Working};
 
     /// JSON documents by their addresses; everything else is missing.
     struct Pages(HashMap<String, Value>);
 
     impl Http for Pages {
-        fn send(&self, request: Request) -> Working<'_, Result<Response, HttpError>> {
+        fn send(&self, request: HttpRequest) -> Working<'_, Result<HttpResponse, HttpError>> {
             let page = self.0.get(request.url.as_str());
             let (status, body) = page.map_or((404, String::new()), |page| (200, page.to_string()));
             let body = Box::pin(futures_util::stream::iter([Ok(body.into())]));
-            Box::pin(async move { Ok(Response { status, headers: Vec::new(), body }) })
+            Box::pin(async move { Ok(HttpResponse { status, headers: Vec::new(), body }) })
         }
     }
 

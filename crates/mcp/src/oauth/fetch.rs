@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use super::OAuthError;
 use crate::credentials::without_credentials;
-use crate::http::{Http, Method, Request};
+use crate::http::{Http, HttpRequest, Method};
 use crate::text::clean;
 use crate::wire::read;
 
@@ -93,7 +93,7 @@ impl<'a> Fetch<'a> {
         let fail = |why: String| OAuthError::Unusable(format!("{shown}: {why}"));
         headers.push(("accept".into(), "application/json".into()));
         let exchange = async {
-            let mut response = self.http.send(Request { method, url, headers, body }).await?;
+            let mut response = self.http.send(HttpRequest { method, url, headers, body }).await?;
             let bytes = read(&mut response.body, LONGEST).await?;
             Ok::<_, crate::HttpError>((response.status, bytes))
         };
@@ -142,12 +142,12 @@ fn is_loopback(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HttpError, Response, Working};
+    use crate::{HttpError, HttpResponse, Working};
 
     struct Nobody;
 
     impl Http for Nobody {
-        fn send(&self, _: Request) -> Working<'_, Result<Response, HttpError>> {
+        fn send(&self, _: HttpRequest) -> Working<'_, Result<HttpResponse, HttpError>> {
             Box::pin(async { Err(HttpError("nobody".into())) })
         }
     }

@@ -15,12 +15,12 @@ mod identity;
 mod login;
 mod token;
 
-pub use self::config::{Grant, OAuthConfig};
+pub use self::config::{GrantType, OAuthConfig};
 pub use self::discovery::{LoginTarget, discover};
 pub use self::fetch::is_on_this_machine;
 pub use self::identity::{Authentication, ClientIdentity, register};
 pub use self::login::{Login, Returned, parse_returned};
-pub use self::token::{Source, Tokens, client_credentials, exchange, refresh};
+pub use self::token::{TokenOrigin, Tokens, client_credentials, exchange, refresh};
 
 /// Why there is no token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -16,9 +16,9 @@ const LONGEST: usize = 16 * 1024;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tokens {
-    /// Opens the server.
+    /// Access token, sent with each request to the server.
     pub access: String,
-    /// Gets the next tokens, if there is one.
+    /// Refresh token, if there is one.
     pub refresh: Option<String>,
     /// Seconds until the access token expires, when it was issued.
     pub expires_in: Option<u64>,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Tokens {
 /// Where tokens came from. A refresh token goes back there, and nowhere else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Source {
+pub struct TokenOrigin {
     /// The authorization server.
     pub issuer: String,
     /// Its token endpoint.
@@ -45,7 +45,7 @@ pub struct Source {
     pub resource: String,
 }
 
-impl Source {
+impl TokenOrigin {
     /// Returns the source of tokens of an authorization server.
     #[must_use]
     pub fn of(found: &LoginTarget) -> Self {
@@ -84,7 +84,7 @@ pub async fn exchange(
 pub async fn refresh(
     http: &dyn Http,
     server: &Url,
-    source: &Source,
+    source: &TokenOrigin,
     identity: &ClientIdentity,
     used: &Tokens,
 ) -> Result<Tokens, OAuthError> {

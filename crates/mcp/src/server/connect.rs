@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Server, Slot, Status};
+use super::{Server, ServerStatus, Slot};
 use crate::client::{AuthReason, Notice};
 use crate::config::ServerConfig;
 use crate::lock;
-use crate::outcome::CallError;
-use crate::shared::Lease;
+use crate::outcome::ToolCallError;
+use crate::shared::SessionConnection;
 use crate::tool::RemoteTool;
 use crate::wire::{Challenge, ConnectError, Connection};
 
@@ -21,24 +21,24 @@ const MAX_TOOLS: usize = 1000;
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 impl Server {
-    /// Returns the connection, connecting if there is none. Continues if the caller goes away.
-    pub(super) async fn connection(self: &Arc<Self>) -> Result<Lease, CallError> {
+    /// Returns the connection, connecting if there is none. Connecting continues if the caller is dropped.
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<SessionConnection, ToolCallError> {
         let server = self.clone();
         let connecting = self.options.tasks.spawn(async move { server.connect().await });
-        connecting.await.unwrap_or_else(|_| Err(CallError::Unavailable("internal error".into())))
+        connecting.await.unwrap_or_else(|_| Err(ToolCallError::Unavailable("internal error".into())))
     }
 
-    pub(super) async fn connect(self: &Arc<Self>) -> Result<Lease, CallError> {
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<SessionConnection, ToolCallError> {
         let mut slot = self.slot.lock().await;
         if let Some(connection) = slot.connection.as_ref().filter(|connection| connection.is_open()) {
             return Ok(connection.clone());
         }
         let status = self.status();
-        if matches!(status, Status::Disabled | Status::Stopped) {
-            return Err(CallError::Unavailable(status.as_str().to_owned()));
+        if matches!(status, ServerStatus::Disabled | ServerStatus::Stopped) {
+            return Err(ToolCallError::Unavailable(status.as_str().to_owned()));
         }
         if slot.not_before.is_some_and(|time| Instant::now() < time) {
-            return Err(CallError::Unavailable(status.error().unwrap_or("failed").to_owned()));
+            return Err(ToolCallError::Unavailable(status.error().unwrap_or("failed").to_owned()));
         }
         let attempt = CancellationToken::new();
         *lock(&self.attempt) = attempt.clone();
@@ -51,7 +51,7 @@ impl Server {
             Ok(connection) => {
                 slot.connection = Some(connection.clone());
                 slot.not_before = None;
-                self.set_status(Status::Connected);
+                self.set_status(ServerStatus::Connected);
                 self.watch(connection.clone());
                 Ok(connection)
             }
@@ -62,7 +62,7 @@ impl Server {
                     self.set_status(status);
                 }
                 let status = self.status();
-                Err(CallError::Unavailable(status.error().unwrap_or(status.as_str()).to_owned()))
+                Err(ToolCallError::Unavailable(status.error().unwrap_or(status.as_str()).to_owned()))
             }
         };
         self.settled.send_replace(true);
@@ -70,11 +70,11 @@ impl Server {
     }
 
     /// Opens a connection and lists its tools. Asks for a token if the server requires one.
-    async fn open(self: &Arc<Self>) -> Result<Lease, Option<Status>> {
-        let config = self.config.as_ref().map_err(|problem| Some(Status::Failed(problem.clone())))?;
+    async fn open(self: &Arc<Self>) -> Result<SessionConnection, Option<ServerStatus>> {
+        let config = self.config.as_ref().map_err(|problem| Some(ServerStatus::Failed(problem.clone())))?;
         // Every attempt is reported, the first one too.
-        self.status.send_replace(Status::Pending);
-        self.options.client.notice(&self.name, Notice::Status(Status::Pending));
+        self.status.send_replace(ServerStatus::Pending);
+        self.options.client.notice(&self.name, Notice::Status(ServerStatus::Pending));
         let protected = self.protected();
         if let Some(protected) = &protected
             && !self.access.has_token()
@@ -92,19 +92,19 @@ impl Server {
                     }
                     Err(error) => {
                         connection.close().await;
-                        return Err(Some(Status::Failed(format!("tools/list failed: {error}"))));
+                        return Err(Some(ServerStatus::Failed(format!("tools/list failed: {error}"))));
                     }
                 },
                 Err(ConnectError::Failed(problem) | ConnectError::NoHandshake(problem)) => {
                     self.log.add(&problem);
-                    return Err(Some(Status::Failed(problem)));
+                    return Err(Some(ServerStatus::Failed(problem)));
                 }
-                Err(ConnectError::Unauthorized(_)) if is_asked => return Err(Some(Status::NeedsAuth)),
+                Err(ConnectError::Unauthorized(_)) if is_asked => return Err(Some(ServerStatus::NeedsAuth)),
                 Err(ConnectError::Unauthorized(challenge)) => {
                     // A token that is not accepted must not hide one that a later login brings.
                     let reason =
                         if self.access.forget_token() { AuthReason::Refresh } else { AuthReason::Initial };
-                    let Some(protected) = &protected else { return Err(Some(Status::NeedsAuth)) };
+                    let Some(protected) = &protected else { return Err(Some(ServerStatus::NeedsAuth)) };
                     // Once: a token that was renewed and is rejected again needs a person.
                     if !is_renewed {
                         is_renewed = true;
@@ -115,12 +115,12 @@ impl Server {
                     }
                     is_asked = true;
                     // From here on a person is waited for, and nobody else waits.
-                    self.set_status(Status::NeedsAuth);
+                    self.set_status(ServerStatus::NeedsAuth);
                     self.settled.send_replace(true);
-                    self.set_status(Status::Pending);
+                    self.set_status(ServerStatus::Pending);
                     match self.options.client.authorize(protected, *challenge, reason).await {
                         Some(token) => self.use_token(token),
-                        None => return Err(Some(Status::NeedsAuth)),
+                        None => return Err(Some(ServerStatus::NeedsAuth)),
                     }
                 }
             }
@@ -128,11 +128,11 @@ impl Server {
     }
 
     /// Opens a connection, or joins a shared one.
-    async fn open_or_join(&self, config: &ServerConfig) -> Result<Lease, ConnectError> {
+    async fn open_or_join(&self, config: &ServerConfig) -> Result<SessionConnection, ConnectError> {
         match &self.shared {
             None => {
                 let target = self.target(config).map_err(ConnectError::Failed)?;
-                Connection::open(target, self.context()).await.map(Lease::own)
+                Connection::open(target, self.context()).await.map(SessionConnection::own)
             }
             Some(shared) => {
                 let tag = self.options.pool.tag(&self.options.ledger).await;
@@ -146,11 +146,11 @@ impl Server {
     pub(super) async fn authorized(
         self: &Arc<Self>,
         challenge: Option<Challenge>,
-    ) -> Result<Lease, CallError> {
-        let Some(challenge) = challenge else { return Err(CallError::Unauthorized) };
+    ) -> Result<SessionConnection, ToolCallError> {
+        let Some(challenge) = challenge else { return Err(ToolCallError::Unauthorized) };
         let client = &self.options.client;
         let reason = if challenge.status == 403 { AuthReason::Upscope } else { AuthReason::Refresh };
-        let Some(protected) = self.protected() else { return Err(CallError::Unauthorized) };
+        let Some(protected) = self.protected() else { return Err(ToolCallError::Unauthorized) };
         let mut token = client.renew(&protected, &challenge, reason).await;
         if token.is_none() {
             token = client.authorize(&protected, challenge.clone(), reason).await;
@@ -161,15 +161,15 @@ impl Server {
         let Some(token) = token else {
             // The token still opens the rest of the server.
             if reason == AuthReason::Upscope {
-                return Err(CallError::Unauthorized);
+                return Err(ToolCallError::Unauthorized);
             }
             self.access.forget_token();
-            self.stop(Status::NeedsAuth).await;
-            return Err(CallError::Unauthorized);
+            self.stop(ServerStatus::NeedsAuth).await;
+            return Err(ToolCallError::Unauthorized);
         };
         self.use_token(token);
         client.notice(&self.name, Notice::Removed);
-        self.stop(Status::NotConfigured).await;
+        self.stop(ServerStatus::NotConfigured).await;
         self.connection().await
     }
 
@@ -179,8 +179,8 @@ impl Server {
         self.access.set_token(token);
     }
 
-    fn note_failure(&self, slot: &mut Slot, status: &Status) {
-        if matches!(status, Status::Failed(_)) {
+    fn note_failure(&self, slot: &mut Slot, status: &ServerStatus) {
+        if matches!(status, ServerStatus::Failed(_)) {
             slot.not_before = (slot.failures > 0).then(|| {
                 let pause = Duration::from_secs(1 << slot.failures.min(6).saturating_sub(1));
                 Instant::now() + pause.min(MAX_PAUSE)
@@ -190,7 +190,7 @@ impl Server {
     }
 
     /// Notices the end of a connection.
-    fn watch(self: &Arc<Self>, connection: Lease) {
+    fn watch(self: &Arc<Self>, connection: SessionConnection) {
         let server = Arc::downgrade(self);
         self.options.tasks.spawn(async move {
             let reason = connection.ended().await;
@@ -200,7 +200,7 @@ impl Server {
                     slot.connection = None;
                     *lock(&server.tools) = Arc::default();
                     server.log.add(&reason);
-                    let status = Status::Failed(reason);
+                    let status = ServerStatus::Failed(reason);
                     server.note_failure(&mut slot, &status);
                     server.set_status(status);
                 }
@@ -212,11 +212,11 @@ impl Server {
     pub(super) async fn list_tools(
         &self,
         connection: &Connection,
-    ) -> Result<Vec<Arc<RemoteTool>>, CallError> {
+    ) -> Result<Vec<Arc<RemoteTool>>, ToolCallError> {
         let entries = match connection.list("tools/list", "tools", MAX_TOOLS).await {
             Ok(entries) => entries,
             // A server without tools.
-            Err(CallError::Refused { code: -32601, .. }) => Vec::new(),
+            Err(ToolCallError::Refused { code: -32601, .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
         let mut tools: Vec<Arc<RemoteTool>> = Vec::with_capacity(entries.len());

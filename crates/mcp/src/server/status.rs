@@ -2,7 +2,7 @@
 
 /// The status of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Status {
+pub enum ServerStatus {
     /// Not connected yet, or connecting.
     Pending,
     /// Connected.
@@ -19,7 +19,7 @@ pub enum Status {
     NotConfigured,
 }
 
-impl Status {
+impl ServerStatus {
     /// Returns the name that SDKs use.
     #[must_use]
     pub fn as_str(&self) -> &'static str {

@@ -24,7 +24,7 @@ use tokio::time::sleep;
 use url::Url;
 
 use super::Progress;
-use crate::client::{Client, Notice, Question};
+use crate::client::{McpClient, Notice, ServerQuestion};
 use crate::lock;
 use crate::log::ServerLog;
 use crate::text::clean;
@@ -43,7 +43,7 @@ pub(super) type Observer = Arc<dyn Fn(Progress) + Send + Sync>;
 /// Receives requests and notifications of one server.
 pub(super) struct Handler {
     pub(super) server: String,
-    pub(super) client: Arc<dyn Client>,
+    pub(super) client: Arc<dyn McpClient>,
     pub(super) log: ServerLog,
     /// The directory that the server may work in.
     pub(super) root: PathBuf,
@@ -61,7 +61,7 @@ pub(super) struct Handler {
 impl Handler {
     pub(super) fn new(
         server: String,
-        client: Arc<dyn Client>,
+        client: Arc<dyn McpClient>,
         log: ServerLog,
         root: PathBuf,
         tools_changed: Arc<dyn Fn() + Send + Sync>,
@@ -81,7 +81,7 @@ impl Handler {
 
     async fn ask<T: DeserializeOwned>(
         &self,
-        question: Question,
+        question: ServerQuestion,
         context: &RequestContext<RoleClient>,
     ) -> Result<T, ErrorData> {
         let Ok(_slot) = self.slots.try_acquire() else {
@@ -156,7 +156,7 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        self.ask(Question::Elicitation(value(&request)), &context).await
+        self.ask(ServerQuestion::Elicitation(value(&request)), &context).await
     }
 
     async fn create_message(
@@ -164,7 +164,7 @@ impl ClientHandler for Handler {
         params: CreateMessageRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        let question = Question::Sampling { id: value(&context.id), params: value(&params) };
+        let question = ServerQuestion::Sampling { id: value(&context.id), params: value(&params) };
         self.ask(question, &context).await
     }
 
@@ -219,7 +219,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn question_outside_of_calls_has_a_time_limit() {
-        let client: Arc<dyn Client> = Arc::new(SharedConnection::default());
+        let client: Arc<dyn McpClient> = Arc::new(SharedConnection::default());
         let (log, root) = (ServerLog::default(), PathBuf::from("/"));
         let handler = Handler::new("s".into(), client, log, root, Arc::new(|| {}));
         let begun = Instant::now();

@@ -11,12 +11,12 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::client::{Client, HeadersReason};
+use crate::client::{HeadersReason, McpClient};
 use crate::credentials::{in_headers, without_credentials};
 
 /// Supplied headers of one server.
 pub(crate) struct SuppliedHeaders {
-    client: Arc<dyn Client>,
+    client: Arc<dyn McpClient>,
     server: String,
     /// Its address, without credentials.
     url: String,
@@ -33,18 +33,18 @@ struct State {
     answers: u64,
 }
 
-/// The answer of the client that a request was sent with.
+/// Version of the headers that a request was sent with: the number of answers of the client so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Answer(u64);
+pub(crate) struct HeadersVersion(u64);
 
 impl SuppliedHeaders {
-    pub(crate) fn new(client: Arc<dyn Client>, server: String, url: &Url, ttl: Duration) -> Self {
+    pub(crate) fn new(client: Arc<dyn McpClient>, server: String, url: &Url, ttl: Duration) -> Self {
         let url = without_credentials(url).to_string();
         Self { client, server, url, ttl, state: Mutex::default() }
     }
 
     /// Puts the headers into a request, in place of configured ones.
-    pub(super) async fn add_to(&self, request: &mut Vec<(String, String)>) -> Answer {
+    pub(super) async fn add_to(&self, request: &mut Vec<(String, String)>) -> HeadersVersion {
         let mut state = self.state.lock().await;
         match state.asked {
             None => self.ask(&mut state, HeadersReason::Startup).await,
@@ -57,11 +57,11 @@ impl SuppliedHeaders {
             request.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
             request.push((name.clone(), value.clone()));
         }
-        Answer(state.answers)
+        HeadersVersion(state.answers)
     }
 
     /// Asks for other headers, because the server rejected a request. Returns whether there are some since that request.
-    pub(super) async fn replace(&self, rejected: Answer) -> bool {
+    pub(super) async fn replace(&self, rejected: HeadersVersion) -> bool {
         let mut state = self.state.lock().await;
         if state.answers == rejected.0 {
             self.ask(&mut state, HeadersReason::Rejected).await;
@@ -97,7 +97,7 @@ mod tests {
     #[derive(Default)]
     struct Supplier(SyncMutex<Vec<HeadersReason>>);
 
-    impl Client for Supplier {
+    impl McpClient for Supplier {
         fn notice(&self, _: &str, _: Notice) {}
 
         fn headers(
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    async fn value(headers: &SuppliedHeaders) -> (String, Answer) {
+    async fn value(headers: &SuppliedHeaders) -> (String, HeadersVersion) {
         let mut request = vec![("x-key".to_owned(), "configured".to_owned())];
         let answer = headers.add_to(&mut request).await;
         assert_eq!(request.len(), 1, "{request:?}");

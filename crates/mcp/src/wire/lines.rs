@@ -15,15 +15,15 @@ const WINDOW: Duration = Duration::from_millis(200);
 
 /// A line of output.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum OutputLine {
     /// A line without its end.
     Text(Vec<u8>),
     /// A line that was too long; its contents are lost.
     TooLong,
 }
 
-/// Reads lines. [`Lines::next`] is cancel-safe.
-pub(crate) struct Lines<R> {
+/// Reads lines. [`OutputLines::next`] is cancel-safe.
+pub(crate) struct OutputLines<R> {
     source: R,
     buffer: Vec<u8>,
     searched: usize,
@@ -34,17 +34,17 @@ pub(crate) struct Lines<R> {
     in_window: usize,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> OutputLines<R> {
     pub(crate) fn new(source: R, longest: usize) -> Self {
         Self { source, buffer: Vec::new(), searched: 0, longest, skipping: false, window: None, in_window: 0 }
     }
 
     /// Returns the next line that is not blank; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Option<Line> {
+    pub(crate) async fn next(&mut self) -> Option<OutputLine> {
         self.keep_pace().await;
         loop {
             while let Some(line) = self.take() {
-                if !matches!(&line, Line::Text(bytes) if bytes.iter().all(u8::is_ascii_whitespace)) {
+                if !matches!(&line, OutputLine::Text(bytes) if bytes.iter().all(u8::is_ascii_whitespace)) {
                     self.in_window += 1;
                     return Some(line);
                 }
@@ -70,14 +70,14 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    fn take(&mut self) -> Option<Line> {
+    fn take(&mut self) -> Option<OutputLine> {
         let found = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
         let Some(end) = found.map(|at| self.searched + at) else {
             if self.buffer.len() > self.longest {
                 self.buffer.clear();
                 let first = !std::mem::replace(&mut self.skipping, true);
                 self.searched = 0;
-                return first.then_some(Line::TooLong);
+                return first.then_some(OutputLine::TooLong);
             }
             self.searched = self.buffer.len();
             return None;
@@ -87,9 +87,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         line.pop();
         self.searched = 0;
         if std::mem::take(&mut self.skipping) {
-            return Some(Line::Text(Vec::new()));
+            return Some(OutputLine::Text(Vec::new()));
         }
-        Some(if line.len() > self.longest { Line::TooLong } else { Line::Text(line) })
+        Some(if line.len() > self.longest { OutputLine::TooLong } else { OutputLine::Text(line) })
     }
 }
 
@@ -97,8 +97,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 mod tests {
     use super::*;
 
-    async fn all(text: &[u8], longest: usize) -> Vec<Line> {
-        let mut lines = Lines::new(std::io::Cursor::new(text.to_vec()), longest);
+    async fn all(text: &[u8], longest: usize) -> Vec<OutputLine> {
+        let mut lines = OutputLines::new(std::io::Cursor::new(text.to_vec()), longest);
         let mut all = Vec::new();
         while let Some(line) = lines.next().await {
             all.push(line);
@@ -106,8 +106,8 @@ mod tests {
         all
     }
 
-    fn text(text: &str) -> Line {
-        Line::Text(text.as_bytes().to_vec())
+    fn text(text: &str) -> OutputLine {
+        OutputLine::Text(text.as_bytes().to_vec())
     }
 
     #[tokio::test]
@@ -118,7 +118,7 @@ mod tests {
     #[tokio::test]
     async fn overlong_line_is_reported_once() {
         let long = format!("a\n{}\nb\n", "x".repeat(100_000));
-        assert_eq!(all(long.as_bytes(), 1000).await, [text("a"), Line::TooLong, text("b")]);
+        assert_eq!(all(long.as_bytes(), 1000).await, [text("a"), OutputLine::TooLong, text("b")]);
     }
 
     #[tokio::test(start_paused = true)]

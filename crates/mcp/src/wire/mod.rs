@@ -33,11 +33,11 @@ use tokio_util::task::TaskTracker;
 
 use self::handler::Handler;
 pub(crate) use self::headers::SuppliedHeaders;
-pub(crate) use self::remote::Access;
+pub(crate) use self::remote::Authorization;
 pub(crate) use self::remote::read;
 pub use self::remote::{Challenge, fetch_text};
 use self::stdio::Process;
-use crate::client::Client;
+use crate::client::McpClient;
 use crate::config::{Remote, RemoteKind};
 use crate::http::Http;
 use crate::lock;
@@ -65,7 +65,7 @@ pub struct Progress {
 
 /// A call of a tool.
 #[derive(Clone)]
-pub struct Call {
+pub struct ServerCall {
     /// Name of the tool on the server.
     pub tool: String,
     /// Its arguments.
@@ -125,16 +125,16 @@ fn has_no_handshake(error: &ClientInitializeError) -> bool {
 
 /// Where a connection goes.
 #[derive(Clone)]
-pub(crate) enum Target {
+pub(crate) enum ConnectionTarget {
     Program(Start),
-    Remote { remote: Remote, http: Arc<dyn Http>, access: Arc<Access> },
+    Remote { remote: Remote, http: Arc<dyn Http>, access: Arc<Authorization> },
 }
 
 /// Context of a connection: its server, and resources for it.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) server: String,
-    pub(crate) client: Arc<dyn Client>,
+    pub(crate) client: Arc<dyn McpClient>,
     pub(crate) log: ServerLog,
     pub(crate) tasks: TaskTracker,
     pub(crate) root: PathBuf,
@@ -150,25 +150,29 @@ pub(crate) struct Connection {
     over: CancellationToken,
     handler: Arc<Handler>,
     process: Option<Process>,
-    access: Option<Arc<Access>>,
+    access: Option<Arc<Authorization>>,
     /// Cancelled when the connection has ended.
     closed: CancellationToken,
 }
 
 impl Connection {
     /// Connects to a server and completes the handshake. A server that has none is connected once more, without.
-    pub(crate) async fn open(target: Target, context: Context) -> Result<Self, ConnectError> {
+    pub(crate) async fn open(target: ConnectionTarget, context: Context) -> Result<Self, ConnectError> {
         match Self::open_with(target.clone(), context.clone(), Lifecycle::Handshake).await {
             Err(ConnectError::NoHandshake(_)) => Self::open_with(target, context, Lifecycle::Stateless).await,
             opened => opened,
         }
     }
 
-    async fn open_with(target: Target, context: Context, lifecycle: Lifecycle) -> Result<Self, ConnectError> {
+    async fn open_with(
+        target: ConnectionTarget,
+        context: Context,
+        lifecycle: Lifecycle,
+    ) -> Result<Self, ConnectError> {
         let Context { server, client, log, tasks, root, tools_changed } = context;
         let handler = Arc::new(Handler::new(server, client, log.clone(), root, tools_changed));
         match target {
-            Target::Program(start) => {
+            ConnectionTarget::Program(start) => {
                 let (process, pipes) = Process::start(start, &log, &tasks).map_err(|error| {
                     ConnectError::Failed(format!("failed to spawn MCP server process: {error}"))
                 })?;
@@ -186,7 +190,7 @@ impl Connection {
                     }
                 }
             }
-            Target::Remote { remote, http, access } => {
+            ConnectionTarget::Remote { remote, http, access } => {
                 let running = match remote.kind {
                     RemoteKind::Http => {
                         let transport = remote::transport(&remote, http, access.clone());
@@ -244,7 +248,7 @@ impl Connection {
         tasks: &TaskTracker,
         handler: Arc<Handler>,
         process: Option<Process>,
-        access: Option<Arc<Access>>,
+        access: Option<Arc<Authorization>>,
     ) -> Self {
         let (peer, over) = (running.peer().clone(), CancellationToken::new());
         let stop = Mutex::new(Some(running.cancellation_token()));

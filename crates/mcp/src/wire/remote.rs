@@ -18,11 +18,11 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use url::Url;
 
-use super::headers::{Answer, SuppliedHeaders};
+use super::headers::{HeadersVersion, SuppliedHeaders};
 use super::lines::LONGEST;
 use super::stdio::usable;
 use crate::config::Remote;
-use crate::http::{ByteStream, Http, HttpError, Method, Request, Response};
+use crate::http::{ByteStream, Http, HttpError, HttpRequest, HttpResponse, Method};
 use crate::lock;
 use crate::text::clean;
 
@@ -81,13 +81,13 @@ fn parameter(challenge: &str, name: &str) -> Option<String> {
 
 /// The authorization of a connection.
 #[derive(Default)]
-pub(crate) struct Access {
+pub(crate) struct Authorization {
     token: Mutex<Option<String>>,
     challenge: Mutex<Option<Challenge>>,
     supplied: Option<SuppliedHeaders>,
 }
 
-impl Access {
+impl Authorization {
     /// Creates the authorization of a server whose headers a client supplies.
     pub(crate) fn with_headers(supplied: SuppliedHeaders) -> Self {
         Self { supplied: Some(supplied), ..Self::default() }
@@ -119,7 +119,7 @@ impl Access {
     }
 
     /// Adds supplied headers and the token to the headers of a request, in place of configured ones.
-    pub(super) async fn authorize(&self, headers: &mut Vec<(String, String)>) -> Option<Answer> {
+    pub(super) async fn authorize(&self, headers: &mut Vec<(String, String)>) -> Option<HeadersVersion> {
         let answer = match &self.supplied {
             Some(supplied) => Some(supplied.add_to(headers).await),
             None => None,
@@ -132,7 +132,11 @@ impl Access {
     }
 
     /// Sends a request. One that is rejected because of supplied headers was not executed, and is sent once more with others.
-    pub(super) async fn send(&self, http: &dyn Http, request: Request) -> Result<Response, HttpError> {
+    pub(super) async fn send(
+        &self,
+        http: &dyn Http,
+        request: HttpRequest,
+    ) -> Result<HttpResponse, HttpError> {
         let mut authorized = request.clone();
         let answer = self.authorize(&mut authorized.headers).await;
         let response = http.send(authorized).await?;
@@ -147,7 +151,7 @@ impl Access {
     }
 
     /// Records a response that requires authorization. Returns whether it is one.
-    pub(super) async fn note(&self, url: &Url, response: &mut Response) -> bool {
+    pub(super) async fn note(&self, url: &Url, response: &mut HttpResponse) -> bool {
         let is_challenge = response.status == 401
             || (response.status == 403 && response.header("www-authenticate").is_some());
         if is_challenge {
@@ -165,7 +169,7 @@ impl Access {
 pub(super) fn transport(
     remote: &Remote,
     http: Arc<dyn Http>,
-    access: Arc<Access>,
+    access: Arc<Authorization>,
 ) -> StreamableHttpClientTransport<HttpClient> {
     let headers = remote.headers.iter().filter_map(|(name, value)| {
         Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
@@ -182,7 +186,7 @@ pub(super) fn transport(
 #[derive(Clone)]
 pub(super) struct HttpClient {
     http: Arc<dyn Http>,
-    access: Arc<Access>,
+    access: Arc<Authorization>,
 }
 
 impl HttpClient {
@@ -194,14 +198,14 @@ impl HttpClient {
         custom: HashMap<HeaderName, HeaderValue>,
         more: &[(&str, &str)],
         body: Vec<u8>,
-    ) -> Result<Response, Failure> {
+    ) -> Result<HttpResponse, Failure> {
         let url = Url::parse(uri).map_err(|error| Failure::Client(HttpError(error.to_string())))?;
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let mut headers: Vec<(String, String)> =
             custom.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
         headers.extend(more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         headers.extend(session.map(|session| (SESSION.to_owned(), session.to_string())));
-        let request = Request { method, url: url.clone(), headers, body: body.into() };
+        let request = HttpRequest { method, url: url.clone(), headers, body: body.into() };
         let mut response = self.access.send(&*self.http, request).await.map_err(Failure::Client)?;
         if !self.access.note(&url, &mut response).await {
             return Ok(response);
@@ -298,7 +302,7 @@ fn refused(status: u16, body: &[u8]) -> Failure {
 ///
 /// # Errors
 /// When there is no such response.
-pub async fn fetch_text(http: &dyn Http, request: Request) -> Result<String, HttpError> {
+pub async fn fetch_text(http: &dyn Http, request: HttpRequest) -> Result<String, HttpError> {
     let mut response = http.send(request).await?;
     if response.status != 200 {
         return Err(HttpError(format!("HTTP {}", response.status)));
@@ -369,7 +373,7 @@ mod tests {
 
     #[tokio::test]
     async fn token_replaces_a_configured_one() {
-        let access = Access::default();
+        let access = Authorization::default();
         let mut headers = vec![("Authorization".to_owned(), "Basic x".to_owned())];
         access.authorize(&mut headers).await;
         assert_eq!(headers[0].1, "Basic x");

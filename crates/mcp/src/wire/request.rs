@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::handler::Counted;
-use super::{Call, Connection, Progress};
+use super::{Connection, Progress, ServerCall};
 use crate::lock;
-use crate::outcome::CallError;
+use crate::outcome::ToolCallError;
 use crate::text::clean;
 
 /// Time limit of lists.
@@ -30,8 +30,8 @@ const MAX_PAGES: usize = 50;
 
 impl Connection {
     /// Calls a tool and returns its `CallToolResult`.
-    pub(crate) async fn call(&self, call: Call) -> Result<Value, CallError> {
-        let Call { tool, arguments, meta, patience, cancel, progress } = call;
+    pub(crate) async fn call(&self, call: ServerCall) -> Result<Value, ToolCallError> {
+        let ServerCall { tool, arguments, meta, patience, cancel, progress } = call;
         let _running = Counted::new(&self.handler.running);
         let params = CallToolRequestParams::new(tool).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(rmcp::model::CallToolRequest::new(params));
@@ -39,19 +39,24 @@ impl Connection {
     }
 
     /// Sends a request with plain parameters.
-    pub(crate) async fn send(&self, method: &str, params: Value) -> Result<Value, CallError> {
+    pub(crate) async fn send(&self, method: &str, params: Value) -> Result<Value, ToolCallError> {
         let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
         self.request(request, None, LISTING, &CancellationToken::new(), None).await
     }
 
     /// Returns all entries of a paginated list.
-    pub(crate) async fn list(&self, method: &str, key: &str, most: usize) -> Result<Vec<Value>, CallError> {
+    pub(crate) async fn list(
+        &self,
+        method: &str,
+        key: &str,
+        most: usize,
+    ) -> Result<Vec<Value>, ToolCallError> {
         let (mut entries, mut params) = (Vec::new(), json!({}));
         for _ in 0..MAX_PAGES {
             let mut page = self.send(method, params).await?;
             match page.get_mut(key).map(Value::take) {
                 Some(Value::Array(more)) => entries.extend(more),
-                _ => return Err(CallError::Unusable(format!("the response to {method} has no {key}"))),
+                _ => return Err(ToolCallError::Unusable(format!("the response to {method} has no {key}"))),
             }
             match page.get("nextCursor").and_then(Value::as_str).filter(|cursor| !cursor.is_empty()) {
                 Some(cursor) if entries.len() < most => params = json!({ "cursor": cursor }),
@@ -69,7 +74,7 @@ impl Connection {
         patience: Duration,
         cancel: &CancellationToken,
         observer: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Value, ToolCallError> {
         let mut options = PeerRequestOptions::no_options();
         if let Some(meta) = meta {
             options = options.with_meta(RequestMetaObject::from(meta));
@@ -92,11 +97,11 @@ impl Connection {
             // Only servers without a handshake reply so, instead of asking with a request of their own.
             ServerResult::InputRequiredResult(_) => {
                 let problem = "the server asks for input in its result, which is not supported";
-                return Err(CallError::Unusable(problem.into()));
+                return Err(ToolCallError::Unusable(problem.into()));
             }
             result => result,
         };
-        serde_json::to_value(result).map_err(|error| CallError::Unusable(error.to_string()))
+        serde_json::to_value(result).map_err(|error| ToolCallError::Unusable(error.to_string()))
     }
 
     /// Waits for the response, up to the time limit, a cancel or the end of the connection.
@@ -106,7 +111,7 @@ impl Connection {
         patience: Duration,
         cancel: &CancellationToken,
         active: &Notify,
-    ) -> Result<ServerResult, CallError> {
+    ) -> Result<ServerResult, ToolCallError> {
         let id = handle.id.clone();
         let mut response = pin!(handle.await_response());
         let mut waiting = self.handler.waiting.subscribe();
@@ -118,11 +123,11 @@ impl Connection {
             tokio::select! {
                 biased;
                 response = &mut response => return response.map_err(|error| self.failure(error)),
-                () = cancel.cancelled() => break CallError::Cancelled,
-                () = &mut ended => return Err(CallError::Closed),
+                () = cancel.cancelled() => break ToolCallError::Cancelled,
+                () = &mut ended => return Err(ToolCallError::Closed),
                 () = active.notified() => deadline = Instant::now() + patience,
                 _ = waiting.changed() => deadline = Instant::now() + patience,
-                () = sleep_until(deadline.min(last)), if !is_asked => break CallError::TimedOut,
+                () = sleep_until(deadline.min(last)), if !is_asked => break ToolCallError::TimedOut,
             }
         };
         let params = CancelledNotificationParam::new(Some(id), Some("the call was cancelled".to_owned()));
@@ -143,18 +148,21 @@ impl Connection {
         }
     }
 
-    fn failure(&self, error: ServiceError) -> CallError {
+    fn failure(&self, error: ServiceError) -> ToolCallError {
         if self.access.as_ref().is_some_and(|access| access.has_challenge()) {
-            return CallError::Unauthorized;
+            return ToolCallError::Unauthorized;
         }
         match error {
-            ServiceError::McpError(error) => {
-                CallError::Refused { code: i64::from(error.code.0), message: clean(&error.message, 10_000) }
+            ServiceError::McpError(error) => ToolCallError::Refused {
+                code: i64::from(error.code.0),
+                message: clean(&error.message, 10_000),
+            },
+            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => ToolCallError::Closed,
+            ServiceError::TransportSend(error) => {
+                ToolCallError::NotSent(clean(&error.error.to_string(), 1000))
             }
-            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => CallError::Closed,
-            ServiceError::TransportSend(error) => CallError::NotSent(clean(&error.error.to_string(), 1000)),
-            ServiceError::Timeout { .. } => CallError::TimedOut,
-            other => CallError::Unusable(clean(&other.to_string(), 1000)),
+            ServiceError::Timeout { .. } => ToolCallError::TimedOut,
+            other => ToolCallError::Unusable(clean(&other.to_string(), 1000)),
         }
     }
 }

@@ -15,10 +15,10 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::lines::LONGEST;
-use super::remote::Access;
+use super::remote::Authorization;
 use super::stdio::understand;
 use crate::config::Remote;
-use crate::http::{ByteStream, Http, HttpError, Method, Request};
+use crate::http::{ByteStream, Http, HttpError, HttpRequest, Method};
 use crate::log::ServerLog;
 
 /// How long the first event may take.
@@ -32,7 +32,7 @@ pub(super) struct Stream {
     endpoint: Url,
     headers: Vec<(String, String)>,
     http: Arc<dyn Http>,
-    access: Arc<Access>,
+    access: Arc<Authorization>,
     log: ServerLog,
 }
 
@@ -41,14 +41,14 @@ impl Stream {
     pub(super) async fn open(
         remote: &Remote,
         http: Arc<dyn Http>,
-        access: Arc<Access>,
+        access: Arc<Authorization>,
         log: &ServerLog,
     ) -> Result<Self, String> {
         let headers: Vec<(String, String)> =
             remote.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut with_accept = headers.clone();
         with_accept.push(("accept".into(), "text/event-stream".into()));
-        let request = Request {
+        let request = HttpRequest {
             method: Method::Get,
             url: remote.url.clone(),
             headers: with_accept,
@@ -118,7 +118,7 @@ impl Transport<RoleClient> for Stream {
         async move {
             headers.push(("content-type".into(), "application/json".into()));
             let body = serde_json::to_vec(&item).map_err(|error| HttpError(error.to_string()))?;
-            let request = Request { method: Method::Post, url: url.clone(), headers, body: body.into() };
+            let request = HttpRequest { method: Method::Post, url: url.clone(), headers, body: body.into() };
             let mut response = access.send(&*http, request).await?;
             if access.note(&url, &mut response).await {
                 return Err(HttpError("authorization required".into()));

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::lines::{LONGEST, Line, Lines};
+use super::lines::{LONGEST, OutputLine, OutputLines};
 use crate::lock;
 use crate::log::ServerLog;
 
@@ -77,7 +77,7 @@ impl Process {
         });
         let pipes = Pipes {
             stdin: Arc::new(AsyncMutex::new(stdin)),
-            lines: Lines::new(stdout, LONGEST),
+            lines: OutputLines::new(stdout, LONGEST),
             log: log.clone(),
             closed: false,
         };
@@ -104,11 +104,11 @@ impl Drop for Process {
 }
 
 async fn follow(stderr: ChildStderr, log: ServerLog) {
-    let mut lines = Lines::new(stderr, STDERR_LINE);
+    let mut lines = OutputLines::new(stderr, STDERR_LINE);
     while let Some(line) = lines.next().await {
         match line {
-            Line::Text(bytes) => log.add(&String::from_utf8_lossy(&bytes)),
-            Line::TooLong => log.add("[a line that was too long]"),
+            OutputLine::Text(bytes) => log.add(&String::from_utf8_lossy(&bytes)),
+            OutputLine::TooLong => log.add("[a line that was too long]"),
         }
     }
 }
@@ -116,7 +116,7 @@ async fn follow(stderr: ChildStderr, log: ServerLog) {
 /// The pipes of a program, as a transport.
 pub(super) struct Pipes {
     stdin: Arc<AsyncMutex<ChildStdin>>,
-    lines: Lines<ChildStdout>,
+    lines: OutputLines<ChildStdout>,
     log: ServerLog,
     closed: bool,
 }
@@ -141,12 +141,12 @@ impl Transport<RoleClient> for Pipes {
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         while !self.closed {
             match self.lines.next().await? {
-                Line::Text(bytes) => {
+                OutputLine::Text(bytes) => {
                     if let Some(message) = understand(&bytes, &self.log) {
                         return Some(message);
                     }
                 }
-                Line::TooLong => {
+                OutputLine::TooLong => {
                     // It may have been the answer to any call, so no call can be answered any more with certainty.
                     self.log
                         .add(&format!("sent a message of more than {LONGEST} bytes; closing the connection"));

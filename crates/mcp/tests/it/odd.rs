@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_mcp::{CallError, Notice, Status, contents};
+use baton_mcp::{Notice, ServerStatus, ToolCallError, contents};
 use serde_json::json;
 
 use super::support::{LIMIT, World, call};
@@ -16,13 +16,13 @@ async fn server_is_started_on_first_use_and_ended_with_the_host() {
     assert_eq!(world.ledger.running(), []);
     let result = world.call("echo", json!({ "text": "hello" })).await.unwrap();
     assert_eq!(text(&result), "hello");
-    assert_eq!(world.server().status(), Status::Connected);
+    assert_eq!(world.server().status(), ServerStatus::Connected);
     assert_eq!(world.ledger.running().len(), 1);
     world.host.close().await;
     assert_eq!(world.ledger.running(), []);
-    assert_eq!(world.server().status(), Status::Stopped);
+    assert_eq!(world.server().status(), ServerStatus::Stopped);
     let refused = world.call("echo", json!({})).await.unwrap_err();
-    assert!(matches!(refused, CallError::Unavailable(_)), "{refused}");
+    assert!(matches!(refused, ToolCallError::Unavailable(_)), "{refused}");
 }
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn environment_is_complete_and_expanded() {
 async fn tools_are_offered_with_prefixed_names() {
     let world = World::odd("well");
     assert_eq!(world.host.offered().len(), 0);
-    assert_eq!(world.started().await, Status::Connected);
+    assert_eq!(world.started().await, ServerStatus::Connected);
     let tool = world.host.find("odd-echo").unwrap();
     assert!(tool.tool.read_only_hint && !tool.is_trusted());
     let names: Vec<_> = world.host.offered().into_iter().map(|tool| tool.name).collect();
@@ -48,7 +48,7 @@ async fn tools_are_offered_with_prefixed_names() {
 #[tokio::test]
 async fn unusable_entries_do_not_hide_the_other_tools() {
     let world = World::odd("lies");
-    assert_eq!(world.started().await, Status::Connected);
+    assert_eq!(world.started().await, ServerStatus::Connected);
     assert_eq!(world.host.offered().len(), 17);
     let log = world.server().log().lines().join("\n");
     assert!(log.contains("cannot be offered") && log.len() < 10_000, "{log}");
@@ -57,7 +57,7 @@ async fn unusable_entries_do_not_hide_the_other_tools() {
 #[tokio::test]
 async fn server_without_a_handshake_is_used() {
     let world = World::odd("stateless");
-    assert_eq!(world.started().await, Status::Connected);
+    assert_eq!(world.started().await, ServerStatus::Connected);
     assert_eq!(world.ledger.running().len(), 1, "the refused attempt leaves no process");
     let result = world.call("echo", json!({ "text": "hello" })).await.unwrap();
     assert_eq!(text(&result), "hello");
@@ -68,22 +68,22 @@ async fn server_without_a_handshake_is_used() {
 #[tokio::test]
 async fn updates_of_a_subscribed_resource_are_noticed() {
     let world = World::odd("well");
-    assert_eq!(world.started().await, Status::Connected);
+    assert_eq!(world.started().await, ServerStatus::Connected);
     world.server().request("resources/subscribe", json!({ "uri": "file:///a" })).await.unwrap();
     world.noticed(|notice| *notice == Notice::ResourceUpdated("file:///a".into())).await;
 }
 
 #[tokio::test]
 async fn protocol_versions_are_negotiated() {
-    assert_eq!(World::odd("old").started().await, Status::Connected);
-    let Status::Failed(reason) = World::odd("future").started().await else { panic!() };
+    assert_eq!(World::odd("old").started().await, ServerStatus::Connected);
+    let ServerStatus::Failed(reason) = World::odd("future").started().await else { panic!() };
     assert!(reason.contains("1999-01-01"), "{reason}");
 }
 
 #[tokio::test]
 async fn failures_to_start_are_explained() {
     let reason = async |world: World| match world.started().await {
-        Status::Failed(reason) => reason,
+        ServerStatus::Failed(reason) => reason,
         other => panic!("{other:?}"),
     };
     assert_eq!(
@@ -105,7 +105,7 @@ async fn failures_to_start_are_explained() {
 async fn noise_floods_and_endless_lists_do_no_harm() {
     for mode in ["noise", "flood", "endless", "no-tools"] {
         let world = World::odd(mode);
-        assert_eq!(world.started().await, Status::Connected, "{mode}");
+        assert_eq!(world.started().await, ServerStatus::Connected, "{mode}");
         let result = world.call("echo", json!({ "text": mode })).await.unwrap();
         assert_eq!(text(&result), mode);
         world.host.close().await;
@@ -118,14 +118,14 @@ async fn noise_floods_and_endless_lists_do_no_harm() {
 #[tokio::test]
 async fn crash_fails_the_call_and_the_next_one_starts_the_server_again() {
     let world = World::odd("well");
-    assert_eq!(world.call("die", json!({})).await, Err(CallError::Closed));
-    world.noticed(|notice| matches!(notice, Notice::Status(Status::Failed(_)))).await;
-    let Status::Failed(reason) = world.server().status() else { panic!() };
+    assert_eq!(world.call("die", json!({})).await, Err(ToolCallError::Closed));
+    world.noticed(|notice| matches!(notice, Notice::Status(ServerStatus::Failed(_)))).await;
+    let ServerStatus::Failed(reason) = world.server().status() else { panic!() };
     assert!(reason.contains("exit code 7"), "{reason}");
     assert_eq!(world.host.offered().len(), 0);
     assert!(world.server().log().lines().contains(&"dying".to_owned()));
     assert_eq!(text(&world.call("echo", json!({ "text": "again" })).await.unwrap()), "again");
-    assert_eq!(world.server().status(), Status::Connected);
+    assert_eq!(world.server().status(), ServerStatus::Connected);
 }
 
 #[tokio::test]
@@ -143,8 +143,8 @@ async fn server_that_keeps_failing_is_not_started_at_once() {
 async fn silent_call_times_out_and_the_server_stays() {
     let world = World::odd("well");
     world.started().await;
-    let silent = baton_mcp::Call { patience: Duration::from_millis(50), ..call("slow", json!({})) };
-    assert_eq!(world.server().call(silent).await, Err(CallError::TimedOut));
+    let silent = baton_mcp::ServerCall { patience: Duration::from_millis(50), ..call("slow", json!({})) };
+    assert_eq!(world.server().call(silent).await, Err(ToolCallError::TimedOut));
     assert_eq!(text(&world.call("echo", json!({ "text": "x" })).await.unwrap()), "x");
 }
 
@@ -158,7 +158,7 @@ async fn call_can_be_cancelled() {
     let running = tokio::spawn(async move { server.call(slow).await });
     tokio::task::yield_now().await;
     cancel.cancel();
-    assert_eq!(running.await.unwrap(), Err(CallError::Cancelled));
+    assert_eq!(running.await.unwrap(), Err(ToolCallError::Cancelled));
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn progress_is_reported() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let note = seen.clone();
     let progress = Arc::new(move |progress: baton_mcp::Progress| note.lock().unwrap().push(progress.message));
-    let steps = baton_mcp::Call { progress, ..call("steps", json!({})) };
+    let steps = baton_mcp::ServerCall { progress, ..call("steps", json!({})) };
     assert_eq!(text(&world.server().call(steps).await.unwrap()), "done");
     let mut seen = seen.lock().unwrap().clone();
     seen.sort();
@@ -216,7 +216,7 @@ async fn results_and_errors_are_passed_on() {
 #[tokio::test]
 async fn answer_that_is_too_large_costs_the_connection_only() {
     let world = World::odd("well");
-    assert_eq!(world.call("huge", json!({})).await, Err(CallError::Closed));
+    assert_eq!(world.call("huge", json!({})).await, Err(ToolCallError::Closed));
     assert_eq!(text(&world.call("echo", json!({ "text": "x" })).await.unwrap()), "x");
 }
 
@@ -247,12 +247,12 @@ async fn directory_of_the_session_is_the_root() {
 async fn hanging_start_is_ended_by_stopping_the_server() {
     let world = World::odd("hang");
     world.host.start();
-    world.noticed(|notice| *notice == Notice::Status(Status::Pending)).await;
+    world.noticed(|notice| *notice == Notice::Status(ServerStatus::Pending)).await;
     world.host.stop(super::support::NAME).await;
     world.host.settle().await;
-    assert_eq!(world.server().status(), Status::Stopped);
+    assert_eq!(world.server().status(), ServerStatus::Stopped);
     world.host.start();
-    assert_eq!(world.server().status(), Status::Stopped);
+    assert_eq!(world.server().status(), ServerStatus::Stopped);
     // The end of a process sends no event.
     let all_ended = async {
         while !world.ledger.running().is_empty() {
@@ -266,7 +266,7 @@ async fn hanging_start_is_ended_by_stopping_the_server() {
 async fn all_processes_and_tasks_of_a_server_end_with_it() {
     for mode in ["child", "ignores-eof"] {
         let world = World::odd(mode);
-        assert_eq!(world.started().await, Status::Connected);
+        assert_eq!(world.started().await, ServerStatus::Connected);
         world.host.close().await;
         assert_eq!(world.ledger.running(), [], "{mode}");
         world.tasks.close();
@@ -278,13 +278,13 @@ async fn all_processes_and_tasks_of_a_server_end_with_it() {
 async fn disabled_server_is_never_started() {
     let world = World::odd("well");
     world.host.disable(super::support::NAME).await;
-    assert_eq!(world.started().await, Status::Disabled);
+    assert_eq!(world.started().await, ServerStatus::Disabled);
     assert_eq!(world.ledger.running(), []);
     world.host.enable(super::support::NAME).await;
-    assert_eq!(world.server().status(), Status::Connected);
+    assert_eq!(world.server().status(), ServerStatus::Connected);
     world.host.disable("unknown").await;
     let listed: Vec<_> = world.host.list().into_iter().map(|server| (server.name, server.status)).collect();
-    assert_eq!(listed, [("odd".into(), Status::Connected), ("unknown".into(), Status::Disabled)]);
+    assert_eq!(listed, [("odd".into(), ServerStatus::Connected), ("unknown".into(), ServerStatus::Disabled)]);
     world.host.reload().await;
-    assert_eq!(world.server().status(), Status::Connected);
+    assert_eq!(world.server().status(), ServerStatus::Connected);
 }

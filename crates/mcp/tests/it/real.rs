@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use baton_mcp::{Call, Progress, Status, contents};
+use baton_mcp::{Progress, ServerCall, ServerStatus, contents};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -69,7 +69,7 @@ async fn listening(program: &str, args: &[&str], port_in_environment: bool) -> L
 
 /// Uses the tools of `server-everything`.
 async fn exercise(world: &World) {
-    assert_eq!(world.started().await, Status::Connected, "{:?}", world.server().log().lines());
+    assert_eq!(world.started().await, ServerStatus::Connected, "{:?}", world.server().log().lines());
     let names: Vec<String> = world.host.offered().into_iter().map(|tool| tool.name).collect();
     assert!(names.contains(&"odd-echo".to_owned()), "{names:?}");
     let echoed = world.call("echo", json!({ "message": "hello" })).await.unwrap();
@@ -81,7 +81,7 @@ async fn exercise(world: &World) {
     assert!(structured.structured.is_some(), "{structured:?}");
     let seen: Arc<Mutex<Vec<Option<f64>>>> = Arc::default();
     let note = seen.clone();
-    let long = Call {
+    let long = ServerCall {
         progress: Arc::new(move |progress: Progress| note.lock().unwrap().push(progress.total)),
         ..call("trigger-long-running-operation", json!({ "duration": 1, "steps": 2 }))
     };
@@ -116,7 +116,7 @@ async fn everything_over_sse() {
 }
 
 async fn calculate(world: &World) {
-    assert_eq!(world.started().await, Status::Connected, "{:?}", world.server().log().lines());
+    assert_eq!(world.started().await, ServerStatus::Connected, "{:?}", world.server().log().lines());
     let sum = world.call("add", json!({ "a": 2, "b": 3 })).await.unwrap();
     assert_eq!(contents(&sum).structured, Some(json!({ "result": 5 })));
     let failed: Value = world.call("divide", json!({ "a": 1, "b": 0 })).await.unwrap();
@@ -142,7 +142,7 @@ async fn fastmcp_over_streamable_http() {
 async fn http_server_that_vanishes_fails_the_call() {
     let server = listening(&python(), &["-c", FASTMCP, "http"], false).await;
     let world = World::with(json!({ "url": format!("http://127.0.0.1:{}/mcp", server.1) }));
-    assert_eq!(world.started().await, Status::Connected);
+    assert_eq!(world.started().await, ServerStatus::Connected);
     drop(server);
     world.call("add", json!({ "a": 2, "b": 3 })).await.unwrap_err();
     world.host.close().await;

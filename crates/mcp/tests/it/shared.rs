@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use baton_mcp::{Notice, Pool, Status, contents};
+use baton_mcp::{Notice, Pool, ServerStatus, contents};
 use baton_process::Ledger;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn text(result: &Value) -> String {
 async fn hundred_sessions_share_one_process_until_the_last_one_ends() {
     let (worlds, ledger) = worlds(100, true);
     let statuses = join_all(worlds.iter().map(World::started)).await;
-    assert!(statuses.iter().all(|status| *status == Status::Connected), "{statuses:?}");
+    assert!(statuses.iter().all(|status| *status == ServerStatus::Connected), "{statuses:?}");
     assert_eq!(ledger.running().len(), 1);
     assert_eq!(text(&worlds[99].call("echo", json!({ "text": "x" })).await.unwrap()), "x");
     let session = worlds[5].call("env", json!({ "name": "COPILOT_AGENT_SESSION_ID" })).await.unwrap();
@@ -75,7 +75,7 @@ async fn crash_of_a_shared_server_is_noticed_by_all_and_repaired_once() {
     join_all(worlds.iter().map(World::started)).await;
     worlds[0].call("die", json!({})).await.unwrap_err();
     for world in &worlds {
-        world.noticed(|notice| matches!(notice, Notice::Status(Status::Failed(_)))).await;
+        world.noticed(|notice| matches!(notice, Notice::Status(ServerStatus::Failed(_)))).await;
     }
     let echo = |world: &World| world.server();
     let calls = worlds.iter().map(|world| {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_mcp::{
-    Call, CallError, Client, Declared, Host, HostOptions, Http, HttpError, Method, Notice, Origin, Pool,
-    Progress, Question, Request, Response, Server, Status, Working, merge,
+    Declared, Host, HostOptions, Http, HttpError, HttpRequest, HttpResponse, McpClient, Method, Notice,
+    Origin, Pool, Progress, Server, ServerCall, ServerQuestion, ServerStatus, ToolCallError, Working, merge,
 };
 use baton_model::http::{self, HttpClient, Transport};
 use baton_process::Ledger;
@@ -25,16 +25,16 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(crate) struct Session {
     pub(crate) notices: watch::Sender<Vec<Notice>>,
-    pub(crate) questions: Mutex<Vec<Question>>,
+    pub(crate) questions: Mutex<Vec<ServerQuestion>>,
 }
 
-impl Client for Session {
+impl McpClient for Session {
     fn notice(&self, server: &str, notice: Notice) {
         assert_eq!(server, NAME);
         self.notices.send_modify(|notices| notices.push(notice));
     }
 
-    fn answer(&self, _: &str, question: Question) -> Working<'_, Result<Value, String>> {
+    fn answer(&self, _: &str, question: ServerQuestion) -> Working<'_, Result<Value, String>> {
         self.questions.lock().unwrap().push(question);
         Box::pin(async { Ok(json!({ "action": "accept", "content": { "name": "Ada" } })) })
     }
@@ -49,7 +49,7 @@ impl Client for Session {
 struct Network(HttpClient);
 
 impl Http for Network {
-    fn send(&self, request: Request) -> Working<'_, Result<Response, HttpError>> {
+    fn send(&self, request: HttpRequest) -> Working<'_, Result<HttpResponse, HttpError>> {
         Box::pin(async move {
             let method = match request.method {
                 Method::Get => http::Method::Get,
@@ -60,7 +60,7 @@ impl Http for Network {
             let request = http::HttpRequest { method, url, headers: request.headers, body: request.body };
             let response = self.0.send(request).await.map_err(|error| HttpError(error.to_string()))?;
             let body = response.body.map(|chunk| chunk.map_err(|error| HttpError(error.to_string())));
-            Ok(Response { status: response.status, headers: response.headers.0, body: Box::pin(body) })
+            Ok(HttpResponse { status: response.status, headers: response.headers.0, body: Box::pin(body) })
         })
     }
 }
@@ -109,7 +109,7 @@ impl World {
     }
 
     /// Starts the server and returns its status when it has settled.
-    pub(crate) async fn started(&self) -> Status {
+    pub(crate) async fn started(&self) -> ServerStatus {
         self.host.start();
         self.host.settle().await;
         self.server().status()
@@ -119,7 +119,7 @@ impl World {
         self.host.server(NAME).unwrap()
     }
 
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, CallError> {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, ToolCallError> {
         self.server().call(call(tool, arguments)).await
     }
 
@@ -130,8 +130,8 @@ impl World {
     }
 }
 
-pub(crate) fn call(tool: &str, arguments: Value) -> Call {
-    Call {
+pub(crate) fn call(tool: &str, arguments: Value) -> ServerCall {
+    ServerCall {
         tool: tool.into(),
         arguments: arguments.as_object().unwrap().clone(),
         meta: None,

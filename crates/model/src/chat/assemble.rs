@@ -1,9 +1,9 @@
 //! Assembles an answer from the chunks of a stream, or from a whole reply.
 
-use baton_protocol::sse::Event;
+use baton_protocol::sse::SseEvent;
 use serde_json::Value;
 
-use super::wire::{self, Choice, Reply};
+use super::wire::{self, ChatCompletion, Choice};
 use crate::calls::{CallDelta, Calls};
 use crate::endpoint::Endpoint;
 use crate::exchange::{self, Assemble};
@@ -45,8 +45,8 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    fn read(&self, json: &[u8]) -> Result<Reply, ModelError> {
-        let reply: Reply = exchange::read_json(self.endpoint, json)?;
+    fn read(&self, json: &[u8]) -> Result<ChatCompletion, ModelError> {
+        let reply: ChatCompletion = exchange::read_json(self.endpoint, json)?;
         match &reply.error {
             Some(error) if !error.is_null() => Err(failure::in_answer(self.endpoint, error)),
             _ if reply.is_error() => {
@@ -58,7 +58,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Takes the fields beside the choices. Later chunks replace earlier ones where they have a value.
-    fn take_head(&mut self, reply: &Reply) {
+    fn take_head(&mut self, reply: &ChatCompletion) {
         let present = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let answer = &mut self.answer;
         answer.id = present(&reply.id).or_else(|| answer.id.take());
@@ -110,7 +110,7 @@ impl Assemble for Assembler<'_> {
         self.has_end_mark || self.finish_reason.is_some()
     }
 
-    fn take_event(&mut self, event: &Event, sink: Sink<'_>) -> Result<(), ModelError> {
+    fn take_event(&mut self, event: &SseEvent, sink: Sink<'_>) -> Result<(), ModelError> {
         let data = event.data.trim();
         match data {
             "" => return Ok(()),

@@ -15,7 +15,7 @@ use crate::usage::OpenAiUsage;
 #[apply(_ => #[serde(deserialize_with = "lenient")])]
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Reply {
+pub(super) struct ChatCompletion {
     pub(super) id: Option<String>,
     pub(super) model: Option<String>,
     #[serde_with(skip_apply)]
@@ -25,7 +25,7 @@ pub(super) struct Reply {
     object: Option<String>,
 }
 
-impl Reply {
+impl ChatCompletion {
     /// Whether this is an error without an `error` field.
     pub(super) fn is_error(&self) -> bool {
         self.choices.is_none() && self.object.as_deref() == Some("error")

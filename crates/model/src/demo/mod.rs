@@ -44,7 +44,7 @@ impl DemoModel {
     }
 
     async fn answer(&self, request: &Request, sink: Sink<'_>) -> Result<ModelResponse, ModelError> {
-        let reply = Reply::to(request);
+        let reply = DemoResponse::to(request);
         if request.stream {
             self.stream(&reply, sink).await;
         }
@@ -68,7 +68,7 @@ impl DemoModel {
         })
     }
 
-    async fn stream(&self, reply: &Reply, sink: Sink<'_>) {
+    async fn stream(&self, reply: &DemoResponse, sink: Sink<'_>) {
         let mut bytes = 0;
         let mut words = reply.text.split_inclusive(' ').peekable();
         while words.peek().is_some() {
@@ -97,12 +97,12 @@ impl Model for DemoModel {
 }
 
 /// A prepared answer.
-struct Reply {
+struct DemoResponse {
     text: String,
     call: Option<ToolCall>,
 }
 
-impl Reply {
+impl DemoResponse {
     fn to(request: &Request) -> Self {
         let results = latest_results(request);
         if !results.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! A wire format defines the request, and how the answer is assembled ([`Assemble`]). Everything in between
 //! is the same for all wire formats, and is here: the request is sent, over HTTP ([`send`]) or as a message
-//! on a WebSocket ([`open`]), and the reply ([`Reply`]) is read to its end ([`read`]).
+//! on a WebSocket ([`open`]), and the reply ([`ProviderReply`]) is read to its end ([`read`]).
 
 mod response;
 mod socket;
@@ -35,7 +35,7 @@ pub(crate) trait Assemble: Send {
     fn is_complete(&self) -> bool;
 
     /// Takes an event of a stream.
-    fn take_event(&mut self, event: &sse::Event, sink: Sink<'_>) -> Result<(), ModelError>;
+    fn take_event(&mut self, event: &sse::SseEvent, sink: Sink<'_>) -> Result<(), ModelError>;
 
     /// Takes a reply that is not streamed.
     fn take_whole(&mut self, body: &[u8], sink: Sink<'_>) -> Result<(), ModelError>;
@@ -81,7 +81,7 @@ pub(crate) fn unwritable(endpoint: &Endpoint, error: &serde_json::Error) -> Mode
 }
 
 /// The reply to a request.
-pub(crate) enum Reply {
+pub(crate) enum ProviderReply {
     /// An HTTP response, streamed or whole.
     Response(HttpResponse),
     /// A WebSocket, whose messages are events.
@@ -93,11 +93,11 @@ pub(crate) async fn send(
     endpoint: &Endpoint,
     transport: &dyn Transport,
     request: HttpRequest,
-) -> Result<Reply, ModelError> {
+) -> Result<ProviderReply, ModelError> {
     let sent = http::send(transport, request, endpoint.patience).await;
     let mut response = sent.map_err(|error| failure::of_transport(endpoint, &error))?;
     if (200..300).contains(&response.status) {
-        return Ok(Reply::Response(response));
+        return Ok(ProviderReply::Response(response));
     }
     let body = response.beginning(ERROR_STALL, LONGEST_ERROR).await;
     Err(failure::of_status(endpoint, response.status, &response.headers, &body))
@@ -109,16 +109,16 @@ pub(crate) async fn open(
     transport: &dyn Transport,
     request: HttpRequest,
     message: String,
-) -> Result<Option<Reply>, ModelError> {
+) -> Result<Option<ProviderReply>, ModelError> {
     let opened = socket::open(transport, request, message, endpoint.patience).await;
     let socket = opened.map_err(|error| failure::of_transport(endpoint, &error))?;
-    Ok(socket.map(Reply::Socket))
+    Ok(socket.map(ProviderReply::Socket))
 }
 
 /// Reads an answer to its end. Parts of it go to `sink` if a stream was requested.
 pub(crate) async fn read(
     endpoint: &Endpoint,
-    mut reply: Reply,
+    mut reply: ProviderReply,
     stream: bool,
     mut assembler: Box<dyn Assemble + '_>,
     sink: Sink<'_>,
@@ -126,11 +126,11 @@ pub(crate) async fn read(
     let mut discard = |_| {};
     let sink: Sink<'_> = if stream { sink } else { &mut discard };
     let (read, request_id, carrier) = match &mut reply {
-        Reply::Response(response) => {
+        ProviderReply::Response(response) => {
             let read = response::read(endpoint, response, stream, &mut *assembler, sink).await;
             (read, failure::request_id(&response.headers), Carrier::Http)
         }
-        Reply::Socket(socket) => {
+        ProviderReply::Socket(socket) => {
             (socket::read(endpoint, &mut **socket, &mut *assembler, sink).await, None, Carrier::WebSocket)
         }
     };

@@ -38,7 +38,7 @@ pub(super) async fn read(
         if bytes > LONGEST_ANSWER as u64 {
             return Err(failed(TransportError::TooLong(LONGEST_ANSWER)));
         }
-        assembler.take_event(&sse::Event { id: None, name: String::new(), data }, sink)?;
+        assembler.take_event(&sse::SseEvent { id: None, name: String::new(), data }, sink)?;
         sink(Delta::Progress { bytes });
         if assembler.has_end_mark() {
             break;

@@ -10,8 +10,8 @@ use futures_util::stream;
 use super::certificate::{causes, certificate_problem};
 use super::gate::{Closed, Gate};
 use super::{
-    Body, Headers, HttpRequest, HttpResponse, Method, Opening, Sending, Socket, Transport, TransportError,
-    dial, socket, tls,
+    BodyStream, Headers, HttpRequest, HttpResponse, Method, Opening, Sending, Socket, Transport,
+    TransportError, dial, socket, tls,
 };
 
 /// Time limit for a connection, including name lookup and TLS handshake.
@@ -115,7 +115,7 @@ fn make(versions: &[&str], gate: Option<Gate>) -> Result<reqwest::Client, Transp
         .map_err(classify)
 }
 
-fn body(response: reqwest::Response) -> Body {
+fn body(response: reqwest::Response) -> BodyStream {
     Box::pin(stream::unfold(Some(response), |response| async {
         let mut response = response?;
         match response.chunk().await {

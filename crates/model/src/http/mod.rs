@@ -56,7 +56,7 @@ pub type Opening<'a> = Transferring<'a, Option<Box<dyn Socket>>>;
 pub type Sending<'a> = Transferring<'a, HttpResponse>;
 
 /// A body, as a stream of chunks.
-pub type Body = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
+pub type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
 
 /// An HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub struct HttpResponse {
     /// All headers.
     pub headers: Headers,
     /// The body.
-    pub body: Body,
+    pub body: BodyStream,
 }
 
 /// Headers of a response. Lookup ignores case.

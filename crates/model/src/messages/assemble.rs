@@ -152,7 +152,7 @@ impl Assemble for Assembler<'_> {
         self.has_end_mark || self.stop_reason.is_some()
     }
 
-    fn take_event(&mut self, event: &sse::Event, sink: Sink<'_>) -> Result<(), ModelError> {
+    fn take_event(&mut self, event: &sse::SseEvent, sink: Sink<'_>) -> Result<(), ModelError> {
         if event.data.trim().is_empty() {
             return Ok(());
         }

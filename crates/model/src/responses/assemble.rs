@@ -188,7 +188,7 @@ impl Assemble for Assembler<'_> {
         self.end.is_some()
     }
 
-    fn take_event(&mut self, event: &sse::Event, sink: Sink<'_>) -> Result<(), ModelError> {
+    fn take_event(&mut self, event: &sse::SseEvent, sink: Sink<'_>) -> Result<(), ModelError> {
         let data = event.data.trim();
         if data.is_empty() || data == "[DONE]" {
             return Ok(());

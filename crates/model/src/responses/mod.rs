@@ -11,7 +11,7 @@ mod wire;
 use std::sync::Arc;
 
 use crate::endpoint::Endpoint;
-use crate::exchange::{self, Reply};
+use crate::exchange::{self, ProviderReply};
 use crate::http::Transport;
 use crate::{Carrier, Model, ModelError, ModelResponse, Request, Responding, Sink};
 use assemble::Assembler;
@@ -50,13 +50,13 @@ impl ResponsesModel {
         exchange::read(&self.endpoint, reply, request.stream, assembler, sink).await
     }
 
-    async fn send(&self, request: &Request) -> Result<Reply, ModelError> {
+    async fn send(&self, request: &Request) -> Result<ProviderReply, ModelError> {
         let body = request::body(request).map_err(|error| exchange::unwritable(&self.endpoint, &error))?;
         let http_request = self.endpoint.post(PATH, exchange::accept(request), &request.headers, body.into());
         exchange::send(&self.endpoint, &*self.transport, http_request).await
     }
 
-    async fn open(&self, request: &Request) -> Result<Option<Reply>, ModelError> {
+    async fn open(&self, request: &Request) -> Result<Option<ProviderReply>, ModelError> {
         let message =
             request::message(request).map_err(|error| exchange::unwritable(&self.endpoint, &error))?;
         let upgrade = self.endpoint.upgrade(PATH, &request.headers);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_model::http::Patience;
 use baton_model::{ErrorKind, Finish, ModelError, ModelResponse, ToolCall, Usage};
-use baton_testkit::model_server::{ModelServer, Reply};
+use baton_testkit::model_server::{ModelServer, ScriptedReply};
 
 use crate::common::{Wire, ask, endpoint, request, streamed, whole};
 
@@ -184,7 +184,7 @@ async fn split_characters_and_duplicate_ids_are_handled() {
     for wire in Wire::ALL {
         for content_type in ["text/event-stream; charset=utf-8", "text/plain", "application/octet-stream"] {
             let bytes: Vec<Vec<u8>> = odd_stream(wire).bytes().map(|byte| vec![byte]).collect();
-            let (answer, _) = wire.ask_for(Reply::raw(content_type, bytes), &streamed("hi")).await;
+            let (answer, _) = wire.ask_for(ScriptedReply::raw(content_type, bytes), &streamed("hi")).await;
             let answer = answer.unwrap();
             let calls: Vec<_> = answer
                 .tool_calls
@@ -205,7 +205,8 @@ async fn truncated_stream_is_an_error_with_the_partial_text() {
         // The last event of each may be missing: the content is complete before it, except in Responses.
         let complete_without = if wire == Wire::Responses { 0 } else { 1 };
         for count in 1..events.len() - complete_without {
-            let reply = Reply::raw("text/event-stream", events[..count].iter().map(|e| (*e).to_owned()));
+            let reply =
+                ScriptedReply::raw("text/event-stream", events[..count].iter().map(|e| (*e).to_owned()));
             let error = wire.ask_for(reply, &streamed("hi")).await.0.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Network, "{wire:?} {count}: {error}");
             let has_text = events[..count].concat().contains("käse");
@@ -223,14 +224,17 @@ async fn answer_without_content_is_an_error() {
             Wire::Messages => vec!["{}", r#"{"content":[]}"#, r#"{"content":null}"#],
         };
         for body in empty {
-            let reply = Reply::raw("application/json", [body]);
+            let reply = ScriptedReply::raw("application/json", [body]);
             let error = wire.ask_for(reply, &whole("hi")).await.0.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Protocol, "{wire:?} {body}: {error}");
             assert!(error.message.contains("without content"), "{wire:?} {body}: {error}");
         }
         for (content_type, stream) in [("text/event-stream", true), ("application/json", false)] {
-            let error =
-                wire.ask_for(Reply::raw(content_type, ["\n"]), &request("hi", stream)).await.0.unwrap_err();
+            let error = wire
+                .ask_for(ScriptedReply::raw(content_type, ["\n"]), &request("hi", stream))
+                .await
+                .0
+                .unwrap_err();
             assert_eq!(error.kind, ErrorKind::Protocol, "{wire:?} {content_type}: {error}");
         }
     }
@@ -249,8 +253,11 @@ async fn error_inside_a_stream_is_reported() {
             Wire::Messages => r#"{"type":"error","error":{"type":"rate_limit_error","message":"Slow down"}}"#,
         };
         let pieces: [String; 2] = [begin, format!("event: error\ndata: {error}\n\n")];
-        let error =
-            wire.ask_for(Reply::raw("text/event-stream", pieces), &streamed("hi")).await.0.unwrap_err();
+        let error = wire
+            .ask_for(ScriptedReply::raw("text/event-stream", pieces), &streamed("hi"))
+            .await
+            .0
+            .unwrap_err();
         assert_eq!((error.kind, &*error.partial), (ErrorKind::RateLimited, "käse 世界"), "{wire:?}: {error}");
         assert!(error.message.contains("Slow down"), "{error}");
     }

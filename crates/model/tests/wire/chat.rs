@@ -7,7 +7,7 @@ use baton_model::chat::{ChatModel, ChatVariant};
 use baton_model::endpoint::{Auth, Endpoint};
 use baton_model::http::HttpClient;
 use baton_model::{Delta, Finish, Message, ModelResponse, Request, ToolCall, Usage};
-use baton_testkit::model_server::{Action, ModelServer, Reply};
+use baton_testkit::model_server::{ModelServer, ReplyAction, ScriptedReply};
 use serde_json::{Value, json};
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
@@ -20,7 +20,8 @@ fn text(text: &str) -> Delta {
 
 /// The answer to a reply that consists of one JSON text.
 async fn whole_answer(body: Value) -> ModelResponse {
-    let (answer, deltas) = ask_for(Reply::raw("application/json", [body.to_string()]), &whole("hi")).await;
+    let (answer, deltas) =
+        ask_for(ScriptedReply::raw("application/json", [body.to_string()]), &whole("hi")).await;
     assert!(deltas.is_empty(), "no deltas without a stream");
     answer.unwrap()
 }
@@ -231,7 +232,7 @@ async fn unusual_streams_are_parsed() {
     let check = async |pieces: &[&[u8]], expected: &str| {
         let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.to_vec()).collect();
         let (answer, _) =
-            ask_for(Reply::raw("text/event-stream; charset=utf-8", pieces), &streamed("hi")).await;
+            ask_for(ScriptedReply::raw("text/event-stream; charset=utf-8", pieces), &streamed("hi")).await;
         assert_eq!(answer.unwrap().text, expected);
     };
     let end = b"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
@@ -270,7 +271,7 @@ async fn usage_can_come_last_or_with_every_chunk() {
 async fn server_can_answer_in_the_other_form() {
     let reply = json!({"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}]});
     let (answer, deltas) =
-        ask_for(Reply::raw("application/json", [reply.to_string()]), &streamed("hi")).await;
+        ask_for(ScriptedReply::raw("application/json", [reply.to_string()]), &streamed("hi")).await;
     assert_eq!((answer.unwrap().text.as_str(), deltas.as_slice()), ("whole", &[text("whole")][..]));
     let piece = r#"{"choices":[{"delta":{"content":"piece"},"finish_reason":"stop"}]}"#;
     let (answer, deltas) = ask_for(events([piece]), &whole("hi")).await;
@@ -279,10 +280,10 @@ async fn server_can_answer_in_the_other_form() {
 
 #[tokio::test]
 async fn complete_answer_survives_a_missing_end_mark() {
-    let complete = Action::Raw(
+    let complete = ReplyAction::Raw(
         "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n".into(),
     );
-    let reply = Reply::new([complete, Action::Drop]);
+    let reply = ScriptedReply::new([complete, ReplyAction::Drop]);
     assert_eq!(ask_for(reply, &streamed("hi")).await.0.unwrap().text, "a");
 }
 
@@ -296,7 +297,7 @@ async fn call_ids_are_unique_in_a_conversation() {
     let mut request = whole("hi");
     request.messages.push(Arc::new(answered));
     let reply = json!({"choices": [{"message": {"tool_calls": [{"id": "a", "function": {"name": "x"}}]}}]});
-    let (answer, _) = ask_for(Reply::raw("application/json", [reply.to_string()]), &request).await;
+    let (answer, _) = ask_for(ScriptedReply::raw("application/json", [reply.to_string()]), &request).await;
     assert_eq!(answer.unwrap().tool_calls, [call("a_2", "x", "{}")]);
 }
 

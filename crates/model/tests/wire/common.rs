@@ -8,7 +8,7 @@ use baton_model::http::{HttpClient, Transport};
 use baton_model::messages::MessagesModel;
 use baton_model::responses::ResponsesModel;
 use baton_model::{Carrier, Delta, Message, Model, ModelError, ModelResponse, Part, Request};
-use baton_testkit::model_server::{ModelServer, Reply};
+use baton_testkit::model_server::{ModelServer, ScriptedReply};
 
 /// A model at a scripted server.
 pub(crate) fn model(server: &ModelServer) -> ChatModel {
@@ -50,7 +50,7 @@ impl Wire {
     /// Sends a request to a server that returns this one reply.
     pub(crate) async fn ask_for(
         self,
-        reply: Reply,
+        reply: ScriptedReply,
         request: &Request,
     ) -> (Result<ModelResponse, ModelError>, Vec<Delta>) {
         let server = ModelServer::start().await;
@@ -91,7 +91,7 @@ pub(crate) async fn ask(
 
 /// Sends a request to a server that returns this one reply.
 pub(crate) async fn ask_for(
-    reply: Reply,
+    reply: ScriptedReply,
     request: &Request,
 ) -> (Result<ModelResponse, ModelError>, Vec<Delta>) {
     let server = ModelServer::start().await;
@@ -100,6 +100,6 @@ pub(crate) async fn ask_for(
 }
 
 /// A stream of these events, with their empty lines, one chunk each.
-pub(crate) fn events<'a>(data: impl IntoIterator<Item = &'a str>) -> Reply {
-    Reply::raw("text/event-stream", data.into_iter().map(|data| format!("data: {data}\n\n")))
+pub(crate) fn events<'a>(data: impl IntoIterator<Item = &'a str>) -> ScriptedReply {
+    ScriptedReply::raw("text/event-stream", data.into_iter().map(|data| format!("data: {data}\n\n")))
 }

@@ -7,7 +7,7 @@ use baton_model::endpoint::Endpoint;
 use baton_model::http::Patience;
 use baton_model::retry::Policy;
 use baton_model::{Delta, ErrorKind, ModelError, ModelResponse};
-use baton_testkit::model_server::{Action, ModelServer, Reply};
+use baton_testkit::model_server::{ModelServer, ReplyAction, ScriptedReply};
 use tokio::net::TcpListener;
 
 /// Asserts what holds for every error, and the expectation for this one. The host is replaced in the message.
@@ -70,7 +70,7 @@ async fn truncated_body_is_an_error() {
 async fn truncated_event_is_an_error() {
     let begin = r#"data: {"choices":[{"delta":{"content":"half"}}]}"#;
     for rest in ["data: {\"choi", "data: {\"choi\n"] {
-        let reply = Reply::raw("text/event-stream", [format!("{begin}\n\n"), rest.to_owned()]);
+        let reply = ScriptedReply::raw("text/event-stream", [format!("{begin}\n\n"), rest.to_owned()]);
         let message = format!("The connection to HOST broke off: the answer is incomplete. {CHECK_NETWORK}");
         check(ask_for(reply, &streamed("hi")).await.0, ErrorKind::Network, &message, "half");
     }
@@ -131,12 +131,12 @@ async fn login_page_is_an_error() {
 async fn empty_body_is_an_error() {
     for stream in [true, false] {
         for content_type in ["text/event-stream", "application/json", "text/plain"] {
-            let reply = Reply::raw(content_type, ["\n"]);
+            let reply = ScriptedReply::raw(content_type, ["\n"]);
             let error = ask_for(reply, &request("hi", stream)).await.0.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
         }
         let message = format!("HOST sent an empty answer. {CHECK_URL}");
-        let reply = Reply::new([Action::Raw("".into())]);
+        let reply = ScriptedReply::new([ReplyAction::Raw("".into())]);
         check(ask_for(reply, &request("hi", stream)).await.0, ErrorKind::Protocol, &message, "");
     }
 }
@@ -147,7 +147,7 @@ async fn answer_without_content_is_an_error() {
     check(ask_for(events(["[DONE]"]), &streamed("hi")).await.0, ErrorKind::Protocol, &message, "");
     let message = format!("HOST sent an answer without content. {CHECK_URL}");
     for body in ["{}", r#"{"choices":[]}"#, r#"{"choices":null}"#] {
-        let reply = Reply::raw("application/json", [body]);
+        let reply = ScriptedReply::raw("application/json", [body]);
         check(ask_for(reply, &whole("hi")).await.0, ErrorKind::Protocol, &message, "");
     }
 }
@@ -168,12 +168,12 @@ async fn error_inside_an_answer_is_reported() {
     let message = "HOST failed (503 Service Unavailable): Overloaded. Try again in a moment.";
     check(ask_for(events([begin, overloaded]), &streamed("hi")).await.0, ErrorKind::Server, message, "half");
 
-    let named = Reply::raw("text/event-stream", ["event: error\ndata: {\"message\":\"Boom\"}\n\n"]);
+    let named = ScriptedReply::raw("text/event-stream", ["event: error\ndata: {\"message\":\"Boom\"}\n\n"]);
     let message = "HOST failed: Boom. Try again in a moment.";
     check(ask_for(named, &streamed("hi")).await.0, ErrorKind::Server, message, "");
 
     let flat = r#"{"object":"error","message":"Prompt is too long","code":400}"#;
-    let reply = Reply::raw("application/json", [flat]);
+    let reply = ScriptedReply::raw("application/json", [flat]);
     let message = "The conversation is too long for this model of HOST (400 Bad Request): \
                    Prompt is too long. Compact the conversation, or start a new one.";
     check(ask_for(reply, &whole("hi")).await.0, ErrorKind::ContextTooLong, message, "");
@@ -208,7 +208,10 @@ async fn unsuccessful_status_is_an_error() {
 
 #[tokio::test]
 async fn error_with_an_unfinished_body_is_reported() {
-    let reply = Reply { status: 500, ..Reply::new([Action::Raw("oops".into()), Action::Drop]) };
+    let reply = ScriptedReply {
+        status: 500,
+        ..ScriptedReply::new([ReplyAction::Raw("oops".into()), ReplyAction::Drop])
+    };
     let message = "HOST failed (500 Internal Server Error): oops. Try again in a moment.";
     check(ask_for(reply, &streamed("hi")).await.0, ErrorKind::Server, message, "");
 }
@@ -249,7 +252,8 @@ async fn invalid_header_is_refused_before_sending() {
 async fn redirect_is_reported_and_not_followed() {
     let server = ModelServer::start().await;
     server.push(
-        Reply { status: 307, ..Reply::text("x") }.header("location", "https://elsewhere.example.com/v2"),
+        ScriptedReply { status: 307, ..ScriptedReply::text("x") }
+            .header("location", "https://elsewhere.example.com/v2"),
     );
     let error = ask(&chat_model(endpoint(&server)), &whole("hi")).await.0.unwrap_err();
     assert_eq!((error.kind, error.status), (ErrorKind::NotFound, Some(307)));
@@ -260,8 +264,10 @@ async fn redirect_is_reported_and_not_followed() {
 #[tokio::test]
 async fn endless_event_is_an_error() {
     let piece = "data: ".to_owned() + &"x".repeat(1 << 20);
-    let error =
-        ask_for(Reply::raw("text/event-stream", vec![piece; 17]), &streamed("hi")).await.0.unwrap_err();
+    let error = ask_for(ScriptedReply::raw("text/event-stream", vec![piece; 17]), &streamed("hi"))
+        .await
+        .0
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
     assert!(error.message.contains("more than 16777216 bytes"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use baton_model::endpoint::{Auth, Endpoint};
 use baton_model::{Citation, Delta, Finish, Message, ModelResponse, Request, SourceRange, Usage};
-use baton_testkit::model_server::{ModelServer, Reply};
+use baton_testkit::model_server::{ModelServer, ScriptedReply};
 use serde_json::{Value, json};
 
 use crate::common::{Wire, ask, events, streamed, whole};
@@ -106,6 +106,7 @@ async fn stop_reasons_and_usage_are_parsed() {
 #[tokio::test]
 async fn arguments_of_a_whole_reply_are_preserved() {
     let body = r#"{"content":[{"type":"tool_use","id":"a","name":"f","input":{"z":1.0,"a":[2]}}],"stop_reason":"tool_use"}"#;
-    let (answer, _) = Wire::Messages.ask_for(Reply::raw("application/json", [body]), &whole("hi")).await;
+    let (answer, _) =
+        Wire::Messages.ask_for(ScriptedReply::raw("application/json", [body]), &whole("hi")).await;
     assert_eq!(answer.unwrap().tool_calls[0].arguments, r#"{"z":1.0,"a":[2]}"#);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_model::http::{HttpClient, Patience};
 use baton_model::responses::ResponsesModel;
 use baton_model::{Carrier, Delta, ErrorKind, Message, ModelResponse, Part, Request};
-use baton_testkit::model_server::{Action, End, ModelServer, Reply};
+use baton_testkit::model_server::{End, ModelServer, ReplyAction, ScriptedReply};
 use serde_json::json;
 
 use crate::common::{Wire, ask, endpoint, request, streamed, whole};
@@ -102,7 +102,7 @@ async fn first_message_has_the_time_limit_of_a_response_head() {
     let mut endpoint = endpoint(&server);
     endpoint.patience = Patience { head: Duration::from_millis(250), stall: Duration::from_secs(20) };
     let model = ResponsesModel::new(endpoint, Carrier::WebSocket, Arc::new(HttpClient::new()));
-    server.push(Reply::new([Action::Hang]));
+    server.push(ScriptedReply::new([ReplyAction::Hang]));
     let error = ask(&model, &whole("hi")).await.0.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Stalled, "{error}");
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use baton_model::{Message, ModelResponse, Part, Request};
-use baton_testkit::model_server::{ModelServer, Reply};
+use baton_testkit::model_server::{ModelServer, ScriptedReply};
 use serde_json::{Value, json};
 
 use crate::common::{Wire, ask, endpoint, events, whole};
@@ -13,7 +13,7 @@ use crate::common::{Wire, ask, endpoint, events, whole};
 const SECRET: &str = "only-for-its-owner";
 
 /// An answer with signed or encrypted reasoning, text, and two calls.
-fn reply(wire: Wire) -> Reply {
+fn reply(wire: Wire) -> ScriptedReply {
     let function = |name: &str| json!({"name": name, "arguments": r#"{"n":1.0}"#});
     let data: Vec<Value> = match wire {
         Wire::Chat => vec![

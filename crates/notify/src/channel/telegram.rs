@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Attempt;
 use crate::exchange::{TIME_LIMIT, post};
 use crate::notification::{Notification, NotificationId, Subject};
-use crate::outbox::Action;
+use crate::outbox::JobAction;
 
 /// How long a poll for pressed buttons waits.
 const POLL_TIME: Duration = Duration::from_secs(20);
@@ -53,19 +53,19 @@ pub(crate) enum Button {
 
 /// Failure of a call.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct BotError {
     text: String,
     status: Option<u16>,
     pause: Option<Duration>,
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for BotError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl Failure {
+impl BotError {
     fn attempt(self) -> Attempt {
         match self.status {
             // The chat does not exist, or has blocked the bot. A wrong token (401, 404) can be corrected.
@@ -108,9 +108,9 @@ impl Telegram {
         method: &str,
         body: Value,
         time: Duration,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, BotError> {
         #[derive(Deserialize)]
-        struct Reply<T> {
+        struct BotResponse<T> {
             result: Option<T>,
             description: Option<String>,
             parameters: Option<Parameters>,
@@ -122,26 +122,26 @@ impl Telegram {
         let url = self.api.below(&format!("bot{}/{method}", self.token));
         let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
         let response = post(transport, url, headers, body.to_string().into(), time).await;
-        let response = response.map_err(|error: TransportError| Failure {
+        let response = response.map_err(|error: TransportError| BotError {
             text: format!("{method}: {error}"),
             status: None,
             pause: None,
         })?;
         let status = response.status;
-        let reply: Option<Reply<T>> = serde_json::from_slice(&response.body).ok();
+        let reply: Option<BotResponse<T>> = serde_json::from_slice(&response.body).ok();
         match reply {
-            Some(Reply { result: Some(result), .. }) if status == 200 => Ok(result),
+            Some(BotResponse { result: Some(result), .. }) if status == 200 => Ok(result),
             reply => {
                 let said = reply.as_ref().and_then(|reply| reply.description.clone());
                 let pause = reply.and_then(|reply| reply.parameters?.retry_after).map(Duration::from_secs);
                 let text = format!("{method}: status {status}: {}", said.unwrap_or_default());
-                Err(Failure { text, status: Some(status), pause: pause.or(response.pause) })
+                Err(BotError { text, status: Some(status), pause: pause.or(response.pause) })
             }
         }
     }
 
     /// Returns the name of the bot, to check the token.
-    pub(crate) async fn name(&self, transport: &dyn Transport) -> Result<String, Failure> {
+    pub(crate) async fn name(&self, transport: &dyn Transport) -> Result<String, BotError> {
         let me: Value = self.call(transport, "getMe", json!({}), TIME_LIMIT).await?;
         Ok(me.get("username").and_then(Value::as_str).unwrap_or("unnamed").to_owned())
     }
@@ -151,16 +151,16 @@ impl Telegram {
         transport: &dyn Transport,
         chat: i64,
         notification: &Notification,
-        action: &Action,
+        action: &JobAction,
         link: Option<&str>,
     ) -> Attempt {
         match action {
-            Action::Send => self.write(transport, chat, notification, link).await,
-            Action::Retract { receipt: Some(message), reason } => {
+            JobAction::Send => self.write(transport, chat, notification, link).await,
+            JobAction::Retract { receipt: Some(message), reason } => {
                 self.change(transport, chat, message, notification, reason).await
             }
             // Whether the message arrived is not known, and neither is its id.
-            Action::Retract { receipt: None, .. } => Attempt::delivered(None),
+            JobAction::Retract { receipt: None, .. } => Attempt::delivered(None),
         }
     }
 
@@ -213,7 +213,7 @@ impl Telegram {
         &self,
         transport: &dyn Transport,
         offset: i64,
-    ) -> Result<(Vec<Press>, i64), Failure> {
+    ) -> Result<(Vec<Press>, i64), BotError> {
         let body = json!({
             "offset": offset,
             "timeout": POLL_TIME.as_secs(),

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::Attempt;
 use crate::exchange::{TIME_LIMIT, post};
 use crate::notification::{Notification, Subject};
-use crate::outbox::Action;
+use crate::outbox::JobAction;
 
 /// Prefix of a secret whose rest is base64.
 const PREFIX: &str = "whsec_";
@@ -62,7 +62,7 @@ impl Webhook {
         &self,
         transport: &dyn Transport,
         notification: &Notification,
-        action: &Action,
+        action: &JobAction,
         link: Option<&str>,
         now: Timestamp,
     ) -> Attempt {
@@ -82,19 +82,19 @@ impl Webhook {
 
 /// Returns the id of a message: the notification's, with a suffix for its withdrawal. Receivers that drop ids they know drop
 /// repeated attempts, and not the withdrawal.
-fn message_id(notification: &Notification, action: &Action) -> String {
+fn message_id(notification: &Notification, action: &JobAction) -> String {
     match action {
-        Action::Send => notification.id.to_string(),
-        Action::Retract { .. } => format!("{}.withdrawn", notification.id),
+        JobAction::Send => notification.id.to_string(),
+        JobAction::Retract { .. } => format!("{}.withdrawn", notification.id),
     }
 }
 
-fn body(notification: &Notification, action: &Action, link: Option<&str>) -> serde_json::Value {
+fn body(notification: &Notification, action: &JobAction, link: Option<&str>) -> serde_json::Value {
     let kind = match (action, &notification.subject) {
-        (Action::Retract { .. }, _) => "notification.withdrawn",
-        (Action::Send, Subject::Request { .. }) => "request.waiting",
-        (Action::Send, Subject::Turn { .. }) => "turn.ended",
-        (Action::Send, Subject::Test) => "test",
+        (JobAction::Retract { .. }, _) => "notification.withdrawn",
+        (JobAction::Send, Subject::Request { .. }) => "request.waiting",
+        (JobAction::Send, Subject::Turn { .. }) => "turn.ended",
+        (JobAction::Send, Subject::Test) => "test",
     };
     let mut data = json!({ "id": notification.id, "headline": notification.headline() });
     if let Some(session) = &notification.session {
@@ -113,7 +113,7 @@ fn body(notification: &Notification, action: &Action, link: Option<&str>) -> ser
     if let Some(link) = link {
         data["link"] = json!(link);
     }
-    if let Action::Retract { reason, .. } = action {
+    if let JobAction::Retract { reason, .. } = action {
         data["reason"] = json!(reason);
     }
     json!({ "type": kind, "timestamp": notification.created, "data": data })

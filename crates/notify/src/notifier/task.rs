@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::{Heard, Notifier};
 use crate::decision::{UNKNOWN, decisions};
 use crate::documents::NotifyError;
-use crate::facts::Facts;
+use crate::facts::SessionFacts;
 use crate::notification::{Notification, NotificationId, Subject};
 use crate::outbox::{Outbox, later};
 use crate::schedule::{Schedule, chosen};
@@ -91,7 +91,7 @@ impl Task {
                 self.post_turn(&session, title, Span::After { after, limit: SEARCHED }, Timestamp(0)).await
             }
             Heard::Deleted(session) => {
-                let facts = Facts { session: session.clone(), title: None, waiting: Vec::new() };
+                let facts = SessionFacts { session: session.clone(), title: None, waiting: Vec::new() };
                 let gone = self.schedule.note(&facts, Duration::ZERO, Timestamp::now());
                 self.withdraw(&session, &gone, None).await
             }

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use baton_protocol::{SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::read::{OpenMember, Reader, Sums};
+pub(crate) use self::read::{ArchiveReader, OpenMember, Sums};
 pub(crate) use self::write::Writer;
 
 /// Version of the archive's layout.
@@ -41,7 +41,7 @@ pub(crate) struct Manifest {
 
 /// A member of the archive. Every name that is read from an archive becomes one, or is refused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Member {
+pub(crate) enum ArchiveMember {
     Manifest,
     /// A file directly in the home.
     Home(HomeFile),
@@ -80,7 +80,7 @@ impl HomeFile {
 const MANIFEST: &str = "baton-backup.json";
 const DIGESTS: &str = "SHA256SUMS";
 
-impl Member {
+impl ArchiveMember {
     /// Parses a name. Returns `None` for every name that a backup does not write.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         if name.len() > MAX_NAME || name.chars().any(char::is_control) {
@@ -143,7 +143,7 @@ mod tests {
             "session-state/s-1/rewind/ab",
             "session-state/s/ä b",
         ] {
-            assert_eq!(Member::parse(name).unwrap().name().as_deref(), Some(name));
+            assert_eq!(ArchiveMember::parse(name).unwrap().name().as_deref(), Some(name));
         }
     }
 
@@ -180,7 +180,7 @@ mod tests {
             &deep,
             &long,
         ] {
-            assert_eq!(Member::parse(name), None, "{name:?}");
+            assert_eq!(ArchiveMember::parse(name), None, "{name:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reading an archive that anybody may have written. Nothing is taken on trust: names become [`Member`]s, all but regular
+//! Reading an archive that anybody may have written. Nothing is taken on trust: names become [`ArchiveMember`]s, all but regular
 //! files are refused, and every size is counted against the bytes that are really there.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use ring::digest::{Context, SHA256};
 use tar::{Archive, Entries, Entry, EntryType};
 
-use super::Member;
+use super::ArchiveMember;
 
 /// Limit of the members that are read into memory.
 const MAX_TEXT: u64 = 64 << 20;
@@ -19,13 +19,13 @@ const MAX_LONG_NAME: u64 = 4096;
 pub(crate) type Sums = BTreeMap<String, String>;
 
 /// Reads the members of an archive, in their order.
-pub(crate) struct Reader<'a, R: Read> {
+pub(crate) struct ArchiveReader<'a, R: Read> {
     entries: Entries<'a, R>,
 }
 
 /// A member that is being read.
 pub(crate) struct OpenMember<'a, R: Read> {
-    pub(crate) member: Member,
+    pub(crate) member: ArchiveMember,
     pub(crate) name: String,
     entry: Entry<'a, R>,
     digest: Context,
@@ -33,7 +33,7 @@ pub(crate) struct OpenMember<'a, R: Read> {
     seen: u64,
 }
 
-impl<'a, R: Read> Reader<'a, R> {
+impl<'a, R: Read> ArchiveReader<'a, R> {
     pub(crate) fn new(archive: &'a mut Archive<R>) -> io::Result<Self> {
         // Raw: the library would read a name of any length into memory, and accept extensions that change the meaning of
         // the next member.
@@ -71,8 +71,8 @@ impl<'a, R: Read> OpenMember<'a, R> {
     fn new(entry: Entry<'a, R>, long: Option<Vec<u8>>) -> Result<Self, String> {
         let name = long.unwrap_or_else(|| entry.path_bytes().into_owned());
         let name = String::from_utf8_lossy(&name).into_owned();
-        let member =
-            Member::parse(&name).ok_or_else(|| format!("it contains {name:?}, which no backup has"))?;
+        let member = ArchiveMember::parse(&name)
+            .ok_or_else(|| format!("it contains {name:?}, which no backup has"))?;
         let expected = entry.header().size().map_err(|error| error.to_string())?;
         Ok(Self { member, name, entry, digest: Context::new(&SHA256), expected, seen: 0 })
     }

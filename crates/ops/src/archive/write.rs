@@ -9,7 +9,7 @@ use baton_store::sqlite::backup::Pace;
 use ring::digest::{Context, SHA256};
 use tar::{Builder, EntryType, Header};
 
-use super::{Manifest, Member};
+use super::{ArchiveMember, Manifest};
 
 /// Number of bytes between two pauses of a shared pace.
 const CHUNK: usize = 256 << 10;
@@ -27,22 +27,22 @@ impl<W: Write> Writer<W> {
     /// Begins an archive.
     pub(crate) fn begin(out: W, manifest: &Manifest, pace: Pace) -> io::Result<Self> {
         let mut writer = Self { tar: Builder::new(out), digests: String::new(), pace, bytes: 0 };
-        writer.add_bytes(&Member::Manifest, &serde_json::to_vec_pretty(manifest)?)?;
+        writer.add_bytes(&ArchiveMember::Manifest, &serde_json::to_vec_pretty(manifest)?)?;
         Ok(writer)
     }
 
     /// Adds a file, with the size that it has now. One that is cut meanwhile is filled up with zeros: the size stands
     /// before its content. Returns `false` without a trace of it if its name cannot be in an archive.
-    pub(crate) fn add_file(&mut self, member: &Member, file: &File) -> io::Result<bool> {
+    pub(crate) fn add_file(&mut self, member: &ArchiveMember, file: &File) -> io::Result<bool> {
         let size = file.metadata()?.len();
         self.add(member, size, file)
     }
 
-    fn add_bytes(&mut self, member: &Member, content: &[u8]) -> io::Result<bool> {
+    fn add_bytes(&mut self, member: &ArchiveMember, content: &[u8]) -> io::Result<bool> {
         self.add(member, content.len() as u64, content)
     }
 
-    fn add(&mut self, member: &Member, size: u64, content: impl Read) -> io::Result<bool> {
+    fn add(&mut self, member: &ArchiveMember, size: u64, content: impl Read) -> io::Result<bool> {
         let Some(name) = member.name() else { return Ok(false) };
         let mut header = Header::new_gnu();
         header.set_entry_type(EntryType::Regular);
@@ -53,7 +53,7 @@ impl<W: Write> Writer<W> {
             Metered { inner: filled, digest: Context::new(&SHA256), pace: self.pace, since: None };
         self.tar.append_data(&mut header, &name, &mut content)?;
         self.bytes += size;
-        if *member != Member::Digests {
+        if *member != ArchiveMember::Digests {
             let hex = content.digest.finish().as_ref().iter().fold(String::new(), |mut hex, byte| {
                 // Writing to a string cannot fail.
                 let _ = write!(hex, "{byte:02x}");
@@ -67,7 +67,7 @@ impl<W: Write> Writer<W> {
     /// Ends the archive with the digests of its members.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         let digests = std::mem::take(&mut self.digests);
-        self.add_bytes(&Member::Digests, digests.as_bytes())?;
+        self.add_bytes(&ArchiveMember::Digests, digests.as_bytes())?;
         self.tar.into_inner()
     }
 }

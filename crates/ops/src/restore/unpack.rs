@@ -11,7 +11,7 @@ use tar::Archive;
 
 use super::{RestoredPerson, people};
 use crate::OpsError;
-use crate::archive::{FORMAT, HomeFile, Manifest, Member, Reader, Sums};
+use crate::archive::{ArchiveMember, ArchiveReader, FORMAT, HomeFile, Manifest, Sums};
 
 /// An archive that was unpacked and is intact.
 pub(super) struct Unpacked {
@@ -59,11 +59,11 @@ impl Unpacking<'_> {
         archive: &mut Archive<impl Read>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Manifest, String> {
-        let mut reader = Reader::new(archive).map_err(|error| error.to_string())?;
+        let mut reader = ArchiveReader::new(archive).map_err(|error| error.to_string())?;
         let manifest = self.manifest(&mut reader)?;
         let mut done = 0;
         while let Some(mut found) = reader.next()? {
-            if found.member == Member::Digests {
+            if found.member == ArchiveMember::Digests {
                 let listed = found.text()?;
                 found.finish()?;
                 self.check_digests(&listed)?;
@@ -77,7 +77,7 @@ impl Unpacking<'_> {
             }
             done += self.write(&mut found)?;
             progress(done);
-            if let Member::Session { session, .. } = &found.member {
+            if let ArchiveMember::Session { session, .. } = &found.member {
                 self.sessions.insert(session.clone());
             }
             let name = found.name.clone();
@@ -86,10 +86,10 @@ impl Unpacking<'_> {
         Err("it is incomplete: its end is missing".to_owned())
     }
 
-    fn manifest(&mut self, reader: &mut Reader<'_, impl Read>) -> Result<Manifest, String> {
+    fn manifest(&mut self, reader: &mut ArchiveReader<'_, impl Read>) -> Result<Manifest, String> {
         const FOREIGN: &str = "it is not a backup of Baton";
         let mut first = reader.next().map_err(|why| format!("{FOREIGN}: {why}"))?.ok_or(FOREIGN)?;
-        if first.member != Member::Manifest {
+        if first.member != ArchiveMember::Manifest {
             return Err(FOREIGN.to_owned());
         }
         let text = first.text()?;
@@ -115,7 +115,7 @@ impl Unpacking<'_> {
         }
         // The target was empty and is ours alone: no name in it is a link.
         let mut out = baton_private::create_new(&path).map_err(failed)?;
-        if matches!(found.member, Member::Home(HomeFile::Permissions | HomeFile::Settings)) {
+        if matches!(found.member, ArchiveMember::Home(HomeFile::Permissions | HomeFile::Settings)) {
             let text = found.text()?;
             serde_json::from_slice::<serde_json::Value>(&text)
                 .map_err(|error| format!("{:?} is malformed: {error}", found.name))?;

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::OpsError;
 
-pub use self::unit::{Scope, Unit, UnitError};
+pub use self::unit::{ServiceScope, Unit, UnitError};
 
 /// Tells a service manager that the server is ready. `socket` is the value of `NOTIFY_SOCKET`: a path, or an abstract name
 /// after `@`.
@@ -31,8 +31,8 @@ const NAME: &str = "baton.service";
 
 /// A service of one scope, installed or not.
 #[derive(Debug, Clone)]
-pub struct Service {
-    scope: Scope,
+pub struct SystemdService {
+    scope: ServiceScope,
     directory: PathBuf,
 }
 
@@ -59,13 +59,13 @@ pub enum Systemd {
     },
 }
 
-impl Service {
+impl SystemdService {
     /// Creates a service. `user_units` is the directory of the user's own units; services of the system have a fixed one.
     #[must_use]
-    pub fn new(scope: Scope, user_units: &Path) -> Self {
+    pub fn new(scope: ServiceScope, user_units: &Path) -> Self {
         let directory = match scope {
-            Scope::User => user_units.to_owned(),
-            Scope::System => PathBuf::from("/etc/systemd/system"),
+            ServiceScope::User => user_units.to_owned(),
+            ServiceScope::System => PathBuf::from("/etc/systemd/system"),
         };
         Self { scope, directory }
     }
@@ -145,8 +145,8 @@ impl Service {
 
     fn flag(&self) -> &'static str {
         match self.scope {
-            Scope::User => "--user ",
-            Scope::System => "",
+            ServiceScope::User => "--user ",
+            ServiceScope::System => "",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Whose service it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum ServiceScope {
     /// The user's own: runs as the user, with the user's files.
     User,
     /// The system's: runs as a user of its own, locked into one directory.
@@ -16,7 +16,7 @@ pub enum Scope {
 #[derive(Debug, Clone)]
 pub struct Unit {
     /// Whose service it is.
-    pub scope: Scope,
+    pub scope: ServiceScope,
     /// The program.
     pub program: PathBuf,
     /// Home of the server; none for the default: the user's own, or `/var/lib/baton` of the system.
@@ -96,7 +96,7 @@ impl Unit {
         };
         line("[Unit]");
         line("Description=Baton agent session server");
-        if self.scope == Scope::System {
+        if self.scope == ServiceScope::System {
             line("Wants=network-online.target");
             line("After=network-online.target");
         }
@@ -115,8 +115,8 @@ impl Unit {
         line("Environment=BATON_LOG_FORMAT=json");
         line("# Keys of models, as NAME=value lines in a file that only its owner can read.");
         match self.scope {
-            Scope::User => line("EnvironmentFile=-%E/baton/environment"),
-            Scope::System => {
+            ServiceScope::User => line("EnvironmentFile=-%E/baton/environment"),
+            ServiceScope::System => {
                 line("EnvironmentFile=-/etc/baton/environment");
                 line(&format!("User={}", unquoted(&self.user)?));
                 line("StateDirectory=baton");
@@ -130,7 +130,7 @@ impl Unit {
         if let Some(directory) = &self.directory {
             line(&format!("WorkingDirectory={}", unquoted(&absolute(directory)?)?.replace('%', "%%")));
         }
-        if self.scope == Scope::System {
+        if self.scope == ServiceScope::System {
             let writable = [&self.directory, &self.home];
             for path in writable.into_iter().flatten() {
                 line(&format!("ReadWritePaths={}", quoted(&absolute(path)?)?));
@@ -141,15 +141,15 @@ impl Unit {
         line("");
         line("[Install]");
         line(match self.scope {
-            Scope::User => "WantedBy=default.target",
-            Scope::System => "WantedBy=multi-user.target",
+            ServiceScope::User => "WantedBy=default.target",
+            ServiceScope::System => "WantedBy=multi-user.target",
         });
         Ok(text)
     }
 
     /// Refuses paths that the hardening hides: systemd would start the service, and fail with a number.
     fn check_reach(&self) -> Result<(), UnitError> {
-        if self.scope == Scope::User {
+        if self.scope == ServiceScope::User {
             return Ok(());
         }
         let paths = [Some(&self.program), self.home.as_ref(), self.config.as_ref(), self.directory.as_ref()];
@@ -209,7 +209,7 @@ fn quoted(text: &str) -> Result<String, UnitError> {
 mod tests {
     use super::*;
 
-    fn unit(scope: Scope) -> Unit {
+    fn unit(scope: ServiceScope) -> Unit {
         Unit {
             scope,
             program: "/usr/bin/baton".into(),
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn unit_of_the_system_is_locked_into_its_directory() {
-        let text = unit(Scope::System).render().unwrap();
+        let text = unit(ServiceScope::System).render().unwrap();
         for line in [
             "Type=notify",
             "ExecStart=/usr/bin/baton serve --http 127.0.0.1:8421",
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn unit_of_a_user_runs_with_the_users_files() {
-        let text = unit(Scope::User).render().unwrap();
+        let text = unit(ServiceScope::User).render().unwrap();
         assert!(text.contains("WantedBy=default.target") && text.contains("WorkingDirectory=/srv/projects"));
         assert!(!text.contains("ProtectSystem") && !text.contains("User="), "{text}");
     }
@@ -249,7 +249,7 @@ mod tests {
     fn systemd_accepts_the_units() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("baton.service");
-        for (scope, flag) in [(Scope::User, "--user"), (Scope::System, "--system")] {
+        for (scope, flag) in [(ServiceScope::User, "--user"), (ServiceScope::System, "--system")] {
             let unit = Unit {
                 program: "/bin/sh".into(),
                 user: "root".into(),
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn service_of_the_system_needs_paths_outside_of_homes() {
-        let system = unit(Scope::System);
+        let system = unit(ServiceScope::System);
         let hidden = || Some(PathBuf::from("/home/ada/x"));
         for unit in [
             Unit { program: "/root/.cargo/bin/baton".into(), ..system.clone() },
@@ -280,20 +280,20 @@ mod tests {
         ] {
             let error = unit.render().unwrap_err();
             assert!(matches!(&error, UnitError::InHome(_)), "{error}");
-            assert!(Unit { scope: Scope::User, ..unit }.render().is_ok());
+            assert!(Unit { scope: ServiceScope::User, ..unit }.render().is_ok());
         }
         assert!(Unit { directory: Some("/homes/x".into()), ..system }.render().is_ok());
     }
 
     #[test]
     fn dollar_in_the_programs_path_is_itself() {
-        let unit = Unit { program: "/opt/a $x/baton".into(), ..unit(Scope::User) };
+        let unit = Unit { program: "/opt/a $x/baton".into(), ..unit(ServiceScope::User) };
         assert!(unit.render().unwrap().contains("ExecStart=\"/opt/a $x/baton\" serve"));
     }
 
     #[test]
     fn values_cannot_become_other_words_settings_or_variables() {
-        let mut unit = unit(Scope::User);
+        let mut unit = unit(ServiceScope::User);
         unit.arguments = vec!["a b".into(), "$HOME".into(), "100%".into(), "q\"\\".into(), "".into()];
         let text = unit.render().unwrap();
         let line = r#"ExecStart=/usr/bin/baton serve "a b" "$$HOME" 100%% "q\"\\" """#;

@@ -7,7 +7,7 @@ use serde_with::skip_serializing_none;
 use crate::ids::{Author, RequestId, SessionId, ToolCallId};
 use crate::json::Json;
 use crate::permission::{PermissionOutcome, PermissionRequest};
-use crate::tool::Command;
+use crate::tool::SlashCommand;
 
 /// A tool call waits for permission.
 #[skip_serializing_none]
@@ -178,5 +178,5 @@ pub struct CommandCompleted {
 /// The set of slash commands changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CommandsChanged {
-    pub commands: Vec<Command>,
+    pub commands: Vec<SlashCommand>,
 }

@@ -35,7 +35,7 @@ pub(super) const START: &str = "llmInference.httpRequestStart";
 pub(super) const CHUNK: &str = "llmInference.httpRequestChunk";
 
 /// Function that calls the client.
-pub type Call = Arc<dyn Fn(&'static str, Value) -> Calling + Send + Sync>;
+pub type ClientCall = Arc<dyn Fn(&'static str, Value) -> Calling + Send + Sync>;
 
 /// Part of a response, sent by the client.
 #[derive(Debug)]
@@ -71,14 +71,14 @@ struct State {
     edges: HashMap<SessionId, Vec<Carrier>>,
     last_number: u64,
     /// Running requests.
-    pending: HashMap<String, Pending>,
+    pending: HashMap<String, CarriedRequest>,
 }
 
 /// Where requests go: a client of this server, or another server that relays them.
 #[derive(Clone)]
 struct Carrier {
     id: CarrierId,
-    call: Call,
+    call: ClientCall,
     /// Model lists that came through another server. They are not shared with sessions that it has not joined.
     catalog: Option<Arc<Catalog>>,
 }
@@ -90,7 +90,7 @@ enum CarrierId {
 }
 
 /// A request that has no complete response yet.
-struct Pending {
+struct CarriedRequest {
     carrier: CarrierId,
     /// Delivers a part of the response. Returns whether somebody waits for it.
     deliver: Box<dyn Fn(ResponsePart) -> bool + Send>,
@@ -102,12 +102,12 @@ struct Pending {
 struct Relayed {
     relays: u64,
     /// Calls the client that the request was announced to.
-    call: Call,
+    call: ClientCall,
 }
 
 impl Tunnel {
     /// Registers a client as the end of the tunnel. It replaces an earlier one.
-    pub fn offer(&self, client: ClientId, call: Call) {
+    pub fn offer(&self, client: ClientId, call: ClientCall) {
         self.lock().client = Some(Carrier { id: CarrierId::Client(client), call, catalog: None });
         self.is_offered.send_replace(true);
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::request::cancel;
-use super::{CHUNK, Call, Carrier, CarrierId, Pending, Relayed, ResponsePart, START, Tunnel};
+use super::{CHUNK, CarriedRequest, Carrier, CarrierId, ClientCall, Relayed, ResponsePart, START, Tunnel};
 use crate::{CallFailed, Calling};
 
 /// Part of a response, in a form that can be sent.
@@ -55,7 +55,7 @@ pub struct Relays {
 impl Tunnel {
     /// Registers another server as the carrier of a session's requests. `call` calls its client.
     #[must_use]
-    pub fn offer_for(self: &Arc<Self>, session: &SessionId, call: Call) -> EdgeOffer {
+    pub fn offer_for(self: &Arc<Self>, session: &SessionId, call: ClientCall) -> EdgeOffer {
         let mut state = self.lock();
         let number = state.next_number();
         let carrier = Carrier { id: CarrierId::Edge(number), call, catalog: Some(Arc::default()) };
@@ -121,7 +121,7 @@ impl Relays {
         }
         let relayed = Some(Relayed { relays: self.number, call: call.clone() });
         let deliver = Box::new(move |part: ResponsePart| deliver(part.into()));
-        state.pending.insert(request, Pending { carrier: id, deliver, relayed });
+        state.pending.insert(request, CarriedRequest { carrier: id, deliver, relayed });
         drop(state);
         call(START, params)
     }
@@ -141,11 +141,12 @@ impl Relays {
 
 impl Drop for Relays {
     fn drop(&mut self) {
-        let is_ours = |pending: &mut Pending| {
+        let is_ours = |pending: &mut CarriedRequest| {
             pending.relayed.as_ref().is_some_and(|relayed| relayed.relays == self.number)
         };
         let mut state = self.tunnel.lock();
-        let left: Vec<(String, Pending)> = state.pending.extract_if(|_, pending| is_ours(pending)).collect();
+        let left: Vec<(String, CarriedRequest)> =
+            state.pending.extract_if(|_, pending| is_ours(pending)).collect();
         drop(state);
         for (request, pending) in left {
             if let Some(relayed) = pending.relayed {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use baton_model::http::{
-    Body, Headers, HttpRequest, HttpResponse, Opening, Sending, Socket, Transferring, Transport,
+    BodyStream, Headers, HttpRequest, HttpResponse, Opening, Sending, Socket, Transferring, Transport,
     TransportError,
 };
 use baton_protocol::{AgentId, SessionId};
@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::{CHUNK, Call, Pending, ResponsePart, START, Tunnel};
+use super::{CHUNK, CarriedRequest, ClientCall, ResponsePart, START, Tunnel};
 use crate::{CallFailed, ModelCaller, interaction_type};
 
 /// The tunnel as transport.
@@ -36,7 +36,7 @@ enum Caller {
 struct TunnelRequest {
     id: String,
     tunnel: Arc<Tunnel>,
-    call: Call,
+    call: ClientCall,
     parts: mpsc::UnboundedReceiver<ResponsePart>,
     is_finished: bool,
 }
@@ -86,7 +86,7 @@ impl TunnelTransport {
         let mut state = self.tunnel.lock();
         let carrier = state.carrier(self.session.as_ref()).ok_or(CallFailed::Gone).map_err(unreachable)?;
         let deliver = Box::new(move |part| sender.send(part).is_ok());
-        state.pending.insert(id.clone(), Pending { carrier: carrier.id, deliver, relayed: None });
+        state.pending.insert(id.clone(), CarriedRequest { carrier: carrier.id, deliver, relayed: None });
         drop(state);
         let tunnel = self.tunnel.clone();
         Ok(TunnelRequest { id, tunnel, call: carrier.call, parts, is_finished: false })
@@ -163,7 +163,7 @@ impl TunnelRequest {
         }
     }
 
-    fn body(self) -> Body {
+    fn body(self) -> BodyStream {
         Box::pin(stream::unfold(Some(self), |tunneled| async {
             let mut tunneled = tunneled?;
             match tunneled.data().await {
@@ -198,7 +198,7 @@ impl Drop for TunnelRequest {
 }
 
 /// Cancels a request at the client.
-pub(super) fn cancel(request: &str, call: &Call) {
+pub(super) fn cancel(request: &str, call: &ClientCall) {
     let params = json!({
         "requestId": request, "data": "", "binary": false, "end": true, "cancel": true,
         "cancelReason": "the response is no longer needed",

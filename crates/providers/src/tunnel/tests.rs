@@ -7,7 +7,7 @@ use baton_protocol::{ClientId, SessionId};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use super::{Call, EdgeOffer, RelayedPart, Relays, ResponsePart, Tunnel};
+use super::{ClientCall, EdgeOffer, RelayedPart, Relays, ResponsePart, Tunnel};
 use crate::CallFailed;
 
 const CLIENT: ClientId = ClientId(7);
@@ -33,7 +33,7 @@ impl Carried {
         let (owner, edge) = (Arc::<Tunnel>::default(), Arc::<Tunnel>::default());
         let calls = Calls::default();
         let received = calls.clone();
-        let call: Call = Arc::new(move |method, params| {
+        let call: ClientCall = Arc::new(move |method, params| {
             received.lock().unwrap().push((method, params));
             Box::pin(async { Ok(baton_protocol::Json::null()) })
         });
@@ -41,7 +41,7 @@ impl Carried {
         let relays = Arc::new(Mutex::new(Some(edge.relays())));
         let offer = Arc::<Mutex<Option<EdgeOffer>>>::default();
         let (link, back) = (relays.clone(), offer.clone());
-        let over_the_link: Call = Arc::new(move |method, params| {
+        let over_the_link: ClientCall = Arc::new(move |method, params| {
             let (request, back) = (params["requestId"].as_str().unwrap().to_owned(), back.clone());
             let deliver = move |part: RelayedPart| {
                 let offer = back.lock().unwrap();

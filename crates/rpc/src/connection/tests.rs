@@ -57,7 +57,7 @@ impl Pair {
     fn of(door: &RpcDoor, home: Arc<TempDir>) -> Self {
         let (server, client) = UnixStream::pair().unwrap();
         let (_, output) = server.into_split();
-        let transport = Transport::Tcp(Peer::User(1000));
+        let transport = ClientTransport::Tcp(Peer::User(1000));
         let (connection, _writer) = Connection::open(door, output, transport);
         let decoder = Decoder::new(1 << 20);
         Self { connection, client, decoder, buffer: BytesMut::new(), _home: home }

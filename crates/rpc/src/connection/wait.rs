@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Connection;
 
-/// Maximum number of calls of one client that wait. Each is a task; a client with so many has lost count of them.
+/// Maximum number of calls of one client that wait. Each is a task.
 const MAX_WAITS: usize = 4096;
 
 /// A call that waits. The client can cancel it until it is dropped.
@@ -53,7 +53,7 @@ impl Connection {
         Ok(Wait { connection: self.clone(), id, cancelled })
     }
 
-    /// Cancels a call that waits. What it waits for goes on.
+    /// Cancels a call that waits. The turn continues.
     pub(super) fn cancel_wait(&self, params: &Json) {
         let Ok(CancelParams { id }) = params.parse() else { return };
         if let Some(wait) = self.lock().waits.get(id.as_str()) {

@@ -1,8 +1,8 @@
 //! Extensions of sessions: programs that this door starts, and that join a session over their own pipes.
 //!
 //! A client asks for them with `requestExtensions`. They belong to the clients that asked, like tools do: when the last of
-//! those detaches, their connections are closed and their processes end. An extension is a client with less rights than its
-//! user's: it sees one session, and may call the methods in [`rights`] only.
+//! those detaches, their connections are closed and their processes end. An extension is a client with fewer rights than its
+//! user: it sees one session, and may call the methods in [`rights`] only.
 
 mod member;
 mod rights;

@@ -21,7 +21,7 @@ use tracing::Instrument;
 use super::member::{Membership, Status};
 use super::{PATIENCE, SessionExtensions};
 use crate::RpcDoor;
-use crate::connection::{Connection, Transport};
+use crate::connection::{ClientTransport, Connection};
 
 /// How long an open question to a user delays the client that asked for extensions. Clients that answer by themselves do it
 /// at once.
@@ -141,8 +141,11 @@ impl Start {
         let (process, reads, writes) = started.map_err(|error| format!("node cannot be started: {error}"))?;
         let output = pipe::Sender::from_owned_fd(reads).map_err(|error| error.to_string())?;
         let input = pipe::Receiver::from_owned_fd(writes).map_err(|error| error.to_string())?;
-        let (connection, writer) =
-            Connection::open(&self.door, Output::Fifo(output), Transport::Extension(self.member.clone()));
+        let (connection, writer) = Connection::open(
+            &self.door,
+            Output::Fifo(output),
+            ClientTransport::Extension(self.member.clone()),
+        );
         let process = Arc::new(process);
         self.member.run(&process, &connection);
         let ended = self.serve(&connection, Input::Fifo(input), &process).await;

@@ -28,7 +28,7 @@ pub(crate) type CallResult = Result<Json, RpcError>;
 pub(crate) type CallFuture = Pin<Box<dyn Future<Output = CallResult> + Send>>;
 
 /// When and by whom a call is answered.
-pub(crate) enum Reply {
+pub(crate) enum CallReply {
     /// Now.
     Now(CallResult),
     /// When the future is ready.
@@ -42,7 +42,7 @@ pub(crate) enum Reply {
 }
 
 /// What the handler of a method returns.
-pub(super) type Handled = Result<Reply, CallError>;
+pub(super) type Handled = Result<CallReply, CallError>;
 
 /// A call, as handlers see it.
 pub(super) struct Call<'a> {
@@ -95,7 +95,7 @@ impl Call<'_> {
     }
 
     pub(super) fn now(&self, value: Value) -> Handled {
-        Ok(Reply::Now(Ok(Json::from(value))))
+        Ok(CallReply::Now(Ok(Json::from(value))))
     }
 
     pub(super) fn later<T: Into<Json>>(
@@ -104,7 +104,7 @@ impl Call<'_> {
     ) -> Handled {
         let method = self.method.to_owned();
         let result = async move { result.await.map(T::into).map_err(|error| error.into_rpc(&method)) };
-        Ok(Reply::Later(Box::pin(result)))
+        Ok(CallReply::Later(Box::pin(result)))
     }
 
     /// Answers when the future is ready, unless the client cancels the call or disconnects before.
@@ -114,7 +114,7 @@ impl Call<'_> {
         result: impl Future<Output = CallResult> + Send + 'static,
     ) -> Handled {
         let connection = self.connection.clone();
-        Ok(Reply::Wait(Box::pin(async move {
+        Ok(CallReply::Wait(Box::pin(async move {
             tokio::select! {
                 result = result => result,
                 () = wait.cancelled() => Err(RpcError::new(code::REQUEST_CANCELLED, "cancelled by the client")),
@@ -150,7 +150,7 @@ impl Call<'_> {
             };
             connection.respond(&id, &result);
         })?;
-        Ok(Reply::BySession)
+        Ok(CallReply::BySession)
     }
 
     /// Like [`Call::ask`], for asks that take time: the reply is awaited in a task of its own, which counts towards the calls

@@ -89,7 +89,7 @@ struct EnvValueMode {
     mode: String,
 }
 
-/// Replies with the mode. Values are always literal, apart from `${NAME}`: there is nothing to look up indirectly.
+/// Replies with the mode, which changes nothing: values are literal in both, apart from `${NAME}`.
 fn env_value_mode(call: &Call<'_>) -> Handled {
     call.session()?;
     match call.parse::<EnvValueMode>()?.mode.as_str() {

@@ -1,7 +1,7 @@
 //! MCP apps: pages of MCP servers that a client shows, and what such a page may ask of the server that it came from.
 //!
-//! Only sessions whose client shows apps (`requestMcpApps`) have them. What a page calls meets deny rules only: the person
-//! in front of it pressed something there.
+//! Only sessions whose client shows apps (`requestMcpApps`) have them. Only deny rules apply to calls of a page, because its
+//! user caused them.
 
 use baton_protocol::Json;
 use baton_runtime::mcp::McpRequest;

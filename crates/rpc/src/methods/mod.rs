@@ -53,30 +53,30 @@ use baton_protocol::Json;
 use baton_protocol::rpc::CallId;
 
 use self::call::{Call, Handled, amend, panicked, success, void};
-pub(crate) use self::call::{CallFuture, Reply, run};
+pub(crate) use self::call::{CallFuture, CallReply, run};
 use super::connection::Connection;
 use super::dialect::Dialect;
 use super::extensions::check_call;
 
 /// Handles a call.
-pub(crate) fn dispatch(connection: &Arc<Connection>, id: &CallId, method: &str, params: Json) -> Reply {
+pub(crate) fn dispatch(connection: &Arc<Connection>, id: &CallId, method: &str, params: Json) -> CallReply {
     connection.set_dialect(Dialect::of_first_call(method));
     if method != "connect" && !connection.is_admitted() {
-        return Reply::Now(Err(server::not_admitted()));
+        return CallReply::Now(Err(server::not_admitted()));
     }
     if let Err(error) = server::check_role(connection, method) {
-        return Reply::Now(Err(error));
+        return CallReply::Now(Err(error));
     }
     if let Some(member) = &connection.extension
         && let Err(error) = check_call(member, method, &params)
     {
-        return Reply::Now(Err(error));
+        return CallReply::Now(Err(error));
     }
     let call = Call { connection, id, method, params };
     match catch_unwind(AssertUnwindSafe(|| route(&call))) {
         Ok(Ok(reply)) => reply,
-        Ok(Err(error)) => Reply::Now(Err(error.into_rpc(method))),
-        Err(panic) => Reply::Now(Err(panicked(method, &*panic))),
+        Ok(Err(error)) => CallReply::Now(Err(error.into_rpc(method))),
+        Err(panic) => CallReply::Now(Err(panicked(method, &*panic))),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 use subtle::ConstantTimeEq;
 
-use super::{Call, Handled, Reply};
+use super::{Call, CallReply, Handled};
 use crate::connection::Connection;
 use crate::errors::CallError;
 use baton_people::access;
@@ -103,7 +103,7 @@ pub(super) fn auth_status(call: &Call<'_>) -> Handled {
 /// Releases all sessions, replies, and stops the server.
 pub(super) fn shutdown(call: &Call<'_>) -> Handled {
     let runtime = call.runtime().clone();
-    Ok(Reply::ThenStop(Box::pin(async move {
+    Ok(CallReply::ThenStop(Box::pin(async move {
         runtime.let_go().await;
         Ok(Json::null())
     })))

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use baton_store::members::{BEAT, Change};
+use baton_store::members::{BEAT, SessionListChange};
 use serde_json::json;
 
 use crate::Runtime;
@@ -27,7 +27,7 @@ impl Known {
     }
 
     /// Adds a change. Returns whether it is new.
-    fn insert(&mut self, change: &Change) -> bool {
+    fn insert(&mut self, change: &SessionListChange) -> bool {
         self.last = self.last.max(change.number);
         let after = self.after();
         self.recent = self.recent.split_off(&after);
@@ -65,7 +65,7 @@ impl Runtime {
         }
     }
 
-    async fn announce_change(&self, change: &Change) {
+    async fn announce_change(&self, change: &SessionListChange) {
         let session = &change.session;
         if change.deleted {
             return self.lifecycle.announce(LifecycleChange::Deleted, session, None);
@@ -82,8 +82,8 @@ impl Runtime {
 mod tests {
     use super::*;
 
-    fn change(number: u64) -> Change {
-        Change { number, session: "s".parse().unwrap(), deleted: false }
+    fn change(number: u64) -> SessionListChange {
+        SessionListChange { number, session: "s".parse().unwrap(), deleted: false }
     }
 
     #[test]

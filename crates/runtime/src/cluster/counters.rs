@@ -8,7 +8,7 @@ use crate::Runtime;
 
 /// Counters of a server among others. They start at zero with the process.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct ClusterCounters {
     /// Sessions that were taken over from dead servers.
     takeovers: AtomicU64,
     /// Links to owners of sessions that were lost.
@@ -34,7 +34,7 @@ pub struct ClusterSnapshot {
     pub relayed: u64,
 }
 
-impl Counters {
+impl ClusterCounters {
     pub(crate) fn takeover(&self) {
         self.takeovers.fetch_add(1, Ordering::Relaxed);
     }

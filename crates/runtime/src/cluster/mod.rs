@@ -24,8 +24,8 @@ use baton_store::{Owner, StoreError};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
+use self::counters::ClusterCounters;
 pub use self::counters::ClusterSnapshot;
-use self::counters::Counters;
 pub use self::news::{ListReader, Watcher};
 use self::news::{Newsroom, Readers};
 
@@ -80,7 +80,7 @@ pub struct Cluster {
     start: Instant,
     pulse: Mutex<Option<Pulse>>,
     entry: OnceLock<Entry>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: ClusterCounters,
     pub(crate) newsroom: Arc<Newsroom>,
     pub(crate) readers: Readers,
     draining: AtomicBool,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use baton_agent::tools::paths;
 use baton_core::{WorkId, WorkResult};
-use baton_engines::{Engine, Outcome, Report};
+use baton_engines::{Engine, Report, RunOutcome};
 use baton_model::{Message, Part};
 use baton_protocol::engine::EngineControl;
 use baton_protocol::event::SessionError;
@@ -19,7 +19,7 @@ use super::engine_reports::ReportSink;
 use super::engine_tools::{self, EngineCalls};
 use super::session_engine::{EngineSettings, Run};
 use super::{WorkScope, prompt, tools, trust};
-use crate::session::actor::transcript::Conversation;
+use crate::session::actor::transcript::Transcripts;
 
 /// Maximum size of the earlier conversation that a program receives with its first prompt, in tokens.
 const MAX_EARLIER_TOKENS: u64 = 8_000;
@@ -63,7 +63,7 @@ pub(super) async fn run(
     let is_new = token.is_none();
     let first = if is_new { first_prompt(&scope.conversation, &prompt) } else { prompt.clone() };
     let mut outcome = turn.run(token, first).await;
-    if outcome == Outcome::Forgotten {
+    if outcome == RunOutcome::Forgotten {
         let text = format!("{name} has lost the conversation; starting a new one");
         turn.sink.forward(Report::Note { warning: true, text });
         let mut conversation = scope.conversation.clone();
@@ -72,17 +72,17 @@ pub(super) async fn run(
         outcome = turn.run(None, first_prompt(&conversation, &prompt)).await;
     }
     WorkResult::Drive(match outcome {
-        Outcome::Completed => Ok(()),
-        Outcome::Interrupted => Err(failure(format!("{name} was interrupted"))),
-        Outcome::Forgotten => Err(failure(format!("{name} has lost the conversation"))),
-        Outcome::Failed { message, diagnostics } => {
+        RunOutcome::Completed => Ok(()),
+        RunOutcome::Interrupted => Err(failure(format!("{name} was interrupted"))),
+        RunOutcome::Forgotten => Err(failure(format!("{name} has lost the conversation"))),
+        RunOutcome::Failed { message, diagnostics } => {
             Err(SessionError { stack: diagnostics, ..failure(message) })
         }
     })
 }
 
 /// Returns the first prompt for a program: preceded by the earlier conversation, if there is one.
-fn first_prompt(conversation: &Conversation, prompt: &str) -> String {
+fn first_prompt(conversation: &Transcripts, prompt: &str) -> String {
     earlier(conversation).map_or_else(|| prompt.to_owned(), |earlier| format!("{earlier}\n\n{prompt}"))
 }
 
@@ -143,7 +143,7 @@ impl EngineTurn<'_> {
         }
     }
 
-    async fn run(&mut self, token: Option<String>, prompt: String) -> Outcome {
+    async fn run(&mut self, token: Option<String>, prompt: String) -> RunOutcome {
         let scope = self.sink.scope;
         let (reports, mut incoming) = mpsc::unbounded_channel();
         let (outgoing, control) = mpsc::unbounded_channel();
@@ -238,7 +238,7 @@ pub(super) fn failure(message: String) -> SessionError {
 }
 
 /// Returns the conversation before the prompt, for a program that takes it over; `None` if there is none.
-fn earlier(conversation: &Conversation) -> Option<String> {
+fn earlier(conversation: &Transcripts) -> Option<String> {
     let messages = conversation.transcript().messages(false, MAX_EARLIER_TOKENS);
     let current = messages.iter().rposition(|message| matches!(**message, Message::User(_)))?;
     let lines: Vec<String> = messages[..current].iter().filter_map(|message| line(message)).collect();

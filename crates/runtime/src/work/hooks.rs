@@ -54,8 +54,8 @@ fn ports_with_hooks(scope: &WorkScope) -> Vec<(bool, Arc<dyn Port>)> {
     extensions.chain(other).collect()
 }
 
-/// Invokes a hook. One that fails, or returns no output, changes nothing, but for a plugin's guard of tool calls: a guard that
-/// cannot look lets nothing pass. The history records all.
+/// Invokes a hook. One that fails, or returns no output, changes nothing; but a plugin's guard of tool calls that
+/// fails denies the call. The history records all.
 pub(super) async fn invoke(scope: &WorkScope, hook: &'static str, extra: Value) -> Option<HookOutput> {
     let (commands, ports) = (scope.tools.skills().current().hooks(hook), ports_with_hooks(scope));
     if commands.is_empty() && ports.is_empty() {

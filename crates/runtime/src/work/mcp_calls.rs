@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_agent::tools;
 use baton_core::policy::Advice;
 use baton_core::{Call, Prepared, Route};
-use baton_mcp::{CallError, OfferedTool, Progress, Server, contents};
+use baton_mcp::{OfferedTool, Progress, Server, ToolCallError, contents};
 use baton_protocol::event::{ToolProgress, ToolRequest};
 use baton_protocol::permission::PermissionRequest;
 use baton_protocol::tool::{BinaryResult, ToolResult};
@@ -114,7 +114,7 @@ pub(super) async fn run(scope: &WorkScope, call: &Call, tool: &OfferedTool, argu
         let shown = ToolProgress { tool_call_id: id.clone(), progress_message };
         hub.show_for(agent.as_ref(), [shown.into()], &cancel);
     };
-    let request = baton_mcp::Call {
+    let request = baton_mcp::ServerCall {
         tool: name.clone(),
         arguments,
         meta,
@@ -124,7 +124,7 @@ pub(super) async fn run(scope: &WorkScope, call: &Call, tool: &OfferedTool, argu
     };
     match tool.server.call(request).await {
         Ok(result) => converted(server, &result),
-        Err(CallError::Cancelled) => tools::interrupted(),
+        Err(ToolCallError::Cancelled) => tools::interrupted(),
         Err(error) => failure(server, &error.to_string()),
     }
 }

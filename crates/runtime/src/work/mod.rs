@@ -56,7 +56,7 @@ pub(crate) use self::session_tools::SessionTools;
 pub(crate) use self::share::FileShare;
 pub use self::sub_agents::status as agent_status;
 use crate::Runtime;
-use crate::session::actor::transcript::Conversation;
+use crate::session::actor::transcript::Transcripts;
 use crate::session::ask::Close;
 use crate::session::{Handle, Settings, panics};
 pub use baton_handle::{CommandRun, CountedMessage, Window};
@@ -68,7 +68,7 @@ pub(crate) struct WorkScope {
     pub(crate) settings: Arc<Settings>,
     pub(crate) hub: Publisher,
     pub(crate) mailbox: mpsc::UnboundedSender<ActorMessage>,
-    pub(crate) conversation: Conversation,
+    pub(crate) conversation: Transcripts,
     pub(crate) tools: Arc<SessionTools>,
     pub(crate) engine: Arc<SessionEngine>,
     /// Sub-agent whose conversation the work belongs to; `None` for the main conversation.

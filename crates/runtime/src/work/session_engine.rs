@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use baton_engines::{Engine, EngineThread, Outcome, Report, ResumeToken, ThreadSpec};
+use baton_engines::{Engine, EngineConversation, Report, ResumeToken, RunOutcome, ThreadSpec};
 use baton_protocol::engine::EngineControl;
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc};
@@ -36,7 +36,7 @@ pub(crate) struct SessionEngine {
 /// A conversation with a program, and the settings it was opened with.
 struct OpenThread {
     settings: EngineSettings,
-    thread: Box<dyn EngineThread>,
+    thread: Box<dyn EngineConversation>,
     /// The tools of the session, if the program is offered any.
     tools: Option<EngineTools>,
 }
@@ -94,7 +94,7 @@ impl SessionEngine {
         token: Option<String>,
         runtime: &Arc<Runtime>,
         run: Run,
-    ) -> Outcome {
+    ) -> RunOutcome {
         self.runs.fetch_add(1, Ordering::AcqRel);
         let mut open = self.open.lock().await;
         if let Some(mut outdated) = open.take_if(|open| open.settings != settings) {

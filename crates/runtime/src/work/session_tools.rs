@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use baton_agent::tools::shell::{ShellSettings, Shells};
-use baton_agent::tools::sql::{Database, Dependency, Todo};
+use baton_agent::tools::sql::{Dependency, SessionDatabase, Todo};
 use baton_agent::tools::web::PrivateHosts;
 use baton_agent::tools::{NamedPaths, Services, Toolbox};
 use baton_files::SessionFiles;
@@ -65,7 +65,7 @@ impl SessionTools {
             runtime.ledger.note(shells.tag());
             Services {
                 shells,
-                database: Database::new(database.clone(), todos_changed),
+                database: SessionDatabase::new(database.clone(), todos_changed),
                 web: Arc::new(NetworkFetch::new(runtime.models.network())),
                 paths: NamedPaths::default(),
                 private_hosts: PrivateHosts::default(),

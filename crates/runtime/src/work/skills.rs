@@ -28,7 +28,7 @@ pub(super) async fn ready(scope: &mut WorkScope) {
     }
 }
 
-/// Does the same for work that goes on with the agents it has. Returns the session's settings, if they have changed.
+/// Does the same for work that continues with the agents it has. Returns the session's settings, if they have changed.
 pub(super) async fn load(scope: &WorkScope) -> Option<Settings> {
     let context = &scope.session.durable.facts.context;
     let catalogue = scope.tools.skills().load(&scope.settings, context).await;

@@ -78,7 +78,7 @@ async fn plan(scope: &WorkScope, call: &Call, arguments: &Json) -> Prepared {
         return mcp_calls::prepare(scope, call, &tool, arguments).await;
     }
     match call.tool.as_str() {
-        ask_user::NAME => match ask_user::Question::read(arguments) {
+        ask_user::NAME => match ask_user::AskUserArguments::read(arguments) {
             Ok(q) => Prepared::Question(Question::UserInput(UserQuestion {
                 question: q.question,
                 choices: q.choices,

@@ -52,7 +52,7 @@ impl Pace {
 
 /// Progress of a copy, in pages of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct CopyProgress {
     /// Pages that are copied.
     pub done: u64,
     /// All pages.
@@ -61,7 +61,7 @@ pub struct Progress {
 
 /// Properties of a database that was copied or checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contents {
+pub struct DatabaseSummary {
     /// Number of sessions.
     pub sessions: u64,
     /// Version of the file format.
@@ -78,8 +78,8 @@ pub fn copy(
     source: &Path,
     target: &Path,
     pace: Pace,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Contents, StoreError> {
+    progress: &mut dyn FnMut(CopyProgress),
+) -> Result<DatabaseSummary, StoreError> {
     let database = at(source);
     if database.identity().is_none() {
         return Err(database.failed("copy", Fault::Unusable("there is no such file".to_owned())));
@@ -94,7 +94,7 @@ pub fn copy(
 ///
 /// # Errors
 /// When a server could not use it, or must not.
-pub fn check(path: &Path) -> Result<Contents, StoreError> {
+pub fn check(path: &Path) -> Result<DatabaseSummary, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let checked = Connection::open_with_flags(path, flags).map_err(Fault::from).and_then(|file| {
         schema::check_foreign(&file)?;
@@ -212,7 +212,7 @@ fn copy_open(
     source: &Connection,
     target: &Path,
     pace: Pace,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(CopyProgress),
 ) -> Result<(), Fault> {
     let file = baton_private::create_new(target).map_err(Fault::Create)?;
     fill(source, target, &file, pace, progress).inspect_err(|_| drop(fs::remove_file(target)))
@@ -223,7 +223,7 @@ fn fill(
     target: &Path,
     file: &File,
     pace: Pace,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(CopyProgress),
 ) -> Result<(), Fault> {
     let snapshot = source.unchecked_transaction()?;
     // The transaction begins with the first read.
@@ -240,7 +240,7 @@ fn run(
     backup: &Backup<'_, '_>,
     target: &File,
     pace: Pace,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(CopyProgress),
 ) -> Result<(), Fault> {
     let (mut locked, mut steps) = (0, 0);
     loop {
@@ -265,10 +265,10 @@ fn run(
     Ok(())
 }
 
-fn state_of(backup: &Backup<'_, '_>) -> Progress {
+fn state_of(backup: &Backup<'_, '_>) -> CopyProgress {
     let state = backup.progress();
     let natural = |pages: i32| u64::try_from(pages).unwrap_or(0);
-    Progress {
+    CopyProgress {
         done: natural(state.pagecount.saturating_sub(state.remaining)),
         total: natural(state.pagecount),
     }
@@ -276,7 +276,7 @@ fn state_of(backup: &Backup<'_, '_>) -> Progress {
 
 /// Removes all leases from a copy, which would name processes of another time or machine, and makes it one file without a
 /// log.
-fn released(path: &Path) -> Result<Contents, Fault> {
+fn released(path: &Path) -> Result<DatabaseSummary, Fault> {
     let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     file.execute_batch("PRAGMA synchronous = OFF")?;
     file.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0))?;
@@ -286,9 +286,9 @@ fn released(path: &Path) -> Result<Contents, Fault> {
     Ok(contents)
 }
 
-fn contents(file: &Connection) -> Result<Contents, Fault> {
+fn contents(file: &Connection) -> Result<DatabaseSummary, Fault> {
     let number = |sql| file.query_row(sql, [], |row| row.get::<_, i64>(0));
-    Ok(Contents {
+    Ok(DatabaseSummary {
         sessions: u64::try_from(number("SELECT count(*) FROM sessions")?).unwrap_or(0),
         format: u64::try_from(number("PRAGMA user_version")?).unwrap_or(0),
     })

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::Value;
 
 use super::state::State;
-use super::{Action, Reply};
+use super::{ReplyAction, ScriptedReply};
 
 /// Ids are unique in the process, so that conversations can be told apart.
 static IDS: AtomicU64 = AtomicU64::new(1);
@@ -71,34 +71,34 @@ pub(super) fn halves(arguments: &str) -> [&str; 2] {
 pub(super) async fn answer(
     outlet: &mut impl Outlet,
     streams: bool,
-    reply: &Reply,
+    reply: &ScriptedReply,
     state: &State,
     api: Box<dyn Api>,
 ) -> io::Result<After> {
     let mut writer = Writer { outlet, reply, api, streams, has_head: false, finish: None };
     for action in &reply.actions {
         match action {
-            Action::Sleep(time) => writer.wait_for(tokio::time::sleep(*time)).await?,
-            Action::Hold(name) => writer.wait_for(state.hold(name)).await?,
-            Action::Hang => {
+            ReplyAction::Sleep(time) => writer.wait_for(tokio::time::sleep(*time)).await?,
+            ReplyAction::Hold(name) => writer.wait_for(state.hold(name)).await?,
+            ReplyAction::Hang => {
                 writer.head().await?;
                 return Err(writer.outlet.client_left().await);
             }
-            Action::Drop => {
+            ReplyAction::Drop => {
                 writer.head().await?;
                 return Ok(After::Close);
             }
-            Action::Reset => {
+            ReplyAction::Reset => {
                 writer.head().await?;
                 return writer.outlet.reset();
             }
-            Action::Truncate => return writer.end_early().await,
-            Action::Text(_)
-            | Action::Cited(_)
-            | Action::Think(_)
-            | Action::Call { .. }
-            | Action::Finish(_)
-            | Action::Raw(_) => {
+            ReplyAction::Truncate => return writer.end_early().await,
+            ReplyAction::Text(_)
+            | ReplyAction::Cited(_)
+            | ReplyAction::Think(_)
+            | ReplyAction::Call { .. }
+            | ReplyAction::Finish(_)
+            | ReplyAction::Raw(_) => {
                 writer.say(action).await?;
             }
         }
@@ -109,7 +109,7 @@ pub(super) async fn answer(
 /// Writes one answer.
 struct Writer<'a, O> {
     outlet: &'a mut O,
-    reply: &'a Reply,
+    reply: &'a ScriptedReply,
     api: Box<dyn Api>,
     streams: bool,
     has_head: bool,
@@ -138,28 +138,28 @@ impl<O: Outlet> Writer<'_, O> {
         self.outlet.head(self.reply.status, &headers).await
     }
 
-    async fn say(&mut self, action: &Action) -> io::Result<()> {
+    async fn say(&mut self, action: &ReplyAction) -> io::Result<()> {
         match action {
-            Action::Text(text) => {
+            ReplyAction::Text(text) => {
                 for word in text.split_inclusive(' ') {
                     let events = self.api.text(word);
                     self.events(&events).await?;
                 }
             }
-            Action::Cited(text) => {
+            ReplyAction::Cited(text) => {
                 let events = self.api.cited(text);
                 self.events(&events).await?;
             }
-            Action::Think(reasoning) => {
+            ReplyAction::Think(reasoning) => {
                 let events = self.api.reasoning(reasoning);
                 self.events(&events).await?;
             }
-            Action::Call { name, arguments } => {
+            ReplyAction::Call { name, arguments } => {
                 let events = self.api.call(name, arguments);
                 self.events(&events).await?;
             }
-            Action::Finish(reason) => self.finish = Some(reason.clone()),
-            Action::Raw(bytes) => {
+            ReplyAction::Finish(reason) => self.finish = Some(reason.clone()),
+            ReplyAction::Raw(bytes) => {
                 self.head().await?;
                 self.outlet.chunk(bytes).await?;
             }

@@ -1,7 +1,7 @@
 //! A scripted model provider on a loopback port: chat completions, the Responses API and the Messages API,
 //! streamed or not.
 //!
-//! There are two ways to define its answers. A test in Rust can queue [`Reply`]s with [`ModelServer::push`];
+//! There are two ways to define its answers. A test in Rust can queue [`ScriptedReply`]s with [`ModelServer::push`];
 //! each answers one request. If the queue is empty, the last user message of the request decides: it may
 //! contain directives such as `[[text:hello]]` or `[[tool:bash {"command":"ls"}]]` (all of them: [`script`]);
 //! without any, the answer is `echo N: PROMPT`, where N is the number of user messages. Requests share no
@@ -33,7 +33,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-pub use reply::{Action, Reply};
+pub use reply::{ReplyAction, ScriptedReply};
 use state::State;
 pub use state::{End, Recorded};
 
@@ -78,7 +78,7 @@ impl ModelServer {
     }
 
     /// Queues the reply to the next chat request that has none yet.
-    pub fn push(&self, reply: Reply) {
+    pub fn push(&self, reply: ScriptedReply) {
         self.state.push(reply);
     }
 

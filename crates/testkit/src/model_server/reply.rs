@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 /// A reply to one request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
+pub struct ScriptedReply {
     /// The HTTP status.
     pub status: u16,
     /// Headers; a `content-type` here replaces the default one.
     pub headers: Vec<(String, String)>,
     /// The actions, in order.
-    pub actions: Vec<Action>,
+    pub actions: Vec<ReplyAction>,
 }
 
 /// An action of a reply.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
+pub enum ReplyAction {
     /// Sends text, in a stream word by word.
     Text(String),
     /// Sends text with a citation.
@@ -50,23 +50,23 @@ pub enum Action {
     Reset,
 }
 
-impl Reply {
+impl ScriptedReply {
     /// Creates a successful reply.
     #[must_use]
-    pub fn new(actions: impl IntoIterator<Item = Action>) -> Self {
+    pub fn new(actions: impl IntoIterator<Item = ReplyAction>) -> Self {
         Self { status: 200, headers: Vec::new(), actions: actions.into_iter().collect() }
     }
 
     /// Creates a reply with text.
     #[must_use]
     pub fn text(text: &str) -> Self {
-        Self::new([Action::Text(text.to_owned())])
+        Self::new([ReplyAction::Text(text.to_owned())])
     }
 
     /// Creates a reply that calls a tool.
     #[must_use]
     pub fn call(name: &str, arguments: &Value) -> Self {
-        Self::new([Action::Call { name: name.to_owned(), arguments: arguments.to_string() }])
+        Self::new([ReplyAction::Call { name: name.to_owned(), arguments: arguments.to_string() }])
     }
 
     /// Creates an error with a status and the usual JSON.
@@ -79,7 +79,7 @@ impl Reply {
     /// Creates a reply with exactly these chunks as its body.
     #[must_use]
     pub fn raw<B: Into<Bytes>>(content_type: &str, pieces: impl IntoIterator<Item = B>) -> Self {
-        Self::new(pieces.into_iter().map(|piece| Action::Raw(piece.into())))
+        Self::new(pieces.into_iter().map(|piece| ReplyAction::Raw(piece.into())))
             .header("content-type", content_type)
     }
 
@@ -98,6 +98,6 @@ impl Reply {
 
     /// Whether the reply defines its body itself.
     pub(super) fn is_raw(&self) -> bool {
-        self.actions.iter().any(|action| matches!(action, Action::Raw(_)))
+        self.actions.iter().any(|action| matches!(action, ReplyAction::Raw(_)))
     }
 }

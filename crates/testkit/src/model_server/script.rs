@@ -31,15 +31,15 @@ use serde_json::Value;
 
 use super::conversation::Conversation;
 use super::state::State;
-use super::{Action, Reply};
+use super::{ReplyAction, ScriptedReply};
 
 /// A directive: its name, and the text after the colon.
 type Directive<'a> = (&'a str, &'a str);
 
 /// Returns the reply to the script in this request.
-pub(super) fn reply(body: &Value, state: &State) -> Reply {
+pub(super) fn reply(body: &Value, state: &State) -> ScriptedReply {
     let conversation = Conversation::read(body);
-    let mut reply = Reply::new([]);
+    let mut reply = ScriptedReply::new([]);
     let mut results = conversation.results.len();
     let mut speaks = false;
     for (name, argument) in directives(&conversation.prompt) {
@@ -63,7 +63,7 @@ pub(super) fn reply(body: &Value, state: &State) -> Reply {
         reply.actions.extend(actions(name, argument));
     }
     if !speaks {
-        reply.actions.push(Action::Text(echo(&conversation)));
+        reply.actions.push(ReplyAction::Text(echo(&conversation)));
     }
     reply
 }
@@ -77,26 +77,26 @@ fn echo(conversation: &Conversation) -> String {
 }
 
 /// Returns the failure of a directive, unless it has happened often enough.
-fn failure(name: &str, argument: &str, prompt: &str, state: &State) -> Option<Reply> {
+fn failure(name: &str, argument: &str, prompt: &str, state: &State) -> Option<ScriptedReply> {
     let (what, options) = argument.split_once(':').unwrap_or((argument, ""));
     let (name, times) = times(name);
     let (what, times) = if times.is_some() { (what, times) } else { self::times(what) };
-    let half = || Action::Text("half an ".to_owned());
+    let half = || ReplyAction::Text("half an ".to_owned());
     let reply = match name {
         "error" => {
-            let reply = Reply::error(what.parse().unwrap_or(500));
+            let reply = ScriptedReply::error(what.parse().unwrap_or(500));
             match options.strip_prefix("retry=") {
                 Some(seconds) => reply.header("retry-after", seconds),
                 None => reply,
             }
         }
-        "hang" => Reply::new([half(), Action::Hang]),
-        "drop" => Reply::new([half(), Action::Drop]),
-        "reset" => Reply::new([half(), Action::Reset]),
-        "truncate" => Reply::new([half(), Action::Truncate]),
-        "garbage" => Reply::new([Action::Raw("\u{0}\u{1}this is no answer\n".into())]),
-        "badjson" => Reply::new([Action::Raw("data: {\"choices\": [oops\n\n".into())]),
-        "html" => Reply::web_page(),
+        "hang" => ScriptedReply::new([half(), ReplyAction::Hang]),
+        "drop" => ScriptedReply::new([half(), ReplyAction::Drop]),
+        "reset" => ScriptedReply::new([half(), ReplyAction::Reset]),
+        "truncate" => ScriptedReply::new([half(), ReplyAction::Truncate]),
+        "garbage" => ScriptedReply::new([ReplyAction::Raw("\u{0}\u{1}this is no answer\n".into())]),
+        "badjson" => ScriptedReply::new([ReplyAction::Raw("data: {\"choices\": [oops\n\n".into())]),
+        "html" => ScriptedReply::web_page(),
         _ => return None,
     };
     let happens = times.is_none_or(|times| state.times_seen(&format!("{name} {argument} {prompt}")) <= times);
@@ -111,11 +111,11 @@ fn times(text: &str) -> (&str, Option<u32>) {
     }
 }
 
-fn calls(name: &str, argument: &str, conversation: &Conversation) -> Vec<Action> {
+fn calls(name: &str, argument: &str, conversation: &Conversation) -> Vec<ReplyAction> {
     let call = |text: &str| {
         let text = text.trim();
         let (name, arguments) = text.split_once(' ').unwrap_or((text, "{}"));
-        Action::Call { name: name.to_owned(), arguments: arguments.trim().to_owned() }
+        ReplyAction::Call { name: name.to_owned(), arguments: arguments.trim().to_owned() }
     };
     match name {
         "tool" => vec![call(argument)],
@@ -123,29 +123,29 @@ fn calls(name: &str, argument: &str, conversation: &Conversation) -> Vec<Action>
         "ending" => {
             let (suffix, arguments) = argument.trim().split_once(' ').unwrap_or((argument.trim(), "{}"));
             let name = conversation.tool_ending(suffix);
-            vec![Action::Call { name, arguments: arguments.trim().to_owned() }]
+            vec![ReplyAction::Call { name, arguments: arguments.trim().to_owned() }]
         }
         "shell" => {
             let (name, arguments) = conversation.shell(argument);
-            vec![Action::Call { name, arguments }]
+            vec![ReplyAction::Call { name, arguments }]
         }
         _ => Vec::new(),
     }
 }
 
-fn actions(name: &str, argument: &str) -> Vec<Action> {
-    let millis = |text: &str| Action::Sleep(Duration::from_millis(text.trim().parse().unwrap_or(0)));
+fn actions(name: &str, argument: &str) -> Vec<ReplyAction> {
+    let millis = |text: &str| ReplyAction::Sleep(Duration::from_millis(text.trim().parse().unwrap_or(0)));
     match name {
-        "text" => vec![Action::Text(argument.to_owned())],
-        "cited" => vec![Action::Cited(argument.to_owned())],
-        "think" => vec![Action::Think(argument.to_owned())],
-        "finish" => vec![Action::Finish(argument.to_owned())],
+        "text" => vec![ReplyAction::Text(argument.to_owned())],
+        "cited" => vec![ReplyAction::Cited(argument.to_owned())],
+        "think" => vec![ReplyAction::Think(argument.to_owned())],
+        "finish" => vec![ReplyAction::Finish(argument.to_owned())],
         "sleep" => vec![millis(argument)],
-        "hold" => vec![Action::Hold(argument.to_owned())],
+        "hold" => vec![ReplyAction::Hold(argument.to_owned())],
         "slow" => {
             let (words, gap) = argument.split_once(':').unwrap_or((argument, "10"));
             let words = words.trim().parse().unwrap_or(10);
-            (1..=words).flat_map(|n: u32| [Action::Text(format!("word{n} ")), millis(gap)]).collect()
+            (1..=words).flat_map(|n: u32| [ReplyAction::Text(format!("word{n} ")), millis(gap)]).collect()
         }
         _ => Vec::new(),
     }
@@ -190,16 +190,16 @@ mod tests {
         json!({"role": "user", "content": text})
     }
 
-    fn say(messages: &[Value]) -> Vec<Action> {
+    fn say(messages: &[Value]) -> Vec<ReplyAction> {
         reply(&json!({"messages": messages}), &State::default()).actions
     }
 
-    fn text(text: &str) -> Action {
-        Action::Text(text.to_owned())
+    fn text(text: &str) -> ReplyAction {
+        ReplyAction::Text(text.to_owned())
     }
 
-    fn call(name: &str, arguments: &str) -> Action {
-        Action::Call { name: name.to_owned(), arguments: arguments.to_owned() }
+    fn call(name: &str, arguments: &str) -> ReplyAction {
+        ReplyAction::Call { name: name.to_owned(), arguments: arguments.to_owned() }
     }
 
     #[test]
@@ -221,13 +221,19 @@ mod tests {
 
     #[test]
     fn directives_are_performed_in_order() {
-        let sleep = Action::Sleep(Duration::from_millis(5));
+        let sleep = ReplyAction::Sleep(Duration::from_millis(5));
         assert_eq!(
             say(&[user("[[think:hm]][[text:a ]][[hold:x]][[sleep:5]][[text:b]]")]),
-            [Action::Think("hm".into()), text("a "), Action::Hold("x".into()), sleep.clone(), text("b")]
+            [
+                ReplyAction::Think("hm".into()),
+                text("a "),
+                ReplyAction::Hold("x".into()),
+                sleep.clone(),
+                text("b")
+            ]
         );
         assert_eq!(say(&[user("[[slow:2:5]]")]), [text("word1 "), sleep.clone(), text("word2 "), sleep]);
-        assert_eq!(say(&[user("[[hold:x]] hi")]), [Action::Hold("x".into()), text("echo 1: hi")]);
+        assert_eq!(say(&[user("[[hold:x]] hi")]), [ReplyAction::Hold("x".into()), text("echo 1: hi")]);
     }
 
     #[test]
@@ -238,11 +244,11 @@ mod tests {
         assert_eq!(status("[[error:404]]"), 404);
         let limited = reply(&json!({"messages": [user("[[error:429:retry=1]]")]}), &state);
         assert_eq!(limited.headers.last(), Some(&("retry-after".to_owned(), "1".to_owned())));
-        let drops = || say_with(&state, "[[drop*1]] hi").contains(&Action::Drop);
+        let drops = || say_with(&state, "[[drop*1]] hi").contains(&ReplyAction::Drop);
         assert_eq!([drops(), drops()], [true, false]);
     }
 
-    fn say_with(state: &State, prompt: &str) -> Vec<Action> {
+    fn say_with(state: &State, prompt: &str) -> Vec<ReplyAction> {
         reply(&json!({"messages": [user(prompt)]}), state).actions
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::Reply;
+use super::ScriptedReply;
 
 /// How long a test waits for something that should happen at once.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -66,7 +66,7 @@ pub(super) struct State {
 }
 
 struct Inner {
-    queue: VecDeque<Reply>,
+    queue: VecDeque<ScriptedReply>,
     requests: Vec<Recorded>,
     connections: usize,
     models: Value,
@@ -103,11 +103,11 @@ impl State {
         result
     }
 
-    pub(super) fn push(&self, reply: Reply) {
+    pub(super) fn push(&self, reply: ScriptedReply) {
         self.change(|inner| inner.queue.push_back(reply));
     }
 
-    pub(super) fn next_reply(&self) -> Option<Reply> {
+    pub(super) fn next_reply(&self) -> Option<ScriptedReply> {
         self.change(|inner| inner.queue.pop_front())
     }
 

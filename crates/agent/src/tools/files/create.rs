@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::{cannot, write_request};
 use crate::tools::beneath::Directory;
-use crate::tools::paths::Target;
+use crate::tools::paths::CallPath;
 use crate::tools::{
-    Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, diff, either, paths, schema, spec,
+    Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, diff, either, paths, schema, spec,
 };
 
 const NAME: &str = "create";
@@ -50,7 +50,7 @@ impl Tool for Create {
                 let context = context.clone();
                 // Whether the file exists is not told before the user has approved: that would read without permission.
                 blocking(move || {
-                    let target = Target::resolve(&context, path);
+                    let target = CallPath::resolve(&context, path);
                     Ok(write_request(&context, &target, "Create file", None, &text))
                 })
                 .await
@@ -60,7 +60,7 @@ impl Tool for Create {
     }
 
     fn touches(&self, context: &ToolContext, arguments: &Json) -> Vec<PathBuf> {
-        let target = read(context, arguments).and_then(|(path, _)| Target::recall(context, path));
+        let target = read(context, arguments).and_then(|(path, _)| CallPath::recall(context, path));
         target.map(|target| target.real).into_iter().collect()
     }
 
@@ -70,7 +70,7 @@ impl Tool for Create {
                 let (path, text) = read(context, arguments)?;
                 let context = context.clone();
                 blocking(move || {
-                    let target = Target::recall(&context, path.clone())?;
+                    let target = CallPath::recall(&context, path.clone())?;
                     let created = create(&target, &text)?;
                     restrict(&path, &context.session_dir);
                     Ok(created)
@@ -82,15 +82,15 @@ impl Tool for Create {
     }
 }
 
-fn read(context: &ToolContext, arguments: &Json) -> Result<(PathBuf, String), Refusal> {
+fn read(context: &ToolContext, arguments: &Json) -> Result<(PathBuf, String), ToolRefusal> {
     let Arguments { path, file_text } = arguments::read(NAME, arguments)?;
     if path.is_empty() || path.ends_with('/') {
-        return Err(Refusal::arguments(NAME, "path: must be the path of a file"));
+        return Err(ToolRefusal::arguments(NAME, "path: must be the path of a file"));
     }
     Ok((paths::absolute(&context.cwd, &path), file_text))
 }
 
-fn create(target: &Target, text: &str) -> Result<ToolResult, Refusal> {
+fn create(target: &CallPath, text: &str) -> Result<ToolResult, ToolRefusal> {
     let path = &target.written;
     let created = Directory::root().and_then(|root| root.create(&target.real, text.as_bytes()));
     created.map_err(|error| match error.kind() {
@@ -112,10 +112,10 @@ fn restrict(path: &std::path::Path, session: &std::path::Path) {
     created.for_each(|path| drop(baton_private::tighten(path)));
 }
 
-fn exists(path: &std::path::Path) -> Refusal {
+fn exists(path: &std::path::Path) -> ToolRefusal {
     let text =
         format!("Path {} already exists. Use edit to change it, or choose another path.", path.display());
-    Refusal::new(text).in_short("Path already exists")
+    ToolRefusal::new(text).in_short("Path already exists")
 }
 
 #[cfg(test)]

@@ -15,11 +15,11 @@ use serde_json::json;
 
 use super::{cannot, change_request, write_request};
 use crate::tools::beneath::Directory;
-use crate::tools::paths::Target;
+use crate::tools::paths::CallPath;
 use crate::tools::text::size;
 use crate::tools::{
-    Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, diff, either, lock, paths, schema,
-    spec,
+    Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, diff, either, lock, paths,
+    schema, spec,
 };
 
 const NAME: &str = "edit";
@@ -67,7 +67,7 @@ impl Tool for Edit {
                 let call = Call::read(context, arguments)?;
                 let context = context.clone();
                 blocking(move || {
-                    let target = Target::resolve(&context, call.path.clone());
+                    let target = CallPath::resolve(&context, call.path.clone());
                     call.request(&context, &target)
                 })
                 .await
@@ -78,7 +78,7 @@ impl Tool for Edit {
 
     fn touches(&self, context: &ToolContext, arguments: &Json) -> Vec<PathBuf> {
         let call = Call::read(context, arguments);
-        let target = call.and_then(|call| Target::recall(context, call.path));
+        let target = call.and_then(|call| CallPath::recall(context, call.path));
         target.map(|target| target.real).into_iter().collect()
     }
 
@@ -88,7 +88,7 @@ impl Tool for Edit {
                 let call = Call::read(context, arguments)?;
                 let context = context.clone();
                 let locks = Arc::clone(&self.locks);
-                blocking(move || call.run(&Target::recall(&context, call.path.clone())?, &locks)).await
+                blocking(move || call.run(&CallPath::recall(&context, call.path.clone())?, &locks)).await
             };
             either(run.await)
         })
@@ -107,20 +107,26 @@ struct Change {
 }
 
 impl Call {
-    fn read(context: &ToolContext, arguments: &Json) -> Result<Self, Refusal> {
+    fn read(context: &ToolContext, arguments: &Json) -> Result<Self, ToolRefusal> {
         let Arguments { path, old_str, new_str } = arguments::read(NAME, arguments)?;
         if old_str.is_empty() {
-            return Err(Refusal::arguments(NAME, "old_str: must not be empty; use create for a new file"));
+            return Err(ToolRefusal::arguments(
+                NAME,
+                "old_str: must not be empty; use create for a new file",
+            ));
         }
         if old_str == new_str {
-            return Err(Refusal::arguments(NAME, "new_str: is the same as old_str, so nothing would change"));
+            return Err(ToolRefusal::arguments(
+                NAME,
+                "new_str: is the same as old_str, so nothing would change",
+            ));
         }
         Ok(Self { path: paths::absolute(&context.cwd, &path), old: old_str, new: new_str })
     }
 
     /// Builds the permission request. Whether the string is in the file, and its context, are revealed only where reading
     /// needs no permission: elsewhere a model could read a file by requests to edit it.
-    fn request(&self, context: &ToolContext, target: &Target) -> Result<PermissionRequest, Refusal> {
+    fn request(&self, context: &ToolContext, target: &CallPath) -> Result<PermissionRequest, ToolRefusal> {
         const WHAT: &str = "Edit file";
         if target.is_own(context) {
             let Change { old, new } = self.apply(target)?;
@@ -133,7 +139,7 @@ impl Call {
 
     /// Applies the edit to the present content. It may have changed since the request; the replaced string and its
     /// replacement are those that were approved.
-    fn apply(&self, target: &Target) -> Result<Change, Refusal> {
+    fn apply(&self, target: &CallPath) -> Result<Change, ToolRefusal> {
         let old = load(target)?;
         if let Some(new) = replace_once(&self.path, &old, &self.old, &self.new)? {
             return Ok(Change { old, new });
@@ -145,7 +151,7 @@ impl Call {
         {
             return Ok(Change { old, new });
         }
-        Err(Refusal::new(format!(
+        Err(ToolRefusal::new(format!(
             "No match for old_str in {}, so nothing was changed. It must match character by character; view \
              the file and copy the piece from there.",
             self.path.display()
@@ -153,7 +159,7 @@ impl Call {
         .in_short("No match found"))
     }
 
-    fn run(&self, target: &Target, locks: &FileLocks) -> Result<ToolResult, Refusal> {
+    fn run(&self, target: &CallPath, locks: &FileLocks) -> Result<ToolResult, ToolRefusal> {
         let _guard = lock(locks.of(&target.real));
         let Change { old, new } = self.apply(target)?;
         let replaced = Directory::root().and_then(|root| root.replace(&target.real, new.as_bytes()));
@@ -187,41 +193,41 @@ impl FileLocks {
     }
 }
 
-fn open(target: &Target) -> Result<File, Refusal> {
+fn open(target: &CallPath) -> Result<File, ToolRefusal> {
     let path = &target.written;
     let failed = |error: io::Error| cannot("read", path, &error);
     let root = Directory::root().map_err(failed)?;
     if root.kind(&target.real).is_ok_and(FileType::is_dir) {
         let text = format!("Path {} is a directory, not a file.", path.display());
-        return Err(Refusal::new(text).in_short("Path is a directory"));
+        return Err(ToolRefusal::new(text).in_short("Path is a directory"));
     }
     root.open(&target.real).map_err(failed)
 }
 
-fn load(target: &Target) -> Result<String, Refusal> {
+fn load(target: &CallPath) -> Result<String, ToolRefusal> {
     let path = &target.written;
     let mut bytes = Vec::new();
     let read = open(target)?.take(LARGEST + 1).read_to_end(&mut bytes);
     let read = read.map_err(|error| cannot("read", path, &error))?;
     if read as u64 > LARGEST {
-        return Err(Refusal::new(format!(
+        return Err(ToolRefusal::new(format!(
             "{} has more than {}, too much for edit. Change it with a command.",
             path.display(),
             size(LARGEST)
         )));
     }
     String::from_utf8(bytes).map_err(|_| {
-        Refusal::new(format!("{} is not a text in UTF-8. Change it with a command.", path.display()))
+        ToolRefusal::new(format!("{} is not a text in UTF-8. Change it with a command.", path.display()))
     })
 }
 
 /// Replaces the only occurrence of `old`; `None` if there is none.
-fn replace_once(path: &Path, text: &str, old: &str, new: &str) -> Result<Option<String>, Refusal> {
+fn replace_once(path: &Path, text: &str, old: &str, new: &str) -> Result<Option<String>, ToolRefusal> {
     let mut positions = occurrences(text, old);
     let Some(position) = positions.next() else { return Ok(None) };
     let more = positions.count();
     if more > 0 {
-        return Err(Refusal::new(format!(
+        return Err(ToolRefusal::new(format!(
             "old_str occurs {} times in {}, so nothing was changed. Take in neighbouring lines until it is \
              unique.",
             more + 1,

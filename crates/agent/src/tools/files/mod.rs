@@ -15,13 +15,13 @@ use std::path::Path;
 use baton_protocol::permission::PermissionRequest;
 
 use super::beneath::Unusable;
-use super::paths::Target;
-use super::{Refusal, ToolContext, diff};
+use super::paths::CallPath;
+use super::{ToolContext, ToolRefusal, diff};
 
 /// Larger contents are left out of a permission request; the diff shows the change.
 const LARGEST_CONTENTS: usize = 256 * 1024;
 
-fn read_request(context: &ToolContext, target: &Target, what: &str) -> PermissionRequest {
+fn read_request(context: &ToolContext, target: &CallPath, what: &str) -> PermissionRequest {
     PermissionRequest::Read {
         tool_call_id: Some(context.call.clone()),
         intention: target.intention(context, &format!("{what}: {}", target.real.display())),
@@ -32,7 +32,7 @@ fn read_request(context: &ToolContext, target: &Target, what: &str) -> Permissio
 /// Requests a change of the whole content from `old` (`None`: the file does not exist) to `new`.
 fn write_request(
     context: &ToolContext,
-    target: &Target,
+    target: &CallPath,
     what: &str,
     old: Option<&str>,
     new: &str,
@@ -45,7 +45,7 @@ fn write_request(
 }
 
 /// Requests a change of a file.
-fn change_request(context: &ToolContext, target: &Target, what: &str, diff: String) -> PermissionRequest {
+fn change_request(context: &ToolContext, target: &CallPath, what: &str, diff: String) -> PermissionRequest {
     PermissionRequest::Write {
         tool_call_id: Some(context.call.clone()),
         intention: target.intention(context, what),
@@ -56,32 +56,32 @@ fn change_request(context: &ToolContext, target: &Target, what: &str, diff: Stri
     }
 }
 
-pub(super) fn missing(path: &Path) -> Refusal {
+pub(super) fn missing(path: &Path) -> ToolRefusal {
     // The wording is compared byte for byte by the replay suite of the SDKs.
-    Refusal::new(format!("Path {} does not exist. Please provide a valid path.", path.display()))
+    ToolRefusal::new(format!("Path {} does not exist. Please provide a valid path.", path.display()))
         .in_short("Path does not exist")
 }
 
-pub(super) fn cannot(what: &str, path: &Path, error: &io::Error) -> Refusal {
+pub(super) fn cannot(what: &str, path: &Path, error: &io::Error) -> ToolRefusal {
     match Unusable::of(error) {
         Some(Unusable::Link) => return changed(what, path),
         Some(Unusable::NotRegular) => {
-            return Refusal::new(format!("Path {} is not a regular file.", path.display()));
+            return ToolRefusal::new(format!("Path {} is not a regular file.", path.display()));
         }
         Some(Unusable::Outside) | None => {}
     }
     match error.kind() {
         io::ErrorKind::NotFound => missing(path),
         io::ErrorKind::PermissionDenied => {
-            Refusal::new(format!("Could not {what} {}: permission denied.", path.display()))
+            ToolRefusal::new(format!("Could not {what} {}: permission denied.", path.display()))
         }
-        _ => Refusal::new(format!("Could not {what} {}: {error}.", path.display())),
+        _ => ToolRefusal::new(format!("Could not {what} {}: {error}.", path.display())),
     }
 }
 
 /// Returns the error for a link that appeared on the path after the request.
-fn changed(what: &str, path: &Path) -> Refusal {
-    Refusal::new(format!(
+fn changed(what: &str, path: &Path) -> ToolRefusal {
+    ToolRefusal::new(format!(
         "Could not {what} {}: a symbolic link appeared on the path after permission was requested. Call again to \
          request permission for its target.",
         path.display()

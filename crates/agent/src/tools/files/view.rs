@@ -15,10 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{cannot, missing, read_request};
 use crate::tools::beneath::Directory;
-use crate::tools::paths::Target;
+use crate::tools::paths::CallPath;
 use crate::tools::text::{readable, size};
 use crate::tools::{
-    Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, either, paths, reading, schema, spec,
+    Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, either, paths, reading, schema,
+    spec,
 };
 
 const NAME: &str = "view";
@@ -74,7 +75,7 @@ impl Tool for View {
                 let (path, _) = read(context, arguments)?;
                 let context = context.clone();
                 blocking(move || {
-                    let target = Target::resolve(&context, path);
+                    let target = CallPath::resolve(&context, path);
                     let what = if target.real.is_dir() { "List directory" } else { "Read file" };
                     Ok(read_request(&context, &target, what))
                 })
@@ -89,14 +90,14 @@ impl Tool for View {
             let run = async {
                 let (path, range) = read(context, arguments)?;
                 let own = context.clone();
-                reading(context, move || view(&Target::recall(&own, path)?, range, &own.cancel)).await
+                reading(context, move || view(&CallPath::recall(&own, path)?, range, &own.cancel)).await
             };
             either(run.await)
         })
     }
 }
 
-fn read(context: &ToolContext, arguments: &Json) -> Result<(PathBuf, Range), Refusal> {
+fn read(context: &ToolContext, arguments: &Json) -> Result<(PathBuf, Range), ToolRefusal> {
     let Arguments { path, view_range } = arguments::read(NAME, arguments)?;
     let whole = Range { first: 1, last: None };
     let range = view_range.map_or(Some(whole), |[first, last]| {
@@ -107,12 +108,15 @@ fn read(context: &ToolContext, arguments: &Json) -> Result<(PathBuf, Range), Ref
         }
     });
     let range = range.ok_or_else(|| {
-        Refusal::arguments(NAME, "view_range: must be [first, last] with 1 <= first <= last, or -1 as last")
+        ToolRefusal::arguments(
+            NAME,
+            "view_range: must be [first, last] with 1 <= first <= last, or -1 as last",
+        )
     })?;
     Ok((paths::absolute(&context.cwd, &path), range))
 }
 
-fn view(target: &Target, range: Range, cancel: &CancellationToken) -> Result<ToolResult, Refusal> {
+fn view(target: &CallPath, range: Range, cancel: &CancellationToken) -> Result<ToolResult, ToolRefusal> {
     let path = &target.written;
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotADirectory => missing(path),
@@ -130,7 +134,7 @@ fn view(target: &Target, range: Range, cancel: &CancellationToken) -> Result<Too
         return show_image(path, mime_type, length, file).map_err(failed);
     }
     if start.contains(&0) {
-        return Err(Refusal::new(format!(
+        return Err(ToolRefusal::new(format!(
             "{} is a binary file ({}). Look into it with a command such as file, strings or xxd.",
             path.display(),
             size(length)
@@ -138,9 +142,9 @@ fn view(target: &Target, range: Range, cancel: &CancellationToken) -> Result<Too
     }
     file.rewind().map_err(failed)?;
     show_lines(BufReader::new(file), range, cancel).map_err(|stopped| match stopped {
-        Stopped::Cancelled => Refusal::interrupted(),
+        Stopped::Cancelled => ToolRefusal::interrupted(),
         Stopped::Failed(error) => failed(error),
-        Stopped::TooShort { lines } => Refusal::new(format!(
+        Stopped::TooShort { lines } => ToolRefusal::new(format!(
             "{} has {lines} lines, so line {} cannot be shown.",
             path.display(),
             range.first
@@ -186,7 +190,7 @@ fn image_type(start: &[u8]) -> Option<&'static str> {
 
 fn show_image(path: &Path, mime_type: &str, length: u64, mut file: File) -> io::Result<ToolResult> {
     if length > LARGEST_IMAGE {
-        let refusal = Refusal::new(format!(
+        let refusal = ToolRefusal::new(format!(
             "The image {} has {}; images of up to {} can be viewed.",
             path.display(),
             size(length),

@@ -14,7 +14,7 @@ use super::{Paths, Root, check_glob, search_request};
 use crate::tools::beneath::Directory;
 use crate::tools::files;
 use crate::tools::{
-    Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, either, reading, schema, spec,
+    Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, either, reading, schema, spec,
 };
 
 const NAME: &str = "glob";
@@ -83,7 +83,7 @@ struct Search {
 }
 
 impl Search {
-    fn read(arguments: &Json) -> Result<Self, Refusal> {
+    fn read(arguments: &Json) -> Result<Self, ToolRefusal> {
         let Arguments { pattern, path } = arguments::read(NAME, arguments)?;
         check_glob(NAME, "pattern", &pattern)?;
         let mut pattern = pattern.strip_prefix("./").unwrap_or(&pattern);
@@ -98,19 +98,19 @@ impl Search {
         let matcher = GlobBuilder::new(pattern)
             .literal_separator(true)
             .build()
-            .map_err(|error| Refusal::arguments(NAME, &format!("pattern: {error}")))?
+            .map_err(|error| ToolRefusal::arguments(NAME, &format!("pattern: {error}")))?
             .compile_matcher();
         let hidden = pattern.starts_with('.') || pattern.contains("/.");
         Ok(Self { requested: Root::read(requested), matcher, hidden })
     }
 
-    fn run(&self, roots: &[Root], cancel: &CancellationToken) -> Result<ToolResult, Refusal> {
+    fn run(&self, roots: &[Root], cancel: &CancellationToken) -> Result<ToolResult, ToolRefusal> {
         let mut report = Report::new(None);
         let top = Directory::root().map_err(|error| files::cannot("search", Path::new("/"), &error))?;
         for root in roots {
             for entry in root.walk(|walk| _ = walk.hidden(!self.hidden))? {
                 if cancel.is_cancelled() {
-                    return Err(Refusal::interrupted());
+                    return Err(ToolRefusal::interrupted());
                 }
                 let is_file = entry.file_type().is_some_and(|kind| !kind.is_dir());
                 // Files below a directory that was replaced by a link are left out.

@@ -17,7 +17,9 @@ use super::{Paths, Root, check_glob, search_request};
 use crate::tools::arguments::{self, Count};
 use crate::tools::beneath::Directory;
 use crate::tools::text::readable;
-use crate::tools::{Prepared, Refusal, Tool, ToolContext, Working, blocking, either, reading, schema, spec};
+use crate::tools::{
+    Prepared, Tool, ToolContext, ToolRefusal, Working, blocking, either, reading, schema, spec,
+};
 
 const NAME: &str = "grep";
 const MOST_CONTEXT: usize = 200;
@@ -136,10 +138,11 @@ struct Search {
 }
 
 impl Search {
-    fn read(arguments: &Json) -> Result<Self, Refusal> {
+    fn read(arguments: &Json) -> Result<Self, ToolRefusal> {
         let arguments: Arguments = arguments::read(NAME, arguments)?;
-        let refuse =
-            |what: &str, error: &dyn std::fmt::Display| Refusal::arguments(NAME, &format!("{what}: {error}"));
+        let refuse = |what: &str, error: &dyn std::fmt::Display| {
+            ToolRefusal::arguments(NAME, &format!("{what}: {error}"))
+        };
         check_glob(NAME, "glob", arguments.glob.as_deref().unwrap_or_default())?;
         let glob = arguments.glob.as_deref().map(|glob| Glob::new(glob.strip_prefix("./").unwrap_or(glob)));
         let glob = glob.transpose().map_err(|error| refuse("glob", &error))?;
@@ -155,13 +158,13 @@ impl Search {
         })
     }
 
-    fn run(mut self, roots: &[Root], cancel: &CancellationToken) -> Result<ToolResult, Refusal> {
+    fn run(mut self, roots: &[Root], cancel: &CancellationToken) -> Result<ToolResult, ToolRefusal> {
         let mut report = Report::new(self.limit);
         for root in roots {
             let types = self.types.clone();
             for entry in root.walk(|walk| _ = walk.types(types))? {
                 if cancel.is_cancelled() {
-                    return Err(Refusal::interrupted());
+                    return Err(ToolRefusal::interrupted());
                 }
                 let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
                 // A file that was requested itself is searched whatever its name.
@@ -174,7 +177,7 @@ impl Search {
             }
         }
         if cancel.is_cancelled() {
-            Err(Refusal::interrupted())
+            Err(ToolRefusal::interrupted())
         } else {
             Ok(report.finish("No matches found."))
         }

@@ -23,16 +23,16 @@ use rustix::fs::FileType;
 use serde::Deserialize;
 
 use super::beneath::{Directory, Unusable};
-use super::paths::Target;
-use super::{Refusal, ToolContext, files, paths};
+use super::paths::CallPath;
+use super::{ToolContext, ToolRefusal, files, paths};
 
 /// The longest glob, in bytes. The glob library panics if a compiled pattern is too large.
 const MAX_GLOB: usize = 4096;
 
 /// Refuses a glob that is too long.
-fn check_glob(tool: &str, field: &str, pattern: &str) -> Result<(), Refusal> {
+fn check_glob(tool: &str, field: &str, pattern: &str) -> Result<(), ToolRefusal> {
     if pattern.len() > MAX_GLOB {
-        return Err(Refusal::arguments(tool, &format!("{field}: must have at most {MAX_GLOB} bytes")));
+        return Err(ToolRefusal::arguments(tool, &format!("{field}: must have at most {MAX_GLOB} bytes")));
     }
     Ok(())
 }
@@ -50,7 +50,7 @@ enum Paths {
 struct Root {
     /// The model's path, which prefixes the results.
     written: String,
-    target: Target,
+    target: CallPath,
     /// Baton's home, if it is skipped.
     home: Option<PathBuf>,
 }
@@ -72,20 +72,20 @@ impl Root {
 
     /// Resolves paths for a request. Blocks.
     fn resolve(context: &ToolContext, requested: &[String]) -> Vec<Self> {
-        let resolve = |written| Target::resolve(context, paths::absolute(&context.cwd, written));
+        let resolve = |written| CallPath::resolve(context, paths::absolute(&context.cwd, written));
         requested.iter().map(|written| Self::new(context, written, resolve(written))).collect()
     }
 
     /// Returns the roots that the request of this call named. Blocks.
-    fn recall(context: &ToolContext, requested: &[String]) -> Result<Vec<Self>, Refusal> {
+    fn recall(context: &ToolContext, requested: &[String]) -> Result<Vec<Self>, ToolRefusal> {
         let recall = |written: &String| {
-            let target = Target::recall(context, paths::absolute(&context.cwd, written))?;
+            let target = CallPath::recall(context, paths::absolute(&context.cwd, written))?;
             Ok(Self::new(context, written, target))
         };
         requested.iter().map(recall).collect()
     }
 
-    fn new(context: &ToolContext, written: &str, target: Target) -> Self {
+    fn new(context: &ToolContext, written: &str, target: CallPath) -> Self {
         let is_home = |home: &PathBuf| target.real.starts_with(home);
         let home = context.home.clone().filter(|home| !is_home(home));
         Self { written: written.to_owned(), target, home }
@@ -101,7 +101,10 @@ impl Root {
     }
 
     /// Walks the files below this root, in the order of their paths.
-    fn walk(&self, adjust: impl FnOnce(&mut WalkBuilder)) -> Result<impl Iterator<Item = DirEntry>, Refusal> {
+    fn walk(
+        &self,
+        adjust: impl FnOnce(&mut WalkBuilder),
+    ) -> Result<impl Iterator<Item = DirEntry>, ToolRefusal> {
         let (real, written) = (&self.target.real, &self.target.written);
         let kind = Directory::root().and_then(|root| root.kind(real));
         let kind = kind.map_err(|error| match error.kind() {

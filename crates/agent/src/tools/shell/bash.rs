@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use super::assess;
 use super::registry::NewCommand;
-use super::running::{Shell, Status};
+use super::running::{CommandStatus, Shell};
 use crate::tools::arguments::{self, Seconds};
 use crate::tools::text::clip;
-use crate::tools::{Prepared, Refusal, Tool, ToolContext, Working, either, schema, spec};
+use crate::tools::{Prepared, Tool, ToolContext, ToolRefusal, Working, either, schema, spec};
 
 const NAME: &str = "bash";
 
@@ -46,13 +46,13 @@ enum Mode {
 }
 
 impl Arguments {
-    fn read(arguments: &Json) -> Result<Self, Refusal> {
+    fn read(arguments: &Json) -> Result<Self, ToolRefusal> {
         let parsed: Self = arguments::read(NAME, arguments)?;
         if parsed.command.trim().is_empty() {
-            return Err(Refusal::arguments(NAME, "command: must not be empty"));
+            return Err(ToolRefusal::arguments(NAME, "command: must not be empty"));
         }
         if parsed.shell_id.as_ref().is_some_and(|id| id.is_empty() || id.contains('\0') || id.len() > 100) {
-            return Err(Refusal::arguments(NAME, "shellId: must have 1 to 100 characters"));
+            return Err(ToolRefusal::arguments(NAME, "shellId: must have 1 to 100 characters"));
         }
         Ok(parsed)
     }
@@ -119,10 +119,10 @@ impl Tool for Bash {
     }
 }
 
-async fn run(context: &ToolContext, arguments: &Json) -> Result<ToolResult, Refusal> {
+async fn run(context: &ToolContext, arguments: &Json) -> Result<ToolResult, ToolRefusal> {
     let arguments = Arguments::read(arguments)?;
     if context.cancel.is_cancelled() {
-        return Err(Refusal::interrupted());
+        return Err(ToolRefusal::interrupted());
     }
     let background = arguments.mode == Some(Mode::Async);
     let shells = &context.services.shells;
@@ -148,9 +148,9 @@ async fn run(context: &ToolContext, arguments: &Json) -> Result<ToolResult, Refu
     guard.disarm();
     shell.output.stop_progress();
     match ended {
-        Ok(Status::Stopped) => {
+        Ok(CommandStatus::Stopped) => {
             shells.forget(&shell);
-            Err(Refusal::interrupted())
+            Err(ToolRefusal::interrupted())
         }
         Ok(_) if shell.is_over() => {
             shells.forget(&shell);
@@ -187,18 +187,18 @@ pub(super) fn report(shell: &Shell) -> ToolResult {
     }
     let id = &shell.id;
     match shell.status() {
-        Status::Running => {
+        CommandStatus::Running => {
             text += &format!(
                 "<the command is still running with shellId: {id}. Use read_bash to read more, stop_bash to \
                  end it>"
             );
             ToolResult::success(text)
         }
-        Status::Stopped => {
+        CommandStatus::Stopped => {
             text += "<stopped>";
             ToolResult::success(text)
         }
-        Status::Exited { code, left_running } => {
+        CommandStatus::Exited { code, left_running } => {
             // The wording is compared byte for byte by the replay suite of the SDKs.
             text += &format!("<exited with exit code {code}>");
             if left_running {

@@ -12,11 +12,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::bash::report;
-use super::keys::{self, Key};
-use super::running::{Shell, Status};
+use super::keys::{self, Keystroke};
+use super::running::{CommandStatus, Shell};
 use crate::tools::arguments::{self, Seconds};
 use crate::tools::text::clip;
-use crate::tools::{Prepared, Refusal, Tool, ToolContext, Working, either, schema, spec};
+use crate::tools::{Prepared, Tool, ToolContext, ToolRefusal, Working, either, schema, spec};
 
 const READ: &str = "read_bash";
 const WRITE: &str = "write_bash";
@@ -42,7 +42,7 @@ enum Id {
 }
 
 impl ShellRef {
-    fn find(&self, context: &ToolContext) -> Result<Arc<Shell>, Refusal> {
+    fn find(&self, context: &ToolContext) -> Result<Arc<Shell>, ToolRefusal> {
         context.services.shells.find(&match &self.shell_id {
             Id::Text(text) => text.clone(),
             Id::Number(number) => number.to_string(),
@@ -55,11 +55,11 @@ impl ShellRef {
         context: &ToolContext,
         shell: &Shell,
         by_default: Duration,
-    ) -> Result<ToolResult, Refusal> {
+    ) -> Result<ToolResult, ToolRefusal> {
         let delay = self.delay.map_or(by_default, |seconds| seconds.0);
         tokio::select! {
             _ = timeout(delay, shell.ended()) => {}
-            () = context.cancel.cancelled() => return Err(Refusal::interrupted()),
+            () = context.cancel.cancelled() => return Err(ToolRefusal::interrupted()),
         }
         let result = report(shell);
         if shell.is_over() {
@@ -163,7 +163,7 @@ impl Tool for WriteBash {
                          Call again to type into that.",
                         shell.id
                     );
-                    return Err(Refusal::new(text).in_short("Command has changed"));
+                    return Err(ToolRefusal::new(text).in_short("Command has changed"));
                 }
                 for key in keys::parse(&input.input) {
                     type_key(context, &shell, key).await?;
@@ -193,9 +193,9 @@ fn typing_request(context: &ToolContext, shell: &Shell, input: &str) -> Permissi
     }
 }
 
-async fn type_key(context: &ToolContext, shell: &Shell, key: Key) -> Result<(), Refusal> {
+async fn type_key(context: &ToolContext, shell: &Shell, key: Keystroke) -> Result<(), ToolRefusal> {
     let gone = || {
-        Refusal::new(format!(
+        ToolRefusal::new(format!(
             "The command with shellId {:?} takes no more input: it has ended, its input was closed, or it \
              was not started in mode \"async\".",
             shell.id
@@ -203,23 +203,23 @@ async fn type_key(context: &ToolContext, shell: &Shell, key: Key) -> Result<(), 
     };
     let mut stdin = shell.stdin.lock().await;
     match key {
-        Key::Interrupt => {
-            if shell.status() != Status::Running {
+        Keystroke::Interrupt => {
+            if shell.status() != CommandStatus::Running {
                 return Err(gone());
             }
             shell.tree.interrupt();
         }
-        Key::EndOfInput => drop(stdin.take().ok_or_else(gone)?),
-        Key::Text(text) => {
+        Keystroke::EndOfInput => drop(stdin.take().ok_or_else(gone)?),
+        Keystroke::Text(text) => {
             let input = stdin.as_mut().ok_or_else(gone)?;
             let written = tokio::select! {
                 written = timeout(WRITE_TIMEOUT, input.write_all(text.as_bytes())) => written,
-                () = context.cancel.cancelled() => return Err(Refusal::interrupted()),
+                () = context.cancel.cancelled() => return Err(ToolRefusal::interrupted()),
             };
             match written {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Err(gone()),
-                Err(_) => return Err(Refusal::new("The command does not read its input.")),
+                Err(_) => return Err(ToolRefusal::new("The command does not read its input.")),
             }
         }
     }
@@ -289,10 +289,10 @@ impl Tool for ListBash {
 
 fn describe(shell: &Shell) -> String {
     let state = match shell.status() {
-        Status::Running => "running".to_owned(),
-        Status::Stopped => "stopped".to_owned(),
-        Status::Exited { code, left_running: false } => format!("exited with exit code {code}"),
-        Status::Exited { code, left_running: true } => {
+        CommandStatus::Running => "running".to_owned(),
+        CommandStatus::Stopped => "stopped".to_owned(),
+        CommandStatus::Exited { code, left_running: false } => format!("exited with exit code {code}"),
+        CommandStatus::Exited { code, left_running: true } => {
             format!("exited with exit code {code}, processes that it started still running")
         }
     };

@@ -2,7 +2,7 @@
 
 /// An element of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum Keystroke {
     Text(String),
     /// Ctrl+C: a signal, because there is no terminal.
     Interrupt,
@@ -11,7 +11,7 @@ pub(crate) enum Key {
 }
 
 /// Parses input such as `yes{enter}`. Unknown names in braces stay text.
-pub(crate) fn parse(input: &str) -> Vec<Key> {
+pub(crate) fn parse(input: &str) -> Vec<Keystroke> {
     let mut keys = Vec::new();
     let mut text = String::new();
     let mut rest = input;
@@ -20,7 +20,7 @@ pub(crate) fn parse(input: &str) -> Vec<Key> {
         rest = &rest[start..];
         let named = rest.find('}').and_then(|end| Some((key(&rest[1..end])?, end + 1)));
         match named {
-            Some((Key::Text(sequence), length)) => {
+            Some((Keystroke::Text(sequence), length)) => {
                 text += &sequence;
                 rest = &rest[length..];
             }
@@ -40,16 +40,16 @@ pub(crate) fn parse(input: &str) -> Vec<Key> {
     keys
 }
 
-fn flush(text: &mut String, keys: &mut Vec<Key>) {
+fn flush(text: &mut String, keys: &mut Vec<Keystroke>) {
     if !text.is_empty() {
-        keys.push(Key::Text(std::mem::take(text)));
+        keys.push(Keystroke::Text(std::mem::take(text)));
     }
 }
 
-fn key(name: &str) -> Option<Key> {
+fn key(name: &str) -> Option<Keystroke> {
     let text = match name.to_ascii_lowercase().as_str() {
-        "ctrl+c" | "ctrl-c" => return Some(Key::Interrupt),
-        "ctrl+d" | "ctrl-d" => return Some(Key::EndOfInput),
+        "ctrl+c" | "ctrl-c" => return Some(Keystroke::Interrupt),
+        "ctrl+d" | "ctrl-d" => return Some(Keystroke::EndOfInput),
         "enter" | "return" => "\n",
         "tab" => "\t",
         "space" => " ",
@@ -61,7 +61,7 @@ fn key(name: &str) -> Option<Key> {
         "left" => "\x1b[D",
         _ => return None,
     };
-    Some(Key::Text(text.into()))
+    Some(Keystroke::Text(text.into()))
 }
 
 #[cfg(test)]
@@ -72,10 +72,13 @@ mod tests {
 
     #[test]
     fn named_keys_are_parsed_and_other_braces_stay() {
-        let text = |text: &str| Key::Text(text.into());
+        let text = |text: &str| Keystroke::Text(text.into());
         assert_eq!(parse("yes{enter}"), [text("yes\n")]);
         assert_eq!(parse("{up}{ENTER}"), [text("\x1b[A\n")]);
-        assert_eq!(parse("a{ctrl+c}b{ctrl+d}"), [text("a"), Key::Interrupt, text("b"), Key::EndOfInput]);
+        assert_eq!(
+            parse("a{ctrl+c}b{ctrl+d}"),
+            [text("a"), Keystroke::Interrupt, text("b"), Keystroke::EndOfInput]
+        );
         assert_eq!(parse("{\"json\": {}}{enter}"), [text("{\"json\": {}}\n")]);
         assert_eq!(parse("{{enter}"), [text("{\n")]);
         assert_eq!(parse(""), []);
@@ -85,7 +88,7 @@ mod tests {
         #[test]
         fn text_without_keys_is_unchanged(input in "[^}]*") {
             let typed: String = parse(&input).into_iter().map(|key| match key {
-                Key::Text(text) => text,
+                Keystroke::Text(text) => text,
                 other => panic!("{other:?}"),
             }).collect();
             prop_assert_eq!(typed, input);

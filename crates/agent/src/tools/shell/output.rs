@@ -73,7 +73,7 @@ fn clip_start(text: &str, limit: usize) -> &str {
 }
 
 /// Callback for new output.
-pub(crate) type Progress = Arc<dyn Fn(&str) + Send + Sync>;
+pub(crate) type OutputCallback = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The file with the whole output.
 #[derive(Debug, Clone)]
@@ -85,17 +85,17 @@ pub(crate) struct OutputFile {
 
 /// Output of a command, shared by the task that reads its pipe and the tools.
 #[derive(Default)]
-pub(crate) struct Output(Mutex<Shared>);
+pub(crate) struct CommandOutput(Mutex<Shared>);
 
 #[derive(Default)]
 struct Shared {
     unread: HeadAndTail,
     file: Option<OutputFile>,
-    progress: Option<Progress>,
+    progress: Option<OutputCallback>,
 }
 
-impl Output {
-    pub(crate) fn new(progress: Option<Progress>) -> Self {
+impl CommandOutput {
+    pub(crate) fn new(progress: Option<OutputCallback>) -> Self {
         Self(Mutex::new(Shared { progress, ..Shared::default() }))
     }
 
@@ -132,7 +132,7 @@ impl Output {
         !lock(&self.0).unread.is_empty()
     }
 
-    pub(crate) fn progress(&self) -> Option<Progress> {
+    pub(crate) fn progress(&self) -> Option<OutputCallback> {
         lock(&self.0).progress.clone()
     }
 

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, timeout_at};
 
-use super::output::{Output, OutputFile};
+use super::output::{CommandOutput, OutputFile};
 use crate::tools::spill;
 use crate::tools::text::{readable, without_partial_end};
 
@@ -18,7 +18,7 @@ const FILE_LIMIT: u64 = 128 * 1024 * 1024;
 const CHUNK: usize = 64 * 1024;
 
 /// Reads `source` to its end. `dir` receives the file, if one is needed.
-pub(crate) async fn pump(mut source: pipe::Receiver, output: Arc<Output>, dir: PathBuf) {
+pub(crate) async fn pump(mut source: pipe::Receiver, output: Arc<CommandOutput>, dir: PathBuf) {
     let mut throttle = Throttle::new(Arc::clone(&output));
     let mut file = FullCopy::NotNeeded(dir);
     let mut chunk = vec![0; CHUNK];
@@ -50,7 +50,7 @@ enum FullCopy {
 }
 
 impl FullCopy {
-    async fn store(self, bytes: &[u8], output: &Output) -> Self {
+    async fn store(self, bytes: &[u8], output: &CommandOutput) -> Self {
         match self {
             Self::NotNeeded(dir) => match output.before_overflow(bytes.len()) {
                 None => Self::NotNeeded(dir),
@@ -63,7 +63,7 @@ impl FullCopy {
         }
     }
 
-    async fn open(dir: &Path, output: &Output) -> Self {
+    async fn open(dir: &Path, output: &CommandOutput) -> Self {
         let path = dir.join(spill::file_name());
         let (dir, new) = (dir.to_owned(), path.clone());
         let create = move || baton_private::create_dir_all(dir).and_then(|()| baton_private::create_new(new));
@@ -73,7 +73,7 @@ impl FullCopy {
         Self::Open { file, path, room: FILE_LIMIT }
     }
 
-    async fn write(self, bytes: &[u8], output: &Output) -> Self {
+    async fn write(self, bytes: &[u8], output: &CommandOutput) -> Self {
         let Self::Open { mut file, path, room } = self else { return self };
         let fits = usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len());
         let written = file.write_all(&bytes[..fits]).await;
@@ -95,7 +95,7 @@ impl FullCopy {
 
 /// Passes new output to the callback, with a pause in between: a command with much output must not flood clients.
 struct Throttle {
-    output: Arc<Output>,
+    output: Arc<CommandOutput>,
     pending: Vec<u8>,
     shown_at: Option<Instant>,
 }
@@ -105,7 +105,7 @@ impl Throttle {
     /// Bytes that are passed on at a time; earlier ones of the same pause are skipped.
     const MOST: usize = 4096;
 
-    fn new(output: Arc<Output>) -> Self {
+    fn new(output: Arc<CommandOutput>) -> Self {
         Self { output, pending: Vec::new(), shown_at: None }
     }
 

@@ -10,9 +10,9 @@ use baton_protocol::{Timestamp, ToolCallId};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::output::Progress;
-use super::running::{Launch, Shell, Status, start};
-use crate::tools::{Refusal, ToolContext, lock};
+use super::output::OutputCallback;
+use super::running::{CommandLaunch, CommandStatus, Shell, start};
+use crate::tools::{ToolContext, ToolRefusal, lock};
 
 /// Limit on the running commands of a session.
 const MOST_RUNNING: usize = 64;
@@ -81,9 +81,9 @@ pub enum CommandProgress {
 impl Background {
     fn of(shell: &Shell) -> Self {
         let progress = match shell.status() {
-            Status::Exited { code, left_running: false } => CommandProgress::Exited(code),
-            Status::Stopped => CommandProgress::Ended,
-            Status::Running | Status::Exited { .. } => CommandProgress::Running,
+            CommandStatus::Exited { code, left_running: false } => CommandProgress::Exited(code),
+            CommandStatus::Stopped => CommandProgress::Ended,
+            CommandStatus::Running | CommandStatus::Exited { .. } => CommandProgress::Running,
         };
         let (id, command) = (shell.id.clone(), shell.command.clone());
         Self { id, command, pid: shell.pid, started: shell.started, progress }
@@ -96,7 +96,7 @@ pub(crate) struct NewCommand {
     /// Its id; by default the next number.
     pub(crate) id: Option<String>,
     pub(crate) interactive: bool,
-    pub(crate) progress: Option<Progress>,
+    pub(crate) progress: Option<OutputCallback>,
 }
 
 impl Shells {
@@ -152,9 +152,9 @@ impl Shells {
         })
     }
 
-    pub(crate) fn start(&self, context: &ToolContext, new: NewCommand) -> Result<Arc<Shell>, Refusal> {
+    pub(crate) fn start(&self, context: &ToolContext, new: NewCommand) -> Result<Arc<Shell>, ToolRefusal> {
         if new.command.len() > LONGEST_COMMAND {
-            return Err(Refusal::new(format!(
+            return Err(ToolRefusal::new(format!(
                 "The command has {} bytes, but the longest that can be run has {LONGEST_COMMAND}. Create a \
                  file with it and run that.",
                 new.command.len()
@@ -163,7 +163,7 @@ impl Shells {
         let mut state = lock(&self.state);
         state.forget_old();
         let id = state.choose_id(new.id)?;
-        let launch = Launch {
+        let launch = CommandLaunch {
             tag: format!("{}{id}/", self.tag),
             id,
             program: self.program.clone(),
@@ -182,7 +182,7 @@ impl Shells {
         Ok(shell)
     }
 
-    pub(crate) fn find(&self, id: &str) -> Result<Arc<Shell>, Refusal> {
+    pub(crate) fn find(&self, id: &str) -> Result<Arc<Shell>, ToolRefusal> {
         let state = lock(&self.state);
         state.shells.iter().find(|shell| shell.id == id).cloned().ok_or_else(|| {
             let ids: Vec<&str> = state.shells.iter().map(|shell| shell.id.as_str()).collect();
@@ -191,7 +191,7 @@ impl Shells {
             } else {
                 format!("There are: {}.", ids.join(", "))
             };
-            Refusal::new(format!("There is no shell with shellId {id:?}. {known}"))
+            ToolRefusal::new(format!("There is no shell with shellId {id:?}. {known}"))
         })
     }
 
@@ -232,10 +232,10 @@ impl State {
         });
     }
 
-    fn choose_id(&mut self, requested: Option<String>) -> Result<String, Refusal> {
+    fn choose_id(&mut self, requested: Option<String>) -> Result<String, ToolRefusal> {
         let running = self.shells.iter().filter(|shell| !shell.is_over()).count();
         if running >= MOST_RUNNING {
-            return Err(Refusal::new(format!(
+            return Err(ToolRefusal::new(format!(
                 "{running} commands of this session are still running. Stop some with stop_bash first; \
                  list_bash shows them."
             )));
@@ -250,7 +250,7 @@ impl State {
             }
         };
         if self.shells.iter().any(|shell| shell.id == id && !shell.is_over()) {
-            return Err(Refusal::new(format!(
+            return Err(ToolRefusal::new(format!(
                 "The shell {id:?} is still running a command. Use another shellId, or stop it with stop_bash \
                  first."
             )));
@@ -273,10 +273,10 @@ impl Drop for Shells {
     }
 }
 
-fn cannot_start(context: &ToolContext, program: &std::path::Path, error: &std::io::Error) -> Refusal {
+fn cannot_start(context: &ToolContext, program: &std::path::Path, error: &std::io::Error) -> ToolRefusal {
     let cwd = context.cwd.display();
     // The shell existed when the session began, so the directory is missing.
-    Refusal::new(if error.kind() == std::io::ErrorKind::NotFound {
+    ToolRefusal::new(if error.kind() == std::io::ErrorKind::NotFound {
         format!("The command could not be started: the working directory {cwd} does not exist.")
     } else {
         format!("The command could not be started with {} in {cwd}: {error}.", program.display())

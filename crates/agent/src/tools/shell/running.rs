@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::output::{Output, Progress};
+use super::output::{CommandOutput, OutputCallback};
 use super::pump::pump;
 
 /// Time between SIGTERM and SIGKILL.
@@ -49,7 +49,7 @@ const NON_INTERACTIVE: [(&str, &str); 12] = [
 ];
 
 /// A command to start.
-pub(crate) struct Launch {
+pub(crate) struct CommandLaunch {
     pub(crate) id: String,
     pub(crate) program: PathBuf,
     pub(crate) command: String,
@@ -58,7 +58,7 @@ pub(crate) struct Launch {
     pub(crate) tag: String,
     /// Whether it has an input.
     pub(crate) interactive: bool,
-    pub(crate) progress: Option<Progress>,
+    pub(crate) progress: Option<OutputCallback>,
     /// Directory for large output.
     pub(crate) output_dir: PathBuf,
     /// Ends the command, like [`Shell::stop`].
@@ -70,7 +70,7 @@ pub(crate) struct Launch {
 
 /// State of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
+pub(crate) enum CommandStatus {
     Running,
     Exited {
         code: i32,
@@ -81,7 +81,7 @@ pub(crate) enum Status {
     Stopped,
 }
 
-impl Status {
+impl CommandStatus {
     /// Whether no process is left.
     pub(crate) fn is_over(self) -> bool {
         matches!(self, Self::Exited { left_running: false, .. } | Self::Stopped)
@@ -95,15 +95,15 @@ pub(crate) struct Shell {
     pub(crate) cwd: PathBuf,
     pub(crate) pid: i32,
     pub(crate) started: Timestamp,
-    pub(crate) output: Arc<Output>,
+    pub(crate) output: Arc<CommandOutput>,
     pub(crate) stdin: tokio::sync::Mutex<Option<ChildStdin>>,
     pub(crate) tree: TreeHandle,
-    status: watch::Receiver<Status>,
+    status: watch::Receiver<CommandStatus>,
     stop: CancellationToken,
 }
 
 impl Shell {
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> CommandStatus {
         *self.status.borrow()
     }
 
@@ -113,14 +113,14 @@ impl Shell {
     }
 
     /// Waits until the command itself has exited, whatever it left running.
-    pub(crate) async fn ended(&self) -> Status {
-        self.wait_until(|status| status != Status::Running).await
+    pub(crate) async fn ended(&self) -> CommandStatus {
+        self.wait_until(|status| status != CommandStatus::Running).await
     }
 
     /// Ends the command with all its processes, and waits for that.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
-        self.wait_until(Status::is_over).await;
+        self.wait_until(CommandStatus::is_over).await;
     }
 
     /// Ends the command with all its processes, without waiting.
@@ -128,24 +128,24 @@ impl Shell {
         self.stop.cancel();
     }
 
-    async fn wait_until(&self, done: impl Fn(Status) -> bool) -> Status {
+    async fn wait_until(&self, done: impl Fn(CommandStatus) -> bool) -> CommandStatus {
         let mut status = self.status.clone();
         // The supervisor is gone only when the server is ending.
-        status.wait_for(|status| done(*status)).await.map_or(Status::Stopped, |status| *status)
+        status.wait_for(|status| done(*status)).await.map_or(CommandStatus::Stopped, |status| *status)
     }
 }
 
 /// Starts a command. A task supervises it until no process is left.
-pub(crate) fn start(launch: Launch) -> io::Result<Arc<Shell>> {
+pub(crate) fn start(launch: CommandLaunch) -> io::Result<Arc<Shell>> {
     let (mut process, source) = spawn(&launch)?;
-    let (publish, status) = watch::channel(Status::Running);
+    let (publish, status) = watch::channel(CommandStatus::Running);
     let shell = Arc::new(Shell {
         id: launch.id,
         command: launch.command,
         cwd: launch.cwd,
         pid: process.leader().pid,
         started: Timestamp::now(),
-        output: Arc::new(Output::new(launch.progress)),
+        output: Arc::new(CommandOutput::new(launch.progress)),
         stdin: tokio::sync::Mutex::new(process.pipes().0),
         tree: process.handle(),
         status,
@@ -157,7 +157,7 @@ pub(crate) fn start(launch: Launch) -> io::Result<Arc<Shell>> {
     Ok(shell)
 }
 
-fn spawn(launch: &Launch) -> io::Result<(Supervised, pipe::Receiver)> {
+fn spawn(launch: &CommandLaunch) -> io::Result<(Supervised, pipe::Receiver)> {
     // One pipe for both streams keeps their order.
     let (reader, writer) = io::pipe()?;
     let source = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
@@ -180,7 +180,7 @@ struct Supervisor {
     shell: Arc<Shell>,
     process: Supervised,
     pump: JoinHandle<()>,
-    publish: watch::Sender<Status>,
+    publish: watch::Sender<CommandStatus>,
     cancel: CancellationToken,
 }
 
@@ -194,21 +194,21 @@ impl Supervisor {
         };
         match exit {
             Some(status) => self.exited(exit_code(status)).await,
-            None => self.end(Status::Stopped).await,
+            None => self.end(CommandStatus::Stopped).await,
         }
     }
 
     /// Handles the exit of the command. Processes that it left running keep its pipe and stay supervised.
     async fn exited(&mut self, code: i32) {
         let drained = self.drain().await;
-        let over = Status::Exited { code, left_running: false };
+        let over = CommandStatus::Exited { code, left_running: false };
         if !self.process.has_leftovers(!drained) {
             // A process outside the tree may hold the pipe; its output is not read any more.
             self.pump.abort();
             self.publish.send_replace(over);
             return;
         }
-        self.publish.send_replace(Status::Exited { code, left_running: true });
+        self.publish.send_replace(CommandStatus::Exited { code, left_running: true });
         let stop = self.shell.stop.clone();
         let gone = async {
             while self.process.has_leftovers(true) {
@@ -223,7 +223,7 @@ impl Supervisor {
         self.end(over).await;
     }
 
-    async fn end(&mut self, status: Status) {
+    async fn end(&mut self, status: CommandStatus) {
         self.process.end(TERM_GRACE).await;
         if !self.drain().await {
             self.pump.abort();

@@ -50,7 +50,7 @@ const PRAGMAS: &str = "table_info table_xinfo table_list index_list index_info f
 
 /// The database of one session. Cloning is cheap.
 #[derive(Clone)]
-pub struct Database {
+pub struct SessionDatabase {
     path: PathBuf,
     todos_changed: Arc<dyn Fn() + Send + Sync>,
 }
@@ -99,7 +99,7 @@ pub(super) struct BatchResult {
     pub(super) failure: Option<String>,
 }
 
-impl Database {
+impl SessionDatabase {
     /// Creates the database in the file `path`, which is made on first use. `todos_changed` is called after each call that
     /// changed `todos` or `todo_deps`.
     #[must_use]

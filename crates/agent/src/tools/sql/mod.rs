@@ -5,14 +5,14 @@
 mod database;
 mod report;
 
-pub use database::{Database, Dependency, Todo};
+pub use database::{Dependency, SessionDatabase, Todo};
 
 use baton_protocol::Json;
 use baton_protocol::tool::{ToolResult, ToolSpec};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Prepared, Refusal, Tool, ToolContext, Working, arguments, blocking, either, schema, spec};
+use super::{Prepared, Tool, ToolContext, ToolRefusal, Working, arguments, blocking, either, schema, spec};
 
 const NAME: &str = "sql";
 
@@ -24,17 +24,18 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn read(arguments: &Json) -> Result<Self, Refusal> {
+    fn read(arguments: &Json) -> Result<Self, ToolRefusal> {
         let parsed: Self = arguments::read(NAME, arguments)?;
         // SQLite would take it for the end, and run only the text before it.
         if parsed.query.contains('\0') {
-            return Err(Refusal::arguments(NAME, "query: must not contain the character NUL"));
+            return Err(ToolRefusal::arguments(NAME, "query: must not contain the character NUL"));
         }
         match parsed.database.as_deref() {
             None | Some("session" | "") => Ok(parsed),
-            Some(other) => {
-                Err(Refusal::arguments(NAME, &format!("database: there is no {other:?}, only \"session\"")))
-            }
+            Some(other) => Err(ToolRefusal::arguments(
+                NAME,
+                &format!("database: there is no {other:?}, only \"session\""),
+            )),
         }
     }
 }

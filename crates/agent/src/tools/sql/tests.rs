@@ -166,7 +166,7 @@ fn change_of_todos_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
-    let database = Database::new(
+    let database = SessionDatabase::new(
         dir.path().join("not/made/yet/session.db"),
         Arc::new(move || _ = counter.fetch_add(1, Ordering::SeqCst)),
     );

@@ -6,7 +6,7 @@ use crate::tools::Working;
 
 /// The response to a GET request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct FetchedPage {
     /// The HTTP status.
     pub status: u16,
     /// The `Content-Type` header.
@@ -31,7 +31,7 @@ pub enum FetchError {
 /// Which addresses a name may resolve to. The permission for an internet name does not cover machines behind the
 /// firewall, and a name can be made to resolve to any of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
+pub enum AllowedAddresses {
     /// Public addresses, and these.
     Public(Vec<IpAddr>),
     /// All: the name itself belongs to this machine or its network.
@@ -49,8 +49,8 @@ pub trait Fetch: Send + Sync {
         &'a self,
         url: &'a str,
         limit: usize,
-        reach: &'a Reach,
-    ) -> Working<'a, Result<Page, FetchError>>;
+        reach: &'a AllowedAddresses,
+    ) -> Working<'a, Result<FetchedPage, FetchError>>;
 }
 
 /// Refuses all requests, for sessions without network access.
@@ -58,7 +58,12 @@ pub trait Fetch: Send + Sync {
 pub struct NoNetwork;
 
 impl Fetch for NoNetwork {
-    fn get<'a>(&'a self, _: &'a str, _: usize, _: &'a Reach) -> Working<'a, Result<Page, FetchError>> {
+    fn get<'a>(
+        &'a self,
+        _: &'a str,
+        _: usize,
+        _: &'a AllowedAddresses,
+    ) -> Working<'a, Result<FetchedPage, FetchError>> {
         Box::pin(async { Err(FetchError::Failed("this server has no access to the network".into())) })
     }
 }

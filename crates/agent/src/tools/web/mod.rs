@@ -7,6 +7,6 @@ mod html;
 mod private;
 mod tool;
 
-pub use fetch::{Fetch, FetchError, NoNetwork, Page, Reach};
+pub use fetch::{AllowedAddresses, Fetch, FetchError, FetchedPage, NoNetwork};
 pub use private::PrivateHosts;
 pub(crate) use tool::WebFetch;

@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
-use super::fetch::{FetchError, Page, Reach};
+use super::fetch::{AllowedAddresses, FetchError, FetchedPage};
 use super::html;
 use crate::tools::arguments::{self, Count};
 use crate::tools::text::without_partial_end;
-use crate::tools::{Prepared, Refusal, Tool, ToolContext, Working, blocking, either, schema, spec};
+use crate::tools::{Prepared, Tool, ToolContext, ToolRefusal, Working, blocking, either, schema, spec};
 
 const NAME: &str = "web_fetch";
 
@@ -92,27 +92,27 @@ impl Tool for WebFetch {
     }
 }
 
-fn read(arguments: &Json) -> Result<(Url, Arguments), Refusal> {
+fn read(arguments: &Json) -> Result<(Url, Arguments), ToolRefusal> {
     let arguments: Arguments = arguments::read(NAME, arguments)?;
     let url = Url::parse(arguments.url.trim())
-        .map_err(|error| Refusal::arguments(NAME, &format!("url: {error}")))?;
+        .map_err(|error| ToolRefusal::arguments(NAME, &format!("url: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(Refusal::arguments(NAME, "url: must begin with http:// or https://"));
+        return Err(ToolRefusal::arguments(NAME, "url: must begin with http:// or https://"));
     }
     // A password in a URL would be shown to all clients and stay in the history.
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(Refusal::arguments(NAME, "url: must not contain a user name or a password"));
+        return Err(ToolRefusal::arguments(NAME, "url: must not contain a user name or a password"));
     }
     Ok((url, arguments))
 }
 
 /// Fetches `url`, and follows redirects within its origin: the permission covers only that.
-async fn follow(context: &ToolContext, mut url: Url) -> Result<Page, Refusal> {
+async fn follow(context: &ToolContext, mut url: Url) -> Result<FetchedPage, ToolRefusal> {
     let reach = reach(context, &url);
     for _ in 0..=MOST_REDIRECTS {
         let fetched = tokio::select! {
             fetched = context.services.web.get(url.as_str(), LARGEST_PAGE, &reach) => fetched,
-            () = context.cancel.cancelled() => return Err(Refusal::interrupted()),
+            () = context.cancel.cancelled() => return Err(ToolRefusal::interrupted()),
         };
         let page = fetched.map_err(|error| failed(context, &url, error))?;
         let Some(location) = page.location.as_deref().filter(|_| (300..400).contains(&page.status)) else {
@@ -120,41 +120,41 @@ async fn follow(context: &ToolContext, mut url: Url) -> Result<Page, Refusal> {
         };
         let next = url.join(location).ok().filter(|next| matches!(next.scheme(), "http" | "https"));
         let Some(next) = next else {
-            return Err(Refusal::new(format!("{url} redirects to something that is not a web page.")));
+            return Err(ToolRefusal::new(format!("{url} redirects to something that is not a web page.")));
         };
         let is_other_page = context.exact_pages && next.path() != url.path();
         let is_elsewhere = !address::same_origin(&next, &url) || is_other_page;
         if is_elsewhere || !next.username().is_empty() || next.password().is_some() {
             let what = if is_other_page { "page" } else { "origin" };
-            return Err(Refusal::new(format!(
+            return Err(ToolRefusal::new(format!(
                 "{url} redirects to another {what}: {next}. Call {NAME} with that URL if you want to read it."
             )));
         }
         url = next;
     }
-    Err(Refusal::new(format!("Gave up after {MOST_REDIRECTS} redirects, the last to {url}.")))
+    Err(ToolRefusal::new(format!("Gave up after {MOST_REDIRECTS} redirects, the last to {url}.")))
 }
 
 /// Returns the addresses that this call may reach. No grant covers names of this machine and its network, so the URL
 /// itself was approved; other names may reach the private addresses that their request named.
-fn reach(context: &ToolContext, url: &Url) -> Reach {
+fn reach(context: &ToolContext, url: &Url) -> AllowedAddresses {
     match url.host_str().filter(|_| address::is_internet_name(url)) {
-        Some(host) => Reach::Public(context.services.private_hosts.recall(&context.call, host)),
-        None => Reach::Anywhere,
+        Some(host) => AllowedAddresses::Public(context.services.private_hosts.recall(&context.call, host)),
+        None => AllowedAddresses::Anywhere,
     }
 }
 
-fn failed(context: &ToolContext, url: &Url, error: FetchError) -> Refusal {
+fn failed(context: &ToolContext, url: &Url, error: FetchError) -> ToolRefusal {
     match (error, url.host_str()) {
         (FetchError::Private(addresses), Some(host)) => {
             context.services.private_hosts.remember(host, &addresses);
-            Refusal::new(format!(
+            ToolRefusal::new(format!(
                 "Nothing was fetched: {host} leads into the private network ({}), which a permission for the name does \
                  not cover. Call {NAME} again if you need the page: then the user is asked about that.",
                 listed(&addresses)
             ))
         }
-        (error, _) => Refusal::new(format!("Could not fetch {url}: {error}.")),
+        (error, _) => ToolRefusal::new(format!("Could not fetch {url}: {error}.")),
     }
 }
 
@@ -162,18 +162,18 @@ fn listed(addresses: &[IpAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn refused(url: &Url, page: &Page) -> Refusal {
+fn refused(url: &Url, page: &FetchedPage) -> ToolRefusal {
     let text = text_of(page, false).unwrap_or_default();
     let start: String = text.chars().take(500).collect();
     let answer =
         if start.trim().is_empty() { String::new() } else { format!(" The answer begins:\n{start}") };
-    Refusal::new(format!("{url} answered with status {}.{answer}", page.status))
+    ToolRefusal::new(format!("{url} answered with status {}.{answer}", page.status))
 }
 
-fn show(page: &Page, arguments: &Arguments) -> Result<ToolResult, Refusal> {
+fn show(page: &FetchedPage, arguments: &Arguments) -> Result<ToolResult, ToolRefusal> {
     let Some(text) = text_of(page, arguments.raw.unwrap_or(false)) else {
         let kind = page.content_type.as_deref().unwrap_or("unknown");
-        return Err(Refusal::new(format!(
+        return Err(ToolRefusal::new(format!(
             "The page is not text (its type is {kind}). Download it with a command."
         )));
     };
@@ -181,7 +181,9 @@ fn show(page: &Page, arguments: &Arguments) -> Result<ToolResult, Refusal> {
     let length = arguments.max_length.map_or(DEFAULT_LENGTH, |length| length.0.clamp(1, MOST_LENGTH));
     let total = text.chars().count();
     if start >= total && start > 0 {
-        return Err(Refusal::new(format!("The page has {total} characters, so nothing begins at {start}.")));
+        return Err(ToolRefusal::new(format!(
+            "The page has {total} characters, so nothing begins at {start}."
+        )));
     }
     let shown: String = text.chars().skip(start).take(length).collect();
     let end = start + shown.chars().count();
@@ -195,7 +197,7 @@ fn show(page: &Page, arguments: &Arguments) -> Result<ToolResult, Refusal> {
 }
 
 /// Returns the text of a page, simplified unless `raw`; `None` if it is not text.
-fn text_of(page: &Page, raw: bool) -> Option<String> {
+fn text_of(page: &FetchedPage, raw: bool) -> Option<String> {
     let kind = page.content_type.as_deref().unwrap_or_default().to_ascii_lowercase();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     let start = &page.body[..page.body.len().min(1024)];
@@ -211,7 +213,7 @@ fn text_of(page: &Page, raw: bool) -> Option<String> {
 }
 
 /// Decodes the body with the encoding that the server names; UTF-8 by default.
-fn decode(page: &Page) -> String {
+fn decode(page: &FetchedPage) -> String {
     let kind = page.content_type.as_deref().unwrap_or_default();
     let charset = kind.split(';').filter_map(|part| part.trim().strip_prefix("charset=")).next();
     let encoding =

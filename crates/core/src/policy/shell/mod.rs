@@ -107,7 +107,7 @@ impl Why {
 
 /// A grant that can be offered for a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offer {
+pub struct LineOffer {
     /// Identifiers of the grant.
     pub identifiers: Vec<String>,
     /// What the grant covers, as text for the user.
@@ -164,7 +164,7 @@ impl<'a> Line<'a> {
 
     /// Returns the grants that can be offered: the default first, then a wider one if there is one.
     #[must_use]
-    pub fn offers(&self) -> Vec<Offer> {
+    pub fn offers(&self) -> Vec<LineOffer> {
         match self {
             Self::Commands(line) if !line.is_distrusted() => {
                 line.default_offer().into_iter().chain(line.wide_offer()).collect()
@@ -271,16 +271,16 @@ impl Commands<'_> {
             || self.commands.iter().all(|command| is_command_covered(command, identifiers))
     }
 
-    fn default_offer(&self) -> Option<Offer> {
+    fn default_offer(&self) -> Option<LineOffer> {
         if self.is_plain() {
             let identifiers: Vec<String> = self.identified().into_iter().map(|c| c.identifier).collect();
             let quoted: Vec<String> = identifiers.iter().map(|name| format!("`{name}`")).collect();
-            return Some(Offer {
+            return Some(LineOffer {
                 identifiers,
                 meaning: format!("{} with any plain arguments", quoted.join(", ")),
             });
         }
-        self.has_exact_offer().then(|| Offer {
+        self.has_exact_offer().then(|| LineOffer {
             identifiers: vec![self.text.to_owned()],
             meaning: "exactly this line".to_owned(),
         })
@@ -291,7 +291,7 @@ impl Commands<'_> {
         !self.text.ends_with(WIDE)
     }
 
-    fn wide_offer(&self) -> Option<Offer> {
+    fn wide_offer(&self) -> Option<LineOffer> {
         if self.is_plain() || self.commands.iter().any(Command::needs_exact_line) {
             return None;
         }
@@ -308,7 +308,7 @@ impl Commands<'_> {
                 meanings.push(meaning);
             }
         }
-        Some(Offer { identifiers, meaning: meanings.join("; and ") })
+        Some(LineOffer { identifiers, meaning: meanings.join("; and ") })
     }
 }
 

@@ -66,7 +66,7 @@ fn streamed_response_keeps_its_message_id() {
         .changes()
         .into_iter()
         .filter_map(|change| match change {
-            Change::Message(kind, message) if message.role == Role::Assistant => {
+            Change::Message(kind, message) if message.role == MessageRole::Assistant => {
                 Some((kind, serde_json::to_value(message).unwrap()))
             }
             _ => None,
@@ -270,7 +270,9 @@ fn requests_are_opened_and_closed_once() {
         );
     let mut fold = fold();
     asked.0.iter().for_each(|event| drop(fold.apply(event)));
-    let [Pending::Permission(request)] = fold.pending() else { panic!("one permission request is pending") };
+    let [PendingRequest::Permission(request)] = fold.pending() else {
+        panic!("one permission request is pending")
+    };
     assert_eq!((request.id.as_str(), request.tool_name.as_str(), request.path.as_str()), ("r", "view", "/x"));
     let done = |id: &str| PermissionCompleted {
         request_id: id.into(),
@@ -295,7 +297,7 @@ fn questions_have_choices_or_accept_any_text() {
         }),
     };
     let batch = |history: &History| match history.changes().remove(0) {
-        Change::RequestOpened(Pending::Question(batch)) => serde_json::to_value(batch).unwrap(),
+        Change::RequestOpened(PendingRequest::Question(batch)) => serde_json::to_value(batch).unwrap(),
         other => panic!("{other:?}"),
     };
     let choice = history().then(opened(Some(vec!["red".into(), "blue".into()])));

@@ -194,7 +194,8 @@ pub(crate) enum RequestAnswer {
     Switch { response: SwitchResponse },
     /// Whether a queued command was run.
     Command { handled: bool },
-    /// Ends a login: with what the browser ended at, or by declining it. A browser that reaches this server needs neither.
+    /// Ends a login: with the address that the browser was sent to, or by declining it. Not needed if the browser can reach this
+    /// server.
     Login {
         /// Address that the browser was sent to, or the code in it.
         pasted: Option<String>,

@@ -19,7 +19,7 @@ pub(crate) use self::vapid::VapidKey;
 use super::Attempt;
 use crate::exchange::{TIME_LIMIT, post};
 use crate::notification::{Notification, Subject};
-use crate::outbox::Action;
+use crate::outbox::JobAction;
 use crate::subscriptions::BrowserSubscription;
 
 /// How long a push service keeps a message for a browser that is not reachable.
@@ -85,7 +85,7 @@ impl Push {
         key: &VapidKey,
         subscription: &BrowserSubscription,
         notification: &Notification,
-        action: &Action,
+        action: &JobAction,
         now: Timestamp,
     ) -> Attempt {
         // Checked again: the configuration may have changed since.
@@ -123,8 +123,8 @@ impl Push {
 }
 
 /// Returns what the service worker of the page receives. The link is relative to the page.
-fn message(notification: &Notification, action: &Action) -> serde_json::Value {
-    if let Action::Retract { reason, .. } = action {
+fn message(notification: &Notification, action: &JobAction) -> serde_json::Value {
+    if let JobAction::Retract { reason, .. } = action {
         return json!({ "id": notification.id, "withdrawn": true, "body": reason });
     }
     let link = notification.session.as_ref().map(crate::link_fragment);
@@ -206,7 +206,7 @@ mod tests {
                 created: Timestamp(0),
                 subject,
             };
-            let message = message(&notification, &Action::Send).to_string();
+            let message = message(&notification, &JobAction::Send).to_string();
             assert!(encrypt::seal(&receiver.public, &receiver.auth, message.as_bytes()).is_some());
         }
     }
@@ -228,7 +228,7 @@ mod tests {
             subject: Subject::Test,
         };
         let key = VapidKey::generate().unwrap();
-        let attempt = push.send(&key, &subscription, &notification, &Action::Send, now).await;
+        let attempt = push.send(&key, &subscription, &notification, &JobAction::Send, now).await;
         assert_eq!(attempt.settlement, crate::outbox::Settlement::Refused, "{attempt:?}");
         assert!(attempt.problem.unwrap().contains("not allowed"));
     }

@@ -32,7 +32,7 @@ use uuid::Uuid;
 
 pub(crate) use self::open::{Attached, Loading, Mailbox, Survivors, rejoining};
 use self::spans::TurnSpan;
-use self::transcript::Conversation;
+use self::transcript::Transcripts;
 use self::write::UnwrittenSteps;
 use super::ask::{ActorAsk, AskMessage, BesideAsk, FamilyAsk};
 use crate::Runtime;
@@ -75,7 +75,7 @@ pub(crate) struct Actor {
     /// Tokens of the running turn's tool calls that have returned. A background command listens to the token of its call
     /// for as long as it runs, and ends with a turn that is cancelled or fails.
     returned: Vec<CancellationToken>,
-    conversation: Conversation,
+    conversation: Transcripts,
     /// The running compaction.
     compaction: Option<compact::Compaction>,
     tools: Arc<SessionTools>,

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::join::{remember_provider, track_files};
 use super::locate::Located;
-use super::transcript::Conversation;
+use super::transcript::Transcripts;
 use super::{Actor, stamp};
 use crate::Runtime;
 use crate::crash::CrashPoint;
@@ -151,7 +151,7 @@ impl Loading {
                 let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
                 let share = FileShare::new(&self.runtime.store, &lease, &files);
                 let held = Held { lease, head, meta, share };
-                let actor = self.into_actor(session, settings, held, Conversation::new());
+                let actor = self.into_actor(session, settings, held, Transcripts::new());
                 let client = joining.client;
                 let mut attached = Attached::new();
                 if actor.runtime.cluster.is_some() {
@@ -230,7 +230,7 @@ impl Loading {
             Err(error) => return Err(self.not_loaded(error, awaited)),
         };
         let held = Held { lease: opened.lease, head: opened.head, meta, share };
-        let mut actor = self.into_actor(session, settings, held, Conversation::default());
+        let mut actor = self.into_actor(session, settings, held, Transcripts::default());
         actor.last_snapshot = snapshot;
         actor.repairs = repairs;
         actor.mirror.catch_up(actor.head);
@@ -316,7 +316,7 @@ impl Loading {
         mut session: Session,
         settings: Settings,
         held: Held,
-        conversation: Conversation,
+        conversation: Transcripts,
     ) -> Box<Actor> {
         let Held { lease, head, meta, share } = held;
         let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());

@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 8 << 20;
 
 /// Transcripts of the main conversation and of running sub-agents.
 #[derive(Clone, Default)]
-pub(crate) struct Conversation {
+pub(crate) struct Transcripts {
     /// Transcript of the main conversation; none if it is not loaded.
     transcript: Option<Arc<Transcript>>,
     /// The last recorded system message.
@@ -35,7 +35,7 @@ struct SubConversation {
     system: Option<Arc<str>>,
 }
 
-impl Conversation {
+impl Transcripts {
     /// Creates the conversation of a new session: there is nothing to load.
     pub(crate) fn new() -> Self {
         Self { transcript: Some(Arc::default()), ..Self::default() }

@@ -9,15 +9,15 @@ use crate::tools::testing::Bench;
 use crate::tools::web::{Fetch, FetchError};
 
 /// Pages by their URL.
-struct Pages(HashMap<&'static str, Page>);
+struct Pages(HashMap<&'static str, FetchedPage>);
 
 impl Fetch for Pages {
     fn get<'a>(
         &'a self,
         url: &'a str,
         limit: usize,
-        reach: &'a Reach,
-    ) -> Working<'a, Result<Page, FetchError>> {
+        reach: &'a AllowedAddresses,
+    ) -> Working<'a, Result<FetchedPage, FetchError>> {
         assert_eq!(limit, LARGEST_PAGE);
         Box::pin(async move {
             let address = IpAddr::from([10, 0, 0, 1]);
@@ -32,21 +32,21 @@ impl Fetch for Pages {
     }
 }
 
-fn allows(reach: &Reach, address: IpAddr) -> bool {
+fn allows(reach: &AllowedAddresses, address: IpAddr) -> bool {
     match reach {
-        Reach::Public(also) => also.contains(&address),
-        Reach::Anywhere => true,
+        AllowedAddresses::Public(also) => also.contains(&address),
+        AllowedAddresses::Anywhere => true,
     }
 }
 
 fn bench() -> Bench {
-    let page = |status, kind: &str, body: &str| Page {
+    let page = |status, kind: &str, body: &str| FetchedPage {
         status,
         content_type: Some(kind.into()),
         location: None,
         body: body.into(),
     };
-    let moved = |to: &str| Page { status: 302, location: Some(to.into()), ..Page::default() };
+    let moved = |to: &str| FetchedPage { status: 302, location: Some(to.into()), ..FetchedPage::default() };
     Bench::with_web(Arc::new(Pages(HashMap::from([
         ("https://a.example/", page(200, "text/html; charset=utf-8", "<h1>Hi</h1><p>there</p>")),
         ("https://a.example/data", page(200, "application/json", "{\"a\":1}")),
@@ -54,7 +54,7 @@ fn bench() -> Bench {
         ("https://a.example/image", page(200, "image/png", "PNG")),
         (
             "https://a.example/old",
-            Page { body: b"gr\xfc\xdfe".to_vec(), ..page(200, "text/plain; charset=ISO-8859-1", "") },
+            FetchedPage { body: b"gr\xfc\xdfe".to_vec(), ..page(200, "text/plain; charset=ISO-8859-1", "") },
         ),
         ("https://a.example/none", page(200, "text/plain", "")),
         ("https://a.example/gone", page(404, "text/html", "<p>Not here</p>")),
@@ -136,7 +136,12 @@ async fn request_names_the_normalised_url() {
 struct Silent;
 
 impl Fetch for Silent {
-    fn get<'a>(&'a self, _: &'a str, _: usize, _: &'a Reach) -> Working<'a, Result<Page, FetchError>> {
+    fn get<'a>(
+        &'a self,
+        _: &'a str,
+        _: usize,
+        _: &'a AllowedAddresses,
+    ) -> Working<'a, Result<FetchedPage, FetchError>> {
         Box::pin(std::future::pending())
     }
 }
