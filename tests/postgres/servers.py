@@ -307,6 +307,10 @@ class World:
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
         return done.stdout
 
+    def listed(self) -> list[dict[str, Any]]:
+        """The servers of the database."""
+        return json.loads(self.baton("servers", "--json"))["servers"]
+
     async def close(self) -> None:
         for client in self.clients:
             try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import signal
 import sys
@@ -48,7 +47,7 @@ async def clients_of_all_servers_share_a_session(world: World) -> None:
         await chat.event("session.idle")
     await soon(lambda: "assistant.message" in stream.kinds, "the answer on the stream")
     assert types(a).count("assistant.message") == types(b).count("assistant.message") == 1
-    servers = json.loads(world.baton("servers", "--json"))
+    servers = world.listed()
     assert [server["state"] for server in servers] == ["alive"] * 3, servers
     assert sum(server["sessions"] for server in servers) == 1, servers
     assert sql(world.url, "SELECT count(DISTINCT epoch) FROM baton_sessions") == ["1"], "the session has not moved"
@@ -158,7 +157,7 @@ async def session_of_another_place_is_relayed_and_not_moved(world: World) -> Non
     await a.event("session.idle", 2)
     here.kill()
     await asyncio.sleep(4)
-    listed = json.loads(world.baton("servers", "--json"))
+    listed = world.listed()
     assert sorted(server["state"] for server in listed) == ["alive", "dead"], listed
     assert sql(world.url, "SELECT place FROM baton_sessions") == ["here"]
 
@@ -240,7 +239,7 @@ async def stopped_server_finishes_its_turn(world: World) -> None:
     assert await asyncio.to_thread(one.process.wait, 20) == 0
     # The session continues at the other server at once: its lease was released.
     await b.ask("[[text:after]]")
-    assert json.loads(world.baton("servers", "--json"))[0]["sessions"] == 1
+    assert world.listed()[0]["sessions"] == 1
 
 
 @test
@@ -248,11 +247,11 @@ async def server_drains_when_an_operator_asks(world: World) -> None:
     one, two = world.server(), world.server()
     await world.create(one, "asked")
     b = await world.resume(two, "asked")
-    name = json.loads(world.baton("servers", "--json"))[0]["id"]
+    name = world.listed()[0]["id"]
     world.baton("servers", "--drain", name)
     assert await asyncio.to_thread(one.process.wait, 20) == 0
     await b.ask("[[text:after]]")
-    assert len(json.loads(world.baton("servers", "--json"))) == 1
+    assert len(world.listed()) == 1
 
 
 @test
