@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from copilot.generated import rpc
 from copilot.generated.rpc import PlanUpdateRequest, WorkspacesReadFileRequest
 from servers import Balancer, Feed, Server, Stream, Webhook, World, report, soon, sql
 from support import call
@@ -179,6 +180,50 @@ async def clients_of_other_servers_learn_of_sessions_that_come_and_go(world: Wor
     for events in heard.values():
         assert events.count(("session.created", "early")) == events.count(("session.deleted", "early")) == 1, events
         assert events.count(("session.created", "late")) == 1, events
+
+
+async def tools_of(chat) -> set[str]:
+    return {tool.name for tool in (await chat.session.rpc.tools.get_current_metadata()).tools}
+
+
+async def exclude(chat, *tools: str) -> None:
+    await chat.session.rpc.options.update(rpc.SessionUpdateOptionsParams(excluded_tools=list(tools)))
+
+
+@test
+async def changes_of_clients_survive_the_server_of_their_session(world: World) -> None:
+    one, two, three = world.server(), world.server(), world.server()
+    reviewer = {"name": "reviewer", "prompt": "review", "tools": ["bash", "view", "grep"]}
+    await world.create(one, "changed", model="first")
+    b = await world.resume(two, "changed", custom_agents=[reviewer], excluded_tools=["view"])
+    c = await world.resume(three, "changed")
+    # What counts is what was set last, on whichever server.
+    await exclude(b, "bash")
+    await b.ask("[[text:before]]")
+    await exclude(c, "grep")
+    await b.session.rpc.agent.select(rpc.AgentSelectRequest(name="reviewer"))
+    await b.session.set_model("second")
+    interest = rpc.RegisterEventInterestParams(event_type="command.queued")
+    await b.session.rpc.event_log.register_interest(interest)
+    await b.session.rpc.commands.enqueue(rpc.EnqueueCommandParams(command="/first"))
+    asked = await b.event("command.queued")
+    expected = await tools_of(c)
+    assert {"bash", "view"} <= expected and "grep" not in expected, expected
+    one.kill()
+    # The change of `c` is back when its server is; that of `b` is older.
+    assert await tools_of(c) == await tools_of(b) == expected
+    current = (await c.session.rpc.agent.get_current()).agent
+    assert current and current.name == "reviewer", current
+    assert (await b.session.rpc.model.get_current()).model_id == "second"
+    # The runner is not asked again what it may be doing, and still runs what follows.
+    answer = rpc.CommandsRespondToQueuedCommandRequest(
+        request_id=asked["data"]["requestId"], result=rpc.QueuedCommandHandled()
+    )
+    assert (await b.session.rpc.commands.respond_to_queued_command(answer)).success
+    await c.session.rpc.commands.enqueue(rpc.EnqueueCommandParams(command="/second"))
+    following = await b.event("command.queued", 2)
+    assert following["data"]["command"] == "/second", following
+    assert sql(world.url, "SELECT count(*) FROM baton_sessions WHERE epoch > 1") == ["1"], "the session has moved"
 
 
 @test

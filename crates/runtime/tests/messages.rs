@@ -27,8 +27,8 @@ use baton_runtime::rewind::Skip;
 use baton_runtime::session::ask::*;
 use baton_runtime::session::file_requests::{ComparedFile, FileChangeKind, FileReply, FileRequest};
 use baton_runtime::session::{
-    Failure, JoinKind, JoinReply, JoinRequest, OptionsEdit, RewindOutcome, Rewound, Settings, SettingsEdit,
-    View,
+    Failure, JoinKind, JoinReply, JoinRequest, McpSwitch, OptionsEdit, Returning, RewindOutcome, Rewound,
+    Settings, SettingsChange, SettingsEdit, View,
 };
 use baton_runtime::skills::SkillsRequest;
 use baton_runtime::work::{CommandRun, Window};
@@ -82,6 +82,10 @@ fn edits() -> Vec<SettingsEdit> {
             models: BTreeMap::from([("explore".into(), "m".into())]),
             disabled: vec!["task".into()],
         },
+        SettingsEdit::McpServer { name: "m".into(), switch: McpSwitch::Started(Some(text_json())) },
+        SettingsEdit::SuppliesTokens(true),
+        SettingsEdit::SuppliesHeaders,
+        SettingsEdit::AppContext(text_json()),
         SettingsEdit::Credentials(None),
         SettingsEdit::Introduce { identity: None, no_questions: true },
     ]
@@ -318,7 +322,20 @@ fn joins_survive_serialisation() {
             params,
             legacy: true,
             kind,
+            returning: None,
         });
     }
-    assert_survives(&JoinReply { elicitation: true, files: "/state/s".into() });
+    assert_survives(&JoinReply { elicitation: true, files: "/state/s".into(), at: Seq(3) });
+}
+
+#[test]
+fn returning_client_brings_all_changes_that_the_other_version_knows() {
+    let changes = edits().into_iter().map(|edit| SettingsChange { at: 7, edit }).collect();
+    let returning = Returning { joined_at: Seq(3), changes };
+    assert_survives(&returning);
+    let mut newer = serde_json::to_value(&returning).unwrap();
+    newer["changes"][0]["edit"] = json!({ "of_the_next_version": { "a": 1 } });
+    let read: Returning = serde_json::from_str(&newer.to_string()).unwrap();
+    assert_eq!(read.changes.len(), returning.changes.len() - 1);
+    assert_eq!(read.joined_at, Seq(3));
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use baton_core::Profile;
+use baton_core::{Profile, Registered};
 use baton_core::ask::{Abort, SendPrompt, Suspend};
 use baton_protocol::SessionId;
 use baton_protocol::event::{AbortReason, Prompt, ShutdownType};
@@ -134,6 +134,7 @@ pub(super) fn joining(call: &Call<'_>, params: SessionParams, kind: JoinKind) ->
         model_switch: params.request_auto_mode_switch.unwrap_or(false),
         hooks: params.hooks.unwrap_or(false),
         is_extension: call.connection.extension.is_some(),
+        registered: Registered::default(),
     };
     JoinRequest {
         client: call.connection.client,
@@ -141,6 +142,7 @@ pub(super) fn joining(call: &Call<'_>, params: SessionParams, kind: JoinKind) ->
         params: Box::new(params),
         legacy: call.connection.dialect().is_legacy(),
         kind,
+        returning: None,
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::mcp::McpRequest;
 use crate::session::Failure;
-use crate::session::ask::{BesideAsk, NewTask};
+use crate::session::ask::{BesideAsk, Configure, NewTask};
 use crate::session::file_requests::{FileReply, FileRequest};
 use crate::session::{Respond, Responder};
 
@@ -206,7 +206,13 @@ async fn mcp(scope: &WorkScope, request: McpRequest) -> Result<serde_json::Value
         McpRequest::Sample { request } => return Ok(sampling::execute(scope, request).await),
         _ => {}
     }
-    scope.tools.mcp().serve(&scope.settings, prompt::cwd(scope), request).await
+    let edit = request.settings_edit();
+    let served = scope.tools.mcp().serve(&scope.settings, prompt::cwd(scope), request).await?;
+    if let Some(edit) = edit {
+        let configured = scope.handle().ask(Configure { edit: Box::new(edit) }).await;
+        configured.map_err(|failure| failure.to_string())?;
+    }
+    Ok(served)
 }
 
 /// Has the model answer a pending request of a server. The answer counts if nobody was faster.

@@ -1,13 +1,13 @@
 //! Creates sessions, opens them from the store, and runs their actors.
 
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use baton_addons::SessionTrust;
 use baton_core::{Arrival, Durable, Input, Output, Session};
+use baton_handle::attached::Attached;
 use baton_handle::{
-    ActorMessage, Batch, Failure, JoinKind, JoinReply, JoinRequest, Port, Published, Publisher, Residence,
+    ActorMessage, Batch, Failure, JoinReply, JoinRequest, Port, Published, Publisher, Residence,
 };
 use baton_history::metadata::{self, Metadata};
 use baton_history::record_of;
@@ -15,7 +15,7 @@ use baton_history::repairs::Damage;
 use baton_protocol::event::SessionIdle;
 use baton_protocol::params::SessionParams;
 use baton_protocol::{ClientId, SessionId, Timestamp};
-use baton_settings::ModelSender;
+use baton_settings::{Layers, ModelSender};
 use baton_store::{Lease, NewRecord, NewSession, Opened, Seq, Span, StoreError};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -43,21 +43,10 @@ pub(crate) struct Mailbox {
     pub(crate) receiver: mpsc::UnboundedReceiver<ActorMessage>,
 }
 
-/// Clients of a session by their ids, with what they brought and their ports.
-pub(crate) type Attached = BTreeMap<ClientId, (JoinRequest, Arc<dyn Port>)>;
-
 /// A session that this server has lost, with the clients for which it is to be found again.
 pub(crate) struct Survivors {
     pub(crate) loading: Loading,
     pub(crate) attached: Attached,
-}
-
-/// Returns what a client brought, for attaching it again: its work continues, and the history does not grow.
-pub(crate) fn rejoining(mut joining: JoinRequest) -> JoinRequest {
-    joining.params.continue_pending_work = Some(true);
-    joining.params.disable_resume = Some(true);
-    joining.kind = JoinKind::Resume;
-    joining
 }
 
 /// A session that is being created or loaded, before its actor runs.
@@ -106,7 +95,7 @@ impl Loading {
         reply: oneshot::Sender<Result<JoinReply, Failure>>,
     ) {
         let Some((actor, created)) = Box::pin(self.write_first(joining, port, reply)).await else { return };
-        if let Some(lost) = actor.run(Some(created), Attached::new()).await {
+        if let Some(lost) = actor.run(Some(created), Attached::default()).await {
             Box::pin(lost.loading.host(lost.attached)).await;
         }
     }
@@ -153,9 +142,9 @@ impl Loading {
                 let held = Held { lease, head, meta, share };
                 let actor = self.into_actor(session, settings, held, Transcripts::new());
                 let client = joining.client;
-                let mut attached = Attached::new();
+                let mut attached = Attached::default();
                 if actor.runtime.cluster.is_some() {
-                    attached.insert(client, (joining, port.clone()));
+                    attached.insert(joining, port.clone(), Seq::ZERO);
                 }
                 Some((actor, Box::new(Created { client, port, outputs, bodies, reply, attached })))
             }
@@ -169,7 +158,7 @@ impl Loading {
 
     /// Opens the session from the store, and runs its actor; or follows the server that holds it.
     pub(crate) async fn open(self) {
-        Box::pin(self.host(Attached::new())).await;
+        Box::pin(self.host(Attached::default())).await;
     }
 
     /// Serves the session here or through the server that holds it, for as long as its clients need it.
@@ -319,6 +308,7 @@ impl Loading {
         conversation: Transcripts,
     ) -> Box<Actor> {
         let Held { lease, head, meta, share } = held;
+        let layers = self.runtime.cluster.as_ref().map(|_| Box::new(Layers::new(settings.clone())));
         let files = self.runtime.session_files(&self.id, settings.config_dir.as_deref());
         session.live.allow_all = self.runtime.options.allow_all;
         session.live.home = Some(self.runtime.options.home.as_path().into());
@@ -334,6 +324,7 @@ impl Loading {
             runtime: self.runtime,
             session,
             settings: Arc::new(settings),
+            layers,
             hub: self.hub,
             lease,
             head,
@@ -348,7 +339,7 @@ impl Loading {
             returned: Vec::new(),
             conversation,
             compaction: None,
-            attached: Attached::new(),
+            attached: Attached::default(),
             steps_down: false,
             end_hook_invoked: false,
             leave_at: None,
@@ -383,14 +374,18 @@ impl Actor {
         self.hub.reside(Residence::Here);
         // Kept also if this actor ends before they are attached again.
         self.attached = attached.clone();
+        if let Some(layers) = &mut self.layers {
+            layers.restore(&attached.changes());
+        }
         let life = async {
             if let Some(created) = created {
                 Box::pin(self.begin(*created)).await;
             }
-            let returned = !attached.is_empty();
-            for (_, (joining, port)) in attached {
+            let (_, returning) = attached.rejoin();
+            let returned = !returning.is_empty();
+            for (joining, port) in returning {
                 let reply = oneshot::channel().0;
-                let mail = ActorMessage::Join(Box::new(rejoining(joining)), port, reply);
+                let mail = ActorMessage::Join(Box::new(joining), port, reply);
                 if self.take_message(mail).await.is_break() {
                     return;
                 }

@@ -8,6 +8,7 @@ mod hooks;
 mod lease;
 mod leaving;
 mod links;
+mod moved;
 mod panics;
 mod retries;
 mod size;
