@@ -9,10 +9,10 @@ use crate::session::JoinKind;
 use crate::session::remote::{EdgeLink, FromOwner, Link, Service, ToOwner, serve};
 
 const TAP: ClientId = ClientId(1 << 32);
-const CLIENT: ClientId = ClientId((1 << 32) + 1);
+pub(super) const CLIENT: ClientId = ClientId((1 << 32) + 1);
 
 /// Opens a link to the session, as the same edge each time.
-async fn link(world: &World) -> Link {
+pub(super) async fn link(world: &World) -> Link {
     let (to_edge, from_owner) = mpsc::unbounded_channel();
     let (to_owner, from_edge) = mpsc::unbounded_channel();
     let handle = world.runtime.registry.open(&world.runtime, &world.id);

@@ -12,4 +12,5 @@ mod panics;
 mod retries;
 mod size;
 mod store;
+mod workflows;
 mod world;
