@@ -8,13 +8,16 @@ import signal
 import sys
 import time
 import traceback
+import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from copilot.generated import rpc
 from copilot.generated.rpc import PlanUpdateRequest, WorkspacesReadFileRequest
+from locked import LockedServer, redirect_of
 from servers import Balancer, Feed, Server, Stream, Webhook, World, report, soon, sql
 from support import call
+from workflows import Workflows, settled, workflow
 
 Test = Callable[[World], Awaitable[None]]
 TESTS: list[Test] = []
@@ -495,6 +498,66 @@ async def clients_behind_a_balancer_outlive_their_server(world: World) -> None:
         assert stream.ids == list(range(1, len(stream.ids) + 1)), "no gap"
         assert world.run_count("balanced") == 1
         print(f"    ended {ended:.1f} s after the kill")
+
+
+@test
+async def workflow_of_a_client_runs_for_clients_of_all_servers(world: World) -> None:
+    one, two, three = world.server(), world.server(), world.server()
+    a = await world.create(one, "flow")
+    b = await world.resume(two, "flow")
+    c = await world.resume(three, "flow")
+    workflows = Workflows(b)
+    await workflows.declare("double", "endless")
+    run = await workflow(c, "run", name="double", args=[1, 2])
+    for chat in (a, b, c):
+        assert (await settled(chat, run["runId"]))["result"] == [2, 4]
+
+    endless = await workflow(a, "run", name="endless")
+    await soon(lambda: workflows.endless == [endless["runId"]], "the call at the client of server two")
+    assert (await workflow(c, "cancel", runId=endless["runId"]))["status"] == "cancelled"
+    await soon(lambda: workflows.aborted == [endless["runId"]], "the abort at the client of server two")
+
+    # A takeover does to a run what a restart does: it was interrupted, and can be resumed with its journal.
+    lost = await workflow(c, "run", name="endless")
+    await soon(lambda: lost["runId"] in workflows.endless, "the call at the client of server two")
+    one.kill()
+    await soon(lambda: lost["runId"] in workflows.aborted, "the abort by the next owner")
+    for chat in (b, c):
+        halted = await settled(chat, lost["runId"])
+        assert (halted["status"], halted["reason"]) == ("halted", "it was interrupted"), halted
+        await soon(lambda chat=chat: "workflow.run_settled" in types(chat), "the event of the end")
+    workflows.patient = False
+    resumed = await workflow(c, "resume", runId=lost["runId"])
+    assert resumed["workflowName"] == "endless", resumed
+    for chat in (b, c):
+        assert (await settled(chat, lost["runId"]))["result"] == "step of the first attempt"
+
+
+@test
+async def login_at_an_mcp_server_is_finished_through_another_server(world: World) -> None:
+    with LockedServer() as locked:
+        locked.configure(world.path / "home-1")
+        one, two = world.server(), world.server()
+        world.api(one, "sessions", {"id": "login", "questions": True, "allowAllTools": True})
+        stream = Stream(two, "login")
+        world.api(one, "sessions/login/prompts", {"text": "[[text:hello]]"})
+        await soon(lambda: "session.idle" in stream.kinds, "the end of the turn")
+        await soon(lambda: world.api(two, "requests")["requests"], "the request, at the other server")
+        [asked] = world.api(two, "requests")["requests"]
+        assert (asked["kind"], asked["sessionId"]) == ("login", "login"), asked
+        link = world.api(two, f"sessions/login/requests/{asked['requestId']}/link", {})["authorizationUrl"]
+        returned = redirect_of(link)
+        assert returned.startswith(f"{two.url}/oauth/callback?"), returned
+        # The browser has no token of ours, and comes from another site.
+        with urllib.request.urlopen(returned, timeout=30) as page:
+            assert b"You are logged in" in page.read()
+        for server in (one, two):
+            assert world.api(server, "requests")["requests"] == []
+        world.api(two, "sessions/login/prompts", {"text": call("locked-whoami")})
+        await soon(lambda: stream.kinds.count("session.idle") >= 2, "the end of the second turn")
+        events = world.api(two, "sessions/login/events?limit=1000")["events"]
+        [done] = [entry["event"] for entry in events if entry["event"]["type"] == "tool.execution_complete"]
+        assert done["data"]["result"]["content"] == "scopes tools", done
 
 
 async def run(wanted: list[str]) -> int:

@@ -32,6 +32,9 @@ use baton_runtime::session::{
 };
 use baton_runtime::skills::SkillsRequest;
 use baton_runtime::work::{CommandRun, Window};
+use baton_runtime::workflows::{
+    Definition, Limits, Vocabulary, WorkflowAction, WorkflowError, WorkflowRequest,
+};
 
 /// Serialises a value and reads it back. Compares the debug form too, which shows fields that serialisation skips.
 fn assert_survives<T: Serialize + DeserializeOwned + Debug>(value: &T) {
@@ -104,6 +107,11 @@ fn actor_asks() -> Vec<AskMessage> {
     asks
 }
 
+fn start() -> WorkflowAction {
+    let limits = Limits { timeout_seconds: Some(1.5), ..Limits::default() };
+    WorkflowAction::Start { name: "w".into(), args: json!([1]), limits }
+}
+
 fn beside_asks() -> Vec<AskMessage> {
     let options = CompactionOptions {
         custom_instructions: Some("i".into()),
@@ -128,6 +136,10 @@ fn beside_asks() -> Vec<AskMessage> {
         ForgetBackground { id: "1".into() }.into_message(),
         UseFiles { request: Box::new(FileRequest::Write { path: "a".into(), content: "b".into() }) }
             .into_message(),
+        UseWorkflows {
+            request: Box::new(WorkflowRequest { vocabulary: Vocabulary::Workflow, action: start() }),
+        }
+        .into_message(),
         ListTodos {}.into_message(),
         GitDiff { from_fork: true, ignore_whitespace: false }.into_message(),
         ListInstructions {}.into_message(),
@@ -242,6 +254,8 @@ fn beside_replies() -> Vec<ReplyMessage> {
             diff: None,
         }]))),
         UseFiles::wrap(Err("why".into())),
+        UseWorkflows::wrap(Ok(json!({ "runId": "r" }))),
+        UseWorkflows::wrap(Err(WorkflowError::coded("not_found", "why"))),
     ]
 }
 
@@ -284,7 +298,7 @@ fn every_ask_survives_serialisation() {
         ListTools, StartCommand, RunCommand, EndCommand, ListBackground, EndBackground, ForgetBackground, ListTodos,
         GitDiff, ListInstructions,
         MeasureContext, AskAside, SummariseForHandoff, CompactNow, StartTask, RunTask, RevealEndpoint, Mcp, Skills,
-        UseFiles,
+        UseFiles, UseWorkflows,
     ).into());
 }
 
@@ -313,7 +327,8 @@ fn every_failure_survives_serialisation() {
 
 #[test]
 fn joins_survive_serialisation() {
-    let params = SessionParams { keep: true, model: Some("m".into()), ..SessionParams::default() };
+    let workflows = Some(vec![Definition { name: "w".into(), ..Definition::default() }]);
+    let params = SessionParams { keep: true, model: Some("m".into()), workflows, ..SessionParams::default() };
     for kind in [JoinKind::Create, JoinKind::Resume] {
         let params = Box::new(params.clone());
         assert_survives(&JoinRequest {

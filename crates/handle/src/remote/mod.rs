@@ -211,6 +211,10 @@ const METHODS: &[&str] = &[
     "skillProvider.read",
     "exitPlanMode.request",
     "autoModeSwitch.request",
+    "factory.execute",
+    "factory.abort",
+    "workflow.execute",
+    "workflow.abort",
 ];
 
 /// Returns the name of a method; none if no session calls it.
@@ -284,6 +288,7 @@ impl AskMessage {
             ),
             Self::Actor(ask) => matches!(ask, ActorAsk::Inspect(_) | ActorAsk::Configure(_)),
             Self::Beside(BesideAsk::UseFiles(ask)) => !ask.request.changes(),
+            Self::Beside(BesideAsk::UseWorkflows(ask)) => ask.request.action.is_repeatable(),
             Self::Beside(ask) => matches!(
                 ask,
                 BesideAsk::ListTools(_)

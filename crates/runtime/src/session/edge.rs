@@ -11,7 +11,7 @@ use baton_handle::attached::{AskedCommand, Attached, Lasting};
 use baton_handle::remote::{FromOwner, Link, RemoteEvent, ToOwner, method};
 use baton_handle::{ActorMessage, Batch, Failure, JoinReply, JoinRequest, Port, Residence, Responder};
 use baton_protocol::event::SessionIdle;
-use baton_protocol::{ClientId, SessionId};
+use baton_protocol::{Body, ClientId, Json, SessionId};
 use baton_providers::{CallFailed, Calling, Relays};
 use baton_store::{Seq, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::session::Handle;
 use crate::session::actor::{LINGER, Loading, Survivors};
-use crate::session::ask::{AskMessage, Inspect, ReplyMessage};
+use crate::session::ask::{AskMessage, Inspect, ReplyMessage, UseWorkflows};
+use crate::workflows::{Vocabulary, WorkflowAction, WorkflowRequest};
 
 /// Why an edge ends.
 pub(crate) enum Ending {
@@ -89,6 +90,7 @@ pub(crate) async fn follow(loading: Loading, attached: Attached, link: Link, hea
     };
     if !returning.is_empty() {
         edge.show_if_idle();
+        edge.show_interrupted_runs();
     }
     for (joining, port) in returning {
         edge.join(Box::new(joining), port, None);
@@ -133,6 +135,22 @@ impl Edge {
         let asked = Handle::new(id.clone(), hub, mailbox.sender.clone()).ask_then(Inspect {}, move |view| {
             if view.is_ok_and(|view| !view.session.is_busy()) {
                 shown.show(SessionIdle::default(), &CancellationToken::new());
+            }
+        });
+        drop(asked);
+    }
+
+    /// Shows the runs of workflows that were interrupted when the owner took the session over: that happens before it
+    /// serves edges.
+    fn show_interrupted_runs(&self) {
+        let Loading { id, hub, mailbox, .. } = &self.loading;
+        let (vocabulary, action) = (Vocabulary::Workflow, WorkflowAction::Interrupted {});
+        let ask = UseWorkflows { request: Box::new(WorkflowRequest { vocabulary, action }) };
+        let shown = hub.clone();
+        let asked = Handle::new(id.clone(), hub, mailbox.sender.clone()).ask_then(ask, move |reply| {
+            let Ok(Ok(events)) = reply else { return };
+            for (kind, data) in serde_json::from_value::<Vec<(String, Json)>>(events).unwrap_or_default() {
+                shown.show(Body::Unknown { kind, data }, &CancellationToken::new());
             }
         });
         drop(asked);

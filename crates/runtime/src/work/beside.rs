@@ -14,7 +14,7 @@ use tracing::Instrument;
 
 use super::{
     WorkScope, compact, mcp_calls, model_call, prompt, sampling, side_question, skills, sub_agents,
-    tool_list, window,
+    tool_list, window, workflows,
 };
 use crate::mcp::McpRequest;
 use crate::session::Failure;
@@ -35,6 +35,7 @@ pub(crate) fn needs_conversation(ask: &BesideAsk) -> bool {
         | BesideAsk::CompactNow(_) => true,
         BesideAsk::Mcp(_)
         | BesideAsk::Skills(_)
+        | BesideAsk::UseWorkflows(_)
         | BesideAsk::ListTools(_)
         | BesideAsk::StartCommand(_)
         | BesideAsk::RunCommand(_)
@@ -140,6 +141,10 @@ async fn serve_later(scope: WorkScope, ask: BesideAsk, respond: Responder) {
         BesideAsk::Skills(ask) => {
             let reply = skills::serve(&scope, *ask.request).await;
             Respond::<asks::Skills>::new(respond).with(reply.map_err(Failure::Refused));
+        }
+        BesideAsk::UseWorkflows(ask) => {
+            Respond::<asks::UseWorkflows>::new(respond)
+                .with(Ok(workflows::serve(&scope, *ask.request).await));
         }
         BesideAsk::StartTask(ask) => {
             let started = match prepare_task(&scope, *ask.task).await {

@@ -23,6 +23,7 @@ impl Actor {
     pub(super) async fn leave(&mut self, client: ClientId) -> ControlFlow<()> {
         self.hub.detach(client);
         self.attached.remove(client);
+        self.tools.workflows().leave(client);
         self.step(Input::Detach { client }).await
     }
 

@@ -47,6 +47,7 @@ impl Actor {
                     self.attached.insert(joining.clone(), port.clone(), at);
                 }
                 self.hub.attach(joining.client, port);
+                self.tools.workflows().join(joining.client, &joining.params);
                 self.leave_background(&before.0, &outputs);
                 self.act(first, outputs, bodies).await;
                 self.mirror.start(&self.session);

@@ -33,6 +33,7 @@ use crate::session::edge;
 use crate::session::{Handle, Settings, stored_settings};
 use crate::skills::SessionSkills;
 use crate::work::{FileShare, SessionTools};
+use crate::workflows::{SessionWorkflows, Workflows};
 
 /// Number of records per read, where the whole history is read.
 const PAGE: usize = 512;
@@ -68,6 +69,7 @@ struct Held {
 /// A session that was just created: the first outputs, to act on, and the reply to its creator.
 struct Created {
     client: ClientId,
+    params: Box<SessionParams>,
     port: Arc<dyn Port>,
     outputs: Vec<Output>,
     bodies: Vec<Bytes>,
@@ -141,12 +143,12 @@ impl Loading {
                 let share = FileShare::new(&self.runtime.store, &lease, &files);
                 let held = Held { lease, head, meta, share };
                 let actor = self.into_actor(session, settings, held, Transcripts::new());
-                let client = joining.client;
+                let (client, params) = (joining.client, joining.params.clone());
                 let mut attached = Attached::default();
                 if actor.runtime.cluster.is_some() {
                     attached.insert(joining, port.clone(), Seq::ZERO);
                 }
-                Some((actor, Box::new(Created { client, port, outputs, bodies, reply, attached })))
+                Some((actor, Box::new(Created { client, params, port, outputs, bodies, reply, attached })))
             }
             Err(error) => {
                 drop(reply.send(Err(Failure::Store(error.clone()))));
@@ -224,6 +226,10 @@ impl Loading {
         actor.repairs = repairs;
         actor.mirror.catch_up(actor.head);
         actor.runtime.metrics.note_pending(&actor.session);
+        if actor.runtime.cluster.is_some() {
+            // Before edges are served: they show it to their clients.
+            actor.tools.workflows().recover().await;
+        }
         if actor.runtime.cluster.is_some() && actor.session.is_busy() {
             actor.runtime.lifecycle.announce_pending(&actor.session, actor.head);
         }
@@ -315,11 +321,23 @@ impl Loading {
         session.live.workspace = Some(files.path().into());
         let port = Arc::new(Handle::new(self.id.clone(), &self.hub, self.mailbox.sender.clone()));
         let (addons, trust) = (&self.runtime.addons, Arc::<SessionTrust>::default());
+        let share = Arc::new(share);
+        let runs = Workflows::new(files.path(), share.clone().sharing());
+        let (tasks, stopping) = (self.runtime.tasks.clone(), &self.runtime.stopping);
+        let workflows = SessionWorkflows::new(self.id.clone(), port.clone(), runs, tasks, stopping);
         let mcp = SessionMcp::new(addons, port.clone(), self.id.clone(), trust.clone());
         let skills = SessionSkills::new(addons, port, self.id.clone(), trust);
         Box::new(Actor {
             engine: Arc::default(),
-            tools: Arc::new(SessionTools::new(&self.runtime, &self.hub, mcp, skills, files.clone(), share)),
+            tools: Arc::new(SessionTools::new(
+                &self.runtime,
+                &self.hub,
+                mcp,
+                skills,
+                workflows,
+                files.clone(),
+                share,
+            )),
             mirror: self.runtime.mirrors.of(&self.id, &files),
             runtime: self.runtime,
             session,
@@ -394,6 +412,9 @@ impl Actor {
                 // The event that said so is ephemeral, and its server may have died before it was shown.
                 self.hub.show(SessionIdle::default(), &CancellationToken::new());
             }
+            if returned {
+                self.tools.workflows().show_interrupted().await;
+            }
             self.live().await;
         };
         if let Err(panic) = AssertUnwindSafe(life).catch_unwind().await {
@@ -409,6 +430,7 @@ impl Actor {
         self.mirror.start(&self.session);
         self.attached = created.attached;
         self.hub.attach(created.client, created.port);
+        self.tools.workflows().join(created.client, &created.params);
         self.act(Seq(1), created.outputs, created.bodies).await;
         drop(created.reply.send(Ok(self.joined())));
     }

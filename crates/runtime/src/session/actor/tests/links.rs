@@ -9,7 +9,7 @@ use crate::session::remote::{EdgeLink, FromOwner, Link, Service, ToOwner, serve}
 use crate::session::{JoinKind, JoinRequest};
 
 const TAP: ClientId = ClientId(1 << 32);
-const CLIENT: ClientId = ClientId((1 << 32) + 1);
+pub(super) const CLIENT: ClientId = ClientId((1 << 32) + 1);
 
 /// Opens a link to the session, as the same edge each time.
 pub(super) async fn link(world: &World) -> Link {

@@ -13,4 +13,5 @@ mod panics;
 mod retries;
 mod size;
 mod store;
+mod workflows;
 mod world;
