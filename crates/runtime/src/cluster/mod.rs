@@ -252,7 +252,7 @@ impl Runtime {
     async fn enter_again(&self, cluster: &Cluster, members: &dyn Members) {
         let Some(entry) = cluster.entry.get() else { return };
         if let Err(error) = members.enter(self.new_member(entry)).await {
-            tracing::warn!(%error, "cannot enter the servers of the store again");
+            tracing::warn!(%error, "cannot register this server with the store again; trying again");
         }
     }
 
